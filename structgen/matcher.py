@@ -356,6 +356,11 @@ class Matcher:
         return self._native.text
 
     @property
+    def names_text_tokens(self) -> bool:
+        """Whether some tokens of text are read whole: then a text alone does not say whether it satisfies the constraint."""
+        return self._program.names_text_tokens
+
+    @property
     def unproven(self) -> int:
         """How many decisions of this constraint so far were taken as alive for lack of work budget."""
         return self._program.unproven

@@ -43,7 +43,7 @@ std::shared_ptr<const Mask> Matcher::mask() {
   const std::shared_ptr<Mask> kept = new_mask(*all);
   Reader &r = scratch.reader;
   for (uint32_t token = 0; token < vocabulary.size(); ++token) {
-    if (!all->test(token) || vocabulary.is_eos(token)) continue;
+    if (!all->test(token) || (all->complete && vocabulary.is_eos(token))) continue;
     if (!run(r, state(), token)) kept->clear(token);
     scratch_.release({});
   }

@@ -5,6 +5,7 @@
 // programs may be used by several at once.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -39,6 +40,11 @@ class Program {
   }
 
   TextSpace &space() { return *space_; }
+  // Are some tokens of text read whole, whatever their bytes are?
+  bool names_text_tokens() const {
+    const auto &sets = automaton_->token_sets();
+    return std::any_of(sets.begin(), sets.end(), [](const auto &set) { return set.second->has_text(); });
+  }
   Automaton &automaton() { return *automaton_; }
   Masks &masks() { return *masks_; }
   // Bytes that it made: its own, and what it was the first to need of its space.

@@ -154,7 +154,7 @@ Matcher::Search Matcher::search_tokens(const Node *from, std::vector<uint32_t> *
     }
     const std::shared_ptr<const Mask> mask = program_->masks().mask(scratch, met[at].node);
     for (uint32_t token = 0; token < vocabulary.size(); ++token) {
-      if (!mask->test(token) || vocabulary.is_eos(token)) continue;
+      if (!mask->test(token)) continue;
       if (work::done() > most) return Search::Cut;
       const Arena::Mark before = path.mark();
       const Node *next = read_token(r, met[at].node, token);

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from structgen.constraints.base import Constraint
 from structgen.constraints.composition import Composition, Special, Tokens, body_of, repeat, special
-from structgen.constraints.grammar.bodies import choice_of, sequence_of
+from structgen.constraints.grammar.bodies import choice_of
 from structgen.constraints.grammar.token_numbers import MOST_NUMBER, Member, dispatch_body, tokens_body
 from structgen.errors import ConstraintError, a_kind
 
@@ -27,7 +27,10 @@ _MOST_REPEATED = 2**31 - 1
 
 
 class TokenMark(str):
-    """A token at the begin or the end of a tag. As a str it is the text of the token, or what messages show of a number."""
+    """A token at the begin or the end of a tag.
+
+    As a str it is the text of the token, or what messages show of a number.
+    """
 
     __slots__ = ("is_number", "member", "where")
 
@@ -44,7 +47,7 @@ class TokenMark(str):
         return made
 
     def constraint(self, specials: Any) -> Special | Tokens:
-        """The token as a constraint; `specials` is a pattern of all special tokens, or None where they are not known."""
+        """The token as a constraint; `specials` is a pattern of all special tokens, None where they are not known."""
         if not self.is_number and (specials is None or specials.fullmatch(self)):
             return special(str(self))
         return Tokens(tokens_body([self.member], (), self.where))
@@ -126,14 +129,18 @@ def _token_triggered_tags(
     return _dispatched(after, form, ends, where, at_once, once)
 
 
-def _token_dispatch(reading: _Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+def _token_dispatch(
+    reading: _Reading, form: Any, ends: tuple[str, ...], where: str, depth: int
+) -> Constraint:
     check_fields(form, {"type", "rules", "loop", "exclude_tokens"}, where)
     after: dict[Member, list[Constraint]] = {}
     for place, rule in enumerate(items(form, "rules", where)):
         path = f"{where}.rules[{place}]"
         if not isinstance(rule, (list, tuple)) or len(rule) != 2:
             raise ConstraintError("a rule is a token and a format", where=path)
-        after.setdefault(_member(rule[0], f"{path}[0]"), []).append(reading.format(rule[1], (), f"{path}[1]", depth))
+        after.setdefault(_member(rule[0], f"{path}[0]"), []).append(
+            reading.format(rule[1], (), f"{path}[1]", depth)
+        )
     return _dispatched(after, form, ends, where, False, not flag(form, "loop", where, True))
 
 

@@ -1,7 +1,8 @@
-"""What a body of the grammar IR means over tokens, straight from the definition: the slow, obvious twin of token sets.
+"""What a body of the grammar IR means over tokens, straight from the definition: the slow twin of token sets.
 
-A sequence of tokens is read from a *place*: a token of it, and how many of its bytes have been read. Text reads bytes, over
-the borders of tokens; a token set reads one whole token, from its beginning. A token may be read in all ways that there are.
+A sequence of tokens is read from a *place*: a token of it, and how many of its bytes have been read. Text reads bytes,
+over the borders of tokens; a token set reads one whole token, from its beginning. A token may be read in all ways that
+there are.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ Place = tuple[int, int]
 class Twin:
     """A small vocabulary: `texts[i]` are the bytes of token i, None of a token without text."""
 
-    def __init__(self, texts: Sequence[bytes | None], eos_ids: Sequence[int], specials: dict[str, int]) -> None:
+    def __init__(
+        self, texts: Sequence[bytes | None], eos_ids: Sequence[int], specials: dict[str, int]
+    ) -> None:
         self.texts = [b"" if place in eos_ids else text or b"" for place, text in enumerate(texts)]
         self.eos_ids = set(eos_ids)
         self.specials = specials
@@ -55,13 +58,12 @@ class Twin:
     def _ends(self, body: Any, place: Place, tokens: Sequence[int]) -> set[Place]:
         kind = body[0]
         if kind == "text":
-            return {end for end, read in self._reads(place, tokens) if _matches(body[1], read.decode("latin-1"))}
+            return {
+                end for end, read in self._reads(place, tokens) if _matches(body[1], read.decode("latin-1"))
+            }
         if kind in ("special", "tokens"):
             at, offset = place
-            if kind == "special":
-                wanted = {self.specials[body[1]]}
-            else:
-                wanted = self.members(body[1])
+            wanted = {self.specials[body[1]]} if kind == "special" else self.members(body[1])
             return {(at + 1, 0)} if offset == 0 and at < len(tokens) and tokens[at] in wanted else set()
         if kind == "choice":
             return set().union(*(self._ends(part, place, tokens) for part in body[1]))
@@ -93,5 +95,7 @@ class Twin:
     def texts_of(self, body: Any, longest: int) -> set[tuple[int, ...]]:
         """All sequences of at most so many tokens that the body has."""
         numbers = range(len(self.texts))
-        every = itertools.chain.from_iterable(itertools.product(numbers, repeat=n) for n in range(longest + 1))
+        every = itertools.chain.from_iterable(
+            itertools.product(numbers, repeat=n) for n in range(longest + 1)
+        )
         return {tokens for tokens in every if self.accepts(body, tokens)}

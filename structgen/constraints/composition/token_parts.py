@@ -58,8 +58,8 @@ def tokens(
     """One token out of a set, read whole.
 
     Args:
-        allowed: Numbers, texts and ranges of numbers; None: all tokens that are text or have a name, but those that end a
-            text. A range has no token that ends a text, and its numbers beyond the vocabulary mean nothing.
+        allowed: Numbers, texts and ranges of numbers; None: all tokens that are text or have a name, but those that
+            end a text. A range has no token that ends a text, and its numbers beyond the vocabulary mean nothing.
         exclude: The same for tokens that it has not.
 
     Raises:
@@ -80,9 +80,8 @@ def tokens_of(
 
 
 def _members(given: Iterable[_Named] | _Named, where: str) -> list[Member]:
-    if isinstance(given, (int, str, range)) or not isinstance(given, Iterable):
-        given = (given,)  # type: ignore[assignment]
-    return [member for one in given for member in _member(one, where)]  # type: ignore[union-attr]
+    named = given if isinstance(given, Iterable) and not isinstance(given, (str, range)) else (given,)
+    return [member for one in named for member in _member(one, where)]
 
 
 def _member(one: object, where: str) -> list[Member]:
@@ -90,13 +89,17 @@ def _member(one: object, where: str) -> list[Member]:
         if not one:
             raise ConstraintError(f"{where} cannot name a token by the empty text", hint=_HINT)
         if any("\ud800" <= character <= "\udfff" for character in one):
-            raise ConstraintError(f"{one!r:.60} holds a lone surrogate, which is the text of no token", hint=_HINT)
+            raise ConstraintError(
+                f"{one!r:.60} holds a lone surrogate, which is the text of no token", hint=_HINT
+            )
         return [one]
     if isinstance(one, range):
         if not one:
             return []
         if one.step != 1:
-            raise ConstraintError(f"{where} takes ranges of tokens without a step, not {one!r:.60}", hint=_HINT)
+            raise ConstraintError(
+                f"{where} takes ranges of tokens without a step, not {one!r:.60}", hint=_HINT
+            )
         _check_number(one[0], where)
         _check_number(one[-1], where)
         return [(one[0], one[-1])]
@@ -106,6 +109,8 @@ def _member(one: object, where: str) -> list[Member]:
 
 def _check_number(number: object, where: str) -> None:
     if not isinstance(number, int) or isinstance(number, bool):
-        raise ConstraintError(f"{where} names tokens by number or text, not by {with_kind(number)}", hint=_HINT)
+        raise ConstraintError(
+            f"{where} names tokens by number or text, not by {with_kind(number)}", hint=_HINT
+        )
     if not 0 <= number <= MOST_NUMBER:
         raise ConstraintError(f"no token has the number {number}", hint=_HINT)

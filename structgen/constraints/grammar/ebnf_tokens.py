@@ -6,7 +6,7 @@ What: a token is a number, or a string that is the text of a token.
     Token(1, "text", ...)         one of these tokens
     ExcludeToken(1, "text", ...)  one token that is none of these, and ends no text
     TokenTagDispatch((1, rule), ("text", rule), ..., loop_after_dispatch=true, excludes=(2, "text", ...))
-                                  tokens that are neither a tag nor excluded; after a tag its rule; then free tokens again
+                                  free tokens, neither tags nor excluded; after a tag its rule; then again
 
 Invariant: as documented; a tag that is excluded, too, is an error.
 Cost: linear in the text.
@@ -48,9 +48,7 @@ class _Reader(Protocol):
 
     def reference(self, name: str, position: int) -> Body: ...
 
-    def fault(
-        self, message: str, position: int, length: int = ..., *, hint: str | None = ...
-    ) -> GrammarSyntaxError: ...
+    def fault(self, message: str, position: int, length: int = ..., *, hint: str) -> GrammarSyntaxError: ...
 
 
 def read_token_macro(reader: _Reader, name: str, position: int, end: int) -> tuple[Body, int]:
@@ -82,7 +80,9 @@ class _Macro:
                     break
                 members.append(self._token()[0])
         self._take(")", "a comma or the closing parenthesis")
-        return tokens_body(None, members, self.where) if is_excluding else tokens_body(members, (), self.where)
+        return (
+            tokens_body(None, members, self.where) if is_excluding else tokens_body(members, (), self.where)
+        )
 
     def dispatch(self) -> Body:
         tags: dict[Member, tuple[Body, int]] = {}
@@ -123,7 +123,9 @@ class _Macro:
         for one, at in (excluded or {}).items():
             if one in tags:
                 raise self._fault(f"the tag {_shown(one)} is excluded, too", at, 1, "Remove one of the two.")
-        return dispatch_body({tag: rule for tag, (rule, _) in tags.items()}, excluded or (), loops is not False, self.where)
+        return dispatch_body(
+            {tag: rule for tag, (rule, _) in tags.items()}, excluded or (), loops is not False, self.where
+        )
 
     def _excludes(self) -> dict[Member, int]:
         found: dict[Member, int] = {}
@@ -170,11 +172,15 @@ class _Macro:
         match = self._next()
         kind = match.lastindex or 0
         if wanted != (match[kind] if isinstance(wanted, str) else kind):
-            raise self._fault(f"here {self.name} needs {meaning}", match.start(kind), max(1, len(match[kind])))
+            raise self._fault(
+                f"here {self.name} needs {meaning}", match.start(kind), max(1, len(match[kind]))
+            )
         self.end = match.end()
         return match[kind], match.start(kind)
 
-    def _fault(self, message: str, position: int, length: int = 1, hint: str | None = None) -> GrammarSyntaxError:
+    def _fault(
+        self, message: str, position: int, length: int = 1, hint: str | None = None
+    ) -> GrammarSyntaxError:
         return self.reader.fault(message, position, length, hint=hint or f"The form is {_FORMS[self.name]}.")
 
 

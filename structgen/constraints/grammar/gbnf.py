@@ -18,6 +18,7 @@ Cost: that of `notation.Reader`.
 from __future__ import annotations
 
 from structgen.constraints.expressions import ANY, RE
+
 from .ir import Body, Grammar, place_at
 from .notation import (
     BLANK,
@@ -77,7 +78,11 @@ class _Reader(Reader):
         where = f"line {at.line}, column {at.column}"
         negated, name = raw.startswith("!"), raw.removeprefix("!")
         if not name.startswith("<["):
-            return tokens_body(None, (name,), where) if negated else tokens_body((name,), (), where, may_be_spelled=True)
+            return (
+                tokens_body(None, (name,), where)
+                if negated
+                else tokens_body((name,), (), where, may_be_spelled=True)
+            )
         try:
             return token_set(name, where, negated=negated)
         except ValueError as error:

@@ -1,7 +1,7 @@
-"""Sets of tokens, as Lark (llguidance) and GBNF (llama.cpp) write them: ``<[5]>``, ``<[5,10-12]>``, ``<[^5]>``, ``<[*]>``.
+"""Sets of tokens, as Lark (llguidance) and GBNF (llama.cpp) write them: ``<[5]>``, ``<[5,10-12]>``, ``<[^5]>``.
 
-Why: a grammar may name tokens of one tokenizer, which are read whole, whatever their bytes are. Which tokens a set has is
-found by the core, for each vocabulary.
+Why: a grammar may name tokens of one tokenizer, which are read whole, whatever their bytes are. Which tokens a set has
+is found by the core, for each vocabulary.
 Invariant: a set has exactly the tokens that it names, those beyond the vocabulary apart. A set of all tokens, or of all
 but some, has those that are text or have a name, and none that ends a text.
 Cost: linear in the text.
@@ -15,7 +15,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from . import bodies
 from .ir import Body
 
-__all__ = ["MOST_NUMBER", "TOKENS_HINT", "Member", "dispatch_body", "shown_tokens", "token_set", "tokens_body"]
+__all__ = [
+    "MOST_NUMBER",
+    "TOKENS_HINT",
+    "Member",
+    "dispatch_body",
+    "shown_tokens",
+    "token_set",
+    "tokens_body",
+]
 
 Member = tuple[int, int] | str
 """The first and the last number of a range, or the text of a token."""
@@ -106,7 +114,12 @@ def _listed(members: Sequence[Member]) -> str:
 
 
 def dispatch_body(
-    calls: Mapping[Member, Body], excluded: Iterable[Member], loops: bool, where: str, *, at_once: bool = False
+    calls: Mapping[Member, Body],
+    excluded: Iterable[Member],
+    loops: bool,
+    where: str,
+    *,
+    at_once: bool = False,
 ) -> Body:
     """The body of free tokens in which a tag starts what `calls` gives for it.
 
