@@ -144,7 +144,7 @@ def test_a_text_that_no_token_has_is_found_by_the_vocabulary() -> None:
         sg.Matcher(constraint, VOCABULARY)
     assert error.value.where == "format.elements[1].token"
     # Without knowledge of the special tokens, such a text may be one.
-    assert sg.Matcher(read(token("<missing>"), None or ()), VOCABULARY)
+    assert sg.Matcher(read(token("<missing>"), ()), sg.Vocabulary.of_bytes())
 
 
 TAGS = {"type": "token_triggered_tags", "trigger_tokens": [CALL], "tags": [A_TAG]}
