@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         repeat,
         special,
         text,
+        token,
+        tokens,
     )
     from .constraints.grammar.constraint import ebnf, gbnf, lark
     from .constraints.json_schema import Whitespace, check, json_schema
@@ -149,6 +151,8 @@ _HOMES = {
     "stream": "api",
     "stream_items": "api",
     "text": "constraints.composition",
+    "token": "constraints.composition",
+    "tokens": "constraints.composition",
     "tools": "tools",
     "with_processors": "models",
     "wrap": "models",
@@ -231,6 +235,8 @@ __all__ = [
     "stream",
     "stream_items",
     "text",
+    "token",
+    "tokens",
     "tools",
     "with_processors",
     "wrap",

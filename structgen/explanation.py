@@ -118,7 +118,8 @@ def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
     is_blank = (
         account["optional_space"] and account["place"] != "text"
     )  # elsewhere space is text like any other
-    is_stuck = viable and not ok and not account["next"].strip(_BLANKS if is_blank else b"")
+    follows = account["next"].strip(_BLANKS if is_blank else b"")
+    is_stuck = viable and not ok and not follows and not account["expects_tokens"]
     rules: tuple[BrokenRule, ...] = ()
     if not ok and (is_stuck or not viable or is_json(text)):
         rules = tuple(_spelling(account, text, instance) or _rules(account, instance))

@@ -120,7 +120,7 @@ def _unspelled(
     try:
         program = complete.engine.compile(constraint.lower())
         tokens = None if program.empty_parts() is not None else _core.Matcher(program).witness_tokens()
-    except _core.LimitError:
+    except (_core.LimitError, VocabularyMismatch):  # the latter where it names tokens of this vocabulary
         return None
     if tokens is None:
         return None
@@ -254,7 +254,7 @@ class Matcher:
 
     @_limited
     def forced_bytes(self, most: int = 4096) -> bytes:
-        """The bytes that every continuation begins with."""
+        """The bytes that every continuation begins with; none where a token may come that is read whole."""
         return self._native.forced_bytes(most)
 
     @_limited
@@ -273,7 +273,8 @@ class Matcher:
     def witness_text(self, after: bytes = b"") -> bytes | None:
         """A short completion of the text so far followed by `after`, as bytes.
 
-        None if none is found, or if the one that is found has special tokens, which are no bytes: `witness` has it.
+        None if none is found, or if the one that is found has tokens that are read whole, as special tokens are:
+        `witness` has it.
         `search_failure` says why.
         """
         return self._native.witness(after)
@@ -355,13 +356,18 @@ class Matcher:
         return self._native.text
 
     @property
+    def names_text_tokens(self) -> bool:
+        """Whether some tokens of text are read whole: then a text alone does not say whether it satisfies the constraint."""
+        return self._program.names_text_tokens
+
+    @property
     def unproven(self) -> int:
         """How many decisions of this constraint so far were taken as alive for lack of work budget."""
         return self._program.unproven
 
     @_limited
     def viable_bytes(self, text: str | bytes) -> int:
-        """How many leading bytes of `text` can follow."""
+        """How many leading bytes of `text` can follow, as text: no token that is read whole is looked for in it."""
         return self._native.viable_bytes(_bytes(text))
 
     @_limited
@@ -372,7 +378,7 @@ class Matcher:
         questions: list[Callable[[IR], bool]] = [
             partial(self._goes_on, *question) for question in questions_about(account, whole)
         ]
-        if questions:
+        if questions and not account["tokens_before"]:  # another constraint would have to read these tokens
             stop = stop_of(account, whole)
             found = self.constraint.broken(stop, questions)
             # Where no rule is found, the core's own account of the place stands.

@@ -60,6 +60,7 @@ def made() -> dict[str, Any]:
         "forbid": sg.forbid(sg.text(), LONG),
         "reasoning": sg.reasoning(alternatives),
         "special": sg.special("<|im_end|>"),
+        "tokens": sg.tokens(exclude=range(7)),
         "tools": sg.tools([search]),
         "matcher": matcher,
         "explanation": matcher.explain(LONG),

@@ -113,6 +113,8 @@ def constraints() -> dict[str, Any]:
         "optional": sg.optional(letters),
         "forbid": sg.forbid(sg.regex("[a-z]{1,9}"), ["ab"]),
         "special": sg.special("<|call|>") + letters,
+        "token": sg.token("<|call|>"),
+        "tokens": sg.token("<|call|>") + sg.tokens([97, range(99, 120)], exclude="f") + letters,
         "dispatch": sg.dispatch({"<call>": sg.json_schema({"type": "integer"}) + "</call>"}),
         "reasoning": sg.reasoning(letters),
         "capped reasoning": sg.reasoning(letters, max_tokens=20),

@@ -36,14 +36,14 @@ WORDS: dict[str, tuple[str, ...]] = {
     "lark": (
         "%import common.WORD\n", "%ignore /\\s/\n", "%declare X\n", "%override", "%extend", "start:", "?start:", "!x:", "_x{a}:",
         "_x{_x{a}}", " -> y", "~3..5", "~1000", '"a"i', "/a/i", "/(?=a)/", "..", '"a".."z"', "A.2:", "A.-99999999999:", "[x]",
-        "(x|)", "x*", "@name", "%json {}", "%regex {}", "start[stop=/a/]:", "\nstart: start\n", "\\", "//", "#", "|", "x: x x",
+        "(x|)", "x*", "@name", "<[97]>", "<[^97]>", "<[*]>", "%json {}", "%regex {}", "start[stop=/a/]:", "\nstart: start\n", "\\", "//", "#", "|", "x: x x",
     ),
     "gbnf": (
         "root ::= ", "root ::= root\n", "{2,3}", "{,3}", "{0,0}", "{9999}", "[^\\n]", "[\\u00e9-\\U0001F600]", "[\\x00-", '"\\""',
-        "<[12]>", "!<think>", "( )", "(|)", "::=", "|", "#", "\\", ".", "x*+?", 'x ::= x "a" | ""\n', "x-y", "(((((((((",
+        "<[12]>", "!<think>", "!<[97]>", "<[*]>", "( )", "(|)", "::=", "|", "#", "\\", ".", "x*+?", 'x ::= x "a" | ""\n', "x-y", "(((((((((",
     ),
     "ebnf": (
-        "root ::= ", "::=", "TagDispatch(", 'Token(1, 2)', 'ExcludeToken(1)', "(=", "lookahead", "{1,3}", "/a/", "[a-z]", '""',
+        "root ::= ", "::=", "TagDispatch(", 'Token(1, 2)', 'ExcludeToken(1)', "TokenTagDispatch((97, root))", "(=", "lookahead", "{1,3}", "/a/", "[a-z]", '""',
         "stop_eos=true", "loop_after_dispatch=false", "|", "#", "(", ")", "root ::= root | root root\n",
     ),
     "ltl": ("G ", "F ", "X ", "N ", " U ", " W ", " R ", " M ", "!", " & ", " | ", " -> ", " <-> ", " xor ", "(", ")", "true",

@@ -40,15 +40,18 @@ _LARK = (
     'start: item ("," item)*\nitem: NAME | "(" start ")"\nNAME: /[a-z]+/\n%ignore " "\n',
     '?start: sum\n?sum: term (("+"|"-") term)*\nterm: INT\n%import common.INT\n%ignore /\\s+/\n',
     '_sep{x, s}: x (s x)*\nstart: _sep{A, ","}\nA.2: "a".."f"\nB: "b"i\n',
+    'start: NAME <[97-99]> tail\ntail: <[^97]>* <[*]>\nNAME: /[a-c]+/\n',
     'start: A~2..4 [B] -> pair\n     | "if"i start "then" start\nA: /a(?=b)|c/\nB: "b" | /x{2,3}/s\n',
 )
 _GBNF = (
     'root ::= item ("," item)*\nitem ::= [a-z]+ | "(" root ")"\n',
     'root ::= "{" ws (pair ("," ws pair)*)? "}"\npair ::= "\\"" [^"\\\\]* "\\":" ws [0-9]{1,3}\nws ::= [ \\t\\n]{0,3}\n',
     "root ::= root-1 | root root-1\nroot-1 ::= [\\x41-\\u005A] | [^a-z]\n",
+    "root ::= <[97]> (!<[98]>)* <[98]> [a-z]+ <[40-60,97]>?\n",
 )
 _EBNF = (
     'root ::= "a" root? [0-9]{2,} (= "b")\n',
+    'root ::= TokenTagDispatch((97, body), ("b", body), excludes=(99, "d"))\nbody ::= Token(100, 101) "x" ExcludeToken(97)*\n',
     'root ::= TagDispatch(("<a>", body), ("<b>", body), loop_after_dispatch=true)\nbody ::= [a-z]* "</a>"\n',
 )
 _FORMULAS = (

@@ -82,6 +82,11 @@ def check_matcher(
             if not np.array_equal(mask, matcher.mask()):
                 raise Broken("going back brings the mask back", repr(matcher.text))
             matcher.advance(token)
+    if matcher.names_text_tokens:  # what it reads is no matter of texts
+        rest = matcher.witness()
+        if rest is not None and not (all(map(matcher.advance, rest)) and matcher.is_complete()):
+            raise Broken("a completion completes", f"{matcher.text!r}, tokens {rest}")
+        return None
     read = reader.viable_bytes(matcher.text)
     if read != len(matcher.text):
         raise Broken("what tokens spell can be read byte by byte", f"{matcher.text!r} up to {read}")

@@ -48,7 +48,8 @@ _RULES: dict[str, dict[str, list[str]]] = {
         "seq": ["<item>", "<item> <seq>", "<item> <item>"],
         "item": ["<term>", "<name>", "<name>", "(<alt>)<many>", "[<alt>]", "<term><many>", "<name><many>", "_T{<item>, <item>}"],
         "name": ["a", "b", "c", "start"],
-        "term": ["A", "B", "\"x\"", "\"and\"i", "/[a-c]+/", "/<inner>/", "\"a\"..\"f\"", "D", "WS", "INT"],
+        "tokens": ["97", "97-99", "0-300", "5,97", "^97", "*", "^*", "99999", "9-5"],
+        "term": ["A", "B", "\x01[<tokens>]\x02", "\"x\"", "\"and\"i", "/[a-c]+/", "/<inner>/", "\"a\"..\"f\"", "D", "WS", "INT"],
         "pattern": ["\"a\"", "/<inner>/", "<pattern> | <pattern>", "<term> <pattern>", "(<pattern>)<many>", "\"a\"..\"z\"", "A", "B"],
         "inner": ["a", "a|b", "[^a]*", "(?=a)b", "a*b*", "(?!ab)[ab]+", "\\w+", ".", "(?i:x)", "$", "\\b", "a{2,3}", ""],
         "many": ["*", "+", "?", "~2", "~0..3", "~50", "~3..1", "~2..500"],
@@ -60,7 +61,8 @@ _RULES: dict[str, dict[str, list[str]]] = {
         "rule": ["a ::= <alt>\n", "b ::= <alt>\n", "c ::= <alt>\n", "a ::= a <alt> | b\n", "b ::= \"\" | b b\n"],
         "alt": ["<seq>", "<seq> | <alt>", "<seq> | ", "(\n<alt>)"],
         "seq": ["<item>", "<item> <seq>", "<item> <item> <item>"],
-        "item": ["\"x\"", "<name>", "<name>", "<set>", "(<alt>)", "<item><many>", "\"\"", "\"\\n\"", "\"\\u00e9\"", "."],
+        "tokens": ["97", "97-99", "0-300", "5,97", "^97", "*", "^*", "99999", "9-5"],
+        "item": ["\"x\"", "<name>", "\x01[<tokens>]\x02", "!\x01[97]\x02", "!\x01a\x02", "<name>", "<set>", "(<alt>)", "<item><many>", "\"\"", "\"\\n\"", "\"\\u00e9\"", "."],
         "name": ["a", "b", "root"],
         "set": ["[a-z]", "[^a]", "[^\"\\\\]", "[0-9]", "[\\n\\t ]", "[é-ü]", "[\\x41-\\x5A]", "[]", "[^]", "[z-a]"],
         "many": ["*", "+", "?", "{2}", "{2,3}", "{0,}", "{,4}", "{0,0}", "{300}", "{1000,5000}", "**"],
@@ -75,7 +77,15 @@ _RULES: dict[str, dict[str, list[str]]] = {
         "atom": ["a", "b", "c", "d", "true", "false", "last", "'x y'", "e", "f"],
     },
 }  # fmt: skip
-_RULES["ebnf"] = _RULES["gbnf"]
+_RULES["ebnf"] = _RULES["gbnf"] | {
+    "item": [*(one for one in _RULES["gbnf"]["item"] if "\x01" not in one), "<macro>"],
+    "token": ["97", "98", "300", "\"a\"", "\"ab\"", "99999"],
+    "macro": [
+        "Token(<token>)", "Token(<token>, <token>)", "ExcludeToken()", "ExcludeToken(<token>, <token>)",
+        "TokenTagDispatch((<token>, <name>))", "TokenTagDispatch((<token>, <name>), excludes=(<token>,))",
+        "TokenTagDispatch((<token>, <name>), (<token>, <name>), loop_after_dispatch=false)",
+    ],
+}
 _DEEP = {
     "regex": ("(", "a", ")"), "lark": ("(", '"a"', ")"), "gbnf": ("(", '"a"', ")"), "ebnf": ("(", '"a"', ")"),
     "ltl": ("X (", "a", ")"), "schema": ('{"items": ', "{}", "}"),

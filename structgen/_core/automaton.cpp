@@ -32,10 +32,11 @@ Automaton::Automaton(std::unique_ptr<Plan> plan, TextSpace &text) : plan_(std::m
   each_json(*plan_, [&](const JsonControl &json) { writes_lines_ = writes_lines_ || lines(json.schema().options); });
   each_plan(*plan_, [&](const Plan &p) {
     if (!p.grammar) return;
-    for (uint32_t t : p.grammar->specials()) special_tokens_.push_back(p.grammar->grammar().terminals[t].token);
+    for (uint32_t t : p.grammar->token_terminals()) {
+      const uint32_t set = p.grammar->grammar().terminals[t].tokens;
+      token_sets_.emplace(set, &text_.token_sets()[set]);
+    }
   });
-  std::sort(special_tokens_.begin(), special_tokens_.end());
-  special_tokens_.erase(std::unique(special_tokens_.begin(), special_tokens_.end()), special_tokens_.end());
 }
 
 const Node *Automaton::start(Reader &r) { return begin(r, *plan_, nullptr); }

@@ -12,6 +12,7 @@
 
 #include <bitset>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -134,8 +135,10 @@ class Automaton {
 
   const Node *start(Reader &r);
   const Node *step(Reader &r, const Node *node, uint8_t byte);
-  // Reads a special token that the constraint names.
-  const Node *step_special(Reader &r, const Node *node, uint32_t token);
+  // Reads a token of a set that the constraint names, whole.
+  const Node *step_tokens(Reader &r, const Node *node, uint32_t set);
+  // Reads a token: what its bytes mean, and as one of each set that has it.
+  const Node *step_token(Reader &r, const Node *node, uint32_t token);
   bool accepts(Reader &r, const Node *node) { return completes(r, node, nullptr); }
   // Is the text complete down to the frame `bottom`, below a grammar's node or null for all frames?
   bool completes(Reader &r, const Node *node, const Node *bottom);
@@ -224,8 +227,10 @@ class Automaton {
   // Is the text of the grammar on top complete?
   bool grammar_ends(Reader &r, const Node *node);
   const Node *start_of(Reader &r, const Plan &plan) { return begin(r, plan, nullptr); }
-  // Special tokens that may be named anywhere in the plan.
-  const std::vector<uint32_t> &special_tokens() const { return special_tokens_; }
+  // Sets of tokens that may be named anywhere in the plan, by their numbers.
+  const std::map<uint32_t, const TokenSet *> &token_sets() const { return token_sets_; }
+  // Those of which a token may come, whatever its bytes are; sorted.
+  std::vector<uint32_t> expected_sets(Reader &r, const Node *node);
 
   TextSpace &text() { return text_; }
   bool writes_lines() const { return writes_lines_; }
@@ -272,7 +277,8 @@ class Automaton {
   const Node *step_grammar(Reader &r, const Node *n, uint8_t b);
   template <class Read>
   const Node *read_first(Reader &r, const Node *child, const Read &read);
-  const Node *special_in_grammar(Reader &r, const Node *n, uint32_t token);
+  const Node *tokens_in_grammar(Reader &r, const Node *n, uint32_t set);
+  void add_expected_sets(Reader &r, const Node *n, std::vector<uint32_t> &out);
   std::bitset<256> grammar_candidates(const Node *n);
   bool newline_leads_on(Reader &r, GrammarControl &g, const GrammarEntry &entry);
   bool settle(Reader &r, GrammarControl &g, GrammarEntry &entry, uint8_t byte);
@@ -293,7 +299,7 @@ class Automaton {
 
   std::unique_ptr<Plan> plan_;
   TextSpace &text_;
-  std::vector<uint32_t> special_tokens_;
+  std::map<uint32_t, const TokenSet *> token_sets_;
   uint64_t work_ = 0;
   bool writes_lines_ = false;  // some value is written with an indentation
 };

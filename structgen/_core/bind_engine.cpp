@@ -228,6 +228,7 @@ void bind_engine(nb::module_ &m) {
       })
       // Without a turn: it may be asked while another thread has a long call.
       .def_prop_ro("memory", &Program::memory)
+      .def_prop_ro("names_text_tokens", &Program::names_text_tokens)
       // Units of work that steps and masks in grammars have taken so far (automaton.h).
       .def_prop_ro("grammar_work", [](Program &p) {
         return without_gil([&] {

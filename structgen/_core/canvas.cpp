@@ -79,7 +79,7 @@ bool has_gap(const CanvasForm &form) {
 CanvasProgram::CanvasProgram(std::shared_ptr<Program> of) : program(std::move(of)) {
   Program::Turn turn(*program, Program::SEARCH);
   const Uncounted own;  // a canvas has limits of its own
-  if (const std::string why = CanvasGrammar::obstacle(program->automaton().plan()); !why.empty())
+  if (const std::string why = CanvasGrammar::obstacle(program->automaton().plan(), program->space()); !why.empty())
     throw std::invalid_argument(why);
   arcs.emplace(program->automaton().plan(), program->space());
 }

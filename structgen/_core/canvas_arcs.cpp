@@ -61,7 +61,7 @@ uint32_t CanvasArcs::begin(uint32_t boundary, uint32_t terminal) {
   const uint64_t key = static_cast<uint64_t>(boundary) << 32 | terminal;
   if (const auto it = begun_.find(key); it != begun_.end()) return it->second;
   const CanvasGrammar::Terminal &t = grammar_.terminals[terminal];
-  if (t.special || t.begin == Lexemes::DEAD) return NONE;
+  if (!t.tokens.empty() || t.begin == Lexemes::DEAD) return NONE;
   Lexemes &lexemes = space_.lexemes();
   const Re after = boundaries_[boundary];
   const bool meet = (lexemes.first_of(after) & lexemes.first(t.begin)).any();

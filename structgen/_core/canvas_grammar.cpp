@@ -4,6 +4,11 @@
 #include <map>
 
 namespace structgen {
+namespace {
+
+constexpr size_t MOST_TOKENS = 1'000;  // of a set: each is an edge of its own for each place
+
+}  // namespace
 
 // Lowers the productions of a grammar; `canvas.terminals` are numbered in the order in which they are met.
 class CanvasGrammar::Builder {
@@ -67,9 +72,9 @@ class CanvasGrammar::Builder {
       if (number_[t] != NONE) return;
       number_[t] = canvas_.terminal_count();
       Terminal made;
-      made.special = g_.terminals[t].kind == GrammarTerminal::Special;
       made.number = t;
-      if (made.special) made.token = g_.terminals[t].token;
+      if (g_.terminals[t].kind == GrammarTerminal::Tokens)
+        made.tokens = lexer_.lexemes().space().token_sets()[g_.terminals[t].tokens].ids();
       else made.begin = lexer_.plain(t);
       canvas_.terminals.push_back(made);
     };
@@ -134,7 +139,7 @@ class CanvasGrammar::Builder {
   std::map<std::pair<Symbol, uint32_t>, uint32_t> ends_;
 };
 
-std::string CanvasGrammar::obstacle(const Plan &plan) {
+std::string CanvasGrammar::obstacle(const Plan &plan, TextSpace &space) {
   switch (plan.kind) {
     case Plan::Regex: return {};
     case Plan::Json: return "a JSON Schema";
@@ -148,6 +153,12 @@ std::string CanvasGrammar::obstacle(const Plan &plan) {
   if (g.within != RegexSpace::ANY_TEXT) return "a grammar together with another constraint on the whole text";
   for (const GrammarTerminal &t : g.terminals)
     if (t.kind == GrammarTerminal::Constraint) return "a grammar that holds another constraint";
+  for (const GrammarTerminal &t : g.terminals) {
+    if (t.kind != GrammarTerminal::Tokens) continue;
+    const TokenSet &set = space.token_sets()[t.tokens];
+    if (set.has_text()) return "a grammar that names tokens of text by number";
+    if (set.size() > MOST_TOKENS) return "a grammar with a set of more than " + std::to_string(MOST_TOKENS) + " tokens";
+  }
   return {};
 }
 

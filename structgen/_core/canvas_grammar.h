@@ -16,9 +16,8 @@ namespace structgen {
 class CanvasGrammar {
  public:
   struct Terminal {
-    bool special = false;
     LexemeState begin = Lexemes::DEAD;  // of text
-    uint32_t token = 0;                 // of a special token
+    std::vector<uint32_t> tokens;       // of a set of tokens, which are no text
     uint32_t number = 0;                // in the grammar
   };
   struct Pair {
@@ -29,7 +28,7 @@ class CanvasGrammar {
   };
 
   // Why a constraint cannot be put on a canvas; empty where it can.
-  static std::string obstacle(const Plan &plan);
+  static std::string obstacle(const Plan &plan, TextSpace &space);
   CanvasGrammar(const Plan &plan, TextSpace &space);
   CanvasGrammar(const Grammar &grammar, Lexer &lexer);
 

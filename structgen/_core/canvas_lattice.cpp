@@ -170,10 +170,12 @@ class CanvasLattice::Builder {
       if (!(nodes_[n].allowed[t / 64] & ~nodes_[n].begun[t / 64] & bit)) continue;
       nodes_[n].begun[t / 64] |= bit;
       const CanvasGrammar::Terminal &terminal = arcs_.grammar().terminals[t];
-      if (terminal.special) {
-        if (!form_.cells[p].allows(terminal.token)) continue;
-        for (uint32_t q : places_[behind(p)].onward)
-          edges_.push_back({n, t, boundary(q, CanvasArcs::FREE, arcs_.grammar().follow[t]), terminal.token});
+      if (!terminal.tokens.empty()) {
+        for (uint32_t token : terminal.tokens) {
+          if (!form_.cells[p].allows(token)) continue;
+          for (uint32_t q : places_[behind(p)].onward)
+            edges_.push_back({n, t, boundary(q, CanvasArcs::FREE, arcs_.grammar().follow[t]), token});
+        }
       } else if (const uint32_t run = arcs_.begin(node.id, t); run != NONE) {
         begins_.push_back({n, row(p, run)});
       }

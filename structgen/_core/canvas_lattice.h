@@ -36,7 +36,7 @@ struct CanvasLattice {
   };
   struct Edge {  // a terminal that stands between two nodes inside one cell
     uint32_t from, terminal, to;
-    uint32_t token;  // a special one's, otherwise ALONE
+    uint32_t token;  // one of a set of tokens; otherwise ALONE
   };
 
   CanvasLattice(CanvasArcs &arcs, const CanvasForm &form, const CanvasLimits &limits);

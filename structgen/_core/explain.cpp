@@ -28,6 +28,7 @@ struct Account {
   std::vector<Rule> rules;
   std::string next;
   bool is_grammar = false;
+  bool expects_tokens = false;  // a token may come that is read whole
   bool bounded = false;  // another constraint has a say in what may follow
   std::vector<std::string> terminals, within;
   std::bitset<256> begins;
@@ -50,8 +51,7 @@ class Witnessing {
  public:
   Witnessing(Automaton &a, Reader &r) : a_(a), r_(r) {}
 
-  Account account(std::string_view text) {
-    const Node *n = a_.start(r_);
+  Account account(const Node *n, std::string_view text) {
     size_t i = 0, begin = 0;  // begin: where the scalar or key on top started
     std::vector<std::pair<int32_t, std::pair<std::string, int64_t>>> path;  // by depth
     for (; n && i < text.size(); ++i) {
@@ -81,6 +81,7 @@ class Witnessing {
     for (auto &p : path) out.path.push_back(p.second);
     if (!n) return out;
     out.complete = a_.accepts(r_, n);
+    out.expects_tokens = !a_.expected_sets(r_, n).empty();
     for (int b = 0; b < 256; ++b)
       if (a_.step(r_, n, static_cast<uint8_t>(b))) out.next += static_cast<char>(b);
     for (const Node *each = n; each; each = each->parent) {
@@ -394,17 +395,23 @@ nb::object text(const std::string &v) {
 }  // namespace
 
 nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
-  std::string whole = matcher.text() + std::string(after);
+  // Tokens that were read whole are no text: what follows the last of them is told from there on.
+  const Matcher::Whole read = matcher.last_whole();
+  const std::string whole = (read.tokens > 0 ? matcher.text().substr(read.bytes) : matcher.text()) + std::string(after);
   Account account;
   {
     WithoutGil release;
     Program::Turn turn(matcher.program(), Program::SEARCH);
     Arena arena;
     Reader reader{arena};
-    account = for_caller(Witnessing(matcher.program().automaton(), reader).account(whole));
+    Automaton &automaton = matcher.program().automaton();
+    const Node *first = read.tokens > 0 ? read.node : automaton.start(reader);
+    account = for_caller(Witnessing(automaton, reader).account(first, whole));
   }
   nb::dict d;
-  d["offset"] = account.offset;
+  d["offset"] = account.offset + (read.tokens > 0 ? read.bytes : 0);
+  d["tokens_before"] = read.tokens;
+  d["expects_tokens"] = account.expects_tokens;
   d["complete"] = account.complete;
   d["place"] = account.place;
   nb::list path;

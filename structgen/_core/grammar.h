@@ -27,7 +27,8 @@ using Item = uint32_t;
 enum class Lexing : uint8_t { Scannerless, Longest, Ordered };
 
 struct GrammarTerminal {
-  enum Kind : uint8_t { Text, Special, Constraint } kind = Text;
+  enum Kind : uint8_t { Text, Tokens, Constraint } kind = Text;
+  bool is_made() const { return kind == Tokens && tokens == NONE; }  // by the indentation: it has no text
   std::string name;
   Re language = RegexSpace::EMPTY;  // Text
   bool nullable = false;
@@ -35,7 +36,7 @@ struct GrammarTerminal {
   uint32_t scanner = 0;        // Text, where Lexing is Ordered: the scanner that finds it
   bool lazy = false;           // Text: the lexeme ends where it first matches, whatever else could go on
   uint32_t keyword = NONE;     // Text: the entry of `Grammar::keywords` that it belongs to
-  uint32_t token = 0;          // Special: the token's id
+  uint32_t tokens = NONE;      // Tokens: which of the space's sets; NONE: the indentation makes it
   std::unique_ptr<Plan> plan;  // Constraint
 };
 

@@ -17,7 +17,10 @@ GrammarControl::GrammarControl(Grammar grammar, std::vector<Grammar::Production>
     if (g_.terminals[t].kind == GrammarTerminal::Text) dead[t] = lexer_->dead()[t] || lexer_->ignores(t);
     has_constraints_ |= g_.terminals[t].kind == GrammarTerminal::Constraint;
     if (g_.terminals[t].kind == GrammarTerminal::Constraint) dead[t] = g_.terminals[t].plan->texts != Plan::Some;
-    if (g_.terminals[t].kind == GrammarTerminal::Special && g_.terminals[t].token != UINT32_MAX) specials_.push_back(t);
+    if (g_.terminals[t].kind == GrammarTerminal::Tokens && !g_.terminals[t].is_made()) {
+      dead[t] = space.token_sets()[g_.terminals[t].tokens].empty();
+      if (!dead[t]) token_terminals_.push_back(t);
+    }
   }
   if (g_.indentation.active()) {
     dead[g_.indentation.indent] = dead[g_.indentation.dedent] = false;

@@ -54,9 +54,9 @@ class GrammarControl {
 
   // The lexer's context where these are expected; `in_brackets`: newlines are ignored, and brackets may close.
   Context context(Outlook outlook, bool in_brackets);
-  // Expected terminals that are special tokens or other constraints.
+  // Expected terminals that are sets of tokens or other constraints.
   const std::vector<uint32_t> &others(Outlook outlook);
-  const std::vector<uint32_t> &specials() const { return specials_; }
+  const std::vector<uint32_t> &token_terminals() const { return token_terminals_; }
   bool has_constraints() const { return has_constraints_; }  // other ones, in its rules
   bool is_newline(uint32_t terminal) const { return g_.indentation.newline == terminal; }
   bool runs_newline(LexState s) const;
@@ -75,7 +75,7 @@ class GrammarControl {
   std::unique_ptr<Earley> earley_;
   std::unique_ptr<GrammarLife> life_;
   std::unique_ptr<GrammarShortest> shortest_;
-  std::vector<uint32_t> specials_;
+  std::vector<uint32_t> token_terminals_;  // those that are sets of tokens
   std::bitset<256> after_newline_;
   std::unordered_map<uint64_t, Context> contexts_;
   std::unordered_map<Outlook, std::vector<uint32_t>> others_;

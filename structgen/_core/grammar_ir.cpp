@@ -31,20 +31,54 @@ Lexing lexing_of(const IrPart &ir) {
   return Lexing::Scannerless;
 }
 
-// A special token by its number: (id, where it is written).
-uint32_t read_token(const IrPart &ir, const Vocabulary &vocabulary) {
-  ir.size(2, "a token: its number, and where it is written");
-  const IrPart number = ir[0];
-  const auto id = static_cast<uint32_t>(number.integer(0, UINT32_MAX - 1));
-  const std::string token = "the token <[" + std::to_string(id) + "]>";
-  const auto where = std::string(ir[1].text());
-  if (id >= vocabulary.size())
-    throw TokenError(token + " is not in the vocabulary, which has " + std::to_string(vocabulary.size()) + " tokens",
-                     where, "Write the number of a special token of this tokenizer, or its text, as in <|name|>.");
-  if (!vocabulary.token(id).empty())
-    throw TokenError(token + " is text, no special token", where,
-                     "Write the text itself in quotes; only special tokens are named by number.");
-  return id;
+// Tokens as ranges of numbers, (first, last), and texts.
+void read_members(const IrPart &ir, std::vector<TokenRange> &ranges, std::vector<std::string> &texts) {
+  for (size_t i = 0; i < ir.size(); ++i) {
+    const IrPart one = ir[i];
+    if (one.is_text()) {
+      texts.emplace_back(one.text());
+      continue;
+    }
+    one.size(2, "a range of tokens: the first and the last number");
+    const auto first = static_cast<uint32_t>(one[0].integer(0, UINT32_MAX - 1));
+    const auto last = static_cast<uint32_t>(one[1].integer(first, UINT32_MAX - 1));
+    ranges.push_back({first, last});
+  }
+}
+
+// A set of tokens: (those that it has, or none for all, those that it has not, where it is written, whether it is read as
+// its text where no token has that). Nothing: such a text, which is no token.
+std::optional<uint32_t> read_token_set(const IrPart &ir, TextSpace &space, std::string *spelled) {
+  ir.size(4, "a set of tokens: its members, those left out, where it is written, and whether it may be spelled");
+  TokenSetParts parts;
+  if (ir[0].is_none()) parts.is_any = true;
+  else read_members(ir[0], parts.ranges, parts.texts);
+  read_members(ir[1], parts.excluded, parts.excluded_texts);
+  const auto where = std::string(ir[2].text());
+  if (ir[3].boolean()) {
+    if (parts.texts.size() != 1 || !parts.ranges.empty()) ir.fail("may be spelled only where it is one text");
+    *spelled = parts.texts[0];
+    if (tokens_with_text(space.vocabulary(), *spelled).empty()) return std::nullopt;
+  }
+  try {
+    return space.token_sets().add(tokens_of(parts, space.vocabulary()));
+  } catch (const NoSuchToken &error) {
+    throw TokenError(error.what, where, "Write numbers and texts of tokens that this tokenizer has: vocabulary.token_bytes(number).");
+  }
+}
+
+// A text that names a token which the tokenizer lacks.
+void read_spelled(const std::string &text, const Grammar &g, RegexSpace &regex, GrammarTerminal &terminal) {
+  if (g.lexing == Lexing::Scannerless) {
+    terminal.language = regex.literal(text);
+    return;
+  }
+  // The lexer does not know that text either: it begins wherever a lexeme may end.
+  terminal.kind = GrammarTerminal::Constraint;
+  terminal.plan = std::make_unique<Plan>();
+  terminal.plan->kind = Plan::Regex;
+  terminal.plan->re = regex.literal(text);
+  terminal.plan->texts = regex.alive(terminal.plan->re) ? Plan::Some : Plan::None;
 }
 
 // (kind, name, content, scanner)
@@ -65,26 +99,24 @@ GrammarTerminal read_terminal(const IrPart &ir, const Grammar &g, TextSpace &spa
   } else if (kind == "special") {
     const std::string text(content.text());
     if (const auto id = space.vocabulary().special(text)) {
-      terminal.kind = GrammarTerminal::Special;
-      terminal.token = *id;
-    } else if (g.lexing == Lexing::Scannerless) {
-      terminal.language = regex.literal(text);  // of a tokenizer without that token
+      terminal.kind = GrammarTerminal::Tokens;
+      terminal.tokens = space.token_sets().add({*id});
     } else {
-      // The lexer does not know that text either: it begins wherever a lexeme may end.
-      terminal.kind = GrammarTerminal::Constraint;
-      terminal.plan = std::make_unique<Plan>();
-      terminal.plan->kind = Plan::Regex;
-      terminal.plan->re = regex.literal(text);
-      terminal.plan->texts = regex.alive(terminal.plan->re) ? Plan::Some : Plan::None;
+      read_spelled(text, g, regex, terminal);  // of a tokenizer without that token
     }
-  } else if (kind == "token") {
-    terminal.kind = GrammarTerminal::Special;
-    terminal.token = read_token(content, space.vocabulary());
+  } else if (kind == "tokens") {
+    std::string spelled;
+    if (const auto set = read_token_set(content, space, &spelled)) {
+      terminal.kind = GrammarTerminal::Tokens;
+      terminal.tokens = *set;
+    } else {
+      read_spelled(spelled, g, regex, terminal);
+    }
   } else if (kind == "declared") {  // of an indentation: it has no text, the lexer makes it
-    terminal.kind = GrammarTerminal::Special;
-    terminal.token = UINT32_MAX;
+    terminal.kind = GrammarTerminal::Tokens;
+    terminal.tokens = GrammarTerminal::NONE;
   } else {
-    first.fail("is none of \"text\", \"constraint\", \"special\", \"token\" and \"declared\"");
+    first.fail("is none of \"text\", \"constraint\", \"special\", \"tokens\" and \"declared\"");
   }
   const bool scanned = g.lexing == Lexing::Ordered && terminal.kind == GrammarTerminal::Text;
   if (scanned) terminal.scanner = ir[3].index(g.scanners.size(), "a scanner");
@@ -152,7 +184,7 @@ IndentationRule read_indentation(const IrPart &ir, const Grammar &g) {
     const IrPart part = ir[i + 1];
     *made[i] = part.index(g.terminals.size(), "a terminal");
     const GrammarTerminal &terminal = g.terminals[*made[i]];
-    if (terminal.kind != GrammarTerminal::Special || terminal.token != UINT32_MAX)
+    if (!terminal.is_made())
       part.fail("names a terminal that is not declared");
   }
   rule.open = read_terminal_list(ir[3], g);

@@ -11,7 +11,7 @@
 
 namespace structgen {
 
-// A constraint names a token by its number that is no special token of the vocabulary.
+// A constraint names a token that the vocabulary lacks.
 struct TokenError : std::runtime_error {
   TokenError(const std::string &what, std::string written, std::string advice)
       : std::runtime_error(what), where(std::move(written)), hint(std::move(advice)) {}

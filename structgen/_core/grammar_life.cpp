@@ -287,7 +287,7 @@ GrammarLife::Near GrammarLife::near(Outlook outlook, uint32_t brackets, Re bound
     const GrammarTerminal &terminal = g_.terminals[t];
     if (terminal.kind != GrammarTerminal::Text) {
       // What an indentation makes comes right after a newline only, and is no text.
-      if (terminal.token != UINT32_MAX || terminal.kind != GrammarTerminal::Special) found = Near::Open;
+      if (!terminal.is_made()) found = Near::Open;
       return false;
     }
     const LexemeState s = opened(brackets, t) ? begin(t, boundary) : Lexemes::DEAD;

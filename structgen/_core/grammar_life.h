@@ -47,7 +47,7 @@ class GrammarLife {
               Arena &scratch);
   // Can a text lead to this pair, as far as is known? Of one that none leads to nothing should be asked.
   bool foreseen(LexemeState s, Within within);
-  // Can the text be completed after terminal `t`, a special token or another constraint, is read at `set`?
+  // Can the text be completed after terminal `t`, a set of tokens or another constraint, is read at `set`?
   bool other(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch);
   // The same of a lexeme, with a text that does so; none where that is not found.
   std::optional<std::string> completion(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s,

@@ -185,8 +185,8 @@ class GrammarLife::Search {
         }
         if (terminal.nullable) follow(fact.item + 1, fact.to, fact.boundary, text);
       } else {
-        // What the indentation makes has no text; after a special token nothing of a lexeme is left.
-        const bool made = terminal.token == UINT32_MAX && terminal.kind == GrammarTerminal::Special;
+        // What the indentation makes has no text; after a token that is read whole nothing of a lexeme is left.
+        const bool made = terminal.is_made();
         if (made && t == l_.g_.indentation.indent && fact.boundary.brackets > 0) return;
         Boundary after = fact.boundary;
         if (!made) after.after = RegexSpace::EMPTY;

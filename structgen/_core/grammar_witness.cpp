@@ -183,8 +183,8 @@ class Completion {
         continue;
       }
       if (rule.active() && (terminal == rule.indent || terminal == rule.dedent)) continue;  // at the end of the text
-      if (what.kind == GrammarTerminal::Special) {
-        out->push_back(FIRST_SPECIAL + what.token);
+      if (what.kind == GrammarTerminal::Tokens) {
+        out->push_back(FIRST_TOKEN_SET + what.tokens);
         boundary.reset();
         continue;
       }
@@ -233,7 +233,7 @@ GrammarShortest::GrammarShortest(GrammarControl &control, Automaton &automaton) 
       if (!space.regex().witness(re, &text)) continue;
       append_text(texts_[t], text);
       terminals_[t] = text.size() + 1;
-    } else if (terminal.kind == GrammarTerminal::Special) {
+    } else if (terminal.kind == GrammarTerminal::Tokens) {
       terminals_[t] = 1;
     } else {
       Arena arena;
@@ -293,7 +293,7 @@ static bool search_symbols(Automaton &a, Reader &r, const Node *node, WitnessSym
     const std::bitset<256> candidates = a.candidates(n);
     for (uint32_t b = 0; b < 256; ++b)
       if (candidates.test(b)) reach(b);
-    for (uint32_t token : a.special_tokens()) reach(FIRST_SPECIAL + token);
+    for (uint32_t set : a.expected_sets(r, n)) reach(FIRST_TOKEN_SET + set);
   }
   return false;
 }

@@ -27,6 +27,12 @@ class History {
 
   size_t size() const { return shared_count_ + own_.size(); }
   const Entry &back() const { return own_.empty() ? shared_->entries[shared_count_ - 1 - shared_->first] : own_.back(); }
+  const Entry &at(size_t i) const {
+    if (i >= shared_count_) return own_[i - shared_count_];
+    const Part *p = shared_.get();
+    while (i < p->first) p = p->before.get();
+    return p->entries[i - p->first];
+  }
   void push_back(const Entry &entry) { own_.push_back(entry); }
   // Drops the last `n` entries.
   void drop(size_t n) {

@@ -96,7 +96,7 @@ std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32
       if (made->test(id) && !token_allowed(node, id, 0)) clear(id);
     reader.leaned = leaned;  // on items of the token itself
   }
-  specials(node);
+  token_sets(node);
   made->complete = a_.accepts(reader, node);
   if (made->complete)
     for (uint32_t id : v_.eos_ids()) set(id);

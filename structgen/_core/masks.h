@@ -130,7 +130,7 @@ class Masks {
   const ContextFragment &context_fragment(Vocabulary::Node at, GrammarControl &g, Context context, Re earlier);
   bool reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry &entry) const;
   void add(bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids);
-  void specials(const Node *node);
+  void token_sets(const Node *node);
   // The order in which readings are taken up (masks_walk.cpp).
   template <class Begin>
   void walk_readings(const Begin &begin);

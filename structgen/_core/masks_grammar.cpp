@@ -50,7 +50,7 @@ std::shared_ptr<const Mask> Masks::of_many(Arena &arena, const Node *node) {
   auto made = make(arena, nullptr, [&](Reader &reader) {
     a_.count_step(reader, *node->control.grammar);
     walk_from(Vocabulary::ROOT, node);
-    specials(node);
+    token_sets(node);
     return a_.accepts(reader, node);
   });
   cache_[h].mask = made;
@@ -124,7 +124,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
     const Node *one = node->length == 1 ? node : a_.grammar_node(reader, g, {&entry, 1}, node->parent);
     a_.count_step(reader, g);  // what the lexer does from here on counts
     walk_from(Vocabulary::ROOT, one);
-    specials(one);
+    token_sets(one);
     return may_end(reader, one);
   });
   h = first;
@@ -166,9 +166,8 @@ std::shared_ptr<const Mask> Masks::beginning(Arena &arena, const Node *node, siz
   }
   for (uint32_t w = 0; w < v_.words(); ++w) made->data()[w] &= ~ignored->data()[w];
   out_ = made->data();
-  if (wanted.kind == GrammarTerminal::Special && wanted.token != UINT32_MAX &&
-      g.items().expects(all[place].at.set->outlook, terminal))
-    set(wanted.token);
+  if (wanted.kind == GrammarTerminal::Tokens && !wanted.is_made() && g.items().expects(all[place].at.set->outlook, terminal))
+    text_.token_sets()[wanted.tokens].add_to(out_);
   out_ = nullptr;
   r_ = nullptr;
   text_.make_room();
@@ -189,12 +188,15 @@ bool Masks::may_end(Reader &reader, const Node *one) {
   return false;
 }
 
-void Masks::specials(const Node *node) {
-  for (uint32_t token : a_.special_tokens()) {
-    Arena::Mark mark = r_->arena.mark();
-    if (a_.step_special(*r_, node, token)) set(token);
-    r_->arena.release(mark);
+void Masks::token_sets(const Node *node) {
+  if (a_.token_sets().empty()) return;
+  const Arena::Mark mark = r_->arena.mark();
+  for (const uint32_t set : a_.expected_sets(*r_, node)) {
+    const TokenSet &tokens = *a_.token_sets().at(set);
+    charge(1 + std::min<size_t>(tokens.size(), v_.words()) / 16);
+    tokens.add_to(out_);
   }
+  r_->arena.release(mark);
 }
 
 }  // namespace structgen

@@ -43,7 +43,7 @@ std::shared_ptr<const Mask> Matcher::mask() {
   const std::shared_ptr<Mask> kept = new_mask(*all);
   Reader &r = scratch.reader;
   for (uint32_t token = 0; token < vocabulary.size(); ++token) {
-    if (!all->test(token) || vocabulary.is_eos(token)) continue;
+    if (!all->test(token) || (all->complete && vocabulary.is_eos(token))) continue;
     if (!run(r, state(), token)) kept->clear(token);
     scratch_.release({});
   }
@@ -56,15 +56,7 @@ const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
 }
 
 const Node *Matcher::read_token(Reader &r, const Node *node, uint32_t token) {
-  const std::string_view bytes = program_->space().vocabulary().token(token);
-  if (bytes.empty()) return node ? program_->automaton().step_special(r, node, token) : nullptr;
-  program_->automaton().bound_token(r);
-  for (char c : bytes) {
-    if (!node) return nullptr;
-    node = program_->automaton().step(r, node, static_cast<uint8_t>(c));
-  }
-  if (node && node->kind == Node::Scalar && !node->parent && !program_->space().spellable(node->text)) return nullptr;
-  return node ? program_->automaton().past_lexemes(r, node) : nullptr;
+  return node ? program_->automaton().step_token(r, node, token) : nullptr;
 }
 
 // The fresh part of a list, oldest first.
@@ -279,7 +271,8 @@ std::string Matcher::forced_bytes(size_t most) {
   const Node *node = state();
   a.bound_token(r);  // all of them together
   try {
-    while (node && out.size() < most && !a.accepts(r, node)) {
+    // A token that may be read whole need not begin with the byte that its text would go on with.
+    while (node && out.size() < most && !a.accepts(r, node) && a.expected_sets(r, node).empty()) {
       std::bitset<256> candidates = a.candidates(node);
       const Node *only = nullptr;
       int alive = 0, which = 0;
@@ -353,6 +346,20 @@ std::string Matcher::text() const {
   if (finished_) read.pop_back();
   std::string out = begun_;
   for (uint32_t token : read) out += program_->space().vocabulary().token(token);
+  return out;
+}
+
+Matcher::Whole Matcher::last_whole() const {
+  const Vocabulary &vocabulary = program_->space().vocabulary();
+  const auto &sets = program_->automaton().token_sets();
+  Whole out{history_.at(0).node, 0, 0};
+  size_t bytes = begun_.size();
+  for (size_t i = 1; i < history_.size() && !sets.empty(); ++i) {
+    const History::Entry &entry = history_.at(i);
+    bytes += vocabulary.token(entry.token).size();
+    if (std::any_of(sets.begin(), sets.end(), [&](const auto &set) { return set.second->has(entry.token); }))
+      out = {entry.node, i, bytes};
+  }
   return out;
 }
 

@@ -5,6 +5,7 @@
 // programs may be used by several at once.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -39,6 +40,11 @@ class Program {
   }
 
   TextSpace &space() { return *space_; }
+  // Are some tokens of text read whole, whatever their bytes are?
+  bool names_text_tokens() const {
+    const auto &sets = automaton_->token_sets();
+    return std::any_of(sets.begin(), sets.end(), [](const auto &set) { return set.second->has_text(); });
+  }
   Automaton &automaton() { return *automaton_; }
   Masks &masks() { return *masks_; }
   // Bytes that it made: its own, and what it was the first to need of its space.
@@ -143,6 +149,12 @@ class Matcher {
   bool dead() const { return history_.back().node == nullptr; }
   std::vector<uint32_t> tokens() const { return history_.tokens(); }
   std::string text() const;
+  // The state after the last token that may have been read whole, how many tokens were read until then, and their bytes.
+  struct Whole {
+    const Node *node;
+    size_t tokens, bytes;
+  };
+  Whole last_whole() const;
   // How many leading bytes of `text` can follow.
   size_t viable_bytes(std::string_view text);
   // Bytes that can come next, and whether the text may end.

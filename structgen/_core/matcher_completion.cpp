@@ -13,7 +13,7 @@ namespace {
 
 // Reasons that are not bounds of the search.
 constexpr const char *DEAD_END = "the text so far has none: it cannot be read";
-constexpr const char *SPECIAL = "the one that was found has special tokens, which are no bytes";
+constexpr const char *TOKENS = "the one that was found has tokens that are read whole, as no bytes are";
 constexpr const char *UNSPELLED = "no tokens were found that spell one";
 
 }  // namespace
@@ -50,21 +50,22 @@ bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
     }
     SearchFailure why = SearchFailure::Nothing;
     const bool complete = complete_text(program_->automaton(), r, n, out, patient, &why);
-    if (!complete) search_failure_ = why == SearchFailure::Nothing ? SPECIAL : text_of(why);
+    if (!complete) search_failure_ = why == SearchFailure::Nothing ? TOKENS : text_of(why);
     hand_over(*out);
     return complete;
   });
 }
 
-// Between special tokens, which are no text, the fewest tokens that spell what is there; false where there are none.
-static bool fewest_tokens(const Vocabulary &vocabulary, const WitnessSymbols &symbols, std::vector<uint32_t> *out) {
+// Between tokens that are read whole, the fewest tokens that spell what is there; false where there are none.
+static bool fewest_tokens(Automaton &automaton, const WitnessSymbols &symbols, std::vector<uint32_t> *out) {
+  const Vocabulary &vocabulary = automaton.text().vocabulary();
   for (auto at = symbols.begin();;) {
-    const auto end = std::find_if(at, symbols.end(), [](uint32_t s) { return s >= FIRST_SPECIAL; });
+    const auto end = std::find_if(at, symbols.end(), [](uint32_t s) { return s >= FIRST_TOKEN_SET; });
     const auto tokens = vocabulary.fewest_tokens(std::string(at, end));
     if (!tokens) return false;
     out->insert(out->end(), tokens->begin(), tokens->end());
     if (end == symbols.end()) return true;
-    out->push_back(*end - FIRST_SPECIAL);
+    out->push_back(automaton.token_sets().at(*end - FIRST_TOKEN_SET)->sample());
     at = end + 1;
   }
 }
@@ -88,7 +89,7 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
     return complete;
   });
   const Vocabulary &vocabulary = program_->space().vocabulary();
-  if (found && fewest_tokens(vocabulary, symbols, out)) return true;
+  if (found && fewest_tokens(program_->automaton(), symbols, out)) return true;
   if (found) search_failure_ = UNSPELLED;
   if (vocabulary.closed()) return false;
   out->clear();
@@ -115,7 +116,7 @@ bool Matcher::can_be_spelled(const Node *node) {
   WitnessSymbols symbols;
   std::vector<uint32_t> tokens;
   bool can = complete_state(program_->automaton(), r, node, &symbols, false) &&
-             fewest_tokens(program_->space().vocabulary(), symbols, &tokens);
+             fewest_tokens(program_->automaton(), symbols, &tokens);
   if (!can) {
     const Search found = search_tokens(node, &tokens);
     if (found == Search::Cut) program_->add_unproven(1);
@@ -153,7 +154,7 @@ Matcher::Search Matcher::search_tokens(const Node *from, std::vector<uint32_t> *
     }
     const std::shared_ptr<const Mask> mask = program_->masks().mask(scratch, met[at].node);
     for (uint32_t token = 0; token < vocabulary.size(); ++token) {
-      if (!mask->test(token) || vocabulary.is_eos(token)) continue;
+      if (!mask->test(token)) continue;
       if (work::done() > most) return Search::Cut;
       const Arena::Mark before = path.mark();
       const Node *next = read_token(r, met[at].node, token);

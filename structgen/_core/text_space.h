@@ -23,6 +23,7 @@
 #include "mask.h"
 #include "regex.h"
 #include "rest_trie.h"
+#include "token_sets.h"
 #include "vocabulary.h"
 #include "work.h"
 
@@ -88,6 +89,7 @@ class TextSpace {
   const Vocabulary &vocabulary() const { return *vocabulary_; }
   RegexSpace &regex() { return regex_; }
   Lexemes &lexemes() { return *lexemes_; }  // those of grammars
+  TokenSets &token_sets() { return token_sets_; }
   const Limits &limits() const { return limits_; }
   // The calling thread's turn; throws where it has it already and would wait for itself.
   // Waiting can be interrupted as work can (work.h).
@@ -169,6 +171,7 @@ class TextSpace {
   std::shared_ptr<MaskPool> mask_pool_;
   RegexSpace regex_;
   std::unique_ptr<Lexemes> lexemes_;
+  TokenSets token_sets_{*vocabulary_};
   std::vector<uint32_t> mute_;  // characters that must be escaped, and whose escape no tokens spell
   ForkMutex mutex_{ForkMutex::Space};
   std::deque<State> states_;

@@ -26,6 +26,8 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
   for (auto &[text, id] : specials_)
     if (id >= size_ || (id < tokens.size() && !tokens[id].empty()))
       throw std::invalid_argument("the special token " + text + " is text, or outside the vocabulary");
+  for (const auto &[text, id] : specials_) named_.push_back(id);
+  std::sort(named_.begin(), named_.end());
 
   std::vector<uint32_t> order, others;
   for (uint32_t id = 0; id < tokens.size(); ++id) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <algorithm>
 #include <bitset>
 #include <cstdint>
 #include <optional>
@@ -43,6 +44,8 @@ class Vocabulary {
     const auto it = specials_.find(text);
     return it == specials_.end() ? std::nullopt : std::optional(it->second);
   }
+  // May constraints name this token, which has no text?
+  bool is_named(uint32_t id) const { return std::binary_search(named_.begin(), named_.end(), id); }
   std::string_view token(uint32_t id) const { return id < place_.size() ? token_at(place_[id]) : std::string_view(); }
   // Bytes that occur in some token, and bytes that are a token on their own.
   const std::bitset<256> &spellable() const { return spellable_; }
@@ -134,6 +137,7 @@ class Vocabulary {
   std::vector<uint32_t> place_;  // by id
   std::vector<uint32_t> eos_ids_;
   std::unordered_map<std::string, uint32_t> specials_;
+  std::vector<uint32_t> named_;  // their ids, sorted
   uint32_t size_;
   uint32_t longest_ = 0;
   std::bitset<256> spellable_, single_bytes_;

@@ -241,8 +241,8 @@ void append_text(WitnessSymbols &out, std::string_view text) {
 }
 
 const Node *step_symbol(Automaton &automaton, Reader &reader, const Node *node, uint32_t symbol) {
-  return symbol < FIRST_SPECIAL ? automaton.step(reader, node, static_cast<uint8_t>(symbol))
-                                : automaton.step_special(reader, node, symbol - FIRST_SPECIAL);
+  return symbol < FIRST_TOKEN_SET ? automaton.step(reader, node, static_cast<uint8_t>(symbol))
+                                  : automaton.step_tokens(reader, node, symbol - FIRST_TOKEN_SET);
 }
 
 bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient, SearchFailure *why) {
@@ -276,7 +276,7 @@ bool complete_state(Automaton &automaton, Reader &reader, const Node *node, Witn
 bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient, SearchFailure *why) {
   WitnessSymbols symbols;
   if (!complete_state(automaton, reader, node, &symbols, patient, why)) return false;
-  if (std::any_of(symbols.begin(), symbols.end(), [](uint32_t s) { return s >= FIRST_SPECIAL; })) return false;
+  if (std::any_of(symbols.begin(), symbols.end(), [](uint32_t s) { return s >= FIRST_TOKEN_SET; })) return false;
   for (uint32_t s : symbols) *out += static_cast<char>(s);
   return true;
 }

@@ -16,9 +16,9 @@
 
 namespace structgen {
 
-// A completion as symbols: bytes, and FIRST_SPECIAL + the id of a special token.
+// A completion as symbols: bytes, and FIRST_TOKEN_SET + the number of a set of which one token is read.
 using WitnessSymbols = std::vector<uint32_t>;
-constexpr uint32_t FIRST_SPECIAL = 256;
+constexpr uint32_t FIRST_TOKEN_SET = 256;
 
 void append_text(WitnessSymbols &out, std::string_view text);
 // Reads one symbol.
@@ -28,7 +28,7 @@ const Node *step_symbol(Automaton &automaton, Reader &reader, const Node *node, 
 // `why` says what kept it from being found.
 bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient = true,
                     SearchFailure *why = nullptr);
-// The same of a completion without special tokens, as bytes; false also where the one that is found has some.
+// The same of a completion without tokens that are read whole, as bytes; false also where the one that is found has some.
 bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient = true,
                    SearchFailure *why = nullptr);
 

@@ -78,9 +78,14 @@ class Template:
     def check(self, vocabulary: Vocabulary) -> None:
         """Raise where no text fits, and say how far one does."""
         try:
-            open_matcher(self.constraint(self.literals[0], 0), vocabulary)
+            matcher = open_matcher(self.constraint(self.literals[0], 0), vocabulary)
         except EmptyConstraint as error:
             raise self._where(vocabulary, error) from None
+        if getattr(matcher, "names_text_tokens", False):
+            raise CombinationError(
+                "a hole or the whole names tokens of text by number, and a template is read as text",
+                hint="Say which texts are meant.",
+            )
 
     def right_of(self, weights: Sequence[float], texts: Sequence[str]) -> tuple[list[float], list[str]]:
         """Of weighted texts those that `judge` takes, with weights that sum to 1; raises where it takes none."""

@@ -3,7 +3,7 @@
 Why: vLLM and SGLang hand over tool calls and reasoning in this form, and users write it themselves.
 What: the legacy form ``{"structures": [{"begin", "schema", "end"}], "triggers": [...]}`` and the newer one
 ``{"type": "structural_tag", "format": {...}}``, as XGrammar 0.2 documents its formats. `_FORMATS` lists what is
-supported; the others are refused by name, since they count or name tokens, which a constraint on texts cannot do.
+supported; those that name tokens are read in `tag_tokens`.
 Invariant: free text never holds what ends it: the end of the tag that it stands in, a trigger. `excludes` of `any_text`
 are about that text alone, so they may share letters with the end. `at_least_one` means that a tag comes at once, as
 XGrammar has it. Where a text holds a special token of the vocabulary, that token is meant. Every field has its type, or
@@ -23,6 +23,7 @@ from structgen.constraints.base import Constraint, Literal, Operand, as_constrai
 from structgen.constraints.composition import (
     Composition,
     Special,
+    Tokens,
     body_of,
     optional,
     repeat,
@@ -39,6 +40,7 @@ from structgen.errors import ConstraintError, LimitExceeded, a_kind
 from .requests import RequestLimits, grammar_constraint, schema_constraint
 from .tag_fields import at, check_fields, flag, items, texts, whole
 from .tag_fields import text as text_of
+from .tag_tokens import TOKEN_FORMATS, TokenMark, read_mark, text_ends, token_begin
 
 __all__ = ["read_structural_tag"]
 
@@ -98,7 +100,7 @@ class _Reading:
             raise ConstraintError(
                 f"the format {kind!r:.60} of structural tags is not supported",
                 where=where,
-                hint=_UNSUPPORTED.get(str(kind), f"Supported are {', '.join(_FORMATS)}."),
+                hint=f"Supported are {', '.join(_FORMATS)}.",
             )
         return read(self, form, ends, where, depth + 1)
 
@@ -184,25 +186,11 @@ class _Reading:
             return grammar_constraint(source)
 
     def _token(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        check_fields(form, {"type", "token"}, where)
-        return special(self._token_text(form.get("token"), f"{where}.token"))
-
-    def _token_text(self, token: Any, where: str) -> str:
-        if not isinstance(token, str):
-            raise ConstraintError(
-                "tokens by number are not supported", where=where, hint="Give the token by its text."
-            )
-        if self.specials is not None and not self.specials.fullmatch(token):
-            raise ConstraintError(
-                f"{token!r:.60} is no special token of this model",
-                where=where,
-                hint='Texts are written as {"type": "const_string"}.',
-            )
-        return token
+        return read_mark(form, where).constraint(self.specials)
 
     def _any_text(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
         never, most = self._text_options(form, where)
-        return text(tuple(dict.fromkeys((*never, *ends))) or None, max_chars=most)
+        return text(tuple(dict.fromkeys((*never, *text_ends(ends)))) or None, max_chars=most)
 
     def _text_options(self, form: Any, where: str) -> tuple[tuple[str, ...], int | None]:
         """What a free text excludes, and its most characters."""
@@ -332,6 +320,8 @@ class _Reading:
             raise ConstraintError("triggered_tags need a trigger", where=f"{where}.triggers")
         after: dict[str, list[Constraint]] = {trigger: [] for trigger in triggers}
         for begin, rest, path in tags:
+            if isinstance(begin, TokenMark) and isinstance(begin.constraint(self.specials), Tokens):
+                raise token_begin(path)
             fitting = [trigger for trigger in triggers if begin.startswith(trigger)]
             if len(fitting) != 1:
                 raise ConstraintError(
@@ -384,7 +374,7 @@ class _Reading:
                     where=where,
                     hint="A trigger is a text, or begins with a special token.",
                 )
-        forbidden = tuple(dict.fromkeys((*texts(form, "excludes", where), *ends)))
+        forbidden = tuple(dict.fromkeys((*texts(form, "excludes", where), *text_ends(ends))))
         triggers: dict[str | Special, Operand] = {
             trigger: _either(rests) for trigger, rests in merged.items()
         }
@@ -408,14 +398,15 @@ class _Reading:
         """The begin or an end of a tag: a text, or a special token."""
         given = form.get(key)
         if isinstance(given, dict) and given.get("type") == "token":
-            check_fields(given, {"type", "token"}, f"{where}.{key}")
-            return self._token_text(given.get("token"), f"{where}.{key}.token")
+            return read_mark(given, f"{where}.{key}")
         return text_of(form, key, where)
 
-    def _split(self, text: str) -> list[str | Special]:
+    def _split(self, text: str) -> list[str | Special | Tokens]:
+        if isinstance(text, TokenMark):
+            return [text.constraint(self.specials)]
         if self.specials is None:
             return [text]
-        parts: list[str | Special] = []
+        parts: list[str | Special | Tokens] = []
         place = 0
         for found in self.specials.finditer(text):
             parts += [text[place : found.start()]] if found.start() > place else []
@@ -457,10 +448,6 @@ def _no_excludes(form: Mapping[str, Any], where: str) -> None:
 
 
 _PATTERN = "Say it in the schema or the pattern itself."
-_TOKENS = "It is about single tokens. Say which texts are meant: any_text with excludes, triggered_tags."
-_UNSUPPORTED = dict.fromkeys(
-    ("exclude_token", "any_tokens", "token_triggered_tags", "token_dispatch"), _TOKENS
-)
 _Read = Callable[[_Reading, Any, tuple[str, ...], str, int], Constraint]
 _FORMATS: Mapping[str, _Read] = {
     "const_string": _Reading._const_string,
@@ -480,4 +467,5 @@ _FORMATS: Mapping[str, _Read] = {
     "triggered_tags": _Reading._triggered_tags,
     "dispatch": _Reading._dispatch,
     "tags_with_separator": _Reading._tags_with_separator,
+    **TOKEN_FORMATS,
 }

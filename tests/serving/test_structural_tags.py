@@ -237,7 +237,7 @@ def test_a_field_of_the_wrong_type_is_refused_with_its_path(kind, key, value, wa
     [
         ({"type": "any_text", "excludes": ["a", 3]}, "format.excludes[1]"),
         (TAG | {"end": ["a", 3]}, "format.end[1]"),
-        (TAG | {"begin": {"type": "token", "token": 3}}, "format.begin.token"),
+        (TAG | {"begin": {"type": "token", "token": 3.5}}, "format.begin.token"),
         (
             RIGHT["triggered_tags"] | {"tags": [TAG, TAG | {"content": {"type": "x"}}]},
             "format.tags[1].content",
@@ -284,7 +284,7 @@ def test_the_legacy_form_names_its_own_fields():
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ({"type": "any_tokens"}, "'any_tokens' of structural tags is not supported"),
+        ({"type": "all_tokens"}, "'all_tokens' of structural tags is not supported"),
         ({"type": "nothing"}, "'nothing'"),
         ({"type": ["x"]}, "not supported"),
         ("x", "a format is an object"),
@@ -292,7 +292,7 @@ def test_the_legacy_form_names_its_own_fields():
         ({"type": "const_string", "value": "x", "values": 1}, "'values' is not supported here"),
         ({"type": "any_text", "max_tokens": 3}, '"max_tokens" of any_text'),
         ({"type": "any_text", "excludes": "x"}, "a list of texts"),
-        ({"type": "token", "token": 3}, "tokens by number"),
+        ({"type": "token", "token": 3.5}, "a token is a number or a text"),
         ({"type": "json_schema"}, '"json_schema" is missing'),
         ({"type": "json_schema", "json_schema": True, "style": "glm_xml"}, "the style 'glm_xml'"),
         ({"type": "json_schema", "json_schema": True, "excludes": ["x"]}, '"excludes" of a json_schema'),

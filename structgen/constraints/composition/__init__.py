@@ -9,6 +9,7 @@ from .forbidding import forbid
 from .parts import Special, optional, repeat, special, text
 from .temporal import OrderedItems, ltl_over
 from .thinking import CappedReasoning, Reasoning, ReasoningOptions, reasoning
+from .token_parts import Tokens, token, tokens
 
 __all__ = [
     "CappedReasoning",
@@ -17,6 +18,7 @@ __all__ = [
     "Reasoning",
     "ReasoningOptions",
     "Special",
+    "Tokens",
     "body_of",
     "dispatch",
     "forbid",
@@ -26,4 +28,6 @@ __all__ = [
     "repeat",
     "special",
     "text",
+    "token",
+    "tokens",
 ]

@@ -12,12 +12,13 @@ Cost: that of `notation.Reader`; a `TagDispatch` costs the comparison of its tag
     escapes      \n \r \t \b \f \a \v \0 \e \" \\ \/ \' \? \xH... \uHHHH \UHHHHHHHH; in a class also
                  \^ \$ \. \* \+ \( \) \[ \] \{ \} \| \-
 
+    Token(1, "text")  ExcludeToken(1)  TokenTagDispatch((1, rule), ...): see `ebnf_tokens`
     TagDispatch(("tag", rule), ..., loop_after_dispatch=true, excludes=("text", ...)) is represented as it is
     documented: free text without tags and excluded texts; after a tag its rule; then free text again. Of tags that
     end at the same place the longest counts, as in XGrammar.
 
 Unsupported: ``(= ...)`` at the end of a rule (a promise about what follows, which XGrammar uses for masks and does
-not check), tokens by number (`Token`, `ExcludeToken`, `TokenTagDispatch`), `Regex`, which XGrammar does not document,
+not check), `Regex`, which XGrammar does not document,
 and options of rules (``name[temperature=0.7] ::=``). A `TagDispatch` is unsupported where one tag has another one in
 it before its end: XGrammar's documentation and its matcher disagree there.
 """
@@ -31,6 +32,7 @@ from structgen.constraints.expressions import ANY, NOTHING, RE
 from structgen.constraints.occurrences import ends_first, without
 from structgen.errors import GrammarSyntaxError
 
+from .ebnf_tokens import TOKEN_MACROS, read_token_macro
 from .ir import Body, Grammar
 from .notation import DEFAULT_LIMITS, WIDE_BLANK, NotationLimits, Reader, escape_patterns, token_pattern
 
@@ -53,7 +55,7 @@ _HINTS = {
     ".": "Any character is [^].",
     "true": 'Quote it if it is text: "true".',
     "false": 'Quote it if it is text: "false".',
-    "<": "XGrammar's EBNF has no tokens by their text; GBNF has: <text>.",
+    "<": 'A token is written as Token("text").',
     "!": "Nothing can be negated but classes: [^...].",
     "\\d": "Write [0-9].",
     "\\D": "Write [^0-9].",
@@ -62,7 +64,6 @@ _HINTS = {
     "\\w": "Write [0-9A-Za-z_].",
     "\\W": "Write [^0-9A-Za-z_].",
 }
-_TOKENS = ("Token", "ExcludeToken", "TokenTagDispatch")
 _ARGUMENT = re.compile(rf"{WIDE_BLANK}(?:({_STRING})|({_NAME})|([(),=])|(\Z)|(.))", re.DOTALL)
 
 
@@ -84,7 +85,7 @@ class _Reader(Reader):
     minus_one = True
     newline_in_text = False
     duplicates = "XGrammar refuses it, too: rename one, or join them with |."
-    macros = frozenset((*_TOKENS, "TagDispatch", "Regex"))
+    macros = frozenset((*TOKEN_MACROS, "TagDispatch", "Regex"))
 
     def special(self, raw: str, position: int) -> Body:
         raise self.unsupported(
@@ -98,12 +99,9 @@ class _Reader(Reader):
     def macro(self, name: str, position: int, end: int) -> tuple[Body, int]:
         if name == "TagDispatch":
             return _TagDispatch(self, position, end).read()
-        if name == "Regex":
-            hint = "Write what it matches as classes, groups and repetitions."
-        else:
-            hint = (
-                "A number means another token with each tokenizer. GBNF names special tokens by text: <text>."
-            )
+        if name in TOKEN_MACROS:
+            return read_token_macro(self, name, position, end)
+        hint = "Write what it matches as classes, groups and repetitions."
         raise self.unsupported(f"{name}(...) is not supported", position, len(name), hint=hint)
 
 

@@ -12,13 +12,12 @@ Cost: that of `notation.Reader`.
     items        "text"  [a-z]  [^a-z]  .  name  (body)  <token>
     repetitions  * + ? {m} {m,} {m,n}, also of repetitions
     escapes      \n \r \t \\ \" \[ \] \- \xHH \uHHHH \UHHHHHHHH
-    tokens       <think> is a special token, <[1000]> one by its number; negated (!<think>): unsupported
+    tokens       <think> is the token of that text, <[1000]> one by its number; !<think> is any other token
 """
 
 from __future__ import annotations
 
 from structgen.constraints.expressions import ANY, RE
-from structgen.errors import LimitExceeded
 
 from .ir import Body, Grammar, place_at
 from .notation import (
@@ -30,7 +29,7 @@ from .notation import (
     escape_patterns,
     token_pattern,
 )
-from .token_numbers import TOKENS_HINT, token_numbers
+from .token_numbers import TOKENS_HINT, token_set, tokens_body
 
 __all__ = ["read_gbnf"]
 
@@ -44,7 +43,7 @@ _ESCAPES = {"n": 0x0A, "r": 0x0D, "t": 0x09, "\\": 0x5C, '"': 0x22, "[": 0x5B, "
 _LEAVES: dict[str, Body] = {".": ("text", ANY)}
 _HINTS = {
     "<": "A token is written as <text>, on one line.",
-    "!": "Only tokens can be negated, and negated tokens are not supported.",
+    "!": "Only tokens can be negated: !<text> or !<[5]>.",
     "\\^": 'Write a ^ that is not first in its class as it is, and one alone as "^".',
     "\\'": "A ' needs no backslash.",
     "\\/": "A / needs no backslash.",
@@ -75,25 +74,19 @@ class _Reader(Reader):
     duplicates = "llama.cpp would use the last definition only: rename one, or join them with |."
 
     def special(self, raw: str, position: int) -> Body:
-        if raw.startswith("!"):
-            raise self.unsupported(
-                "negated tokens are not supported", position, len(raw),
-                hint="Say which texts may follow instead: .* is any text, and no special token is a text.",
-            )  # fmt: skip
-        if not raw.startswith("<["):
-            return ("special", raw)
         at = place_at(self.source, position)
         where = f"line {at.line}, column {at.column}"
+        negated, name = raw.startswith("!"), raw.removeprefix("!")
+        if not name.startswith("<["):
+            return (
+                tokens_body(None, (name,), where)
+                if negated
+                else tokens_body((name,), (), where, may_be_spelled=True)
+            )
         try:
-            numbers = [("special", (number, where)) for number in token_numbers(raw)]
+            return token_set(name, where, negated=negated)
         except ValueError as error:
             raise self.fault(str(error), position, len(raw), hint=TOKENS_HINT) from None
-        except NotImplementedError as error:
-            raise self.unsupported(str(error), position, len(raw), hint=TOKENS_HINT) from None
-        except LimitExceeded as error:
-            error.where = where
-            raise
-        return numbers[0] if len(numbers) == 1 else ("choice", tuple(numbers))
 
     def empty_class(self, raw: str, position: int) -> RE:
         hint = 'llama.cpp takes it for the empty text: write that as "", and any character as a dot.'

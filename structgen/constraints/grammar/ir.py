@@ -8,7 +8,7 @@ Cost: one small tuple for each thing that was written.
     Body = ("rule", name) | ("terminal", name)           the second in lexed grammars only
          | ("text", RE)                                  a regular expression (scannerless grammars)
          | ("special", text)                             a special token of the tokenizer, by its text
-         | ("special", (number, where))                  or by its number, and where that is written
+         | ("tokens", (members or None, members, where, bool))  one token of a set: see `token_numbers.tokens_body`
          | ("constraint", Constraint)                    a text of another constraint
          | ("sequence", (Body, ...)) | ("choice", (Body, ...))
          | ("repeat", Body, lo, hi or None)              None: unbounded

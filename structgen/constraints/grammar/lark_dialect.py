@@ -31,7 +31,7 @@ from structgen.errors import LimitExceeded, RegexError, SchemaError
 
 from .ir import Body
 from .lark_source import Piece, Source
-from .token_numbers import TOKENS_HINT, token_numbers
+from .token_numbers import TOKENS_HINT, token_set
 
 __all__ = ["MARK", "UNBOUNDED", "Rewritten", "StandIn", "rewrite"]
 
@@ -496,15 +496,10 @@ class _Rewriter:
         place = self.source.place(piece.offset)
         where = f"line {place.line}, column {place.column}"
         try:
-            ids = [("special", (number, where)) for number in token_numbers(piece.text)]
+            tokens = token_set(piece.text, where)
         except ValueError as error:
             self.source.fail(str(error), piece.offset, len(piece.text), TOKENS_HINT)
-        except NotImplementedError as error:
-            self._refuse(str(error), piece, TOKENS_HINT)
-        except LimitExceeded as error:
-            error.where = where
-            raise
-        return self._rule("special_1", ids[0] if len(ids) == 1 else ("choice", tuple(ids)), piece.offset)
+        return self._rule("special_1", tokens, piece.offset)
 
     def _reference(self, piece: Piece) -> _Out:
         name = piece.text[1:]

@@ -109,7 +109,7 @@ class Following:
             return self.rules[body[1]]
         if kind == "terminal":
             return _Ends({body[1]}, {body[1]})
-        if kind == "special":  # between two texts, not one
+        if kind in ("special", "tokens"):  # between two texts, not one
             return _Ends()
         if kind == "constraint":
             return _Ends({OTHER}, {OTHER}, True)

@@ -22,7 +22,7 @@ __all__ = ["Lowered", "Within"]
 
 _REASONS = {
     "special": "has the special token {name}, which is no text",
-    "token": "has the token {name}, which is no text",
+    "tokens": "has tokens that are read whole, {name}",
     "constraint": "has {name}, a constraint that is not regular",
     "declared": "reads the indentation of lines",
 }

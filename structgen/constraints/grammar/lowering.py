@@ -18,6 +18,7 @@ from structgen.constraints.failures import limit_exceeded
 from .brackets import Brackets, with_brackets
 from .ir import Body, Grammar, Keyword, Terminal, too_deep
 from .regular import Regular
+from .token_numbers import shown_tokens
 
 __all__ = ["GrammarIR", "lower", "text_of"]
 
@@ -108,9 +109,9 @@ def _terminal(leaf: Body, lexed: dict[str, Terminal], names: dict[int, str]) -> 
     if kind == "text":
         return "text", names.get(id(content)) or text_of(content) or "", content, 0
     if kind == "special":
-        if isinstance(content, str):
-            return "special", content, content, 0
-        return "token", f"<[{content[0]}]>", content, 0
+        return "special", content, content, 0
+    if kind == "tokens":
+        return "tokens", shown_tokens(content), content, 0
     constraint: Constraint = content
     return "constraint", constraint.describe(), constraint.lower(), 0
 

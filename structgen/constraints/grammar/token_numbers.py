@@ -1,66 +1,141 @@
-"""Special tokens by their numbers, as Lark (llguidance) and GBNF (llama.cpp) write them: ``<[5]>``, ``<[5,10-12]>``.
+"""Sets of tokens, as Lark (llguidance) and GBNF (llama.cpp) write them: ``<[5]>``, ``<[5,10-12]>``, ``<[^5]>``.
 
-Why: a number means a token of one tokenizer only. The core checks, for each vocabulary, that it is a special token.
-Invariant: a set that is read is exactly the tokens that it names. Sets that hold all other tokens are refused: most of
-those are text, and this library reads text as text, however it is cut into tokens.
-Cost: linear in the text and in the number of tokens, which is bounded.
+Why: a grammar may name tokens of one tokenizer, which are read whole, whatever their bytes are. Which tokens a set has
+is found by the core, for each vocabulary.
+Invariant: a set has exactly the tokens that it names, those beyond the vocabulary apart. A set of all tokens, or of all
+but some, has those that are text or have a name, and none that ends a text.
+Cost: linear in the text.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 
-from structgen.errors import LimitExceeded
+from . import bodies
+from .ir import Body
 
-__all__ = ["MOST_TOKENS", "TOKENS_HINT", "token_numbers"]
+__all__ = [
+    "MOST_NUMBER",
+    "TOKENS_HINT",
+    "Member",
+    "dispatch_body",
+    "shown_tokens",
+    "token_set",
+    "tokens_body",
+]
 
-MOST_TOKENS = 1_000
-"""Tokens that one set may name."""
+Member = tuple[int, int] | str
+"""The first and the last number of a range, or the text of a token."""
+
+MOST_NUMBER = 2**32 - 2
+"""The largest number of a token."""
 
 TOKENS_HINT = (
-    "Name special tokens by number or range, as in <[5,10-12]>, or by text, as in <|name|>; text itself is "
-    "written in quotes or as a pattern."
+    "Name tokens by number or range, as in <[5,10-12]>, all but some, as in <[^5]>, all, as in <[*]>, or a token by "
+    "its text, as in <|name|>."
 )
 
 _SET = re.compile(r"<\[\s*(\^?)(.*?)\s*\]>", re.DOTALL)
 _RANGE = re.compile(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?")
 _MOST_DIGITS = 10
+_MOST_SHOWN = 8
 
 
-def token_numbers(written: str) -> list[int]:
-    """The numbers of a set, each once, in order.
+def tokens_body(
+    allowed: Iterable[Member] | None,
+    excluded: Iterable[Member] = (),
+    where: str = "",
+    *,
+    may_be_spelled: bool = False,
+) -> Body:
+    """The body of one token out of a set.
 
-    Raises `NotImplementedError` for the set of all tokens and for negated sets, `ValueError` for what is no set, and
-    `LimitExceeded` for a set of more than `MOST_TOKENS`; the messages are for the user, without a place.
+    Args:
+        allowed: The tokens that it has; None: all.
+        excluded: The tokens that it has not.
+        where: Where it is written, for the errors of vocabularies that lack a token.
+        may_be_spelled: It has one text, and is that text where no token is.
+    """
+    members = None if allowed is None else tuple(dict.fromkeys(allowed))
+    return ("tokens", (members, tuple(dict.fromkeys(excluded)), where, may_be_spelled))
+
+
+def token_set(written: str, where: str, *, negated: bool = False) -> Body:
+    """The body of a set of numbers; `negated`: of all other tokens.
+
+    Raises `ValueError` for what is no set; the message is for the user, without a place.
     """
     found = _SET.fullmatch(written)
     if found is None:
         raise ValueError("this is not a set of token numbers")
-    if found[1]:
-        raise NotImplementedError("negated sets of tokens are not supported: they hold tokens that are text")
+    if found[1] and negated:
+        raise ValueError("this set is negated twice")
     if found[2] == "*":
-        raise NotImplementedError("the set of all tokens is not supported: it holds tokens that are text")
-    numbers: set[int] = set()
-    for part in found[2].split(","):
-        span = _RANGE.fullmatch(part)
-        if span is None:
-            raise ValueError(f"{part.strip()[:40]!r} is not a token's number")
-        first, last = span[1].lstrip("0") or "0", (span[2] or span[1]).lstrip("0") or "0"
-        if max(len(first), len(last)) > _MOST_DIGITS or max(int(first), int(last)) >= 2**32 - 1:
-            raise ValueError("no token has a number this large")
-        if int(first) > int(last):
-            raise ValueError(f"the range {part.strip()} is reversed")
-        if int(last) - int(first) >= MOST_TOKENS or len(numbers) > MOST_TOKENS:
-            raise _too_many()
-        numbers.update(range(int(first), int(last) + 1))
-    if len(numbers) > MOST_TOKENS:
-        raise _too_many()
-    return sorted(numbers)
+        if found[1] or negated:
+            raise ValueError("the set of all tokens is negated: nothing is left")
+        return tokens_body(None, where=where)
+    members = [_member(part) for part in found[2].split(",")]
+    return tokens_body(None, members, where) if found[1] or negated else tokens_body(members, (), where)
 
 
-def _too_many() -> LimitExceeded:
-    return LimitExceeded(
-        f"a set names more than {MOST_TOKENS} tokens",
-        limit="token_set",
-        hint="Name the special tokens that are meant, or write text as text.",
-    )
+def _member(part: str) -> Member:
+    span = _RANGE.fullmatch(part)
+    if span is None:
+        shown = part.strip()[:40]
+        why = ": * stands alone, as in <[*]>" if shown == "*" else ""
+        raise ValueError(f"{shown!r} is not a token's number{why}")
+    first, last = span[1].lstrip("0") or "0", (span[2] or span[1]).lstrip("0") or "0"
+    if max(len(first), len(last)) > _MOST_DIGITS or max(int(first), int(last)) > MOST_NUMBER:
+        raise ValueError("no token has a number this large")
+    if int(first) > int(last):
+        raise ValueError(f"the range {part.strip()} is reversed")
+    return int(first), int(last)
+
+
+def shown_tokens(content: tuple[Sequence[Member] | None, Sequence[Member], str, bool]) -> str:
+    """A set as messages show it."""
+    allowed, excluded, _, _ = content
+    if allowed is None:
+        return f"<[^{_listed(excluded)}]>" if excluded else "<[*]>"
+    if len(allowed) == 1 and isinstance(allowed[0], str) and not excluded:
+        return allowed[0]
+    return f"<[{_listed(allowed)}]>" + (f" without <[{_listed(excluded)}]>" if excluded else "")
+
+
+def _listed(members: Sequence[Member]) -> str:
+    shown = []
+    for one in members[:_MOST_SHOWN]:
+        if isinstance(one, str):
+            shown.append(one if len(one) <= 40 else f"{one[:37]}...")
+        else:
+            shown.append(str(one[0]) if one[0] == one[1] else f"{one[0]}-{one[1]}")
+    return ",".join(shown) + (",..." if len(members) > _MOST_SHOWN else "")
+
+
+def dispatch_body(
+    calls: Mapping[Member, Body],
+    excluded: Iterable[Member],
+    loops: bool,
+    where: str,
+    *,
+    at_once: bool = False,
+) -> Body:
+    """The body of free tokens in which a tag starts what `calls` gives for it.
+
+    Args:
+        calls: What follows each tag, a token.
+        excluded: Tokens that free text does not have.
+        loops: Free tokens and tags may come after what follows a tag; otherwise that ends it, or there is no tag.
+        where: Where it is written, for the errors of vocabularies that lack a token.
+        at_once: A tag comes first, without free tokens before it.
+    """
+    free = ("repeat", tokens_body(None, [*calls, *excluded], where), 0, None)
+    some = [bodies.sequence([tokens_body([tag], (), where), call]) for tag, call in calls.items()]
+    if not some:
+        return free
+    call = some[0] if len(some) == 1 else bodies.choice(some)
+    if loops:
+        more = ("repeat", bodies.sequence([free, call]), 0, None)
+        return bodies.sequence([*([call] if at_once else []), more, free])
+    return call if at_once else bodies.sequence([free, bodies.repeat(call, 0, 1)])

@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 
 from structgen.constraints.grammar.gbnf import read_gbnf
 from structgen.constraints.grammar.ir import Place
-from structgen.errors import ConstraintError, GrammarSyntaxError, GrammarUnsupported
+from structgen.errors import ConstraintError, GrammarSyntaxError
 from tests.constraints.grammar.notation_sources import Drawn, grammars
 from tests.constraints.grammar.twin import accepts, language, words
 
@@ -102,6 +102,11 @@ def test_constructs_by_enumeration(source: str, alphabet: str, pattern: str) -> 
     assert language(read_gbnf(source), alphabet, 4) == wanted
 
 
+def token_of(text: str, column: int) -> Any:
+    """A token by its text, in the first line."""
+    return ("tokens", ((text,), (), f"line 1, column {column}", True))
+
+
 A, ROOT = ("text", ("literal", "a")), ("rule", "root")
 BODIES: list[tuple[str, Any]] = [
     (
@@ -118,8 +123,11 @@ BODIES: list[tuple[str, Any]] = [
     ('("a" root) root', ("sequence", (A, ROOT, ROOT))),
     ('"a" ("b" root)', ("sequence", (("text", ("literal", "ab")), ROOT))),
     ('"a" | root | ""', ("choice", (("text", ("repeat", ("literal", "a"), 0, 1)), ROOT))),
-    ("<think> root </think>", ("sequence", (("special", "<think>"), ROOT, ("special", "</think>")))),
-    ("<|im end|>+", ("repeat", ("special", "<|im end|>"), 1, None)),
+    ("<think> root </think>", ("sequence", (token_of("<think>", 10), ROOT, token_of("</think>", 23)))),
+    ("<|im end|>+", ("repeat", token_of("<|im end|>", 10), 1, None)),
+    ("!<a>", ("tokens", (None, ("<a>",), "line 1, column 10", False))),
+    ("!<[5,7-9]>", ("tokens", (None, ((5, 5), (7, 9)), "line 1, column 10", False))),
+    ("<[*]>", ("tokens", (None, (), "line 1, column 10", False))),
 ]
 
 
@@ -288,23 +296,6 @@ def test_the_caret_stands_under_the_fault() -> None:
         "                 ^^^^\n"
         "Did you mean items?"
     )
-
-
-@pytest.mark.parametrize(
-    ("source", "place", "message"),
-    [
-        ("root ::= <[*]>", (1, 10, 5), "the set of all tokens"),
-        ('root ::= "a"\nb ::= (!<[1000]>)*', (2, 8, 9), "negated tokens"),
-        ("root ::= !</think>*", (1, 10, 9), "negated tokens"),
-    ],
-)
-def test_what_is_unsupported_is_named(source: str, place: tuple[int, int, int], message: str) -> None:
-    with pytest.raises(GrammarUnsupported) as caught:
-        read_gbnf(source)
-    error = caught.value
-    assert (error.line, error.column, error.length) == place
-    assert message in error.message
-    assert error.hint
 
 
 @pytest.mark.parametrize("source", ["", "# nothing\n", 'roots ::= "a"'])

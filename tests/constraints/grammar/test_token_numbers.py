@@ -1,4 +1,4 @@
-"""Special tokens by number, and grammars made of little else than special tokens."""
+"""Sets of tokens in grammars, and grammars made of little else than special tokens."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from typing import Any
 import pytest
 
 import structgen as sg
-from structgen.constraints.grammar.token_numbers import MOST_TOKENS
-from structgen.errors import (
-    EmptyConstraint,
-    GrammarSyntaxError,
-    GrammarUnsupported,
-    LimitExceeded,
-    StructgenError,
-    VocabularyMismatch,
-)
+from structgen.errors import EmptyConstraint, GrammarSyntaxError, VocabularyMismatch
 
 A, B, C = 257, 258, 259
 VOCABULARY = sg.Vocabulary.of_bytes(specials=["<|a|>", "<|b|>", "<|c|>"])
@@ -45,6 +37,11 @@ SETS = [
     ("<[257-258]>", [A, B], [C]),
     ("<[257-257,258-259]>", [A, B, C], []),
     ("<[259,257-258,258]>", [A, B, C], []),
+    ("<[120,258]>", [120, B], [A, C, 121]),
+    ("<[120-121]>", [120, 121], [A, 119]),
+    ("<[250-1000000]>", [255, A, B, C], [120, 249]),
+    ("<[^120,257-258]>", [121, C], [120, A, B, 256]),
+    ("<[*]>", [0, 120, 255, A, B, C], [256]),
 ]
 
 
@@ -56,15 +53,60 @@ def test_lark_names_tokens_by_number(
     around = sg.lark(f'start: "a" {tokens} "b"', lexer=lexer, contextual=contextual)
     alone = sg.lark(f"start: {tokens}+", lexer=lexer, contextual=contextual)
     assert all(accepts(around, [*b"a", token, *b"b"]) for token in right)
-    assert not any(accepts(around, [*b"a", token, *b"b"]) for token in [*wrong, *b"<["])
-    assert accepts(alone, right) and not accepts(alone, [*right, *wrong, *b"<"])
+    assert not any(accepts(around, [*b"a", token, *b"b"]) for token in wrong)
+    assert not accepts(around, [*b"a<[257]>b"])
+    others = [token for token in wrong if token != 256]  # the end of the text
+    assert accepts(alone, right) and not (others and accepts(alone, [*right, *others]))
 
 
 @pytest.mark.parametrize(("tokens", "right", "wrong"), SETS)
 def test_gbnf_names_tokens_by_number(tokens: str, right: list[int], wrong: list[int]) -> None:
     grammar = sg.gbnf(f'root ::= "a" {tokens} "b"')
     assert all(accepts(grammar, [*b"a", token, *b"b"]) for token in right)
-    assert not any(accepts(grammar, [*b"a", token, *b"b"]) for token in [*wrong, *b"<["])
+    assert not any(accepts(grammar, [*b"a", token, *b"b"]) for token in wrong)
+
+
+def test_gbnf_negates_tokens() -> None:
+    by_number, by_text = sg.gbnf('root ::= "a" !<[257]> "b"'), sg.gbnf('root ::= "a" !<|a|> "b"')
+    for grammar in (by_number, by_text, sg.gbnf('root ::= "a" <[^257]> "b"')):
+        assert [token for token in range(260) if accepts(grammar, [97, token, 98])] == [
+            token for token in range(260) if token not in (256, A)
+        ]
+    thinking = sg.gbnf("root ::= <|a|> !<|b|>* <|b|> [0-9]+")
+    assert accepts(thinking, [A, *b"so 12", C, B, *b"12"])
+    assert not accepts(thinking, [A, *b"so", B, B])
+
+
+def test_gbnf_names_tokens_of_text() -> None:
+    """A text in angle brackets is one token where there is one, and otherwise its letters."""
+    vocabulary = sg.Vocabulary.from_tokens([b"<", b"t", b">", b"<t>", b"t>", None], [5])
+    grammar = sg.gbnf("root ::= <t> [t]")
+    assert accepts(grammar, [3, 1], vocabulary)
+    assert not accepts(grammar, [0, 1, 2, 1], vocabulary) and not accepts(grammar, [0, 4, 1], vocabulary)
+    spelled = sg.Vocabulary.from_tokens([b"<", b"t", b">", b"t>", None], [4])
+    assert accepts(grammar, [0, 1, 2, 1], spelled) and accepts(grammar, [0, 3, 1], spelled)
+    with pytest.raises(VocabularyMismatch, match='no token of the vocabulary has the text "<t>"'):
+        sg.Matcher(sg.gbnf("root ::= !<t> [t]"), spelled)
+
+
+def test_a_token_of_text_is_read_in_each_way_that_it_may_be() -> None:
+    vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", b"ab", None], [3])
+    grammar = sg.gbnf('root ::= <[2]> "b" | "a" "b" "a"')
+    assert accepts(grammar, [2, 1], vocabulary) and accepts(grammar, [2, 0], vocabulary)
+    assert accepts(grammar, [0, 1, 0], vocabulary) and not accepts(grammar, [0, 1, 1], vocabulary)
+
+
+@lexers
+def test_a_token_ends_the_lexeme_before_it(lexer: Any, contextual: bool) -> None:
+    """Where a lexeme may end, a token may come, though its letters could go on with the lexeme."""
+    vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", b"ab", b"1", None], [4])
+    grammar = sg.lark(
+        "start: NAME <[2]> NUMBER\nNAME: /[ab]+/\nNUMBER: /1+/", lexer=lexer, contextual=contextual
+    )
+    assert accepts(grammar, [0, 2, 3, 3], vocabulary) and accepts(grammar, [0, 2, 2, 3], vocabulary)
+    assert not accepts(grammar, [0, 1, 3], vocabulary) and not accepts(grammar, [2, 3], vocabulary)
+    matcher = sg.Matcher(grammar, vocabulary)
+    assert matcher.advance(0) and matcher.forced_bytes() == b""
 
 
 def test_a_number_and_a_name_are_the_same_token() -> None:
@@ -78,13 +120,12 @@ def test_a_number_and_a_name_are_the_same_token() -> None:
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        ("<[97]>", "the token <[97]> is text"),
-        ("<[97-99]>", "the token <[97]> is text"),
         ("<[260]>", "is not in the vocabulary"),
-        ("<[257,99999]>", "is not in the vocabulary"),
+        ("<[257,99999]>", "the token 99999 is not in the vocabulary, which has 260 tokens"),
+        ("<[257,500-600]>", "the tokens 500 to 600 are not in the vocabulary"),
     ],
 )
-def test_numbers_of_no_special_token(tokens: str, message: str) -> None:
+def test_numbers_of_no_token(tokens: str, message: str) -> None:
     for constraint, line in (
         (sg.lark(f'start: "a"\n    | {tokens}'), "line 2, column 7"),
         (sg.lark(f"start: %json {{}} x\nx: {tokens}", lexer="longest"), "line 2, column 4"),
@@ -98,43 +139,50 @@ def test_numbers_of_no_special_token(tokens: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "kind", "message"),
+    ("tokens", "message"),
     [
-        ("<[*]>", GrammarUnsupported, "the set of all tokens"),
-        ("<[^5]>", GrammarUnsupported, "negated sets"),
-        ("<[^5,7-9]>", GrammarUnsupported, "negated sets"),
-        ("<[]>", GrammarSyntaxError, "'' is not a token's number"),
-        ("<[a]>", GrammarSyntaxError, "'a' is not a token's number"),
-        ("<[5-]>", GrammarSyntaxError, "'5-' is not a token's number"),
-        ("<[-5]>", GrammarSyntaxError, "'-5' is not a token's number"),
-        ("<[9-5]>", GrammarSyntaxError, "the range 9-5 is reversed"),
-        ("<[5,,6]>", GrammarSyntaxError, "'' is not a token's number"),
-        ("<[5", GrammarSyntaxError, ""),
-        ("<[99999999999]>", GrammarSyntaxError, "no token has a number this large"),
-        ("<[1-99999]>", LimitExceeded, f"more than {MOST_TOKENS} tokens"),
-        ("<[0-999,2000-2999]>", LimitExceeded, f"more than {MOST_TOKENS} tokens"),
+        ("<[^*]>", "the set of all tokens is negated: nothing is left"),
+        ("<[*,5]>", "'*' is not a token's number: * stands alone, as in <[*]>"),
+        ("<[]>", "'' is not a token's number"),
+        ("<[a]>", "'a' is not a token's number"),
+        ("<[5-]>", "'5-' is not a token's number"),
+        ("<[5-6-7]>", "'5-6-7' is not a token's number"),
+        ("<[-5]>", "'-5' is not a token's number"),
+        ("<[9-5]>", "the range 9-5 is reversed"),
+        ("<[5,,6]>", "'' is not a token's number"),
+        ("<[5", ""),
+        ("<[99999999999]>", "no token has a number this large"),
+        ("<[4294967295]>", "no token has a number this large"),
     ],
 )
-def test_sets_that_are_none(tokens: str, kind: type[StructgenError], message: str) -> None:
+def test_sets_that_are_none(tokens: str, message: str) -> None:
     for read, source in (
         (sg.lark, f'start: "a"\n    | {tokens}'),
         (sg.gbnf, f'root ::= "a" |\n      {tokens}'),
     ):
-        with pytest.raises(kind) as error:
+        with pytest.raises(GrammarSyntaxError) as error:
             read(source)
         assert message in str(error.value)
-        if isinstance(error.value, (GrammarSyntaxError, GrammarUnsupported)):
-            assert (error.value.line, error.value.column) == (2, 7)
-        else:
-            assert error.value.where == "line 2, column 7"
+        assert (error.value.line, error.value.column) == (2, 7)
+    with pytest.raises(GrammarSyntaxError, match="negated twice"):
+        sg.gbnf("root ::= !<[^5]>")
 
 
 def test_the_hint_works() -> None:
-    with pytest.raises(GrammarUnsupported) as error:
-        sg.lark("start: <[^5]>")
+    with pytest.raises(GrammarSyntaxError) as error:
+        sg.lark("start: <[^]>")
     assert "<[5,10-12]>" in str(error.value.hint) and "<|name|>" in str(error.value.hint)
     vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", *[None] * 11], [2])
     assert accepts(sg.lark("start: <[5,10-12]>+"), [5, 10, 11, 12], vocabulary)
+
+
+def test_a_large_set_of_a_large_list() -> None:
+    listed = ",".join(str(number) for number in range(0, 200, 2))
+    grammar = sg.lark(f"start: <[{listed},1000-100000000]>+", lexer="longest")
+    vocabulary = sg.Vocabulary.from_tokens([str(number).encode() for number in range(1200)] + [None], [1200])
+    matcher = sg.Matcher(grammar, vocabulary)
+    assert matcher.allowed_count() == 100 + 200
+    assert matcher.advance(198) and not matcher.advance(199) and matcher.advance(1199)
 
 
 # Grammars of little else.

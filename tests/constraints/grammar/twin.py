@@ -34,6 +34,9 @@ def accepts(grammar: Grammar, text: Sequence[str]) -> bool:
             }
         if kind == "special":
             return {start + 1} if start < len(text) and text[start] == body[1] else set()
+        if kind == "tokens":  # one that is named by its text
+            ((name,), _, _, _) = body[1]
+            return {start + 1} if start < len(text) and text[start] == name else set()
         if kind == "choice":
             return set().union(*(ends(part, start) for part in body[1]))
         if kind == "sequence":
