@@ -8,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "character_bytes.h"
 #include "stack.h"
 
 namespace structgen {
@@ -28,7 +29,7 @@ Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)
   Program::Turn turn(*program_);
   Reader r{arena_};
   const Node *start = program_->automaton().start(r);
-  read(0, start);
+  read(0, start, 0);
 }
 
 std::shared_ptr<const Mask> Matcher::mask() {
@@ -44,27 +45,38 @@ std::shared_ptr<const Mask> Matcher::mask() {
   Reader &r = scratch.reader;
   for (uint32_t token = 0; token < vocabulary.size(); ++token) {
     if (!all->test(token) || vocabulary.is_eos(token)) continue;
-    if (!run(r, state(), token)) kept->clear(token);
+    Progress at = progress();
+    if (!run(r, state(), token, at)) kept->clear(token);
     scratch_.release({});
   }
   return kept;
 }
 
-const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
-  const Node *next = read_token(r, node, token);
-  return next && !program_->space().vocabulary().closed() && !can_be_spelled(next) ? nullptr : next;
+const Node *Matcher::run(Reader &r, const Node *node, uint32_t token, Progress &at) {
+  const Node *next = read_token(r, node, token, at);
+  return next && !program_->space().vocabulary().closed() && !can_be_spelled(next, at) ? nullptr : next;
 }
 
-const Node *Matcher::read_token(Reader &r, const Node *node, uint32_t token) {
+const Node *Matcher::read_token(Reader &r, const Node *node, uint32_t token, Progress &at) {
+  Automaton &automaton = program_->automaton();
   const std::string_view bytes = program_->space().vocabulary().token(token);
-  if (bytes.empty()) return node ? program_->automaton().step_special(r, node, token) : nullptr;
-  program_->automaton().bound_token(r);
-  for (char c : bytes) {
-    if (!node) return nullptr;
-    node = program_->automaton().step(r, node, static_cast<uint8_t>(c));
+  if (!node) return nullptr;
+  r.token = at.tokens;
+  if (bytes.empty()) {
+    node = automaton.step_special(r, node, token);
+  } else {
+    automaton.bound_token(r);
+    r.is_last_byte = false;
+    for (size_t i = 0; node && i < bytes.size(); ++i) {
+      r.is_last_byte = i + 1 == bytes.size();
+      node = automaton.step(r, node, static_cast<uint8_t>(bytes[i]));
+    }
+    if (node && node->kind == Node::Scalar && !node->parent && !program_->space().spellable(node->text)) return nullptr;
+    if (node) node = automaton.past_lexemes(r, node);
   }
-  if (node && node->kind == Node::Scalar && !node->parent && !program_->space().spellable(node->text)) return nullptr;
-  return node ? program_->automaton().past_lexemes(r, node) : nullptr;
+  ++at.tokens;
+  at.lacking = lacking_after(at.lacking, bytes);
+  return automaton.end_token(r, node, at.tokens, at.lacking > 0);
 }
 
 // The fresh part of a list, oldest first.
@@ -192,36 +204,43 @@ bool Matcher::advance(uint32_t token) {
   const Vocabulary &v = program_->space().vocabulary();
   Scratch scratch(scratch_);
   if (v.is_eos(token) && program_->automaton().accepts(scratch.reader, state())) {
-    read(token, state());
+    read(token, state(), 0);
     finished_ = true;
     return true;
   }
   if (token >= v.size()) return false;
-  const Node *next = run(scratch.reader, state(), token);
+  Progress at = progress();
+  const Node *next = run(scratch.reader, state(), token, at);
   if (next) next = keep(next);
   if (!next) return false;
-  read(token, next);
+  read(token, next, at.lacking);
   return true;
 }
 
-void Matcher::read(uint32_t token, const Node *node) {
+void Matcher::read(uint32_t token, const Node *node, uint8_t lacking) {
   const Uncounted own;
-  history_.push_back({token, node, arena_.mark()});
+  history_.push_back({token, lacking, node, arena_.mark()});
 }
 
 bool Matcher::begin(std::string_view bytes) {
   Program::Turn turn(*program_);
   if (history_.size() > 1 || finished_) return false;
   Scratch scratch(scratch_);
+  Automaton &automaton = program_->automaton();
+  Reader &r = scratch.reader;  // all of it is the end of one token
   const Node *next = state();
-  for (size_t i = 0; next && i < bytes.size(); ++i)
-    next = program_->automaton().step(scratch.reader, next, static_cast<uint8_t>(bytes[i]));
-  if (next) next = keep(program_->automaton().past_lexemes(scratch.reader, next));
+  for (size_t i = 0; next && i < bytes.size(); ++i) {
+    r.is_last_byte = i + 1 == bytes.size();
+    next = automaton.step(r, next, static_cast<uint8_t>(bytes[i]));
+  }
+  const uint8_t lacking = lacking_after(history_.back().lacking, bytes);
+  if (next) next = automaton.end_token(r, automaton.past_lexemes(r, next), bytes.empty() ? 0 : 1, lacking > 0);
+  if (next) next = keep(next);
   if (!next) return false;
   const Uncounted own;
   begun_ += bytes;
   history_ = {};
-  history_.push_back({0, next, arena_.mark()});
+  history_.push_back({0, lacking, next, arena_.mark()});
   return true;
 }
 
@@ -239,13 +258,14 @@ size_t Matcher::accepts(std::span<const uint32_t> tokens) {
   Scratch scratch(scratch_);
   Reader &r = scratch.reader;
   const Node *node = state();
+  Progress at = progress();
   size_t n = 0;
   for (; n < tokens.size() && node; ++n) {
     if (v.is_eos(tokens[n]) && program_->automaton().accepts(r, node)) {
       ++n;
       break;
     }
-    const Node *next = tokens[n] < v.size() ? run(r, node, tokens[n]) : nullptr;
+    const Node *next = tokens[n] < v.size() ? run(r, node, tokens[n], at) : nullptr;
     if (!next) break;
     node = next;
   }
@@ -259,12 +279,13 @@ std::vector<uint32_t> Matcher::forced(size_t most) {
   Arena path;  // states of the run; masks use the scratch memory
   Reader r{path};
   const Node *node = state();
+  Progress at = progress();
   while (node && out.size() < most) {
     std::shared_ptr<const Mask> m = program_->masks().mask(scratch_, node);
     uint32_t token;
     if (m->complete || !m->only(&token)) break;
     out.push_back(token);
-    node = run(r, node, token);
+    node = run(r, node, token, at);
   }
   return for_caller(out);
 }
@@ -283,6 +304,7 @@ std::string Matcher::forced_bytes(size_t most) {
       std::bitset<256> candidates = a.candidates(node);
       const Node *only = nullptr;
       int alive = 0, which = 0;
+      a.reads_byte(r, progress().tokens + out.size());
       for (int b = 0; b < 256 && alive < 2; ++b)
         if (candidates.test(static_cast<size_t>(b)))
           if (const Node *next = a.step(r, node, static_cast<uint8_t>(b))) {
@@ -292,6 +314,8 @@ std::string Matcher::forced_bytes(size_t most) {
           }
       if (alive != 1) break;
       out += static_cast<char>(which);
+      // Tokens of single bytes may use up a part here, and something else may follow then.
+      if (a.may_be_cut(only, progress().tokens + out.size())) break;
       node = a.past_lexemes(r, only);  // once for all bytes that may come next
     }
   } catch (const LimitError &) {
