@@ -10,12 +10,13 @@ Cost: of a plain grammar, about a microsecond a token; of others, lark's loader,
 What is read
     lark 1.3: all of its syntax; `%import` of the modules that come with lark, and from `import_paths`.
     llguidance: `%json`, `%regex` (substrings), special tokens, `@name`, `x{2,5}`, `&` and `~` in terminals, rules with
-    `[lazy]` and `[suffix=...]`. Its other options are refused.
+    options (`lark_options`).
 
 What differs from lark
     Whether a terminal is tried only where a rule allows it (``contextual``) follows the grammar exactly here, where
     lark follows the states of its LALR parser, and merges some.
-    A rule or terminal with `[lazy]` or `[suffix=...]` ends where it first matches, whatever else matches more.
+    A rule or terminal with `[lazy]`, `[suffix=...]` or `[stop=...]` ends where it first matches, whatever else
+    matches more. What a stop or suffix matches is a part of the text; captures leave it out.
     Aliases, `!`, `?` and priorities of rules shape trees; a constraint has none, so they change nothing, and rules
     that lark refuses only because two alternatives would make the same tree are taken.
     Under rule "longest" a terminal may match the empty text: then it may be left out where it stands.
@@ -143,10 +144,7 @@ def _grammar(
     lexemes.bodies |= {name: ("terminal", name) for name in made}
     bodies = rule_bodies(loaded, lexemes.bodies, rewritten.bodies)
     return Grammar(
-        rules=tuple(
-            Rule(name, body, rewritten.source.definition(rewritten.written(name)))
-            for name, body in bodies.items()
-        ),
+        rules=tuple(_rule(name, body, rewritten, lexemes) for name, body in bodies.items()),
         start=start,
         lexer=Lexer(
             rule=rule,
@@ -159,6 +157,15 @@ def _grammar(
         ),
         source=rewritten.source.text,
     )
+
+
+def _rule(name: str, body: Body, rewritten: Rewritten, lexemes: Lexemes) -> Rule:
+    offset = rewritten.source.definition(rewritten.written(name))
+    base = name.split("{")[0]  # of a template's use, the template's
+    options = rewritten.options.get(base)
+    if options is None:
+        return Rule(name, body, offset)
+    return Rule(name, body, offset, options.capture, options.temperature, lexemes.endings.get(base))
 
 
 def _check_declared(loaded: Loaded, rewritten: Rewritten, made: set[str]) -> None:
