@@ -28,6 +28,14 @@ void each_reading(const Node *n, const Visit &visit) {
 
 bool is_counted(const Node *n) { return n->kind == Node::Sequence && n->control.plan->max_tokens > 0; }
 
+bool stands_in(const Node *n, const Node *frame) {
+  while (n && n != frame) {
+    charge();
+    n = n->parent;
+  }
+  return n != nullptr;
+}
+
 bool is_used_up(const Node *frame, uint64_t tokens) {
   return tokens > frame->count && tokens - frame->count >= frame->control.plan->max_tokens;
 }
@@ -42,15 +50,17 @@ const Node *Automaton::after_part(Reader &r, const Node *n, const Node *frame) {
       return alternatives(r, left, after_part(r, n->parent, frame));
     }
     case Node::Scalar:
+      if (!stands_in(n, frame)) return n;  // the end of an inner part was the end of this one
       if (!text_.complete(n->text) || (n->parent->kind != Node::Sequence && n->parent->kind != Node::Symbol)) return nullptr;
       break;
     case Node::Grammar:
+      if (!stands_in(n, frame)) return n;
       if (!grammar_ends(r, n)) return nullptr;
       break;
-    default: return nullptr;
+    default: return stands_in(n, frame) ? nullptr : n;
   }
   const Node *after = finish(r, n->parent);
-  return !after || n->parent == frame ? after : after_part(r, after, frame);
+  return after ? after_part(r, after, frame) : nullptr;
 }
 
 const Node *Automaton::end_token(Reader &r, const Node *n, uint64_t tokens, bool in_character) {

@@ -413,8 +413,17 @@ std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uin
     content.size(3, "a part with a count: the constraint, its tokens, and whether it is cut");
     plan->kind = Plan::Sequence;
     plan->parts.push_back(read(content[0], depth + 1, nested + 1));
-    plan->max_tokens = static_cast<uint64_t>(content[1].integer(1, INT64_MAX));
-    plan->cuts = content[2].boolean() && !ends_anywhere(*plan->parts[0], space_.regex());
+    const auto most = static_cast<uint64_t>(content[1].integer(0, UINT32_MAX));
+    const bool cuts = content[2].boolean();
+    const Plan &part = *plan->parts[0];
+    if (most == 0 && (cuts || has_empty_text(part, space_.regex()))) {
+      plan->kind = Plan::Regex;
+      plan->parts.clear();
+      plan->re = RegexSpace::EPSILON;
+      return plan;
+    }
+    plan->max_tokens = std::max<uint64_t>(most, 1);  // what has no empty text needs a token
+    plan->cuts = cuts && !ends_anywhere(part, space_.regex());
     return plan;
   }
   if (kind != "sequence" && kind != "union") first.fail("is no kind of constraint: " + std::string(kind));

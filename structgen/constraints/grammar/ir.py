@@ -109,6 +109,8 @@ class Rule:
     temperature: float | None = None
     """The temperature at which its texts are sampled; rules inside it may have their own."""
     ending: Ending | None = None
+    token_limit: tuple[int, bool] | None = None
+    """The most tokens of a text of it, and whether it is cut then (see `limited`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,7 +288,7 @@ class _Rewriter:
         is_terminal = rule.lstrip("_")[:1].isupper()
         if is_terminal and options != RuleOptions(lazy=options.lazy, end=options.end, is_stop=options.is_stop):
             hint = "Give the rule that uses it the options, or make it a rule (lower-case name)."
-            self._refuse("a terminal has no captures, temperature or max_chars", name, hint)
+            self._refuse("a terminal has no captures, temperature, max_chars or max_tokens", name, hint)
         while self._now.text != ":":
             if self._now.kind == "newline":
                 self.source.fail(

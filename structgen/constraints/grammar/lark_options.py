@@ -5,7 +5,8 @@ Invariant: an option is read in full or refused; none is read and ignored.
 Cost: linear in the pieces.
 Source: llguidance, docs/syntax.md; XGrammar, docs/defining_structures/lark_grammar.md.
 
-    name[lazy, suffix="</end>", stop=STOP, stop_capture="end", capture="text", temperature=0.7, max_chars=200]: ...
+    name[lazy, suffix="</end>", stop=STOP, stop_capture="end", capture="text", temperature=0.7, max_chars=200,
+         max_tokens=50]: ...
 """
 
 from __future__ import annotations
@@ -31,10 +32,7 @@ _COUNT = re.compile(r"\+?[0-9]+")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
-_REFUSED = {
-    "max_tokens": "Bound the length in the pattern, as in /(.|\\n){0,200}/, or by max_chars.",
-}
-KNOWN = "capture, lazy, max_chars, stop, stop_capture, suffix and temperature"
+KNOWN = "capture, lazy, max_chars, max_tokens, stop, stop_capture, suffix and temperature"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,7 @@ class RuleOptions:
     stop_capture: str | None = None
     temperature: float | None = None
     max_chars: int | None = None
+    max_tokens: int | None = None
     lazy: bool = False
     end: Piece | None = None
     is_stop: bool = False
@@ -122,7 +121,7 @@ class _Reader:
         self.seen[name] = option
         read: Callable[[Piece], dict[str, Any]] | None = getattr(self, f"_{name}", None) if name in _FORMS else None
         if read is None:
-            hint = _REFUSED.get(name, f"Options are {KNOWN}.")
+            hint = f"Options are {KNOWN}."
             raise self.source.unsupported(f"the option {name} is not supported", option.offset, len(name), hint)
         if name == "lazy":
             self.found = replace(self.found, lazy=True)
@@ -172,18 +171,24 @@ class _Reader:
         return {"temperature": found}
 
     def _max_chars(self, value: Piece) -> dict[str, Any]:
+        return self._most(value, "max_chars", "max_chars")
+
+    def _max_tokens(self, value: Piece) -> dict[str, Any]:
+        return self._most(value, "max_tokens", "part_tokens")
+
+    def _most(self, value: Piece, option: str, limit: str) -> dict[str, Any]:
         if not _COUNT.fullmatch(value.text):
-            self._fail("max_chars is a whole number from 0 on", value, f"As in {_FORMS['max_chars']}.")
+            self._fail(f"{option} is a whole number from 0 on", value, f"As in {_FORMS[option]}.")
         digits = value.text.lstrip("+0") or "0"
         if len(digits) > len(str(MAX_CHARS)) or int(digits) > MAX_CHARS:
             place = self.source.place(value.offset)
             raise LimitExceeded(
-                f"max_chars is larger than {MAX_CHARS}",
-                limit="max_chars",
+                f"{option} is larger than {MAX_CHARS}",
+                limit=limit,
                 where=f"line {place.line}, column {place.column}",
                 hint="Leave it out: no text is that long.",
             )
-        return {"max_chars": int(digits)}
+        return {option: int(digits)}
 
     def _suffix(self, value: Piece) -> dict[str, Any]:
         if value.text in ('""', '""i'):
@@ -210,6 +215,7 @@ _FORMS = {
     "capture": 'capture="name"',
     "lazy": "lazy",
     "max_chars": "max_chars=200",
+    "max_tokens": "max_tokens=200",
     "stop": 'stop="</end>"',
     "stop_capture": 'stop_capture="name"',
     "suffix": 'suffix="</end>"',
