@@ -131,6 +131,7 @@ struct Reader {
   // that byte belongs to what came before.
   uint64_t token = 0;
   bool is_last_byte = false, is_read = false;
+  std::vector<const Node *> *ended = nullptr;  // frames of such parts whose text ends where the token does
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
 };
 
@@ -241,6 +242,8 @@ class Automaton {
   // One state that goes on as either of two does, which differ in the readings of one grammar at most: in their entries, or in
   // the places of a grammar where the same constraint began. It is `b` if they are the same, null if they differ in more.
   const Node *joined(Reader &r, const Node *a, const Node *b);
+  // Either of two states; null stands for none.
+  const Node *joined_with(Reader &r, const Node *a, const Node *b) { return alternatives(r, a, b); }
   // States of one grammar with the same frame, as one.
   const Node *merged(Reader &r, std::span<const Node *const> states);
   // Is the text of the grammar on top complete?

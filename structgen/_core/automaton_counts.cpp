@@ -7,6 +7,8 @@
 //
 // Invariant: a state that has a completion still has one afterwards, since what follows a part is alive by itself.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "automaton.h"
 #include "stack.h"
@@ -64,59 +66,73 @@ const Node *Automaton::after_part(Reader &r, const Node *n, const Node *frame) {
 }
 
 const Node *Automaton::end_token(Reader &r, const Node *n, uint64_t tokens, bool in_character) {
-  if (!counts_tokens_ || !n) return n;
-  // What begins now begins in the next token.
-  r.token = tokens;
-  r.is_read = false;
-  States readings, open;
-  // Frames whose part goes on, for it cannot end here.
-  const auto is_open = [&](const Node *frame) { return std::find(open.begin(), open.end(), frame) != open.end(); };
+  if (!counts_tokens_ || !n || tokens == 0) return n;
+  // What ends now ends with the last byte of the token, and what begins then begins in the next token.
+  r.token = tokens - 1;
+  r.is_last_byte = r.is_read = true;
+  States ended, readings, open;
+  States *const noted = std::exchange(r.ended, &ended);
+  if (noted) ended = *noted;
   each_reading(n, [&](const Node *one) { readings.push_back(one); });
-  bool has_ended = false;
+  // Each reading has frames of its own: the same part may be there several times.
+  const auto frame_in = [&](const Node *one, const Node *frame) -> const Node * {
+    const Node *f = one;
+    while (f && f->depth > frame->depth) f = f->parent;
+    const bool is_it = f && is_counted(f) && f->control.plan == frame->control.plan && f->count == frame->count && same(r, f, frame);
+    return is_it ? f : nullptr;
+  };
+  bool has_changed = false;
+  // A part whose text is complete has ended, in whatever way it may also be read.
+  const auto leave_ended = [&] {
+    for (size_t i = 0; i < ended.size(); ++i) {  // it may grow
+      const Node *frame = ended[i];
+      if (frame->control.plan->cuts || !is_used_up(frame, tokens)) continue;
+      has_changed |= std::erase_if(readings, [&](const Node *one) { return frame_in(one, frame) != nullptr; }) > 0;
+    }
+    ended.clear();
+  };
+  leave_ended();
   while (true) {
     // Inner parts end first: whether an outer one is complete depends on them.
     const Node *innermost = nullptr;
     for (const Node *one : readings)
       for (const Node *f = one; f; f = f->parent) {
         charge();
-        if (is_counted(f) && is_used_up(f, tokens) && !is_open(f) && (!innermost || f->depth > innermost->depth)) innermost = f;
+        if (is_counted(f) && is_used_up(f, tokens) && (!innermost || f->depth > innermost->depth) &&
+            std::find(open.begin(), open.end(), f) == open.end())
+          innermost = f;
       }
     if (!innermost) break;
-    // Each reading has frames of its own: the same part may be there several times.
-    const auto frame_in = [&](const Node *one) {
-      const Node *f = one;
-      while (f && f->depth > innermost->depth) f = f->parent;
-      return f && is_counted(f) && f->control.plan == innermost->control.plan && f->count == innermost->count &&
-                     !is_open(f) && same(r, f, innermost)
-                 ? f
-                 : nullptr;
-    };
     const bool cut = innermost->control.plan->cuts;
     const Node *after = cut && !in_character ? finish(r, innermost->parent) : nullptr;
     if (!cut)
       for (const Node *one : readings)
-        if (const Node *f = frame_in(one)) after = alternatives(r, after_part(r, one, f), after);
+        if (const Node *f = frame_in(one, innermost)) after = alternatives(r, after_part(r, one, f), after);
     States left;
     for (const Node *one : readings) {
-      const Node *f = frame_in(one);
+      const Node *f = frame_in(one, innermost);
       if (!f || !after) left.push_back(one);
-      if (f && !after) open.push_back(f);
+      if (f && !after) open.push_back(f);  // it goes on, for it cannot end here
     }
-    if (!after) continue;
-    has_ended = true;
-    each_reading(after, [&](const Node *one) { left.push_back(one); });
-    readings = std::move(left);
+    if (after) {
+      has_changed = true;
+      each_reading(after, [&](const Node *one) { left.push_back(one); });
+      readings = std::move(left);
+    }
+    leave_ended();
   }
-  if (!has_ended) return n;
+  r.ended = noted;
+  r.is_read = false;
+  if (!has_changed) return n;
   const Node *all = nullptr;
   for (const Node *one : readings) all = alternatives(r, one, all);
-  return all;
+  return all ? all : n;  // nothing can follow a part that ended: it goes on
 }
 
 const Node *Automaton::with_cuts(Reader &r, const Node *n, uint64_t bytes) {
   if (!cuts_ || !n) return n;
-  r.token = bytes;
-  r.is_read = false;
+  r.token = bytes - 1;
+  r.is_last_byte = r.is_read = true;
   const Node *ended = nullptr;
   each_reading(n, [&](const Node *one) {
     for (const Node *f = one; f; f = f->parent) {
@@ -124,6 +140,7 @@ const Node *Automaton::with_cuts(Reader &r, const Node *n, uint64_t bytes) {
       if (is_counted(f) && f->control.plan->cuts && bytes > f->count) ended = alternatives(r, finish(r, f->parent), ended);
     }
   });
+  r.is_read = false;
   return ended ? alternatives(r, n, ended) : n;
 }
 

@@ -16,6 +16,14 @@ namespace {
 
 constexpr char LONG_TOKEN[] = "a token is too long";
 
+// Where the parts that end in one token are noted.
+struct Ended {
+  Ended(Reader &reader, std::vector<const Node *> *parts) : r(reader) { r.ended = parts; }
+  ~Ended() { r.ended = nullptr; }
+  Ended(const Ended &) = delete;
+  Reader &r;
+};
+
 }  // namespace
 
 bool Program::starts() {
@@ -61,6 +69,8 @@ const Node *Matcher::read_token(Reader &r, const Node *node, uint32_t token, Pro
   Automaton &automaton = program_->automaton();
   const std::string_view bytes = program_->space().vocabulary().token(token);
   if (!node) return nullptr;
+  std::vector<const Node *> ended;
+  const Ended noted(r, automaton.counts_tokens() ? &ended : nullptr);
   r.token = at.tokens;
   if (bytes.empty()) {
     node = automaton.step_special(r, node, token);
@@ -76,7 +86,9 @@ const Node *Matcher::read_token(Reader &r, const Node *node, uint32_t token, Pro
   }
   ++at.tokens;
   at.lacking = lacking_after(at.lacking, bytes);
-  return automaton.end_token(r, node, at.tokens, at.lacking > 0);
+  const Node *after = automaton.end_token(r, node, at.tokens, at.lacking > 0);
+  at.ended_part = after != node;
+  return after;
 }
 
 // The fresh part of a list, oldest first.
@@ -228,6 +240,8 @@ bool Matcher::begin(std::string_view bytes) {
   Scratch scratch(scratch_);
   Automaton &automaton = program_->automaton();
   Reader &r = scratch.reader;  // all of it is the end of one token
+  std::vector<const Node *> ended;
+  const Ended noted(r, &ended);
   const Node *next = state();
   for (size_t i = 0; next && i < bytes.size(); ++i) {
     r.is_last_byte = i + 1 == bytes.size();

@@ -200,6 +200,7 @@ class Matcher {
   struct Progress {
     uint64_t tokens;      // that have been read
     uint8_t lacking = 0;  // bytes of a character that the last of them has begun
+    bool ended_part = false;  // a part ended there because its tokens were used up
   };
   Progress progress() const { return {history_.size() - 1 + (begun_.empty() ? 0 : 1), history_.back().lacking}; }
   void read(uint32_t token, const Node *node, uint8_t lacking);

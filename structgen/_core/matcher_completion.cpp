@@ -91,7 +91,11 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   if (found && fewest_tokens(vocabulary, symbols, out)) {
     if (!program_->automaton().counts_tokens()) return true;
     Program::Turn turn(*program_, Program::SEARCH);
-    const bool heeded = heed_counts(state(), progress(), out);
+    bool heeded = heed_counts(state(), progress(), out);
+    if (!heeded) {
+      out->clear();
+      heeded = search_tokens(state(), progress(), out) == Search::Found;
+    }
     hand_over(*out);
     if (heeded) return true;
   }
@@ -111,7 +115,7 @@ bool Matcher::hopeless() {
 }
 
 bool Matcher::heed_counts(const Node *from, Progress at, std::vector<uint32_t> *tokens) {
-  constexpr size_t MOST = 1'000;
+  constexpr size_t MOST = 50;
   const Vocabulary &vocabulary = program_->space().vocabulary();
   Automaton &automaton = program_->automaton();
   Arena path, ahead;
@@ -126,10 +130,13 @@ bool Matcher::heed_counts(const Node *from, Progress at, std::vector<uint32_t> *
       from = next;
       at = after;
       ++read;
+      if (at.ended_part) break;  // where the completion may have gone on
     }
-    if (read == tokens->size() && automaton.accepts(r, from)) return true;
+    if (automaton.accepts(r, from)) {
+      tokens->resize(read);
+      return true;
+    }
     if (tries > 0 && read == before) return false;
-    // A part has ended where the completion would have gone on.
     tokens->resize(read);
     WitnessSymbols symbols;
     if (!complete_state(automaton, beyond, from, &symbols, false) || !fewest_tokens(vocabulary, symbols, tokens)) return false;
