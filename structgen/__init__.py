@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .constraints.json_schema import Whitespace, check, json_schema
     from .constraints.plans import Action, PlanFormat, World, plan
     from .constraints.regex import regex
+    from .constraints.token_limits import limit_tokens
     from .core_calls import StopFlag, call_limits
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
     from .infilling import infill
@@ -130,6 +131,7 @@ _HOMES = {
     "infill": "infilling",
     "json_schema": "constraints.json_schema",
     "lark": "constraints.grammar.constraint",
+    "limit_tokens": "constraints.token_limits",
     "load": "models",
     "ltl": "ltl",
     "ltl_over": "constraints.composition",
@@ -214,6 +216,7 @@ __all__ = [
     "infill",
     "json_schema",
     "lark",
+    "limit_tokens",
     "load",
     "ltl",
     "ltl_over",

@@ -31,6 +31,8 @@ void each_json(const Plan &plan, const Visit &visit) {
 Automaton::Automaton(std::unique_ptr<Plan> plan, TextSpace &text) : plan_(std::move(plan)), text_(text) {
   each_json(*plan_, [&](const JsonControl &json) { writes_lines_ = writes_lines_ || lines(json.schema().options); });
   each_plan(*plan_, [&](const Plan &p) {
+    counts_tokens_ = counts_tokens_ || p.max_tokens > 0;
+    cuts_ = cuts_ || p.cuts;
     if (!p.grammar) return;
     for (uint32_t t : p.grammar->token_terminals()) {
       const uint32_t set = p.grammar->grammar().terminals[t].tokens;
@@ -72,6 +74,7 @@ const Node *Automaton::begin(Reader &r, const Plan &plan, const Node *parent) {
       n->depth = depth;
       n->parent = parent;
       n->control.plan = &plan;
+      if (plan.max_tokens > 0) n->count = r.token + (r.is_read && r.is_last_byte ? 1 : 0);
       return begin(r, *plan.parts[0], n);
     }
     case Plan::Union: {
@@ -108,6 +111,7 @@ const Node *Automaton::finish_with(Reader &r, const Node *parent, const Holds &h
   switch (parent->kind) {
     case Node::Sequence: {
       const Plan &plan = *parent->control.plan;
+      if (plan.max_tokens > 0 && r.ended && r.is_read && r.is_last_byte) r.ended->push_back(parent);
       if (parent->length + 1 == plan.parts.size()) return finish(r, parent->parent);
       Node *n = r.arena.make<Node>(*parent);
       n->length = parent->length + 1;
@@ -193,6 +197,19 @@ std::string Automaton::item_text(const TextLink *trace, const Node *array) {
 const Node *Automaton::finish(Reader &r, const Node *parent) {
   return finish_with(r, parent, [](uint32_t) { return true; });
 }
+
+namespace {
+
+// What is read from here on comes after the byte of the running step.
+struct AfterByte {
+  explicit AfterByte(Reader &reader) : r(reader), before(reader.is_read) { r.is_read = true; }
+  ~AfterByte() { r.is_read = before; }
+  AfterByte(const AfterByte &) = delete;
+  Reader &r;
+  bool before;
+};
+
+}  // namespace
 
 bool Automaton::completes(Reader &r, const Node *node, const Node *bottom) {
   switch (node->kind) {
@@ -314,6 +331,7 @@ const Node *Automaton::step_string(Reader &r, const Node *n, uint8_t b) {
   const StringLanguage &language = n->control.value->string;
   if (t == TextSpace::LEAVE) {
     if (n->length < language.min) return nullptr;
+    const AfterByte read(r);
     return finish_with(r, n->parent, [&](uint32_t i) { return !n->roots || text_.complete(n->roots[i]); });
   }
   // A character counts when it begins: at its first byte, or at its backslash.
@@ -399,6 +417,7 @@ const Node *Automaton::step_object(Reader &r, const Node *n, uint8_t b) {
     default: return nullptr;
   }
   if (!n->json->object_can_close(o, view(n))) return nullptr;
+  const AfterByte read(r);
   if (o->simple) return finish(r, n->parent);
   std::vector<bool> v = n->json->object_verdicts(o, view(n));
   return finish_with(r, n->parent, [&](uint32_t i) { return static_cast<bool>(v[i]); });
@@ -411,6 +430,7 @@ const Node *Automaton::step_array(Reader &r, const Node *n, uint8_t b) {
   ArrayControl *a = n->control.array;
   if (b == ']') {
     if (!n->json->array_can_close(a, n->count)) return nullptr;
+    const AfterByte read(r);
     if (a->simple) return finish(r, n->parent);
     std::vector<bool> v = n->json->array_verdicts(a, n->count);
     return finish_with(r, n->parent, [&](uint32_t i) { return static_cast<bool>(v[i]); });
@@ -447,6 +467,13 @@ bool are_alike(const Node *a, const Node *b) {
          a->child.key == b->child.key && !a->roots && !b->roots;
 }
 
+// Frames of one part that began in different tokens, and that ends where it is complete: the later one goes on wherever the
+// other does, and may end wherever the other must.
+bool differ_in_tokens(const Node *a, const Node *b) {
+  return a->kind == Node::Sequence && b->kind == Node::Sequence && a->control.plan == b->control.plan && a->depth == b->depth &&
+         a->control.plan->max_tokens > 0 && !a->control.plan->cuts && a->count != b->count;
+}
+
 // Places that differ in their sets alone, so that one terminal leads from all of them to one.
 bool is_one_place(const GrammarEntry &a, const GrammarEntry &b) {
   return a.lex == Lexer::FRESH && b.lex == Lexer::FRESH && a.brackets == b.brackets && a.within == b.within &&
@@ -472,13 +499,22 @@ bool Automaton::same(Reader &r, const Node *a, const Node *b) {
 
 const Node *Automaton::joined(Reader &r, const Node *a, const Node *b) {
   const Node *one = nullptr, *other = nullptr;  // which differ
+  const Node *longer = nullptr;                 // of the two that differ in the tokens of parts alone, the one with more of them
   for (const Node *n = a, *m = b; n != m; n = n->parent, m = m->parent) {
     charge();
-    if (!n || !m || !are_alike(n, m)) return nullptr;
+    if (!n || !m) return nullptr;
+    if (differ_in_tokens(n, m)) {
+      const Node *more = n->count > m->count ? a : b;
+      if (longer && longer != more) return nullptr;
+      longer = more;
+      continue;
+    }
+    if (!are_alike(n, m)) return nullptr;
     if (have_same_entries(r, n, m)) continue;
     if (one || (n->kind == Node::Symbol && !is_one_place(n->entries[0], m->entries[0]))) return nullptr;
     one = n, other = m;
   }
+  if (longer) return one ? nullptr : longer;
   if (!one) return b;
   GrammarEntries entries;
   for (const Node *n : {one, other})

@@ -34,6 +34,8 @@ struct Plan {
   std::unique_ptr<JsonControl> json;
   std::unique_ptr<GrammarControl> grammar;
   std::vector<std::unique_ptr<Plan>> parts;
+  uint64_t max_tokens = 0;  // Sequence of one part: the tokens after which its text ends; 0: it is not counted
+  bool cuts = false;        // it ends then, complete or not; else where it is complete for the first time
 };
 
 struct SeenItem {  // of an array whose items must differ
@@ -84,7 +86,7 @@ struct Node {
   const TextState *roots = nullptr;  // String, Scalar: a state for each root of the goal
   const TextLink *link = nullptr;  // Key
   const GrammarEntry *entries = nullptr;  // Grammar; Symbol: where it began
-  // Object, Array; Symbol: number of entries
+  // Object, Array; Symbol: number of entries; Sequence whose tokens are counted: the token that its text began in
   uint64_t count = 0;
   int64_t last_rank = -1;  // kept where keys come in order only: elsewhere the set of keys tells all
   const uint64_t *bits = nullptr;  // Object: keys seen; Key: keys allowed
@@ -126,6 +128,11 @@ struct Reader {
   const Unread *unread = nullptr;
   bool repeats = false;  // blind: an array that began in the same token has more than one item, or a container
   int32_t differs_above = -1;  // depth of an array: in those down to it, the item that is being read equals none that is there
+  // Where parts with `max_tokens` begin: the number of the token that is being read, whether its last byte is, and whether
+  // that byte belongs to what came before.
+  uint64_t token = 0;
+  bool is_last_byte = false, is_read = false;
+  std::vector<const Node *> *ended = nullptr;  // frames of such parts whose text ends where the token does
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
 };
 
@@ -147,8 +154,8 @@ class Automaton {
 
   // The frame's part of the key under which masks are remembered.
   Hash128 signature(const Node *node);
-  // Of all frames: states that are equal in it have the same completions.
-  Hash128 stack_signature(const Node *node);
+  // Of all frames: states that are equal in it have the same completions, once `tokens` have been read.
+  Hash128 stack_signature(const Node *node, uint64_t tokens);
   static Hash128 entry_identity(const GrammarEntry &entry);  // of all that can follow
   // The state after the value on top is complete, with no verdict in question.
   const Node *finish(Reader &r, const Node *parent);
@@ -192,6 +199,22 @@ class Automaton {
   // May this byte, in a key, lead along or close one that is there already?
   bool meets_seen_key(const Node *key_node, uint8_t byte) const;
 
+  // Parts with `max_tokens` (automaton_counts.cpp).
+  bool counts_tokens() const { return counts_tokens_; }
+  bool cuts() const { return cuts_; }
+  // The state where a token ends, `tokens` having been read: parts that have used up their tokens end where they can.
+  // `in_character`: the text ends inside a character, where no part is cut.
+  const Node *end_token(Reader &r, const Node *n, uint64_t tokens, bool in_character);
+  // The next byte of a text of which no tokens are known: it counts as a token.
+  static void reads_byte(Reader &r, uint64_t before) {
+    r.token = before;
+    r.is_last_byte = true;
+  }
+  // All states that tokens of any lengths may lead to here, each byte that was read counting as a token.
+  const Node *with_cuts(Reader &r, const Node *n, uint64_t bytes);
+  // May a part be cut here, if so many tokens have been read?
+  bool may_be_cut(const Node *n, uint64_t tokens) const;
+
   // Grammars (automaton_grammar.cpp). A *place* is an entry in which nothing of a lexeme has been read.
   // The place where terminal `t` leads, which ends in `entry`; false: nowhere.
   bool after_terminal(Reader &r, GrammarControl &g, const GrammarEntry &entry, uint32_t t, GrammarEntry *out);
@@ -222,6 +245,8 @@ class Automaton {
   // One state that goes on as either of two does, which differ in the readings of one grammar at most: in their entries, or in
   // the places of a grammar where the same constraint began. It is `b` if they are the same, null if they differ in more.
   const Node *joined(Reader &r, const Node *a, const Node *b);
+  // Either of two states; null stands for none.
+  const Node *joined_with(Reader &r, const Node *a, const Node *b) { return alternatives(r, a, b); }
   // States of one grammar with the same frame, as one.
   const Node *merged(Reader &r, std::span<const Node *const> states);
   // Is the text of the grammar on top complete?
@@ -293,6 +318,8 @@ class Automaton {
   const Node *open_key(Reader &r, const Node *object);
   const Node *alternatives(Reader &r, const Node *a, const Node *b);
   const Node *either(Reader &r, const Node *a, const Node *b);
+  // After the text of `frame`, if it is complete.
+  const Node *after_part(Reader &r, const Node *n, const Node *frame);
   const Node *without(Reader &r, const Node *all, const Node *one);
   bool have_same_entries(Reader &r, const Node *a, const Node *b);
   const Node *object_after_key(Reader &r, const Node *object, KeyControl *key, int64_t index, const Node *key_node);
@@ -301,6 +328,7 @@ class Automaton {
   TextSpace &text_;
   std::map<uint32_t, const TokenSet *> token_sets_;
   uint64_t work_ = 0;
+  bool counts_tokens_ = false, cuts_ = false;  // some part has `max_tokens`; some such part is cut
   bool writes_lines_ = false;  // some value is written with an indentation
 };
 

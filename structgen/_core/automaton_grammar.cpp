@@ -500,9 +500,13 @@ const Node *Automaton::step_token(Reader &r, const Node *node, uint32_t token) {
   const std::string_view bytes = vocabulary.is_eos(token) ? std::string_view() : vocabulary.token(token);
   const Node *read = bytes.empty() ? nullptr : node;
   bound_token(r);
-  for (size_t i = 0; i < bytes.size() && read; ++i) read = step(r, read, static_cast<uint8_t>(bytes[i]));
+  for (size_t i = 0; i < bytes.size() && read; ++i) {
+    r.is_last_byte = i + 1 == bytes.size();
+    read = step(r, read, static_cast<uint8_t>(bytes[i]));
+  }
   if (read && read->kind == Node::Scalar && !read->parent && !text_.spellable(read->text)) read = nullptr;
   if (read) read = past_lexemes(r, read);
+  r.is_last_byte = false;
   for (const auto &[set, tokens] : token_sets_)
     if (node && tokens->has(token)) read = alternatives(r, step_tokens(r, node, set), read);
   return read;

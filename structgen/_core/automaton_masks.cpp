@@ -134,13 +134,15 @@ Hash128 Automaton::signature(const Node *n) {
   return h;
 }
 
-Hash128 Automaton::stack_signature(const Node *node) {
+Hash128 Automaton::stack_signature(const Node *node, uint64_t tokens) {
   constexpr uint64_t STACK = 89;
   Hash128 h = hash_words(STACK);
   for (const Node *n = node; n; n = n->parent) {
-    const Hash128 own = n->kind == Node::Alternatives ? stack_signature(n->control.left) : signature(n);
+    const Hash128 own = n->kind == Node::Alternatives ? stack_signature(n->control.left, tokens) : signature(n);
     h = extend(extend(h, own), static_cast<uint64_t>(n->depth));
-    // A mask leaves out which items are there already.
+    // Masks know neither how many tokens are left nor which items are there already.
+    if (n->kind == Node::Sequence && n->control.plan->max_tokens > 0)
+      h = extend(h, std::min(tokens + 1 - std::min(tokens, n->count), n->control.plan->max_tokens + 1));
     for (const SeenItem *s = n->items; s; s = s->previous) h = extend(h, s->hash);
     if (n->traced) h = extend(h, reinterpret_cast<uint64_t>(n));
   }

@@ -143,7 +143,9 @@ std::string CanvasGrammar::obstacle(const Plan &plan, TextSpace &space) {
   switch (plan.kind) {
     case Plan::Regex: return {};
     case Plan::Json: return "a JSON Schema";
-    case Plan::Sequence: return "a sequence of constraints that are no regular expressions";
+    case Plan::Sequence:
+      if (plan.max_tokens > 0) return "a part with a limit of tokens";
+      return "a sequence of constraints that are no regular expressions";
     case Plan::Union: return "a choice between constraints that are no regular expressions";
     case Plan::Grammar: break;
   }

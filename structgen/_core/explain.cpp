@@ -56,7 +56,8 @@ class Witnessing {
     std::vector<std::pair<int32_t, std::pair<std::string, int64_t>>> path;  // by depth
     for (; n && i < text.size(); ++i) {
       charge();
-      const Node *next = a_.step(r_, n, static_cast<uint8_t>(text[i]));
+      a_.reads_byte(r_, i);
+      const Node *next = a_.with_cuts(r_, a_.step(r_, n, static_cast<uint8_t>(text[i])), i + 1);
       if (!next) break;
       if (next->kind != n->kind || next->depth != n->depth) begin = next->kind == Node::Scalar ? i : i + 1;
       while (!path.empty() && path.back().first >= next->depth) path.pop_back();

@@ -3,11 +3,7 @@
 #include <algorithm>
 
 namespace structgen {
-namespace {
 
-constexpr int64_t MOST_TAB_WIDTH = 1'000;
-
-// Has the constraint the empty text?
 bool has_empty_text(const Plan &plan, const RegexSpace &regex) {
   auto has = [&](const std::unique_ptr<Plan> &part) { return has_empty_text(*part, regex); };
   switch (plan.kind) {
@@ -22,6 +18,10 @@ bool has_empty_text(const Plan &plan, const RegexSpace &regex) {
   }
   return false;
 }
+
+namespace {
+
+constexpr int64_t MOST_TAB_WIDTH = 1'000;
 
 Lexing lexing_of(const IrPart &ir) {
   const std::string_view name = ir.text();

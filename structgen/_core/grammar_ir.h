@@ -21,6 +21,9 @@ struct TokenError : std::runtime_error {
 using ReadRe = std::function<Re(const IrPart &)>;
 using ReadPlan = std::function<std::unique_ptr<Plan>(const IrPart &)>;
 
+// Has the constraint the empty text?
+bool has_empty_text(const Plan &plan, const RegexSpace &regex);
+
 // Throws std::invalid_argument for a shape that is no IR; it names the field.
 std::unique_ptr<GrammarControl> grammar_from_ir(const IrPart &ir, TextSpace &space, const ReadRe &re,
                                                 const ReadPlan &plan);

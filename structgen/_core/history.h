@@ -21,6 +21,7 @@ class History {
  public:
   struct Entry {
     uint32_t token;
+    uint8_t lacking;  // bytes that the last character of the text still lacks
     const Node *node;
     Arena::Mark mark;
   };

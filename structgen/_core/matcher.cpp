@@ -8,12 +8,21 @@
 #include <system_error>
 #include <thread>
 
+#include "character_bytes.h"
 #include "stack.h"
 
 namespace structgen {
 namespace {
 
 constexpr char LONG_TOKEN[] = "a token is too long";
+
+// Where the parts that end in one token are noted.
+struct Ended {
+  Ended(Reader &reader, std::vector<const Node *> *parts) : r(reader) { r.ended = parts; }
+  ~Ended() { r.ended = nullptr; }
+  Ended(const Ended &) = delete;
+  Reader &r;
+};
 
 }  // namespace
 
@@ -28,7 +37,7 @@ Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)
   Program::Turn turn(*program_);
   Reader r{arena_};
   const Node *start = program_->automaton().start(r);
-  read(0, start);
+  read(0, start, 0);
 }
 
 std::shared_ptr<const Mask> Matcher::mask() {
@@ -44,19 +53,30 @@ std::shared_ptr<const Mask> Matcher::mask() {
   Reader &r = scratch.reader;
   for (uint32_t token = 0; token < vocabulary.size(); ++token) {
     if (!all->test(token) || (all->complete && vocabulary.is_eos(token))) continue;
-    if (!run(r, state(), token)) kept->clear(token);
+    Progress at = progress();
+    if (!run(r, state(), token, at)) kept->clear(token);
     scratch_.release({});
   }
   return kept;
 }
 
-const Node *Matcher::run(Reader &r, const Node *node, uint32_t token) {
-  const Node *next = read_token(r, node, token);
-  return next && !program_->space().vocabulary().closed() && !can_be_spelled(next) ? nullptr : next;
+const Node *Matcher::run(Reader &r, const Node *node, uint32_t token, Progress &at) {
+  const Node *next = read_token(r, node, token, at);
+  return next && !program_->space().vocabulary().closed() && !can_be_spelled(next, at) ? nullptr : next;
 }
 
-const Node *Matcher::read_token(Reader &r, const Node *node, uint32_t token) {
-  return node ? program_->automaton().step_token(r, node, token) : nullptr;
+const Node *Matcher::read_token(Reader &r, const Node *node, uint32_t token, Progress &at) {
+  if (!node) return nullptr;
+  Automaton &automaton = program_->automaton();
+  std::vector<const Node *> ended;
+  const Ended noted(r, automaton.counts_tokens() ? &ended : nullptr);
+  r.token = at.tokens;
+  node = automaton.step_token(r, node, token);
+  ++at.tokens;
+  at.lacking = lacking_after(at.lacking, program_->space().vocabulary().token(token));
+  const Node *after = automaton.end_token(r, node, at.tokens, at.lacking > 0);
+  at.ended_part = after != node;
+  return after;
 }
 
 // The fresh part of a list, oldest first.
@@ -184,36 +204,45 @@ bool Matcher::advance(uint32_t token) {
   const Vocabulary &v = program_->space().vocabulary();
   Scratch scratch(scratch_);
   if (v.is_eos(token) && program_->automaton().accepts(scratch.reader, state())) {
-    read(token, state());
+    read(token, state(), 0);
     finished_ = true;
     return true;
   }
   if (token >= v.size()) return false;
-  const Node *next = run(scratch.reader, state(), token);
+  Progress at = progress();
+  const Node *next = run(scratch.reader, state(), token, at);
   if (next) next = keep(next);
   if (!next) return false;
-  read(token, next);
+  read(token, next, at.lacking);
   return true;
 }
 
-void Matcher::read(uint32_t token, const Node *node) {
+void Matcher::read(uint32_t token, const Node *node, uint8_t lacking) {
   const Uncounted own;
-  history_.push_back({token, node, arena_.mark()});
+  history_.push_back({token, lacking, node, arena_.mark()});
 }
 
 bool Matcher::begin(std::string_view bytes) {
   Program::Turn turn(*program_);
   if (history_.size() > 1 || finished_) return false;
   Scratch scratch(scratch_);
+  Automaton &automaton = program_->automaton();
+  Reader &r = scratch.reader;  // all of it is the end of one token
+  std::vector<const Node *> ended;
+  const Ended noted(r, &ended);
   const Node *next = state();
-  for (size_t i = 0; next && i < bytes.size(); ++i)
-    next = program_->automaton().step(scratch.reader, next, static_cast<uint8_t>(bytes[i]));
-  if (next) next = keep(program_->automaton().past_lexemes(scratch.reader, next));
+  for (size_t i = 0; next && i < bytes.size(); ++i) {
+    r.is_last_byte = i + 1 == bytes.size();
+    next = automaton.step(r, next, static_cast<uint8_t>(bytes[i]));
+  }
+  const uint8_t lacking = lacking_after(history_.back().lacking, bytes);
+  if (next) next = automaton.end_token(r, automaton.past_lexemes(r, next), bytes.empty() ? 0 : 1, lacking > 0);
+  if (next) next = keep(next);
   if (!next) return false;
   const Uncounted own;
   begun_ += bytes;
   history_ = {};
-  history_.push_back({0, next, arena_.mark()});
+  history_.push_back({0, lacking, next, arena_.mark()});
   return true;
 }
 
@@ -231,13 +260,14 @@ size_t Matcher::accepts(std::span<const uint32_t> tokens) {
   Scratch scratch(scratch_);
   Reader &r = scratch.reader;
   const Node *node = state();
+  Progress at = progress();
   size_t n = 0;
   for (; n < tokens.size() && node; ++n) {
     if (v.is_eos(tokens[n]) && program_->automaton().accepts(r, node)) {
       ++n;
       break;
     }
-    const Node *next = tokens[n] < v.size() ? run(r, node, tokens[n]) : nullptr;
+    const Node *next = tokens[n] < v.size() ? run(r, node, tokens[n], at) : nullptr;
     if (!next) break;
     node = next;
   }
@@ -251,12 +281,13 @@ std::vector<uint32_t> Matcher::forced(size_t most) {
   Arena path;  // states of the run; masks use the scratch memory
   Reader r{path};
   const Node *node = state();
+  Progress at = progress();
   while (node && out.size() < most) {
     std::shared_ptr<const Mask> m = program_->masks().mask(scratch_, node);
     uint32_t token;
     if (m->complete || !m->only(&token)) break;
     out.push_back(token);
-    node = run(r, node, token);
+    node = run(r, node, token, at);
   }
   return for_caller(out);
 }
@@ -276,6 +307,7 @@ std::string Matcher::forced_bytes(size_t most) {
       std::bitset<256> candidates = a.candidates(node);
       const Node *only = nullptr;
       int alive = 0, which = 0;
+      a.reads_byte(r, progress().tokens + out.size());
       for (int b = 0; b < 256 && alive < 2; ++b)
         if (candidates.test(static_cast<size_t>(b)))
           if (const Node *next = a.step(r, node, static_cast<uint8_t>(b))) {
@@ -285,6 +317,8 @@ std::string Matcher::forced_bytes(size_t most) {
           }
       if (alive != 1) break;
       out += static_cast<char>(which);
+      // Tokens of single bytes may use up a part here, and something else may follow then.
+      if (a.may_be_cut(only, progress().tokens + out.size())) break;
       node = a.past_lexemes(r, only);  // once for all bytes that may come next
     }
   } catch (const LimitError &) {

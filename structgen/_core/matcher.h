@@ -188,10 +188,12 @@ class Matcher {
     Program::Turn turn(*program_, Program::SEARCH);
     Scratch scratch(scratch_);
     Reader &r = scratch.reader;
+    Automaton &automaton = program_->automaton();
     const Node *n = state();
     size_t i = 0;
     for (; n && i < text.size(); ++i) {
-      const Node *next = program_->automaton().step(r, n, static_cast<uint8_t>(text[i]));
+      automaton.reads_byte(r, progress().tokens + i);
+      const Node *next = automaton.with_cuts(r, automaton.step(r, n, static_cast<uint8_t>(text[i])), progress().tokens + i + 1);
       if (!next) break;
       n = next;
     }
@@ -207,13 +209,22 @@ class Matcher {
     Reader reader;
   };
   explicit Matcher(Matcher *origin);
-  void read(uint32_t token, const Node *node);
-  const Node *run(Reader &r, const Node *node, uint32_t token);
-  const Node *read_token(Reader &r, const Node *node, uint32_t token);
+  struct Progress {
+    uint64_t tokens;      // that have been read
+    uint8_t lacking = 0;  // bytes of a character that the last of them has begun
+    bool ended_part = false;  // a part ended there because its tokens were used up
+  };
+  Progress progress() const { return {history_.size() - 1 + (begun_.empty() ? 0 : 1), history_.back().lacking}; }
+  void read(uint32_t token, const Node *node, uint8_t lacking);
+  // The state after a token that is read at `at`, which moves on.
+  const Node *run(Reader &r, const Node *node, uint32_t token, Progress &at);
+  const Node *read_token(Reader &r, const Node *node, uint32_t token, Progress &at);
   // Where tokens do not spell all that their bytes do: does some sequence of tokens complete the text?
-  bool can_be_spelled(const Node *node);
+  bool can_be_spelled(const Node *node, Progress at);
   enum class Search : uint8_t { Found, Nothing, Cut };
-  Search search_tokens(const Node *from, std::vector<uint32_t> *out);
+  Search search_tokens(const Node *from, Progress at, std::vector<uint32_t> *out);
+  // Makes of tokens that complete the text, but for the ends of parts with `max_tokens`, some that do; false where none are found.
+  bool heed_counts(const Node *from, Progress at, std::vector<uint32_t> *tokens);
   const Node *keep(const Node *node);
   const EarleySet *keep(const EarleySet *set);
   const IndentLevel *keep(const IndentLevel *level);

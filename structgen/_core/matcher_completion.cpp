@@ -89,12 +89,22 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
     return complete;
   });
   const Vocabulary &vocabulary = program_->space().vocabulary();
-  if (found && fewest_tokens(program_->automaton(), symbols, out)) return true;
+  if (found && fewest_tokens(program_->automaton(), symbols, out)) {
+    if (!program_->automaton().counts_tokens()) return true;
+    Program::Turn turn(*program_, Program::SEARCH);
+    bool heeded = heed_counts(state(), progress(), out);
+    if (!heeded) {
+      out->clear();
+      heeded = search_tokens(state(), progress(), out) == Search::Found;
+    }
+    hand_over(*out);
+    if (heeded) return true;
+  }
   if (found) search_failure_ = UNSPELLED;
   if (vocabulary.closed()) return false;
   out->clear();
   Program::Turn turn(*program_, Program::SEARCH);
-  const bool spelled = state() && search_tokens(state(), out) == Search::Found;
+  const bool spelled = state() && search_tokens(state(), progress(), out) == Search::Found;
   if (spelled) search_failure_ = nullptr;
   hand_over(*out);
   return spelled;
@@ -102,23 +112,56 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
 
 bool Matcher::hopeless() {
   Program::Turn turn(*program_);
-  return !program_->space().vocabulary().closed() && !(state() && can_be_spelled(state()));
+  return !program_->space().vocabulary().closed() && !(state() && can_be_spelled(state(), progress()));
 }
 
-bool Matcher::can_be_spelled(const Node *node) {
+bool Matcher::heed_counts(const Node *from, Progress at, std::vector<uint32_t> *tokens) {
+  constexpr size_t MOST = 50;
+  const Vocabulary &vocabulary = program_->space().vocabulary();
+  Automaton &automaton = program_->automaton();
+  Arena path, ahead;
+  Reader r{path}, beyond{ahead};
+  size_t read = 0;
+  for (size_t tries = 0; tries < MOST; ++tries) {
+    const size_t before = read;
+    while (read < tokens->size()) {
+      Progress after = at;
+      const Node *next = read_token(r, from, (*tokens)[read], after);
+      if (!next) break;
+      from = next;
+      at = after;
+      ++read;
+      if (at.ended_part) break;  // where the completion may have gone on
+    }
+    if (automaton.accepts(r, from)) {
+      tokens->resize(read);
+      return true;
+    }
+    if (tries > 0 && read == before) return false;
+    tokens->resize(read);
+    WitnessSymbols symbols;
+    if (!complete_state(automaton, beyond, from, &symbols, false) || !fewest_tokens(vocabulary, symbols, tokens)) return false;
+    ahead.release({});
+  }
+  return false;
+}
+
+bool Matcher::can_be_spelled(const Node *node, Progress at) {
   constexpr size_t MOST_KNOWN = 100'000;
   if (node->kind == Node::Scalar && !node->parent) return true;  // a regular expression: see `TextSpace::spellable`
   auto &known = program_->spelled();
-  const Hash128 key = program_->automaton().stack_signature(node);
+  const Hash128 key = program_->automaton().stack_signature(node, at.tokens);
   if (const auto it = known.find(key); it != known.end()) return it->second;
   Arena ahead;
   Reader r{ahead};
   WitnessSymbols symbols;
   std::vector<uint32_t> tokens;
   bool can = complete_state(program_->automaton(), r, node, &symbols, false) &&
-             fewest_tokens(program_->automaton(), symbols, &tokens);
+             fewest_tokens(program_->automaton(), symbols, &tokens) &&
+             (!program_->automaton().counts_tokens() || heed_counts(node, at, &tokens));
   if (!can) {
-    const Search found = search_tokens(node, &tokens);
+    tokens.clear();
+    const Search found = search_tokens(node, at, &tokens);
     if (found == Search::Cut) program_->add_unproven(1);
     can = found != Search::Nothing;
   }
@@ -128,20 +171,21 @@ bool Matcher::can_be_spelled(const Node *node) {
 
 // Where some byte is only part of longer tokens, a completion need not be one that tokens spell. The tokens that masks
 // allow are followed, nearest to the end of the text first: as near as a completion in bytes is long.
-Matcher::Search Matcher::search_tokens(const Node *from, std::vector<uint32_t> *out) {
+Matcher::Search Matcher::search_tokens(const Node *from, Progress start, std::vector<uint32_t> *out) {
   constexpr size_t SHARE = 50;  // of the work of a call: one state of many that a call may have to decide
   const uint64_t most = work::done() + program_->space().limits().call_steps / SHARE;
   constexpr size_t FAR = 1'000'000;
   struct Met {
     const Node *node;
     size_t from;
-    uint32_t token, read;
+    uint32_t token;
+    Progress at;
   };
   Automaton &automaton = program_->automaton();
   const Vocabulary &vocabulary = program_->space().vocabulary();
   Arena path, ahead, scratch;
   Reader r{path}, beyond{ahead};
-  std::vector<Met> met{{from, 0, 0, 0}};
+  std::vector<Met> met{{from, 0, 0, start}};
   std::unordered_set<Hash128, HashOf128> known;
   std::priority_queue<std::pair<size_t, size_t>, std::vector<std::pair<size_t, size_t>>, std::greater<>> queue;
   queue.push({0, 0});
@@ -157,16 +201,17 @@ Matcher::Search Matcher::search_tokens(const Node *from, std::vector<uint32_t> *
       if (!mask->test(token)) continue;
       if (work::done() > most) return Search::Cut;
       const Arena::Mark before = path.mark();
-      const Node *next = read_token(r, met[at].node, token);
-      if (!next || !known.insert(automaton.stack_signature(next)).second) {
+      Progress after = met[at].at;
+      const Node *next = read_token(r, met[at].node, token, after);
+      if (!next || !known.insert(automaton.stack_signature(next, after.tokens)).second) {
         path.release(before);
         continue;
       }
       WitnessSymbols rest;
       const size_t left = complete_state(automaton, beyond, next, &rest, false) ? rest.size() : FAR;
       ahead.release({});
-      met.push_back({next, at, token, met[at].read + 1});
-      queue.push({met.back().read + left, met.size() - 1});
+      met.push_back({next, at, token, after});
+      queue.push({after.tokens + left, met.size() - 1});
     }
   }
   return Search::Nothing;

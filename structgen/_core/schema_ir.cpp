@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <stdexcept>
 #include <unordered_set>
 
+#include "character_bytes.h"
 #include "grammar_ir.h"
 #include "json_space.h"
 #include "nesting.h"
@@ -324,6 +326,27 @@ Plan::Texts texts_of(const Plan &plan, RegexSpace &regex) {
   return Plan::Some;
 }
 
+// May its text end after any of its characters? Then it is complete wherever it could be cut. False: not known to.
+bool ends_anywhere(const Plan &plan, RegexSpace &regex) {
+  constexpr size_t MOST = 100;  // states: those of texts over a set of characters are a dozen
+  if (plan.kind != Plan::Regex || !regex.nullable(plan.re)) return false;
+  std::set<std::pair<Re, uint8_t>> known{{plan.re, 0}};
+  std::vector<std::pair<Re, uint8_t>> pending{{plan.re, 0}};
+  while (!pending.empty()) {
+    const auto [re, lacking] = pending.back();
+    pending.pop_back();
+    if (known.size() > MOST || (lacking == 0 && !regex.nullable(re))) return false;
+    const Row &row = regex.row(re);
+    for (size_t byte = 0; byte < row.size(); ++byte) {
+      if (row[byte] == RegexSpace::EMPTY) continue;
+      const char one = static_cast<char>(byte);
+      const std::pair next{row[byte], lacking_after(lacking, {&one, 1})};
+      if (known.insert(next).second) pending.push_back(next);
+    }
+  }
+  return true;
+}
+
 // Plans own their parts, so that a part which the IR shares is read as often as it stands there.
 class PlanReader {
  public:
@@ -384,6 +407,23 @@ std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uin
     // The regular expressions of a grammar are read without the frame that a text of its own would have.
     plan->grammar = grammar_from_ir(content, space_, read_regex,
                                     [&](const IrPart &part) { return read(part, depth + 1, nested + 1); });
+    return plan;
+  }
+  if (kind == "counted") {
+    content.size(3, "a part with a count: the constraint, its tokens, and whether it is cut");
+    plan->kind = Plan::Sequence;
+    plan->parts.push_back(read(content[0], depth + 1, nested + 1));
+    const auto most = static_cast<uint64_t>(content[1].integer(0, UINT32_MAX));
+    const bool cuts = content[2].boolean();
+    const Plan &part = *plan->parts[0];
+    if (most == 0 && (cuts || has_empty_text(part, space_.regex()))) {
+      plan->kind = Plan::Regex;
+      plan->parts.clear();
+      plan->re = RegexSpace::EPSILON;
+      return plan;
+    }
+    plan->max_tokens = std::max<uint64_t>(most, 1);  // what has no empty text needs a token
+    plan->cuts = cuts && !ends_anywhere(part, space_.regex());
     return plan;
   }
   if (kind != "sequence" && kind != "union") first.fail("is no kind of constraint: " + std::string(kind));

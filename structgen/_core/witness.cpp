@@ -43,6 +43,25 @@ size_t WitnessSearch::stack_used() const {
   return static_cast<size_t>(base_ > here ? base_ - here : here - base_);
 }
 
+// The same readings, where texts that are complete have ended: what follows them may be one state then, whose shortest
+// completion is known. One after the other, each text would be followed by another one for a long time.
+static const Node *with_ends(Automaton &a, Reader &r, const Node *n) {
+  const Node *all = nullptr;
+  bool has_ended = false;
+  for (const Node *rest = n; rest;) {
+    charge();
+    const bool more = rest->kind == Node::Alternatives;
+    const Node *one = more ? rest->control.left : rest;
+    rest = more ? rest->parent : nullptr;
+    const bool ends = one->kind == Node::Scalar && one->parent && a.text().complete(one->text) &&
+                      (one->parent->kind == Node::Sequence || one->parent->kind == Node::Symbol);
+    const Node *after = ends ? a.finish(r, one->parent) : nullptr;
+    has_ended |= after != nullptr;
+    all = a.joined_with(r, after ? after : one, all);
+  }
+  return has_ended ? all : n;
+}
+
 bool WitnessSearch::from(const Node *n) {
   const size_t before = out_.size();
   while (n) {
@@ -130,6 +149,10 @@ bool WitnessSearch::from(const Node *n) {
         continue;
       case Node::Grammar: n = grammar(n); continue;
       case Node::Alternatives: {
+        if (const Node *closed = with_ends(a_, r_, n); closed != n) {
+          n = closed;
+          continue;
+        }
         if (from(n->control.left)) return true;
         n = n->parent;
         continue;

@@ -35,8 +35,10 @@ from structgen.constraints.expressions import ANY, concat, intersect, literal
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.occurrences import ends_first, without
 from structgen.constraints.regex import regex
+from structgen.constraints.token_limits import checked_token_limit, limit_tokens
 from structgen.errors import ConstraintError, LimitExceeded, a_kind
 
+from .counted_text import counted_text
 from .requests import RequestLimits, grammar_constraint, schema_constraint
 from .tag_fields import at, check_fields, flag, items, texts, whole
 from .tag_fields import text as text_of
@@ -189,19 +191,18 @@ class _Reading:
         return read_mark(form, where).constraint(self.specials)
 
     def _any_text(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        never, most = self._text_options(form, where)
-        return text(tuple(dict.fromkeys((*never, *text_ends(ends)))) or None, max_chars=most)
+        never, most, tokens = self._text_options(form, where)
+        made = text(tuple(dict.fromkeys((*never, *text_ends(ends)))) or None, max_chars=most)
+        return made if tokens is None else limit_tokens(made, tokens)
 
-    def _text_options(self, form: Any, where: str) -> tuple[tuple[str, ...], int | None]:
-        """What a free text excludes, and its most characters."""
+    def _text_options(self, form: Any, where: str) -> tuple[tuple[str, ...], int | None, int | None]:
+        """What a free text excludes, its most characters, and its most tokens."""
         check_fields(form, {"type", "excludes", "max_chars", "max_tokens"}, where)
-        if form.get("max_tokens") is not None:
-            raise ConstraintError(
-                '"max_tokens" of any_text is not supported',
-                where=f"{where}.max_tokens",
-                hint='Use "max_chars".',
-            )
-        return texts(form, "excludes", where), whole(form, "max_chars", where)
+        tokens = whole(form, "max_tokens", where)
+        if tokens is not None:
+            with at(f"{where}.max_tokens"):
+                checked_token_limit(tokens, "complete")
+        return texts(form, "excludes", where), whole(form, "max_chars", where), tokens
 
     # Formats made of formats.
 
@@ -282,10 +283,12 @@ class _Reading:
         if any(self._split(end) != [end] for end in ends):
             plain = self._any_text(form, ends, where, depth)
             return _in_order([plain, _either([self._written(end) for end in ends])])
-        never, most = self._text_options(form, where)
+        never, most, tokens = self._text_options(form, where)
         inside = without(never)
         if most is not None:
             inside = intersect([inside, expressions.repeat(ANY, 0, most)])
+        if tokens is not None:
+            return counted_text(inside, ends, tokens)
         # Whether the end comes first is asked of both together, what is excluded of the text before it alone.
         found = [
             ("text", intersect([ends_first(end, ends), concat([inside, literal(end)])]))

@@ -272,6 +272,8 @@ def _has_letter(ir: IR, letter: str, forwards: bool) -> bool:
             if not accepts_empty(one):
                 return False
         return False
+    if kind == "counted" and not content[2]:  # cut, it may end with any letter
+        return _has_letter(content[0], letter, forwards)
     if kind == "grammar":
         return any(_terminal_has(one, letter, around, forwards) for one in content["terminals"])
     return True

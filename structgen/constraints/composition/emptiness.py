@@ -27,6 +27,9 @@ def accepts_empty(ir: IR) -> bool:
         return any(map(accepts_empty, content))
     if kind == "grammar":
         return _grammar(content)
+    if kind == "counted":
+        part, most, cuts = content
+        return (most == 0 and cuts) or accepts_empty(part)
     return False  # JSON has at least one character
 
 

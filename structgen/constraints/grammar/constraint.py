@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from structgen.argument_names import checks_names
 from structgen.constraints.base import Constraint
+from structgen.constraints.token_limits import AtLimit, checked_token_limit
 from structgen.errors import EmptyConstraint, GrammarError, OptionError, a_kind, with_kind
 
 from .ebnf import read_ebnf
@@ -193,13 +194,16 @@ def lark(
     indenter: Indenter | type[Indenter] | Indentation | None = None,
     import_paths: Sequence[ImportPath] = (),
     constraints: Mapping[str, Constraint] | None = None,
+    at_limit: AtLimit = "cut",
 ) -> GrammarConstraint:
     """Texts of a grammar in Lark's language, which the `lark` package loads; `start` is the rule that a text must be.
 
     `lexer` is how a text is cut into terminals: ``"lark"`` as lark's basic lexer does (the first terminal that
     matches, in its order), ``"longest"`` the longest match of any. With `contextual` only terminals compete that the
     grammar allows at the place. `indenter` is one of lark's (``lark.indenter.PythonIndenter``); `import_paths` are
-    folders where ``%import`` looks; `constraints` are what ``@name`` stands for in a rule.
+    folders where ``%import`` looks; `constraints` are what ``@name`` stands for in a rule. `at_limit`
+    is how a rule ends that has used up its ``[max_tokens=...]`` (see `limit_tokens`): cut, as in llguidance, or where it
+    is ``"complete"``, as in XGrammar.
     """
     from .lark import read_lark
     from .lark_direct import lower_plain
@@ -216,6 +220,7 @@ def lark(
         raise OptionError(f"import_paths is {with_kind(import_paths)}; it is a list of folders")
     if lexer not in ("lark", "longest"):
         raise OptionError(f"there is no lexer rule {lexer!r}", hint="The rules are 'lark' and 'longest'.")
+    checked_token_limit(0, at_limit)
     direct = lexer == "longest" and indenter is None and not import_paths
     if direct and isinstance(source, str) and isinstance(start, str):
         ir = lower_plain(source, start, contextual)
@@ -231,6 +236,7 @@ def lark(
             indenter=indenter,
             import_paths=import_paths,
             constraints=constraints,
+            at_limit=at_limit,
         )
     except GrammarError as error:
         raise is_like_gbnf(source) or error from None

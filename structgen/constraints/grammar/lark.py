@@ -10,12 +10,13 @@ Cost: of a plain grammar, about a microsecond a token; of others, lark's loader,
 What is read
     lark 1.3: all of its syntax; `%import` of the modules that come with lark, and from `import_paths`.
     llguidance: `%json`, `%regex` (substrings), special tokens, `@name`, `x{2,5}`, `&` and `~` in terminals, rules with
-    `[lazy]` and `[suffix=...]`. Its other options are refused.
+    options (`lark_options`).
 
 What differs from lark
     Whether a terminal is tried only where a rule allows it (``contextual``) follows the grammar exactly here, where
     lark follows the states of its LALR parser, and merges some.
-    A rule or terminal with `[lazy]` or `[suffix=...]` ends where it first matches, whatever else matches more.
+    A rule or terminal with `[lazy]`, `[suffix=...]` or `[stop=...]` ends where it first matches, whatever else
+    matches more. What a stop or suffix matches is a part of the text; captures leave it out.
     Aliases, `!`, `?` and priorities of rules shape trees; a constraint has none, so they change nothing, and rules
     that lark refuses only because two alternatives would make the same tree are taken.
     Under rule "longest" a terminal may match the empty text: then it may be left out where it stands.
@@ -33,6 +34,7 @@ from typing import Literal
 from lark.indenter import Indenter
 
 from structgen.constraints.base import Constraint
+from structgen.constraints.token_limits import AtLimit, checked_token_limit
 from structgen.errors import LimitExceeded, OptionError, a_kind
 
 from .bodies import EMPTY
@@ -60,6 +62,7 @@ def read_lark(
     indenter: Indenter | type[Indenter] | Indentation | None = None,
     import_paths: Sequence[ImportPath] = (),
     constraints: Mapping[str, Constraint] | None = None,
+    at_limit: AtLimit = "cut",
 ) -> Grammar:
     """The grammar that `source` describes.
 
@@ -68,6 +71,7 @@ def read_lark(
     indenter      lark's `Indenter` (`lark.indenter.PythonIndenter`), or what it says as `ir.Indentation`
     import_paths  folders (or lark's loaders) in which `%import` looks, before lark's own modules
     constraints   what ``@name`` in rules stands for
+    at_limit      how rules end that have used up their `max_tokens` (see `limit_tokens`)
 
     Raises `GrammarSyntaxError`, `GrammarUnsupported`, `LimitExceeded` or `OptionError`.
     """
@@ -81,6 +85,7 @@ def read_lark(
         )
     if not isinstance(source, str):
         raise OptionError(f"a grammar is a str, not {a_kind(source)}", hint="Read the file first.")
+    checked_token_limit(0, at_limit)
     indentation = _indentation(indenter)
     try:
         with warnings.catch_warnings():
@@ -95,7 +100,7 @@ def read_lark(
                 loaded = load(rewritten, start, keep, import_paths)
             else:
                 rewritten = Rewritten(text)
-            return _grammar(loaded, rewritten, start, lexer, contextual, indentation)
+            return _grammar(loaded, rewritten, start, lexer, contextual, indentation, at_limit)
     except RecursionError:
         raise too_deep() from None
 
@@ -122,6 +127,7 @@ def _grammar(
     rule: Literal["longest", "ordered"],
     contextual: bool,
     indentation: Indentation | None,
+    at_limit: AtLimit,
 ) -> Grammar:
     made = {indentation.indent, indentation.dedent} if indentation else set()
     _check_declared(loaded, rewritten, made)
@@ -143,10 +149,7 @@ def _grammar(
     lexemes.bodies |= {name: ("terminal", name) for name in made}
     bodies = rule_bodies(loaded, lexemes.bodies, rewritten.bodies)
     return Grammar(
-        rules=tuple(
-            Rule(name, body, rewritten.source.definition(rewritten.written(name)))
-            for name, body in bodies.items()
-        ),
+        rules=tuple(_rule(name, body, rewritten, lexemes, at_limit) for name, body in bodies.items()),
         start=start,
         lexer=Lexer(
             rule=rule,
@@ -159,6 +162,16 @@ def _grammar(
         ),
         source=rewritten.source.text,
     )
+
+
+def _rule(name: str, body: Body, rewritten: Rewritten, lexemes: Lexemes, at_limit: AtLimit) -> Rule:
+    offset = rewritten.source.definition(rewritten.written(name))
+    base = name.split("{")[0]  # of a template's use, the template's
+    options = rewritten.options.get(base)
+    if options is None:
+        return Rule(name, body, offset)
+    limit = None if options.max_tokens is None else (options.max_tokens, at_limit == "cut")
+    return Rule(name, body, offset, options.capture, options.temperature, lexemes.endings.get(base), limit)
 
 
 def _check_declared(loaded: Loaded, rewritten: Rewritten, made: set[str]) -> None:

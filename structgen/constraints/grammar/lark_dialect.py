@@ -5,11 +5,12 @@ Each addition is replaced by a name that nothing else has, and what the name sta
 
     %json {...}, <|token|>, <[123]>, @name      a rule, in `Rewritten.bodies`
     %regex {...}, A & B, ~A, name[lazy]: ...    a terminal whose pattern is a mark, in `Rewritten.stand_ins`
+    name[capture]: ...                          the name alone; the options are in `Rewritten.options`
     x{2}, x{2,5}, x{2,}                         lark's x~2..5; without an upper bound, up to `UNBOUNDED`
     names-with-hyphens                          underscores
 
 Invariant: every character of the new text knows where it came from, so that errors point into what was written; what
-is refused (options other than lazy and suffix, among others) is refused with its place.
+is refused is refused with its place.
 Cost: linear in the text.
 Source: llguidance, docs/syntax.md.
 """
@@ -30,6 +31,7 @@ from structgen.constraints.json_schema import json_schema
 from structgen.errors import LimitExceeded, RegexError, SchemaError
 
 from .ir import Body
+from .lark_options import RuleOptions, read_options
 from .lark_source import Piece, Source
 from .token_numbers import TOKENS_HINT, token_set
 
@@ -52,15 +54,9 @@ _NAME = re.compile(r"_?[a-z][a-z0-9_]*|_?[A-Z][A-Z0-9_]*")
 _COUNT = re.compile(r"\{\s*([0-9]*)\s*(,?)\s*([0-9]*)\s*\}")
 _WORDS = re.compile(r"\s+|\w+|[^\s\w]+")
 
-_OPTION_HINTS = {
-    "capture": "Captures change no text; read the parts from what was generated.",
-    "stop": "Use suffix, or lazy with the ending in the pattern; the ending stays a part of the text.",
-    "max_tokens": "Bound the length in the pattern, as in /(.|\\n){0,200}/.",
-    "temperature": "The temperature is an option of generation.",
-}
-
 StandIn = tuple[Any, ...]
-"""("and", (terminal, ...)) | ("not", terminal) | ("lazy", terminal) | ("language", RE)"""
+"""("and", (terminal, ...)) | ("not", terminal) | ("lazy", terminal) | ("language", RE)
+| ("bounded", terminal, most characters, (terminal before an ending, all of it) or None)"""
 
 _Out = list[tuple[str, int, bool]]
 """Text, the offset that it came from, and whether it is a copy of what is there."""
@@ -78,6 +74,10 @@ class Rewritten:
     """Terminals that are not in the source, and the offset of what they are made from."""
     spelled: dict[str, str] = field(default_factory=dict)
     """How names that were changed are written in the source."""
+    options: dict[str, RuleOptions] = field(default_factory=dict)
+    """Those of rules that have some."""
+    endings: dict[str, tuple[str, str, str | None, bool]] = field(default_factory=dict)
+    """Of rules with a stop or suffix: the terminals before it and of it, its capture, whether it is a stop."""
 
     @property
     def text(self) -> str:
@@ -282,29 +282,13 @@ class _Rewriter:
         self.position += 1
 
     def _optional_rule(self, name: Piece) -> _Out:
-        """``name[lazy, suffix="</end>"]: ...``: its body is one terminal, the shortest match of it."""
-        suffix: Piece | None = None
-        lazy = False
-        self.position += 1
-        while self._now.text != "]":
-            option = self._now
-            if option.kind == "newline":
-                self.source.fail("these options are not closed", option.offset, hint="Add the missing ']'.")
-            self.position += 1
-            if option.text == "lazy":
-                lazy = True
-            elif option.text == "suffix" and self._next(self.position).text == "=":
-                while self._now.kind == "space" or self._now.text == "=":
-                    self.position += 1
-                suffix = self._now
-                if suffix.kind not in ("string", "regexp", "name"):
-                    hint = 'As in suffix="</end>".'
-                    self.source.fail("a suffix is a text, a pattern or a terminal", suffix.offset, hint=hint)
-                self.position += 1
-            elif option.kind != "space" and option.text != ",":
-                hint = _OPTION_HINTS.get(option.text, "The options that are supported are lazy and suffix.")
-                self._refuse(f"the option {option.text} is not supported", option, hint)
-        self.position += 1
+        """``name[lazy, suffix="</end>"]: ...``: with some options its body is one terminal."""
+        rule = name.text
+        options, self.position = read_options(self.source, self.pieces, self.position, rule)
+        is_terminal = rule.lstrip("_")[:1].isupper()
+        if is_terminal and options != RuleOptions(lazy=options.lazy, end=options.end, is_stop=options.is_stop):
+            hint = "Give the rule that uses it the options, or make it a rule (lower-case name)."
+            self._refuse("a terminal has no captures, temperature, max_chars or max_tokens", name, hint)
         while self._now.text != ":":
             if self._now.kind == "newline":
                 self.source.fail(
@@ -312,15 +296,53 @@ class _Rewriter:
                 )
             self.position += 1
         self.position += 1
-        body = self._body(terminal=True)
-        if suffix is not None:
-            body = [("(", name.offset, False), *body, (") ", name.offset, False)]
-            body.append((suffix.text, suffix.offset, True))
-        if not lazy and suffix is None:
-            return [(": ", name.offset, False), *body]
-        part = self._define("PART_1", body, name.offset)
+        self.result.options[self.renamed.get(rule, rule)] = options
+        if not options.makes_terminal:
+            return [(": ", name.offset, False), *self._body(is_terminal)]
+        head = self._special_head(options)
+        return [(": ", name.offset, False), *(head or self._bounded(name, options, self._body(terminal=True)))]
+
+    def _bounded(self, name: Piece, options: RuleOptions, body: _Out) -> _Out:
+        """The terminal that is the body of a rule with these options."""
+        offset = name.offset
         wish = re.sub("[^A-Z0-9_]", "_", name.text.upper())
-        return [(": ", name.offset, False), *self._stand_in(wish, ("lazy", part), name.offset)]
+        part = before = self._define("PART_1", body, offset)
+        if options.end is not None:
+            end = options.end.text
+            if options.end.kind != "name":
+                end = self._define("PART_1", [(end, options.end.offset, True)], offset)
+            end = self.renamed.get(end, end)
+            part = self._define("PART_1", [(f"{before} {end}", offset, False)], offset)
+            named = self.renamed.get(name.text, name.text)
+            self.result.endings[named] = (before, end, options.stop_capture, options.is_stop)
+        if options.lazy or options.end is not None:
+            if options.max_chars is None:
+                return self._stand_in(wish, ("lazy", part), offset)
+            whole = part
+            [(part, _, _)] = self._stand_in("PART_1", ("lazy", part), offset)
+            cut = (before, whole) if options.end is not None else None
+            return self._stand_in(wish, ("bounded", part, options.max_chars, cut), offset)
+        assert options.max_chars is not None
+        return self._stand_in(wish, ("bounded", part, options.max_chars, None), offset)
+
+    def _special_head(self, options: RuleOptions) -> _Out | None:
+        """``TEXT <|tool|>`` with `lazy`: no text holds a special token, so the first one ends it anyway."""
+        special = next((at for at in range(self.position, len(self.pieces)) if self.pieces[at].kind != "space"), 0)
+        pieces: list[Piece] = []
+        at = special
+        while self.pieces[at].kind != "newline":
+            if self.pieces[at].kind != "space":
+                pieces.append(self.pieces[at])
+            at += 1
+        specials = [one for one in pieces if one.kind == "special"]
+        if not options.lazy or options.end or options.max_chars is not None or len(specials) != 1:
+            return None
+        if pieces[-1] is not specials[0] or any(one.text in ("|", "(", "[") for one in pieces):
+            return None
+        if specials[0].text.startswith(("<[^", "<[*")):
+            hint = "Name the tokens that end it, as in TEXT <[100-200]>."
+            self._refuse("a negated set of tokens does not end a lazy rule", specials[0], hint)
+        return self._body(terminal=False)
 
     # -- bodies
 

@@ -34,10 +34,12 @@ from structgen.constraints.expressions import (
     EPSILON,
     RE,
     TEXT,
+    alternate,
     complement,
     concat,
     intersect,
     literal,
+    repeat,
     scope,
 )
 from structgen.constraints.regex.looks import close
@@ -45,8 +47,8 @@ from structgen.constraints.regex.parser import NO_FLAGS
 from structgen.constraints.regex.python import PythonParser
 from structgen.errors import LimitExceeded, RegexError, RegexSyntaxError, RegexUnsupported, StructgenError
 
-from .bodies import choice_of
-from .ir import Body, Keyword, Terminal
+from .bodies import EMPTY, choice_of
+from .ir import Body, Ending, Keyword, Terminal
 from .lark_dialect import MARK, Rewritten
 from .lark_keywords import keywords_of
 from .lark_languages import Languages
@@ -75,6 +77,8 @@ class Lexemes:
     names: dict[str, list[str]] = field(default_factory=dict)
     """The terminals here that are one of lark's."""
     keywords: tuple[Keyword, ...] = ()
+    endings: dict[str, Ending] = field(default_factory=dict)
+    """Of rules with a stop or suffix."""
 
 
 @dataclass
@@ -154,7 +158,13 @@ class _Kinds:
     def is_lazy(self, terminal: TerminalDef) -> bool:
         """Does a lexeme of it end where it first matches?"""
         mark = MARK.fullmatch(terminal.pattern.value)
-        return mark is not None and self.rewritten.stand_ins[int(mark[1])][0] == "lazy"
+        if mark is None:
+            return False
+        made = self.rewritten.stand_ins[int(mark[1])]
+        if made[0] != "bounded":
+            return bool(made[0] == "lazy")
+        inner = self.loaded.all_terminals[made[1]]
+        return self.is_lazy(inner)
 
     # -- languages
 
@@ -197,7 +207,7 @@ class _Kinds:
                 )
             return known
         self.stand_ins[number] = None
-        kind, content = self.rewritten.stand_ins[number]
+        kind, content, *bound = self.rewritten.stand_ins[number]
         result: RE
         if kind == "language":
             result = content
@@ -205,10 +215,33 @@ class _Kinds:
             result = intersect([self._named(name) for name in content])
         elif kind == "not":
             result = complement(self._named(content))
+        elif kind == "bounded":
+            result = self._cut(self._named(content), *bound)
         else:
             result = shortest(self._named(content))
         self.stand_ins[number] = result
         return result
+
+    def _cut(self, language: RE, most: int, cut: tuple[str, str] | None) -> RE:
+        """At most so many characters; a text before an ending may stop there without the ending."""
+        within = intersect([language, repeat(ANY, 0, most)])
+        if cut is None:
+            return within
+        before, whole = map(self._named, cut)
+        open_yet = complement(concat([whole, TEXT]))
+        return alternate([within, intersect([before, repeat(ANY, most, most), open_yet])])
+
+    def endings(self) -> dict[str, Ending]:
+        """The endings of rules that have one."""
+        return {
+            rule: Ending(self._named(before), self._named(end), capture, is_stop)
+            for rule, (before, end, capture, is_stop) in self.rewritten.endings.items()
+        }
+
+    def may_be_nothing(self, terminal: TerminalDef) -> bool:
+        """Is it made by options of a rule, which may leave it the empty text alone?"""
+        mark = MARK.fullmatch(terminal.pattern.value)
+        return mark is not None and self.rewritten.stand_ins[int(mark[1])][0] in ("lazy", "bounded")
 
     def _named(self, name: str) -> RE:
         terminal = self.loaded.all_terminals[name]
@@ -340,6 +373,7 @@ def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After, contextu
     _name(result, scanners, kinds)
     if contextual:
         result.keywords = keywords_of(scanners, result.terminals, result.ignore, replaced)
+    result.endings = kinds.endings()
     return result
 
 
@@ -407,9 +441,9 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
             ((-terminal.priority, pattern.type != "str", -widest, -len(pattern.value), name), terminal)
         )
     ranked.sort(key=itemgetter(0))
-    order = [terminal for _, terminal in ranked]
     result = Lexemes(ignore=list(loaded.ignore))
-    for terminal in order:
+    order = []
+    for _, terminal in ranked:
         name = terminal.name
         result.bodies[name] = ("terminal", name)
         result.names[name] = [name]
@@ -420,10 +454,14 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
             if kinds.languages.holds(language, ""):
                 language = intersect([language, concat([ANY, TEXT])])
                 if not kinds.languages.meet(language, TEXT):
+                    if kinds.may_be_nothing(terminal):
+                        result.bodies[name] = EMPTY
+                        continue
                     kinds.refuse_empty(
                         terminal, "And only that: a lazy quantifier at its end takes as little as it can."
                     )
                 result.bodies[name] = optional(("terminal", name))
+        order.append(terminal)
         lazy = kinds.is_lazy(terminal)
         result.terminals.append(Terminal(name, language, 0, kinds.offset(terminal), lazy))
     if any(one.conditions for one in found.values()):
@@ -437,6 +475,7 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
         follow = _languages_after(after, found)
         wrong = guard_longest(scanners, kinds.languages, follow, contextual, kinds.refuse)
         result.terminals += [Terminal(one.name, one.language) for one in wrong]
+    result.endings = kinds.endings()
     return result
 
 

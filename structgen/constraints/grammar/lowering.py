@@ -17,6 +17,7 @@ from structgen.constraints.failures import limit_exceeded
 
 from .brackets import Brackets, with_brackets
 from .ir import Body, Grammar, Keyword, Terminal, too_deep
+from .limited import has_limits, with_limits
 from .regular import Regular
 from .token_numbers import shown_tokens
 
@@ -42,6 +43,8 @@ class GrammarIR(dict[str, Any]):
 
 def lower(grammar: Grammar) -> tuple[str, Any]:
     """The core's IR of `grammar`: of a regular expression, where the whole of it is regular."""
+    if has_limits(grammar):
+        grammar = with_limits(grammar, lower)
     regular = Regular(grammar) if grammar.lexer is None else None
     if regular is not None and (whole := regular.rule(grammar.start)) is not None:
         return ("regex", whole)

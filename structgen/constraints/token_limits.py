@@ -1,0 +1,140 @@
+"""A limit on the tokens of a part of a text.
+
+Why: budgets of reasoning and of free text are stated in tokens, and one text has many tokenizations, so that no
+expression over characters can say them.
+What: a token counts if it holds a byte of the part, or if it is a special token in it. The part ends at the end of a
+token: at the first one, from its `max_tokens`-th token on, where its text is complete (``"complete"``), or right at the
+`max_tokens`-th, complete or not, but for the rest of a character (``"cut"``). Each occurrence of the part is counted by
+itself, and a part inside another one counts in both.
+Invariant: masks are those of the constraint without its limit until a part has used up its tokens; after that what
+follows the part is all that may come. A state that has a completion keeps one.
+Cost: none for a mask; a look at the open parts for each token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+from structgen.argument_names import checks_names
+from structgen.errors import LimitExceeded, OptionError
+
+from .algebra import check_tree_size
+from .base import IR, Broken, Constraint, Operand, Stop, as_constraint
+
+__all__ = ["AtLimit", "TokenLimit", "checked_token_limit", "counts_tokens", "limit_tokens"]
+
+AtLimit = Literal["complete", "cut"]
+
+MOST_TOKENS = 2**31 - 1
+"""The largest limit, that of XGrammar."""
+
+
+class TokenLimit(Constraint):
+    """Made by `limit_tokens`."""
+
+    __slots__ = ("at_limit", "max_tokens", "part")
+
+    part: Constraint
+    max_tokens: int
+    at_limit: AtLimit
+
+    def __init__(self, part: Constraint, max_tokens: int, at_limit: AtLimit) -> None:
+        object.__setattr__(self, "part", part)
+        object.__setattr__(self, "max_tokens", max_tokens)
+        object.__setattr__(self, "at_limit", at_limit)
+        check_tree_size(self.tree_size())
+
+    def lower(self) -> IR:
+        return self._around(self.part.lower())
+
+    def _around(self, ir: IR) -> IR:
+        return ("counted", (ir, self.max_tokens, self.at_limit == "cut"))
+
+    def tree_size(self) -> int:
+        return 1 + self.part.tree_size()
+
+    @property
+    def spells_specials(self) -> bool:
+        """Whether the text of a result names the special tokens of the part."""
+        return getattr(self.part, "spells_specials", False)
+
+    def describe(self) -> str:
+        return f"{self.part.describe()}, at most {self.max_tokens} tokens"
+
+    def instructions(self) -> str:
+        return self.part.instructions()
+
+    def shown(self, names: Sequence[str]) -> list[str]:
+        return self.part.shown(names)
+
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        return self._broken_parts(stop, questions, [(self.part, self._around)])
+
+    def __repr__(self) -> str:
+        cut = ", at_limit='cut'" if self.at_limit == "cut" else ""
+        return f"limit_tokens({self.part!r}, {self.max_tokens}{cut})"
+
+
+@checks_names
+def limit_tokens(constraint: Operand, max_tokens: int, *, at_limit: AtLimit = "complete") -> TokenLimit:
+    """Return a part of a text that ends after at most `max_tokens` tokens.
+
+    A token counts if it holds a byte of the part: one that also holds the end of what comes before the part, or the
+    beginning of what comes after it, counts. Each time that the part occurs it is counted from its first token on. A text
+    without tokens, as `Matcher.explain` reads it, is judged by its characters: no limit is met in it.
+
+    Args:
+        constraint: What the part is: a constraint, a type or a string.
+        max_tokens: The most tokens. 0 leaves the empty text, if the part has it or is cut.
+        at_limit: What happens where the tokens are used up. ``"complete"``: the part ends as soon as its text is
+            complete at the end of a token; where it is not complete it goes on, so a part that cannot end early may have
+            more tokens. ``"cut"``: the part ends there, complete or not, once the last character is whole.
+
+    Raises:
+        OptionError: `max_tokens` is no whole number of 0 or more, or there is no such `at_limit`.
+        TypeNotSupported: `constraint` is neither a constraint nor a string nor a type.
+
+    Example:
+        ``"<think>" + sg.limit_tokens(sg.text("</think>"), 200) + "</think>" + sg.json_schema(schema)``
+    """
+    return TokenLimit(as_constraint(constraint), *checked_token_limit(max_tokens, at_limit))
+
+
+def checked_token_limit(max_tokens: int, at_limit: AtLimit) -> tuple[int, AtLimit]:
+    """Return both as they are.
+
+    Raises:
+        OptionError: one of them is none.
+        LimitExceeded: `max_tokens` is larger than is counted.
+    """
+    if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 0:
+        raise OptionError(f"max_tokens is {max_tokens!r:.60}; it must be a whole number of 0 or more")
+    if max_tokens > MOST_TOKENS:
+        raise LimitExceeded(
+            f"max_tokens is larger than {MOST_TOKENS}",
+            limit="part_tokens",
+            hint="Leave the limit out: no text has that many tokens.",
+        )
+    if at_limit not in get_args(AtLimit):
+        raise OptionError(f"at_limit is {at_limit!r:.40}", hint="It is 'complete' or 'cut'.")
+    return max_tokens, at_limit
+
+
+def counts_tokens(ir: IR) -> bool:
+    """Return whether a part of a constraint, by its IR, has a limit of tokens."""
+    pending: list[IR] = [ir]
+    seen: set[int] = set()
+    while pending:
+        one = pending.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        kind, content = one
+        if kind == "counted":
+            return True
+        if kind in ("sequence", "union"):
+            pending.extend(content)
+        elif kind == "grammar":
+            pending.extend(part for kind, _, part, _ in content["terminals"] if kind == "constraint")
+    return False
