@@ -54,7 +54,7 @@ def read_structural_tag(tag: Any, limits: RequestLimits, specials: Collection[st
         raise ConstraintError(f"a structural tag is an object, not {a_kind(tag)}")
     if "structures" in tag:
         return triggers.legacy(reading, tag)
-    if tag.get("type") != "structural_tag" or "format" not in tag:
+    if tag.get("type", "structural_tag") != "structural_tag" or "format" not in tag:
         raise ConstraintError(
             'a structural tag has "type": "structural_tag" and "format", or "structures" and "triggers"',
             where=f"keys {', '.join(map(repr, list(tag)[:8]))}",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.composition import Composition, special, text
+from structgen.constraints.composition import Composition, body_of, special, text
+from structgen.constraints.json_schema.excluding import excluding
+from structgen.constraints.json_schema.parsing import parse_schema
+from structgen.constraints.json_schema.whitespace import Whitespace
 from structgen.constraints.regex import regex as regex_of
 from structgen.errors import ConstraintError
 from structgen.serving.requests import grammar_constraint, schema_constraint
@@ -37,43 +38,47 @@ def json_schema(reading: Reading, form: Any, ends: tuple[str, ...], where: str, 
     check_fields(form, {"type", "json_schema", "style", "any_order", "max_whitespace_cnt", "excludes"}, where)
     if "json_schema" not in form:
         raise ConstraintError('"json_schema" is missing', where=where)
-    _no_excludes(form, where)
     style = text_of(form, "style", where, "json")
     blanks = whole(form, "max_whitespace_cnt", where)
     loose = flag(form, "any_order", where)
-    if style == "qwen_xml":
-        for key, given in (("any_order", loose), ("max_whitespace_cnt", blanks is not None)):
-            if given:
-                raise ConstraintError(
-                    f'"{key}" of a json_schema in the style qwen_xml is not supported',
-                    where=f"{where}.{key}",
-                    hint="Leave it out: parameters are written in the order in which they are declared.",
-                )
-        return _qwen_xml(reading, form["json_schema"], f"{where}.json_schema")
-    if style != "json":
+    excluded = texts(form, "excludes", where)
+    schema = form["json_schema"]
+    with at(f"{where}.max_whitespace_cnt"):
+        white = None if blanks is None else Whitespace.flexible(blanks, blanks)
+    if style == "json":
+        with at(f"{where}.json_schema"):
+            made = schema_constraint(schema, reading.limits, ordered=not loose, whitespace=white)
+        with at(f"{where}.excludes"):
+            return excluding(made, excluded)
+    from structgen.tools.xml_elements import BLANKS, xml_elements
+    from structgen.tools.xml_styles import STYLES
+
+    if style not in STYLES:
         raise ConstraintError(
             f"the style {style!r:.40} of a json_schema is not supported",
             where=f"{where}.style",
-            hint="The styles are json and qwen_xml.",
+            hint=f"The styles are json, {', '.join(STYLES)}.",
         )
-    # "json.dumps" has at most one blank in a row.
-    white = None if blanks is None else "json.dumps" if blanks else "compact"
     with at(f"{where}.json_schema"):
-        return schema_constraint(form["json_schema"], reading.limits, ordered=not loose, whitespace=white)
+        made = schema_constraint(_of_arguments(schema), reading.limits, ordered=not loose, whitespace=white)
+        body, rules = xml_elements(
+            made,
+            STYLES[style],
+            any_order=loose,
+            most_blanks=BLANKS if blanks is None else blanks,
+            excluded=excluded,
+            write=lambda text: body_of(reading.written(text)),
+        )
+        return Composition(body, f"arguments in the style {style}", rules)
 
 
-def _qwen_xml(reading: Reading, schema: Any, where: str) -> Constraint:
-    from structgen.tools.definitions import read_tools
-    from structgen.tools.xml_parameters import xml_parameters
-
-    with at(where):
-        schema_constraint(schema, reading.limits)  # says what is wrong with it
-        read = json.loads(schema) if isinstance(schema, (str, bytes, bytearray)) else schema
-        if read is False:
-            raise ConstraintError("nothing satisfies the schema false")
-        function = {"name": "call", "parameters": {"type": "object"} if read is True else read}
-        (tool,) = read_tools([{"type": "function", "function": function}])
-        return Composition(xml_parameters(tool)[0], "parameters as XML")
+def _of_arguments(schema: Any) -> Any:
+    """The schema of a call's arguments: of the values the objects, of their keys those that it speaks of."""
+    if isinstance(schema, (str, bytes, bytearray)):
+        schema = parse_schema(bytes(schema) if isinstance(schema, bytearray) else schema)
+    if not isinstance(schema, dict) or "properties" not in schema or _OPENING & schema.keys():
+        return schema
+    return {**schema, "additionalProperties": False}
 
 
 def qwen_xml_parameter(
@@ -85,10 +90,11 @@ def qwen_xml_parameter(
 
 def regex(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
     check_fields(form, {"type", "pattern", "excludes"}, where)
-    _no_excludes(form, where)
     pattern = text_of(form, "pattern", where)
+    excluded = texts(form, "excludes", where)
     with at(f"{where}.pattern"):
-        return regex_of(pattern)
+        made = regex_of(pattern)
+    return made & text(excluded) if excluded else made
 
 
 def grammar(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
@@ -120,10 +126,11 @@ def text_options(form: Any, where: str) -> tuple[tuple[str, ...], int | None]:
     return texts(form, "excludes", where), whole(form, "max_chars", where)
 
 
-def _no_excludes(form: Mapping[str, Any], where: str) -> None:
-    if texts(form, "excludes", where):
-        raise ConstraintError(
-            f'"excludes" of a {form["type"]} is not supported',
-            where=f"{where}.excludes",
-            hint="Say it in the schema or the pattern itself.",
-        )
+_OPENING = frozenset(
+    {
+        "additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf",
+        "oneOf", "not", "if", "$ref", "$dynamicRef", "dependentSchemas", "dependentRequired", "dependencies",
+        "const", "enum",
+    }
+)  # fmt: skip
+"""Keywords by which an object may have more keys than its `properties`."""
