@@ -129,7 +129,7 @@ class _Elements:
                 "no object satisfies the schema, but arguments are an object",
                 hint='Write {"type": "object", "properties": {...}}.',
             )
-        return choice_of([self._object(shape, "arguments") for shape in shapes])
+        return self._objects(shapes, "arguments")
 
     # Values.
 
@@ -188,10 +188,9 @@ class _Elements:
             known = self._containers[kind, value] = ("rule", name)
             self.rules[name] = EMPTY  # in its place among the rules
             if kind == "object":
-                found = [self._object(shape, name) for shape in self.shapes.objects(value)]
+                self.rules[name] = self._objects(self.shapes.objects(value), name)
             else:
-                found = [self._array(shape) for shape in self.shapes.arrays(value)]
-            self.rules[name] = choice_of(found)
+                self.rules[name] = choice_of([self._array(shape) for shape in self.shapes.arrays(value)])
         return known
 
     def _array(self, shape: ArrayShape) -> Body:
@@ -219,6 +218,11 @@ class _Elements:
         return sequence_of((after, self.gap))
 
     # Objects.
+
+    def _objects(self, shapes: list[ObjectShape], name: str) -> Body:
+        """Objects of any of these shapes; rules of each have a name of their own."""
+        names = [f"{name}, {place}" if place else name for place in range(len(shapes))]
+        return choice_of(map(self._object, shapes, names))
 
     def _object(self, shape: ObjectShape, name: str) -> Body:
         members = [one for one in shape.members if self._is_possible(one)]
@@ -279,7 +283,7 @@ class _Elements:
         bound = fewest if most is None else most
 
         def rule(place: int, count: int) -> Body:
-            return ("rule", f"{name}, {count} of {place}")
+            return ("rule", f"{name}: {count} of {place}")
 
         if (len(members) + 1) * (bound + 1) > _MOST_STATES:
             raise _too_many_states()
@@ -322,12 +326,12 @@ class _Elements:
             raise _too_many_states()
 
         def rule(there: int, others: int) -> Body:
-            return ("rule", f"{name} after {there:b} and {others}")
+            return ("rule", f"{name}: {there:b} and {others}")
 
         parts = []
         for place, element in enumerate(elements):
-            self.rules[f"{name}, element {place}"] = element
-            parts.append(("rule", f"{name}, element {place}"))
+            self.rules[f"{name}: element {place}"] = element
+            parts.append(("rule", f"{name}: element {place}"))
         for there in range(1 << len(members)):
             for others in range(bound + 1):
                 count = there.bit_count() + others
