@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from structgen.constraints.base import Constraint
+from structgen.constraints.composition.composed import Fragment
 from structgen.errors import ConstraintError, a_kind
 from structgen.serving.requests import RequestLimits
 from structgen.serving.tag_fields import check_fields
@@ -60,4 +61,5 @@ def read_structural_tag(tag: Any, limits: RequestLimits, specials: Collection[st
             where=f"keys {', '.join(map(repr, list(tag)[:8]))}",
         )
     check_fields(tag, {"type", "format"}, "structural_tag")
-    return reading.format(tag["format"], (), "format", 0)
+    made = reading.format(tag["format"], (), "format", 0)
+    return made.whole() if isinstance(made, Fragment) else made

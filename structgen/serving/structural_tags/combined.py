@@ -6,9 +6,9 @@ from typing import Any
 
 from structgen.constraints import expressions
 from structgen.constraints.base import Constraint
-from structgen.constraints.composition import Composition
 from structgen.constraints.composition import optional as optional_of
 from structgen.constraints.composition import repeat as repeat_of
+from structgen.constraints.composition.composed import Fragment
 from structgen.constraints.expressions import ANY, concat, intersect, literal
 from structgen.constraints.grammar.bodies import choice_of
 from structgen.constraints.occurrences import ends_first, without
@@ -118,7 +118,7 @@ def _text_and_end(
         for end in ends
         if not any(other in end[:-1] for other in ends)
     ]
-    return Composition(choice_of(found), "free text until " + " or ".join(map(repr, ends)))
+    return Fragment(choice_of(found), "free text until " + " or ".join(map(repr, ends)))
 
 
 def tags_with_separator(

@@ -6,6 +6,7 @@ from typing import Any
 
 from structgen.constraints.base import Constraint
 from structgen.constraints.composition import Composition, body_of, special, text
+from structgen.constraints.composition.composed import Fragment
 from structgen.constraints.json_schema.excluding import excluding
 from structgen.constraints.json_schema.parsing import parse_schema
 from structgen.constraints.json_schema.whitespace import Whitespace
@@ -69,7 +70,8 @@ def json_schema(reading: Reading, form: Any, ends: tuple[str, ...], where: str, 
             excluded=excluded,
             write=lambda text: body_of(reading.written(text)),
         )
-        return Composition(body, f"arguments in the style {style}", rules)
+        name = f"arguments in the style {style}"
+        return Composition(body, name, rules) if rules else Fragment(body, name)
 
 
 def _of_arguments(schema: Any) -> Any:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from structgen.constraints.base import Constraint, Literal, as_constraint
-from structgen.constraints.composition import Composition, Special, body_of, special
+from structgen.constraints.composition import Special, body_of, special
+from structgen.constraints.composition.composed import Fragment
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.errors import ConstraintError, LimitExceeded, a_kind
 from structgen.serving.requests import RequestLimits
@@ -106,13 +107,13 @@ def in_order(parts: Sequence[Constraint]) -> Constraint:
         return Literal("")
     if len(full) == 1:
         return full[0]
-    return Composition(sequence_of(map(body_of, full)), " and then ".join(_names(full)))
+    return Fragment(sequence_of(map(body_of, full)), " and then ".join(_names(full)))
 
 
 def either(parts: Sequence[Constraint]) -> Constraint:
     if len(parts) == 1:
         return parts[0]
-    return Composition(choice_of(map(body_of, parts)), "one of " + ", ".join(_names(parts)))
+    return Fragment(choice_of(map(body_of, parts)), "one of " + ", ".join(_names(parts)))
 
 
 def _names(parts: Sequence[Constraint]) -> list[str]:
