@@ -1,7 +1,7 @@
 """The arguments of a call as elements, in any style of `xml_styles`: the constraint of a schema's objects.
 
-What: one element for each key, in the order in which keys are declared, then those that are not declared. A string is
-written as it is, without quotes and escapes; other values are JSON, or elements again where the style says so. In a
+What: one element for each key, in the order in which keys are declared, then those that patterns list, then others. A
+string is written as it is, without quotes and escapes; other values are JSON, or elements again where the style says so. In a
 style without types a text that is the JSON of another value may be read as either; both satisfy the schema.
 Invariant: every text reads back as an object that satisfies the schema, and every such object has a text, but for
 these: no value holds what ends its element; a key is no text that ends the name of an element; a key that neither the

@@ -139,16 +139,13 @@ def closed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_order(schema: Any, value: Any, root: Any) -> bool:
-    """Whether declared keys come in their order and before others, at every depth."""
+    """Whether declared keys come in their order, then those that patterns list, then others, at every depth."""
     if isinstance(schema, dict) and "$ref" in schema:
         schema = root["$defs"]["leaf"]
-    if isinstance(value, list):
+    if not isinstance(value, dict) or not isinstance(schema, dict) or "const" in schema or "enum" in schema:
         return True
-    if not isinstance(value, dict) or not isinstance(schema, dict):
-        return True
-    places = {name: place for place, name in enumerate(schema.get("properties", {}))}
-    if "const" in schema or "enum" in schema:
-        return True
+    listed = [*schema.get("properties", {}), *(["1"] if "patternProperties" in schema else [])]
+    places = {name: place for place, name in enumerate(listed)}
     found = [places.get(name, len(places)) for name in value]
     return found == sorted(found) and all(
         in_order(schema.get("properties", {}).get(name), one, root) for name, one in value.items()
