@@ -300,6 +300,44 @@ def test_any_order_takes_every_permutation_and_no_key_twice(style: str) -> None:
             assert fits(made, text) == expected, text
 
 
+@pytest.mark.parametrize("style", STYLES)
+def test_xgrammar_says_the_same(style: str) -> None:
+    xgrammar = pytest.importorskip("xgrammar", reason="the peer is not installed")
+    inner = {
+        "type": "object",
+        "properties": {"x": {"type": "integer"}},
+        "required": ["x"],
+        "additionalProperties": False,
+    }
+    choices = {
+        "s": ({"type": "string"}, ["a b", "", "x\ny"]),
+        "p": ({"type": "string", "pattern": "^[a-c]+$"}, ["abc", "d", ""]),
+        "i": ({"type": "integer"}, [1, "x", 1.5]),
+        "n": ({"type": "null"}, [None, 1]),
+        "o": (inner, [{"x": 1}, {}, {"x": "a"}]),
+        "l": (
+            {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+            [["a"], [], ["a", "b", "c"], [1]],
+        ),
+    }
+    schema = {"type": "object", "properties": {name: one for name, (one, _) in choices.items()}}
+    schema |= {"required": ["i"], "additionalProperties": False}
+    form = {"type": "json_schema", "style": style, "json_schema": schema}
+    tokens = [bytes([i]) for i in range(256)] + [b"<eos>"]
+    info = xgrammar.TokenizerInfo(tokens, vocab_size=257, stop_token_ids=[256])
+    grammar = xgrammar.Grammar.from_structural_tag(json.dumps({"type": "structural_tag", "format": form}))
+    compiled = xgrammar.GrammarCompiler(info).compile_grammar(grammar)
+    made = tag(schema, style)
+    rng = random.Random(style)
+    for _ in range(60):
+        there = [name for name in choices if rng.random() < (0.9 if name == "i" else 0.4)]
+        values = {name: rng.choice(choices[name][1][: rng.choice((1, 1, 4))]) for name in there}
+        text = write(style, values, rng)
+        theirs = xgrammar.GrammarMatcher(compiled)
+        expected = all(map(theirs.accept_token, text.encode())) and theirs.accept_token(256)
+        assert fits(made, text) == expected, text
+
+
 # What cannot be followed, and limits.
 
 OBJECT = {"type": "object", "additionalProperties": False}
