@@ -21,7 +21,7 @@ from .campaign import run
 from .corpus import Corpus
 from .process import Limits, Worker
 
-_TARGETS = ("schema", "regex", "lark", "gbnf", "ebnf", "ltl", "core", "served")
+_TARGETS = ("schema", "regex", "lark", "gbnf", "ebnf", "ltl", "tags", "core", "served")
 
 
 def main() -> int:

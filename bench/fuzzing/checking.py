@@ -22,6 +22,7 @@ from structgen.constraints.json_schema import json_schema
 from structgen.constraints.ltl import automaton, english, parse, questions, simplify
 from structgen.constraints.ltl.empty_trace import holds_on_empty
 from structgen.constraints.regex import regex
+from structgen.serving.requests import constraint_of
 from structgen.vocabulary import Vocabulary
 
 from .core import check_core
@@ -155,6 +156,11 @@ def _ebnf(text: str, stage: Stage) -> None:
     _walked(ebnf(text), text, stage)
 
 
+def _tags(text: str, stage: Stage) -> None:
+    stage("read")
+    _walked(constraint_of("structural_tag", text), text, stage)
+
+
 def _ltl(text: str, stage: Stage) -> None:
     from tests.oracles.trace_semantics import holds
 
@@ -202,6 +208,7 @@ TARGETS: dict[str, Callable[[str, Stage], None]] = {
     "gbnf": _gbnf,
     "ebnf": _ebnf,
     "ltl": _ltl,
+    "tags": _tags,
     "core": check_core,
     "served": check_served,
 }

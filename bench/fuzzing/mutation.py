@@ -48,6 +48,10 @@ WORDS: dict[str, tuple[str, ...]] = {
     ),
     "ltl": ("G ", "F ", "X ", "N ", " U ", " W ", " R ", " M ", "!", " & ", " | ", " -> ", " <-> ", " xor ", "(", ")", "true",
             "false", "last", "<>", "[]", "a", "b", "'c d'", "Y a", "&&", "~", "((((((((", "!!!!!!!!", "X X X X X X "),
+    "tags": (
+        '"type": "json_schema"', '"style": "cohere_xml"', '"any_order": true', '"excludes": ["<a>"]', '"max_whitespace_cnt": 0',
+        '"type": "tag"', '"end": ["", "a"]', '"begin": ""', '"at_least_one": true', '"stop_after_first": true', '"max_chars": 3',
+    ),
     "core": (),
     "served": (),
 }  # fmt: skip
@@ -58,9 +62,9 @@ def mutated(target: str, known: Sequence[str], rng: random.Random) -> str:
     text = rng.choice(known)
     if target in ("core", "served"):
         return _altered_case(text, known, rng)
-    times = (1, 1, 1, 2, 2, 3, 5, 9) if target in ("schema", "regex") else (1, 1, 1, 1, 1, 2, 3, 6)
+    times = (1, 1, 1, 2, 2, 3, 5, 9) if target in ("schema", "regex", "tags") else (1, 1, 1, 1, 1, 2, 3, 6)
     for _ in range(rng.choice(times)):
-        if target == "schema" and rng.random() < 0.6:
+        if target in ("schema", "tags") and rng.random() < 0.6:
             text = _altered_json(text, known, rng)
         else:
             rules = target in ("lark", "gbnf", "ebnf") and rng.random() < 0.4

@@ -13,6 +13,8 @@ import os
 import tarfile
 from pathlib import Path
 
+from .tags import SEEDS
+
 __all__ = ["seeds"]
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +77,8 @@ def seeds(target: str) -> list[str]:
         found += _EBNF if target == "ebnf" else ()
     elif target == "ltl":
         found = list(_FORMULAS)
+    elif target == "tags":
+        found = list(SEEDS)
     else:
         for kind in ("schema", "regex", "lark", "gbnf", "ebnf"):
             sources = [text for text in seeds(kind) if len(text) < 1_500][:60]

@@ -15,6 +15,8 @@ from typing import Any
 
 from bench.shared_structure import GRAMMARS, LEAVES, STEPS
 
+from .tags import written_tag
+
 __all__ = ["written"]
 
 _HOLE = re.compile(r"<(\w+)>")
@@ -89,8 +91,9 @@ _RULES["ebnf"] = _RULES["gbnf"] | {
 _DEEP = {
     "regex": ("(", "a", ")"), "lark": ("(", '"a"', ")"), "gbnf": ("(", '"a"', ")"), "ebnf": ("(", '"a"', ")"),
     "ltl": ("X (", "a", ")"), "schema": ('{"items": ', "{}", "}"),
+    "tags": ('{"type": "optional", "content": ', '{"type": "const_string", "value": "x"}', "}"),
 }  # fmt: skip
-_AROUND = {"lark": "start: {}", "gbnf": "root ::= {}", "ebnf": "root ::= {}"}
+_AROUND = {"lark": "start: {}", "gbnf": "root ::= {}", "ebnf": "root ::= {}", "tags": '{{"format": {}}}'}
 _DEEPER = (10, 100, 400, 1_000, 3_000)
 
 
@@ -104,6 +107,8 @@ def written(target: str, rng: random.Random) -> str:
         return shared
     if target == "schema":
         return json.dumps(_schema(rng, rng.randint(0, 4), {"a", "b"}))
+    if target == "tags":
+        return written_tag(rng, lambda: _schema(rng, rng.randint(0, 3), {"a", "b"}))
     text = "<start>"
     rules, most = _RULES[target], rng.choice((20, 60, 200))
     for expanded in range(4_000):

@@ -28,6 +28,7 @@ from structgen.constraints.choice import choice
 from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
 from structgen.constraints.grammar.mistaken import is_like_gbnf
 from structgen.constraints.json_schema import json_schema
+from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
 from structgen.constraints.json_schema.options import Integers
 from structgen.constraints.json_schema.unique_keys import loads_unique
 from structgen.constraints.json_schema.whitespace import WhitespaceName
@@ -156,7 +157,7 @@ def schema_constraint(
     ordered: bool | None = None,
     whitespace: Any = None,
     closed: bool = False,
-) -> Constraint:
+) -> JsonSchemaConstraint:
     """The constraint of a schema under the form of JSON that the limits choose."""
     if not isinstance(schema, (str, bytes, bytearray, dict, bool)):
         raise SchemaInvalid(f"a schema is an object, a boolean or JSON text, not {a_kind(schema)}")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections import Counter
 from typing import Any
 
 from structgen import errors
@@ -43,6 +42,8 @@ _KINDS: dict[str, type[StructgenError]] = {
 _SHARED = "\0"
 """The only key of a reference to an earlier line."""
 _Plain = str | int | float | None
+_CONTAINERS = (tuple, list, dict)
+_LEAVES = frozenset({str, int, float, bool, type(None)})
 
 
 class Garbled(Exception):
@@ -104,7 +105,6 @@ def decode_error(content: Any) -> StructgenError:
 
 def dump_tree(tree: Any) -> bytes | None:
     """Write nested tuples, lists and dicts with text keys. Returns None where JSON cannot hold a part of the tree."""
-    uses = _uses(tree)
     lines: list[str] = []
     written: dict[int, dict[str, int]] = {}
 
@@ -112,42 +112,60 @@ def dump_tree(tree: Any) -> bytes | None:
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
     def plain(part: Any) -> Any:
-        if not isinstance(part, tuple | list | dict):
+        if not isinstance(part, _CONTAINERS):
             return part
-        if (known := written.get(id(part))) is not None:
+        key = id(part)
+        if (known := written.get(key)) is not None:
             return known
-        content: Any
-        if isinstance(part, dict):
-            if not all(isinstance(key, str) for key in part):
-                raise TypeError("a key is a text")
-            content = {key: plain(value) for key, value in part.items()}
-        else:
-            content = [plain(value) for value in part]
-        if uses[id(part)] == 1:
+        content: Any = part
+        if key in outer:
+            content = (
+                {name: plain(value) for name, value in part.items()}
+                if isinstance(part, dict)
+                else [plain(value) for value in part]
+            )
+        if key not in shared:
             return content
-        written[id(part)] = reference = {_SHARED: len(lines)}
+        written[key] = reference = {_SHARED: len(lines)}
         lines.append(line(content))
         return reference
 
     try:
+        shared, outer = _shared_parts(tree)
         lines.append(line(plain(tree)))
     except (TypeError, ValueError, RecursionError):
         return None
     return "\n".join(lines).encode()
 
 
-def _uses(tree: Any) -> Counter[int]:
-    """Count how often each container occurs in a tree."""
-    uses: Counter[int] = Counter()
-    todo = [tree]
+def _shared_parts(tree: Any) -> tuple[set[int], set[int]]:
+    """Return which containers occur more than once in a tree, and which others hold one of these, by `id`.
+
+    Most containers are neither, and are written as they are. Raises `TypeError` for a key that is no text.
+    """
+    shared: set[int] = set()
+    outer: set[int] = set()
+    parents: dict[int, int] = {id(tree): 0}
+    todo = [tree] if isinstance(tree, _CONTAINERS) else []
     while todo:
         part = todo.pop()
-        if not isinstance(part, tuple | list | dict):
-            continue
-        uses[id(part)] += 1
-        if uses[id(part)] == 1:
-            todo += part.values() if isinstance(part, dict) else part
-    return uses
+        own = id(part)
+        if isinstance(part, dict) and not all(isinstance(key, str) for key in part):
+            raise TypeError("a key is a text")
+        for value in part.values() if isinstance(part, dict) else part:
+            if value.__class__ in _LEAVES or not isinstance(value, _CONTAINERS):
+                continue
+            key = id(value)
+            if key not in parents:
+                parents[key] = own
+                todo.append(value)
+                continue
+            shared.add(key)
+            for inside in (parents[key], own):
+                while inside and inside not in outer:
+                    outer.add(inside)
+                    inside = parents[inside]
+    return shared, outer
 
 
 def load_tree(data: bytes) -> Any:

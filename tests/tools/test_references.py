@@ -154,8 +154,9 @@ def test_structural_tags_write_the_same_parameters(name: str) -> None:
     tag = constraint_of("structural_tag", {"type": "structural_tag", "format": form})
     turn = _turn(SCHEMAS[name], "qwen3_coder")
     for value in VALUES:
-        if turn.forms["f"]["x"] == "string" and not isinstance(value, str):
-            continue
+        form = turn.forms["f"]["x"]
+        if isinstance(value, str) == (form == "json") and form != "string or null":
+            continue  # structural tags write every string without quotes
         whole = _written(turn, value)
         start = whole.index("<parameter")
         assert _fits(tag, whole[start : whole.index("</function>")]) == _fits(turn, whole), whole

@@ -11,6 +11,7 @@ Cost: linear in the operands.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from structgen.constraints.algebra import SequenceConstraint, Union, check_tree_size
 from structgen.constraints.base import Constraint, together
@@ -22,7 +23,7 @@ from structgen.constraints.grammar.lowering import lower
 
 from .emptiness import accepts_empty
 
-__all__ = ["Composition", "body_of", "named", "text_of"]
+__all__ = ["Composition", "Fragment", "body_of", "named", "text_of"]
 
 
 class Composition(Lowered):
@@ -63,6 +64,34 @@ class Composition(Lowered):
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
+
+
+class Fragment(Composition):
+    """A composition that is mostly a part of another one: it is lowered only if it is used alone.
+
+    Why: hundreds of tags of a structural tag would be lowered one by one, and then once more as a whole.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, body: Body, name: str) -> None:
+        object.__setattr__(self, "body", body)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "rules", ())
+        object.__setattr__(self, "parts", ())
+
+    def __getattr__(self, name: str) -> Any:
+        """The slots that are filled when they are first needed."""
+        if name not in ("_ir", "_size"):
+            raise AttributeError(name)
+        whole = self.whole()
+        for slot in ("_ir", "_size"):
+            object.__setattr__(self, slot, getattr(whole, slot))
+        return getattr(whole, name)
+
+    def whole(self) -> Composition:
+        """Return the same as a constraint of its own."""
+        return Composition(self.body, self.name)
 
 
 def _tree_size(bodies: Sequence[Body]) -> int:
@@ -122,6 +151,8 @@ def _with_rules(body: Body, names: Mapping[Body, str]) -> Body:
 
 def body_of(constraint: Constraint) -> Body:
     """The same language as a body."""
+    if isinstance(constraint, Fragment):
+        return constraint.body
     expression = constraint.regular()
     if expression is not None:
         return ("text", scope(expression))

@@ -1,0 +1,138 @@
+"""Formats of structural tags that are made of others: sequences, choices, repetitions, tags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structgen.constraints import expressions
+from structgen.constraints.base import Constraint
+from structgen.constraints.composition import optional as optional_of
+from structgen.constraints.composition import repeat as repeat_of
+from structgen.constraints.composition.composed import Fragment
+from structgen.constraints.expressions import ANY, concat, intersect, literal
+from structgen.constraints.grammar.bodies import choice_of
+from structgen.constraints.occurrences import ends_first, without
+from structgen.errors import ConstraintError
+from structgen.serving.counted_text import counted_text
+from structgen.serving.tag_fields import at, check_fields, flag, items, whole
+from structgen.serving.tag_fields import text as text_of
+
+from .leaves import any_text, text_options
+from .reading import Reading, either, in_order
+
+__all__ = ["optional", "or_", "plus", "repeat", "sequence", "star", "tag", "tag_parts", "tags_with_separator"]
+
+
+def sequence(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    check_fields(form, {"type", "elements"}, where)
+    elements = items(form, "elements", where)
+    last = len(elements) - 1
+    parts = [
+        reading.format(one, ends if place == last else (), f"{where}.elements[{place}]", depth)
+        for place, one in enumerate(elements)
+    ]
+    return in_order(parts)
+
+
+def or_(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    check_fields(form, {"type", "elements"}, where)
+    return either(
+        [
+            reading.format(one, ends, f"{where}.elements[{place}]", depth)
+            for place, one in enumerate(items(form, "elements", where))
+        ]
+    )
+
+
+def optional(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    check_fields(form, {"type", "content"}, where)
+    return optional_of(reading.format(form.get("content"), ends, f"{where}.content", depth))
+
+
+def star(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    check_fields(form, {"type", "content"}, where)
+    return repeat_of(reading.format(form.get("content"), (), f"{where}.content", depth))
+
+
+def plus(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    check_fields(form, {"type", "content"}, where)
+    return repeat_of(reading.format(form.get("content"), (), f"{where}.content", depth), 1)
+
+
+def repeat(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    check_fields(form, {"type", "content", "min", "max"}, where)
+    least = whole(form, "min", where, 0)
+    most = None if form.get("max") == -1 else whole(form, "max", where)
+    assert least is not None
+    inner = reading.format(form.get("content"), (), f"{where}.content", depth)
+    with at(where):
+        return repeat_of(inner, least, most)
+
+
+def tag(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    begin, rest = tag_parts(reading, form, where, depth)
+    return in_order([reading.written(begin), rest])
+
+
+def tag_parts(reading: Reading, form: Any, where: str, depth: int) -> tuple[str, Constraint]:
+    """What a tag begins with, and the rest of it."""
+    reading.count_format(depth)
+    if not isinstance(form, dict) or form.get("type", "tag") != "tag":
+        raise ConstraintError('a tag is an object with "type": "tag"', where=where)
+    check_fields(form, {"type", "begin", "content", "end"}, where)
+    begin = reading.marker(form, "begin", where)
+    ends = _ends(reading, form, where)
+    content = form.get("content")
+    if isinstance(content, dict) and content.get("type") == "any_text" and all(ends):
+        return begin, _text_and_end(reading, content, ends, f"{where}.content", depth)
+    inner = reading.format(content, tuple(filter(None, ends)), f"{where}.content", depth)
+    return begin, in_order([inner, either([reading.written(end) for end in ends])])
+
+
+def _ends(reading: Reading, form: Any, where: str) -> tuple[str, ...]:
+    given = form.get("end")
+    if not isinstance(given, (list, tuple)):
+        return (reading.marker(form, "end", where),)
+    if not given:
+        raise ConstraintError("a tag needs an end", where=f"{where}.end")
+    found = [
+        reading.marker({f"end[{place}]": one}, f"end[{place}]", where) for place, one in enumerate(given)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _text_and_end(
+    reading: Reading, form: dict[str, Any], ends: tuple[str, ...], where: str, depth: int
+) -> Constraint:
+    """Free text until the first of the ends, which may begin inside a text that looks like its beginning."""
+    reading.count_format(depth)
+    if any(reading.split(end) != [end] for end in ends):
+        plain = any_text(reading, form, ends, where, depth)
+        return in_order([plain, either([reading.written(end) for end in ends])])
+    never, most, tokens = text_options(form, where)
+    inside = without(never)
+    if most is not None:
+        inside = intersect([inside, expressions.repeat(ANY, 0, most)])
+    if tokens is not None:
+        return counted_text(inside, ends, tokens)
+    # Whether the end comes first is asked of both together, what is excluded of the text before it alone.
+    found = [
+        ("text", intersect([ends_first(end, ends), concat([inside, literal(end)])]))
+        for end in ends
+        if not any(other in end[:-1] for other in ends)
+    ]
+    return Fragment(choice_of(found), "free text until " + " or ".join(map(repr, ends)))
+
+
+def tags_with_separator(
+    reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int
+) -> Constraint:
+    check_fields(form, {"type", "tags", "separator", "at_least_one", "stop_after_first"}, where)
+    least = int(flag(form, "at_least_one", where))
+    most = 1 if flag(form, "stop_after_first", where) else None
+    separator = text_of(form, "separator", where, "")
+    tags = [
+        tag(reading, one, (), f"{where}.tags[{place}]", depth)
+        for place, one in enumerate(items(form, "tags", where))
+    ]
+    return repeat_of(either(tags), least, most, reading.written(separator) if separator else None)

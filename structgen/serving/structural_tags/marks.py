@@ -1,0 +1,85 @@
+"""Tokens at the places where structural tags name them: by number, or by text.
+
+What: a text is the special token of that name, or a token with just these bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from structgen.constraints.composition import Special, Tokens, special
+from structgen.constraints.grammar.token_numbers import MOST_NUMBER, Member, tokens_body
+from structgen.errors import ConstraintError, a_kind
+from structgen.serving.tag_fields import check_fields
+
+__all__ = ["TokenMark", "member_of", "members_of", "read_mark", "shown", "text_ends", "token_begin"]
+
+
+class TokenMark(str):
+    """A token at the begin or the end of a tag.
+
+    As a str it is the text of the token, or what messages show of a number.
+    """
+
+    __slots__ = ("is_number", "member", "where")
+
+    member: Member
+    is_number: bool
+    where: str
+
+    @classmethod
+    def of(cls, token: object, where: str) -> TokenMark:
+        """Read a token, a number or a text."""
+        member = member_of(token, where)
+        made = cls(member if isinstance(member, str) else f"<[{member[0]}]>")
+        made.member, made.where, made.is_number = member, where, not isinstance(member, str)
+        return made
+
+    def constraint(self, specials: Any) -> Special | Tokens:
+        """The token as a constraint; `specials` is a pattern of all special tokens, None where they are not known."""
+        if not self.is_number and (specials is None or specials.fullmatch(self)):
+            return special(str(self))
+        return Tokens(tokens_body([self.member], (), self.where))
+
+
+def read_mark(form: Mapping[str, Any], where: str) -> TokenMark:
+    """Return the token of a format ``{"type": "token"}``."""
+    check_fields(form, {"type", "token"}, where)
+    if "token" not in form:
+        raise ConstraintError('"token" is missing', where=where)
+    return TokenMark.of(form["token"], f"{where}.token")
+
+
+def text_ends(ends: Iterable[str]) -> tuple[str, ...]:
+    """Return those ends of a region that are texts, or tokens whose text is given."""
+    return tuple(end for end in ends if not (isinstance(end, TokenMark) and end.is_number))
+
+
+def token_begin(where: str) -> ConstraintError:
+    """Return the error for a tag of triggered_tags whose begin is a token that is no special token by its text."""
+    return ConstraintError(
+        "a tag of triggered_tags begins with a text, not with a token",
+        where=f"{where}.begin",
+        hint="Use token_triggered_tags.",
+    )
+
+
+def members_of(given: Sequence[object], where: str) -> list[Member]:
+    return [member_of(one, f"{where}[{place}]") for place, one in enumerate(given)]
+
+
+def member_of(token: object, where: str) -> Member:
+    if isinstance(token, str):
+        if not token:
+            raise ConstraintError("no token has the empty text", where=where)
+        return token
+    if not isinstance(token, int) or isinstance(token, bool):
+        raise ConstraintError(f"a token is a number or a text, not {a_kind(token)}", where=where)
+    if not 0 <= token <= MOST_NUMBER:
+        raise ConstraintError(f"no token has the number {token}", where=where)
+    return token, token
+
+
+def shown(member: Member) -> str:
+    return f"{member!r:.60}" if isinstance(member, str) else str(member[0])

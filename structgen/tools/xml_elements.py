@@ -1,0 +1,372 @@
+"""The arguments of a call as elements, in any style of `xml_styles`: the constraint of a schema's objects.
+
+What: one element for each key, in the order in which keys are declared, then those that patterns list, then others. A
+string is written as it is, without quotes and escapes; other values are JSON, or elements again where the style says so. In a
+style without types a text that is the JSON of another value may be read as either; both satisfy the schema.
+Invariant: every text reads back as an object that satisfies the schema, and every such object has a text, but for
+these: no value holds what ends its element; a key is no text that ends the name of an element; a key that neither the
+schema nor a pattern names is a name of XML. A key that is not declared may come again, and the last one counts.
+Cost: linear in the schema with its alternatives written out. With `any_order` there is a state for each set of keys,
+up to `_MOST_IN_ANY_ORDER` keys; where keys are counted, one for each count.
+Source: names of XML are those of XML 1.0, fifth edition, production 5, without the colon.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from structgen.constraints.composition.composed import body_of, text_of
+from structgen.constraints.expressions import (
+    NOTHING,
+    RE,
+    TEXT,
+    alternate,
+    character_class,
+    complement,
+    concat,
+    intersect,
+    negate_ranges,
+    normalise_ranges,
+    repeat,
+)
+from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
+from structgen.constraints.grammar.ir import Body, Rule
+from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
+from structgen.constraints.json_schema.excluding import check_excludable, excluding
+from structgen.constraints.json_schema.shapes import ArrayShape, Conjunction, Member, ObjectShape, Shapes
+from structgen.constraints.json_schema.strings import TYPES
+from structgen.constraints.occurrences import without
+from structgen.errors import ConstraintError, LimitExceeded
+
+from .xml_styles import XmlStyle
+
+__all__ = ["BLANKS", "xml_elements"]
+
+BLANKS = 16
+"""Most white space in one place, where nothing else is said."""
+_MOST_IN_ANY_ORDER = 10
+_MOST_STATES = 4_096
+_BREAKS = '<>"'
+"""Characters that no name of an element has, beside control characters."""
+_CONTAINERS = TYPES["array"] | TYPES["object"]
+_PIECES = re.compile(r"(\$(?:name|type|value|gap))")
+_START = (
+    (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0x2FF), (0x370, 0x37D),
+    (0x37F, 0x1FFF), (0x200C, 0x200D), (0x2070, 0x218F), (0x2C00, 0x2FEF), (0x3001, 0xD7FF), (0xF900, 0xFDCF),
+    (0xFDF0, 0xFFFD), (0x10000, 0xEFFFF),
+)  # fmt: skip
+_MORE = ((0x2D, 0x2E), (0x30, 0x39), (0xB7, 0xB7), (0x300, 0x36F), (0x203F, 0x2040))
+_XML_NAME = concat(
+    [
+        character_class(normalise_ranges(_START)),
+        repeat(character_class(normalise_ranges((*_START, *_MORE))), 0, None),
+    ]
+)
+_PLAIN_NAME = repeat(
+    character_class(negate_ranges(normalise_ranges([(0, 0x1F), *((ord(one), ord(one)) for one in _BREAKS)]))),
+    1,
+    None,
+)
+
+
+def xml_elements(
+    schema: JsonSchemaConstraint,
+    style: XmlStyle,
+    *,
+    any_order: bool = False,
+    most_blanks: int = BLANKS,
+    excluded: Iterable[str] = (),
+    write: Callable[[str], Body] = text_of,
+) -> tuple[Body, tuple[Rule, ...]]:
+    """Return the objects of `schema` in this style, as a body and the rules that it names.
+
+    Args:
+        schema: what the arguments satisfy; its options say how JSON is written.
+        style: how elements are written.
+        any_order: keys may come in any order.
+        most_blanks: most white space in one place.
+        excluded: texts that neither names nor values hold.
+        write: the body of a text of the style, which may hold special tokens.
+
+    Raises:
+        ConstraintError: no object satisfies the schema, or a key cannot be the name of an element.
+        UnsupportedKeyword: the schema says something of objects that elements cannot follow.
+        LimitExceeded: too many keys in any order, or too many alternatives.
+    """
+    made = _Elements(Shapes(schema), style, any_order, most_blanks, tuple(excluded), write)
+    body = made.arguments()
+    return body, tuple(Rule(name, content) for name, content in made.rules.items())
+
+
+@dataclass
+class _Elements:
+    """Elements of one schema in one style; what comes again is a rule."""
+
+    shapes: Shapes
+    style: XmlStyle
+    any_order: bool
+    most_blanks: int
+    excluded: tuple[str, ...]
+    write: Callable[[str], Body]
+    rules: dict[str, Body] = field(default_factory=dict)
+    _containers: dict[tuple[str, Conjunction], Body] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for text in self.excluded:
+            check_excludable(text)
+        blank = character_class(normalise_ranges([(9, 10), (13, 13), (32, 32)]))
+        self.gap: Body = ("text", repeat(blank, 0, self.most_blanks)) if self.most_blanks else EMPTY
+        self.never = (self.style.end, *self.style.never, *self.excluded)
+        unwritten = (*self.excluded, *self.style.escapes)
+        self.unwritten = [without(unwritten)] if unwritten else []
+
+    def arguments(self) -> Body:
+        shapes = self.shapes.objects(self.shapes.root)
+        if not shapes:
+            raise ConstraintError(
+                "no object satisfies the schema, but arguments are an object",
+                hint='Write {"type": "object", "properties": {...}}.',
+            )
+        return self._objects(shapes, "arguments")
+
+    # Values.
+
+    def _element(self, template: str, name: str | Body, value: Conjunction) -> Body:
+        """The element of a key or an item, for each type that its value may have."""
+        types = self.shapes.types(value)
+        found = []
+        for shown, kinds in self.style.forms:
+            if types & sum(TYPES[kind] for kind in kinds):
+                content = self._value(value, kinds)
+                if content is not None:
+                    found.append(self._filled(template, name, shown, content))
+        return choice_of(found)
+
+    def _filled(self, template: str, name: str | Body, shown: str, content: Body) -> Body:
+        parts: list[Body] = []
+        text = ""
+        for piece in _PIECES.split(template):
+            if piece == "$type":
+                text += shown
+            elif piece == "$name" and isinstance(name, str):
+                text += name
+            elif piece in ("$name", "$value", "$gap"):
+                assert not isinstance(name, str) or piece != "$name"
+                parts += [self.write(text)] if text else []
+                text = ""
+                parts.append(content if piece == "$value" else self.gap if piece == "$gap" else name)  # type: ignore[arg-type]
+            else:
+                text += piece
+        return sequence_of([*parts, *([self.write(text)] if text else [])])
+
+    def _value(self, value: Conjunction, kinds: tuple[str, ...]) -> Body | None:
+        """The values of these types, which are written alike; None where others are written like all of them."""
+        if kinds == ("string",):
+            return self._string(self.shapes.strings(value))
+        if kinds[0] in self.style.nested:
+            return self._nested(kinds[0], value)
+        if not self.style.types and self.shapes.strings(value) == TEXT:
+            return None  # any text is a string
+        json = self.shapes.json(value, kinds)
+        if self.shapes.types(value) & _CONTAINERS & sum(TYPES[kind] for kind in kinds):
+            json = excluding(json, self.never)
+        return sequence_of((self.gap, body_of(json), self.gap))
+
+    def _string(self, strings: RE) -> Body | None:
+        if strings == NOTHING:
+            return None
+        if self.style.is_padded and strings != TEXT:
+            strings = _padded(strings)
+        return ("text", intersect([strings, without(self.never)]))
+
+    def _nested(self, kind: str, value: Conjunction) -> Body:
+        known = self._containers.get((kind, value))
+        if known is None:
+            name = f"{kind} {len(self._containers) + 1}"
+            known = self._containers[kind, value] = ("rule", name)
+            self.rules[name] = EMPTY  # in its place among the rules
+            if kind == "object":
+                self.rules[name] = self._objects(self.shapes.objects(value), name)
+            else:
+                self.rules[name] = choice_of([self._array(shape) for shape in self.shapes.arrays(value)])
+        return known
+
+    def _array(self, shape: ArrayShape) -> Body:
+        items = [self._element(self.style.item, "", value) for value in shape.first]
+        most = shape.most
+        can_go_on = most is None or most > len(items)
+        rest = self._element(self.style.item, "", shape.rest) if can_go_on else EMPTY
+        after: Body = EMPTY
+        if can_go_on:
+            fewest = max(shape.fewest - len(items), 0)
+            after = (
+                "repeat",
+                sequence_of((self.gap, rest)),
+                fewest,
+                None if most is None else most - len(items),
+            )
+        if most is not None:
+            items = items[:most]
+        for place, item in reversed(list(enumerate(items))):
+            after = sequence_of((self.gap, item, after))
+            if place >= shape.fewest:
+                after = choice_of((EMPTY, after))
+        if most is not None and shape.fewest > most:
+            return choice_of(())
+        return sequence_of((after, self.gap))
+
+    # Objects.
+
+    def _objects(self, shapes: list[ObjectShape], name: str) -> Body:
+        """Objects of any of these shapes; rules of each have a name of their own."""
+        names = [f"{name}, {place}" if place else name for place in range(len(shapes))]
+        return choice_of(map(self._object, shapes, names))
+
+    def _object(self, shape: ObjectShape, name: str) -> Body:
+        members = [one for one in shape.members if self._is_possible(one)]
+        if any(one.is_required and one not in members for one in shape.members):
+            return choice_of(())
+        elements = [self._member(one) for one in members]
+        others = []
+        for one in shape.undeclared:
+            names = intersect([one.names, _PLAIN_NAME if one.is_described else _XML_NAME, *self.unwritten])
+            others.append(self._element(self.style.element, ("text", names), one.value))
+        other = sequence_of((self.gap, choice_of(others))) if others else None
+        required = sum(one.is_required for one in members)
+        fewest = shape.fewest if shape.fewest > required else 0
+        most = shape.most
+        if most is not None and other is None and most >= len(members):
+            most = None
+        if other is not None and fewest > required + 1:
+            raise ConstraintError(
+                f"minProperties is {shape.fewest}, and keys that are not declared could come again to make it up",
+                hint="Forbid other keys (additionalProperties: false), or require the keys that are needed.",
+            )
+        if self.any_order and len(members) > 1 - (other is not None):
+            body = self._in_any_order(members, elements, other, fewest, most, name)
+        elif fewest or most is not None:
+            body = self._counted(members, elements, other, fewest, most, name)
+        else:
+            body = sequence_of(
+                [
+                    element if one.is_required else choice_of((EMPTY, element))
+                    for one, element in zip(members, elements, strict=True)
+                ]
+                + ([("repeat", other, 0, None)] if other is not None else [])
+            )
+        return sequence_of((body, self.gap))
+
+    def _is_possible(self, member: Member) -> bool:
+        return not any(text in member.name for text in self.excluded)
+
+    def _member(self, member: Member) -> Body:
+        name = "".join([self.style.escapes.get(character, character) for character in member.name])
+        if not name or any(character in _BREAKS or character < " " for character in name):
+            raise ConstraintError(
+                f"{member.name!r:.60} is no name of an element",
+                hint="Use letters, digits, - and _ in the names of parameters, or write the arguments as JSON.",
+            )
+        return sequence_of((self.gap, self._element(self.style.element, name, member.value)))
+
+    def _counted(
+        self,
+        members: list[Member],
+        elements: list[Body],
+        other: Body | None,
+        fewest: int,
+        most: int | None,
+        name: str,
+    ) -> Body:
+        """Keys in order, as many as are allowed: a rule for each place and how many there are."""
+        bound = fewest if most is None else most
+
+        def rule(place: int, count: int) -> Body:
+            return ("rule", f"{name}: {count} of {place}")
+
+        if (len(members) + 1) * (bound + 1) > _MOST_STATES:
+            raise _too_many_states()
+        for place, (member, element) in enumerate(zip(members, elements, strict=True)):
+            for count in range(min(place, bound) + 1):
+                more = min(count + 1, bound)
+                options = []
+                if count < bound or most is None:
+                    options.append(sequence_of((element, rule(place + 1, more))))
+                if not member.is_required:
+                    options.append(rule(place + 1, count))
+                self.rules[rule(place, count)[1]] = choice_of(options)
+        for count in range(min(len(members), bound) + 1):
+            low, high = max(fewest - count, 0), None if most is None else most - count
+            tail: Body = EMPTY if not low else choice_of(())
+            if other is not None and high != 0:
+                tail = ("repeat", other, low, high)
+            self.rules[rule(len(members), count)[1]] = tail
+        return rule(0, 0)
+
+    def _in_any_order(
+        self,
+        members: list[Member],
+        elements: list[Body],
+        other: Body | None,
+        fewest: int,
+        most: int | None,
+        name: str,
+    ) -> Body:
+        """A rule for each set of keys that are there, and for how many undeclared ones, if that matters."""
+        if len(members) > _MOST_IN_ANY_ORDER:
+            raise LimitExceeded(
+                f"{len(members)} keys in any order, each as an element, more than {_MOST_IN_ANY_ORDER}",
+                limit="keys_in_any_order",
+                hint="Leave any_order out, write the arguments as JSON, or declare fewer keys.",
+            )
+        required = sum(1 << place for place, one in enumerate(members) if one.is_required)
+        bound = 0 if other is None else most if most is not None else min(fewest, 1)
+        if (bound + 1) << len(members) > _MOST_STATES:
+            raise _too_many_states()
+
+        def rule(there: int, others: int) -> Body:
+            return ("rule", f"{name}: {there:b} and {others}")
+
+        parts = []
+        for place, element in enumerate(elements):
+            self.rules[f"{name}: element {place}"] = element
+            parts.append(("rule", f"{name}: element {place}"))
+        for there in range(1 << len(members)):
+            for others in range(bound + 1):
+                count = there.bit_count() + others
+                options: list[Body] = []
+                if required & ~there == 0 and count >= fewest:
+                    options.append(EMPTY)
+                if most is None or count < most:
+                    options += [
+                        sequence_of((part, rule(there | 1 << place, others)))
+                        for place, part in enumerate(parts)
+                        if not there >> place & 1
+                    ]
+                    if other is not None:
+                        options.append(sequence_of((other, rule(there, min(others + 1, bound)))))
+                self.rules[rule(there, others)[1]] = choice_of(options)
+        return rule(0, 0)
+
+
+def _padded(strings: RE) -> RE:
+    """Return the texts that become one of `strings` without the line end that they may begin and end with."""
+    line = ("literal", "\n")
+    begun, ended = complement(concat([line, TEXT])), complement(concat([TEXT, line]))
+    return alternate(
+        [
+            concat([line, strings, line]),
+            concat([line, intersect([strings, ended])]),
+            concat([intersect([strings, begun]), line]),
+            intersect([strings, begun, ended]),
+        ]
+    )
+
+
+def _too_many_states() -> LimitExceeded:
+    return LimitExceeded(
+        f"the keys of an object with a bound on their number take more than {_MOST_STATES:,} rules",
+        limit="counted_keys",
+        hint="Leave out minProperties and maxProperties, or write the arguments as JSON.",
+    )

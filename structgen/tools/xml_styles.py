@@ -1,0 +1,108 @@
+"""How model families write the arguments of a call as elements: one table, nothing but texts.
+
+Why: the constraint of arguments and their reader follow the same few texts, so a style is a row here and no code.
+What: ``$name``, ``$type`` and ``$value`` in `element` stand for what they say, ``$gap`` for white space that may stand
+there. White space may also stand before each element, after the last one, and around JSON.
+Sources: the chat templates and model cards of Qwen3-Coder, MiniMax-M2, DeepSeek V3.2, GLM-4.5 to 4.7, Command A and
+Kimi K3, and the styles of a ``json_schema`` in XGrammar's documentation of structural tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from structgen.brief import short_repr
+
+__all__ = ["STYLES", "XmlStyle"]
+
+_JSON_TYPES = ("string", "number", "boolean", "null", "array", "object")
+
+
+@short_repr
+@dataclass(frozen=True)
+class XmlStyle:
+    """The texts of one style."""
+
+    name: str
+    element: str
+    """One argument."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """What ``$type`` is for values of each JSON type. Without it a string is not told apart from other values."""
+    item: str = ""
+    """An item of an array, where arrays are `nested`."""
+    nested: tuple[str, ...] = ()
+    """Types whose values are elements in their element, ``object`` or ``array``. Others are JSON."""
+    escapes: Mapping[str, str] = field(default_factory=dict)
+    """How characters of a declared key are written where the key stands in quotes. Other keys have none of them."""
+    is_padded: bool = False
+    """May a string stand on lines of its own? One line end before and one after it are not part of it."""
+    never: tuple[str, ...] = ()
+    """What no value holds beside the end of its element: texts that end what stands around the arguments."""
+
+    @property
+    def end(self) -> str:
+        """What ends a value; no value holds it."""
+        return self.element.partition("$value")[2]
+
+    @property
+    def forms(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Each ``$type`` with the JSON types that have it and are written alike; strings are always apart."""
+        groups: dict[tuple[str, str], tuple[str, ...]] = {}
+        for kind in _JSON_TYPES:
+            shown = self.types.get(kind, "")
+            key = (shown, kind if kind == "string" or kind in self.nested else "")
+            groups[key] = (*groups.get(key, ()), kind)
+        return tuple([(shown, kinds) for (shown, _), kinds in groups.items()])
+
+
+_LISTED = (
+    XmlStyle(
+        "qwen_xml",
+        "<parameter=$name>$value</parameter>",
+        is_padded=True,
+        never=("<parameter=", "</function>", "<function=", "<tool_call>", "</tool_call>"),
+    ),
+    XmlStyle(
+        "minimax_xml",
+        '<parameter name="$name">$value</parameter>',
+        never=("</invoke>", "</minimax:tool_call>"),
+    ),
+    XmlStyle(
+        "deepseek_xml",
+        '<｜DSML｜parameter name="$name" string="$type">$value</｜DSML｜parameter>',
+        types={
+            "string": "true",
+            **dict.fromkeys(_JSON_TYPES[1:], "false"),
+        },
+        never=("</｜DSML｜invoke>",),
+    ),
+    XmlStyle(
+        "glm_xml",
+        "<arg_key>$name</arg_key>$gap<arg_value>$value</arg_value>",
+        never=("</tool_call>",),
+    ),
+    XmlStyle(
+        "cohere_xml",
+        '<cofl:value name="$name" type="$type">$value</cofl:value>',
+        types={
+            "string": "raw",
+            **dict.fromkeys(("number", "boolean", "null"), "json"),
+            "array": "list",
+            "object": "dict",
+        },
+        item='<cofl:value type="$type">$value</cofl:value>',
+        nested=("object", "array"),
+        never=("</cofl:tool_call>",),
+    ),
+    XmlStyle(
+        "kimi_k3_xml",
+        '<|open|>argument key="$name" type="$type"<|sep|>$value<|close|>argument<|sep|>',
+        types={kind: kind for kind in _JSON_TYPES},
+        escapes={"&": "&amp;", '"': "&quot;"},
+        never=("<|close|>call<|sep|>",),
+    ),
+)
+
+STYLES: dict[str, XmlStyle] = {one.name: one for one in _LISTED}
+"""By name."""
