@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .constraints.json_schema import Whitespace, check, json_schema
     from .constraints.plans import Action, PlanFormat, World, plan
     from .constraints.regex import regex
+    from .constraints.substring import substring
     from .core_calls import StopFlag, call_limits
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
     from .infilling import infill
@@ -148,6 +149,7 @@ _HOMES = {
     "special": "constraints.composition",
     "stream": "api",
     "stream_items": "api",
+    "substring": "constraints.substring",
     "text": "constraints.composition",
     "tools": "tools",
     "with_processors": "models",
@@ -230,6 +232,7 @@ __all__ = [
     "special",
     "stream",
     "stream_items",
+    "substring",
     "text",
     "tools",
     "with_processors",

@@ -27,6 +27,7 @@ class IrPart {
   uint32_t index(size_t count, const char *of) const;
   bool boolean() const;
   bool is_none() const { return value_.is_none(); }
+  bool is_text() const { return PyUnicode_Check(value_.ptr()); }
 
   nanobind::handle value() const { return value_; }
   [[noreturn]] void fail(const std::string &what) const;
