@@ -7,7 +7,9 @@ cut to 32 bits.
 Cost: that of `notation.Reader`; a `TagDispatch` costs the comparison of its tags, which are bounded in number.
 
     rules        name ::= body; a name begins its line: letters, digits, _ - and dots, no digit first
-    items        "text"  [a-z]  [^a-z]  []  [^]  name  (body)  ()  TagDispatch(...)
+    items        "text"  [a-z]  [^a-z]  []  [^]  name  (body)  ()  TagDispatch(...)  Regex(...)  Substring(...)
+    options      name[lazy, max_chars=80] ::= body        (`ebnf_options`)
+    assertions   (= ...) at the end of a rule, which change no text  (`ebnf_assertions`)
     repetitions  * + ? {m} {m,} {m,n}; a repetition of a repetition needs a group
     escapes      \n \r \t \b \f \a \v \0 \e \" \\ \/ \' \? \xH... \uHHHH \UHHHHHHHH; in a class also
                  \^ \$ \. \* \+ \( \) \[ \] \{ \} \| \-
@@ -16,23 +18,31 @@ Cost: that of `notation.Reader`; a `TagDispatch` costs the comparison of its tag
     documented: free text without tags and excluded texts; after a tag its rule; then free text again. Of tags that
     end at the same place the longest counts, as in XGrammar.
 
-Unsupported: ``(= ...)`` at the end of a rule (a promise about what follows, which XGrammar uses for masks and does
-not check), tokens by number (`Token`, `ExcludeToken`, `TokenTagDispatch`), `Regex`, which XGrammar does not document,
-and options of rules (``name[temperature=0.7] ::=``). A `TagDispatch` is unsupported where one tag has another one in
-it before its end: XGrammar's documentation and its matcher disagree there.
+A rule that is lazy ends at the first place where it may; one with ``max_chars`` ends at the first place from that
+many characters on. Both need a body that is regular.
+
+Unsupported: tokens by number (`Token`, `ExcludeToken`, `TokenTagDispatch`), and options of rules that are about
+drawing, counting or capturing tokens (``name[temperature=0.7] ::=``). A `TagDispatch` is unsupported where one tag has
+another one in it before its end: XGrammar's documentation and its matcher disagree there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from structgen.constraints.expressions import ANY, NOTHING, RE
+from structgen.constraints.expressions import ANY, NOTHING, RE, scope
 from structgen.constraints.occurrences import ends_first, without
 from structgen.errors import GrammarSyntaxError
 
-from .ir import Body, Grammar
+from . import bodies
+from .ebnf_assertions import read_assertion
+from .ebnf_macros import REGULAR_MACROS, read_regular_macro
+from .ebnf_options import RuleOptions, read_options
+from .ir import Body, Grammar, Rule
 from .notation import DEFAULT_LIMITS, WIDE_BLANK, NotationLimits, Reader, escape_patterns, token_pattern
+from .regular import Regular
 
 __all__ = ["read_ebnf"]
 
@@ -72,7 +82,7 @@ class _Reader(Reader):
         name=_NAME,
         leaf=rf"{_STRING}|\[(?:[^\]\\\r\n]|\\[^\r\n])*+\]|\(=",
         blank=WIDE_BLANK,
-        options=r"\[[^\]\r\n]*+\][ \t]*+::=",
+        options=rf'\[(?:[^\]"\r\n]|{_STRING})*+\][ \t]*+::=',
     )
     escape, class_item = escape_patterns("[0-9A-Fa-f]++")
     string_escapes = _STRING_ESCAPES
@@ -84,13 +94,40 @@ class _Reader(Reader):
     minus_one = True
     newline_in_text = False
     duplicates = "XGrammar refuses it, too: rename one, or join them with |."
-    macros = frozenset((*_TOKENS, "TagDispatch", "Regex"))
+    macros = frozenset((*_TOKENS, *REGULAR_MACROS, "TagDispatch", "(="))
+
+    def __init__(self, source: str, limits: NotationLimits = DEFAULT_LIMITS) -> None:
+        super().__init__(source, limits)
+        self._options: dict[str, RuleOptions] = {}
+
+    def options(self, name: str, position: int) -> None:
+        self._options[name] = read_options(self, name, position)
+
+    def finished(self, grammar: Grammar) -> Grammar:
+        """Carry out the options that say where a rule ends; for that its body has to be regular."""
+        early = {name: options for name, options in self._options.items() if options.ends_early}
+        if not early:
+            return grammar
+        regular = Regular(grammar, {name: options.shape for name, options in early.items()})
+        rules: list[Rule] = []
+        for rule in grammar.rules:
+            options = early.get(rule.name)
+            if options is not None:
+                language = regular.rule(rule.name)
+                if language is None:
+                    raise self.unsupported(
+                        f"the rule {rule.name:.60} is too large, or has recursion or tokens in it, for an option that "
+                        "says where it ends",
+                        options.position, options.length,
+                        hint="Lazy rules and those with max_chars are made of texts, classes, patterns, repetitions "
+                        "and rules of such.",
+                    )  # fmt: skip
+                rule = replace(rule, body=bodies.text(language))
+            rules.append(rule)
+        return replace(grammar, rules=tuple(rules))
 
     def special(self, raw: str, position: int) -> Body:
-        raise self.unsupported(
-            "assertions about what follows are not supported", position, len(raw),
-            hint="Remove it: XGrammar only builds masks with it, and here they need no such help.",
-        )  # fmt: skip
+        raise LookupError(f"{raw} is not among the leaves of this notation")
 
     def empty_class(self, raw: str, position: int) -> RE:
         return ANY if raw == "[^]" else NOTHING
@@ -98,12 +135,12 @@ class _Reader(Reader):
     def macro(self, name: str, position: int, end: int) -> tuple[Body, int]:
         if name == "TagDispatch":
             return _TagDispatch(self, position, end).read()
-        if name == "Regex":
-            hint = "Write what it matches as classes, groups and repetitions."
-        else:
-            hint = (
-                "A number means another token with each tokenizer. GBNF names special tokens by text: <text>."
-            )
+        if name in REGULAR_MACROS:
+            language, end = read_regular_macro(self, name, position, end)
+            return bodies.text(scope(language)), end
+        if name == "(=":
+            return bodies.EMPTY, read_assertion(self, position, end)
+        hint = "A number means another token with each tokenizer. GBNF names special tokens by text: <text>."
         raise self.unsupported(f"{name}(...) is not supported", position, len(name), hint=hint)
 
 
