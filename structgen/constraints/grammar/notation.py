@@ -162,6 +162,8 @@ class Reader(ABC):
     minus_one: ClassVar[bool]
     """Is ``{m,-1}``, as XGrammar prints it, ``{m,}``?"""
     newline_in_text: ClassVar[bool]
+    reversed_ranges: ClassVar[bool] = False
+    """Has a range that ends before it begins no character? Else it is a mistake."""
     duplicates: ClassVar[str]
     """What to do about a second definition."""
     leaves: ClassVar[Mapping[str, Body]] = {}
@@ -377,6 +379,8 @@ class Reader(ABC):
             low = high = self._character(match[1], place, self.class_escapes)
             if match[2] is not None:
                 high = self._character(match[2], position + match.start(2), self.class_escapes)
+                if low > high and self.reversed_ranges:
+                    continue
                 if low > high:
                     message = f"the range {_shown(match[0])} ends before it begins"
                     hint = "Turn it round, or write \\- for a hyphen itself."
