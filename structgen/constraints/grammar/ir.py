@@ -28,6 +28,7 @@ from structgen.errors import LimitExceeded
 
 __all__ = [
     "Body",
+    "Ending",
     "Grammar",
     "Indentation",
     "Keyword",
@@ -79,6 +80,23 @@ def too_deep() -> LimitExceeded:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """How the text of a rule with a stop or a suffix is divided: the text before it, and the ending itself.
+
+    The body of such a rule is one leaf, whose texts end where they first match. The ending is as long as it can be.
+    """
+
+    before: RE
+    """Texts before the ending."""
+    text: RE
+    """Texts of the ending. A text of the rule may also be one of `before` alone, where a bound cut it off."""
+    capture: str | None = None
+    """The name under which the ending is captured."""
+    hidden: bool = False
+    """Is the ending left out of the captures of all rules around this one, too? Its own never has it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A nonterminal."""
 
@@ -86,6 +104,11 @@ class Rule:
     body: Body
     offset: int | None = field(default=None, compare=False)
     """Where it is defined in `Grammar.source`."""
+    capture: str | None = None
+    """The name under which texts of the rule are captured (see `captures`)."""
+    temperature: float | None = None
+    """The temperature at which its texts are sampled; rules inside it may have their own."""
+    ending: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True)
