@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .constraints.json_schema import Whitespace, check, json_schema
     from .constraints.plans import Action, PlanFormat, World, plan
     from .constraints.regex import regex
+    from .constraints.substring import substring
     from .constraints.token_limits import limit_tokens
     from .core_calls import StopFlag, call_limits
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
@@ -152,6 +153,7 @@ _HOMES = {
     "special": "constraints.composition",
     "stream": "api",
     "stream_items": "api",
+    "substring": "constraints.substring",
     "text": "constraints.composition",
     "token": "constraints.composition",
     "tokens": "constraints.composition",
@@ -237,6 +239,7 @@ __all__ = [
     "special",
     "stream",
     "stream_items",
+    "substring",
     "text",
     "token",
     "tokens",

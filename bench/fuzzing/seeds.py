@@ -37,6 +37,7 @@ _SCHEMAS = (
 _PATTERNS = (
     r"[A-Z]{2}-[0-9]{4}", r"(?i:ab|cd)+x?", r"(?=a)\w+(?<!b)", r"^\d{1,3}(\.\d{1,3}){3}$", r"(a+)+b", r"\b[^\W\d_]+\b", r"[^\n]*",
     r"(?P<y>\d{4})-(?P<m>0[1-9]|1[0-2])", r"(?!foo)[a-z]{3,5}", r"(?x) a b # c", r"é|ß|[à-ü]", r"\u00e9\x41[\]\-^]", r"(?:a{2,3}){0,40}",
+    r"(?>a|ab)c|[^\"]*+x", r"<(b|i)>[^<]*+</\1>", r"(?:ab?|a)++(?P<q>['\"])x(?P=q)", r"(?>(?:a|b)+?c)(x|y){1,2}?",
 )  # fmt: skip
 _LARK = (
     'start: item ("," item)*\nitem: NAME | "(" start ")"\nNAME: /[a-z]+/\n%ignore " "\n',
@@ -55,6 +56,8 @@ _EBNF = (
     'root ::= "a" root? [0-9]{2,} (= "b")\n',
     'root ::= TokenTagDispatch((97, body), ("b", body), excludes=(99, "d"))\nbody ::= Token(100, 101) "x" ExcludeToken(97)*\n',
     'root ::= TagDispatch(("<a>", body), ("<b>", body), loop_after_dispatch=true)\nbody ::= [a-z]* "</a>"\n',
+    'root ::= "<" name ">" Regex("[a-z]{2,4}", flags="i") text\nname[lazy] ::= [a-z]+ "!"\ntext[max_chars=5] ::= [^<]*\n',
+    'root ::= Substring("the ", "cat ", "", "sat") ("," Substring("ab", "a", "b"))* (= "x")\n',
 )
 _FORMULAS = (
     "G (open -> F close) & !use W open", "a U (b U c)", "F a & F b & G !(a & b)", "G (a -> X (b R c)) | last", "!(a M N b) <-> 'c d'",

@@ -12,6 +12,7 @@ namespace structgen {
 namespace {
 
 constexpr size_t MOST_STATES = 3'000;  // of a lexeme, looked at to find its ends
+constexpr size_t NEAR_STATES = 12;     // of those, the ones that are looked at first
 // The same where another constraint tells them apart: at first, and where those few do not lead on.
 constexpr size_t FEW_STATES = 100;
 constexpr size_t MANY_STATES = 5'000;
@@ -114,6 +115,7 @@ bool GrammarLife::stops(uint32_t t) {
 }
 
 bool GrammarLife::free(LexemeState s) {
+  if (separators_.empty()) return false;  // and no search would find one
   if (auto it = free_.find(s); it != free_.end()) return it->second;
   // Breadth first: most lexemes end within a few bytes. One state after the other: a name has a hundred next ones where
   // keywords are none.
@@ -343,19 +345,27 @@ bool GrammarLife::lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, Le
   if (within == ANYTHING && (always_ || free(s))) return true;
   if (ends_.size() > MOST_KNOWN) ends_.clear();  // subtle: here alone, since searches hold on to some
   if (within != ANYTHING) return lexeme_within(set, brackets, t, s, within, reads, scratch);
-  const Ends &boundaries = ends(s, within, MOST_STATES);
-  if (!boundaries.all) {
-    ++unproven_;
-    return true;
-  }
   const Arena::Mark mark = scratch.mark();
   const EarleySet *next = after(set, brackets, t, reads, scratch);
   // What comes after a bracket that closes depends on whether it was the last one.
   if (reads && g_.indentation.bracket(t) < 0 && brackets > 0) reads->ask_brackets(brackets);
   const std::optional<uint32_t> open = opened(brackets, t);
-  const bool alive = next && open && std::any_of(boundaries.found.begin(), boundaries.found.end(), [&](const End &end) {
-    return place(next, *open, t == g_.indentation.newline, end.boundary.after, reads, scratch);
-  });
+  auto lives = [&] {
+    if (!next || !open) return false;
+    // A lexeme of thousands of states, such as a part of a long text, mostly has an end near by that leads on.
+    for (const size_t states : {NEAR_STATES, MOST_STATES}) {
+      const Ends &boundaries = ends(s, within, states);
+      if (states == MOST_STATES && !boundaries.all) break;
+      if (std::any_of(boundaries.found.begin(), boundaries.found.end(), [&](const End &end) {
+            return place(next, *open, t == g_.indentation.newline, end.boundary.after, reads, scratch);
+          }))
+        return true;
+      if (boundaries.all) return false;
+    }
+    ++unproven_;
+    return true;
+  };
+  const bool alive = lives();
   scratch.release(mark);
   return alive;
 }

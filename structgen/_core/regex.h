@@ -59,8 +59,11 @@ struct Machine {
   virtual bool accepts(uint64_t state) const = 0;
   // Exact: false iff no continuation of `state` is accepted.
   virtual bool alive(uint64_t state) const = 0;
-  // The ASCII characters that any state can step by; empty: all of ASCII, and no others.
+  // The ASCII characters that any state can step by; empty: all of ASCII, and no others. All bytes, where edges are listed.
   virtual std::string_view alphabet() const { return {}; }
+  // Does `edges` append all steps of a state, by ascending bytes? Else `step` is called for each of `alphabet`.
+  virtual bool lists_edges() const { return false; }
+  virtual void edges(uint64_t, std::vector<std::pair<uint8_t, uint64_t>> &) const {}
   // The state with the language of both, when the machine has one: spares products of leaves.
   virtual std::optional<uint64_t> meet(uint64_t, uint64_t) const { return std::nullopt; }
   // True only when every text of the second is one of the first: unions and products drop a leaf.

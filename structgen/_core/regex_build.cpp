@@ -386,9 +386,15 @@ Re RegexSpace::Impl::repeat(Re a, int64_t lo, int64_t hi) {
 Re RegexSpace::Impl::machine_leaf(uint32_t index, uint64_t state) {
   const structgen::Machine &m = *machines[index];
   if (state == 0 || !m.alive(state)) return EMPTY;
-  ReNode n{.kind = ReKind::Machine, .nullable = m.accepts(state), .plain = ascii_complete, .index = index};
+  ReNode n{.kind = ReKind::Machine, .nullable = m.accepts(state), .plain = machine_spelled[index], .index = index};
   n.lo = static_cast<int64_t>(state);
   return intern(n, {});
+}
+
+bool RegexSpace::Impl::spells(const structgen::Machine &m) const {
+  if (!m.lists_edges()) return ascii_complete;
+  const std::string_view bytes = m.alphabet();
+  return std::all_of(bytes.begin(), bytes.end(), [&](char c) { return spellable.test(static_cast<unsigned char>(c)); });
 }
 
 Re RegexSpace::concat(Re a, Re b) { return impl_->concat(a, b); }
@@ -423,7 +429,10 @@ Re RegexSpace::machine(std::shared_ptr<const Machine> m, uint64_t state) {
   if (state == 0 || !m->alive(state)) return EMPTY;
   auto it = std::find(impl_->machines.begin(), impl_->machines.end(), m);
   const auto index = static_cast<uint32_t>(it - impl_->machines.begin());
-  if (it == impl_->machines.end()) impl_->machines.push_back(std::move(m));
+  if (it == impl_->machines.end()) {
+    impl_->machine_spelled.push_back(impl_->spells(*m));
+    impl_->machines.push_back(std::move(m));
+  }
   return impl_->machine_leaf(index, state);
 }
 

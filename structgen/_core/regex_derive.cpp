@@ -126,6 +126,20 @@ Steps RegexSpace::Impl::machine_steps(Re r) {
   const uint32_t index = nodes[r].index;
   const auto state = static_cast<uint64_t>(nodes[r].lo);
   const structgen::Machine &m = *machines[index];
+  if (m.lists_edges()) {
+    std::vector<std::pair<uint8_t, uint64_t>> edges;
+    m.edges(state, edges);
+    charge(8 * (1 + edges.size()));
+    StepList out;
+    size_t next = 0;
+    for (auto [byte, after] : edges) {
+      if (byte != next) out.put(next, EMPTY);
+      out.put(byte, spellable.test(byte) ? machine_leaf(index, after) : EMPTY);
+      next = byte + size_t{1};
+    }
+    if (next < 256) out.put(next, EMPTY);
+    return keep(out);
+  }
   Re to[128] = {};
   auto step = [&](size_t b) {
     charge(8);  // a machine decides whether the state it leads to is alive

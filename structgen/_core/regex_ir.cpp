@@ -8,6 +8,7 @@
 #include "numbers.h"
 #include "python_source.h"
 #include "stack.h"
+#include "substring.h"
 
 namespace structgen {
 namespace {
@@ -58,6 +59,7 @@ class Reader {
     if (kind == "intersect") return space_.intersect(read_all(ir[1], depth));
     if (kind == "complement") return space_.complement(read(ir[1], depth + 1));
     if (kind == "scope") return space_.scope(read(ir[1], depth + 1));
+    if (kind == "substring") return substring(ir);
     if (kind == "unfold") return unfolding_from_python(space_, ir[1]);
     if (kind == "look") {
       const bool ahead = ir[1].boolean(), negative = ir[2].boolean();
@@ -77,6 +79,34 @@ class Reader {
       if (const IrPart part = ir[i + 1]; !part.is_none()) *texts[i] = std::string(part.text());
     bounds.integer = ir[6].boolean();
     return number_language(space_, bounds);
+  }
+
+  // Neighbouring pieces of a text: the text itself, whose pieces are its characters, or a list of pieces; and whether
+  // no piece at all is one, too.
+  Re substring(const IrPart &ir) {
+    ir.size(3, "a substring: its kind, a text or its pieces, whether it may be empty");
+    constexpr size_t MOST_BYTES = size_t{1} << 27;
+    const IrPart from = ir[1];
+    std::string text;
+    std::vector<uint32_t> ends;
+    auto check = [&] {
+      if (text.size() > MOST_BYTES)
+        throw LimitError("the text of a substring has more than 134,217,728 bytes (limit substring_characters)");
+    };
+    const bool characters = from.is_text();
+    if (characters) {
+      text = std::string(from.text());
+      check();
+      for (size_t i = 1; i <= text.size(); ++i)
+        if (i == text.size() || (text[i] & 0xc0) != 0x80) ends.push_back(static_cast<uint32_t>(i));
+    } else {
+      for (size_t i = 0; i < from.size(); ++i) {
+        text += from[i].text();
+        check();
+        ends.push_back(static_cast<uint32_t>(text.size()));
+      }
+    }
+    return substring_language(space_, std::move(text), ends, characters, ir[2].boolean());
   }
 
   static std::vector<CodeRange> ranges(const IrPart &list) {

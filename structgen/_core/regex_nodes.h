@@ -119,6 +119,7 @@ struct RegexSpace::Impl {
   std::deque<std::vector<CodeRange>> ranges;
   std::unordered_multimap<uint64_t, uint32_t> range_index;
   std::vector<std::shared_ptr<const structgen::Machine>> machines;
+  std::vector<bool> machine_spelled;  // can the vocabulary spell every text of this machine?
   std::vector<std::shared_ptr<structgen::Source>> sources;
 
   std::vector<std::unique_ptr<Row>> rows;  // pruned
@@ -164,6 +165,7 @@ struct RegexSpace::Impl {
   Re power_of_class(Re a);
   Re repeat(Re a, int64_t lo, int64_t hi);
   Re machine_leaf(uint32_t index, uint64_t state);
+  bool spells(const structgen::Machine &machine) const;
   void merge_classes(std::vector<Re> &parts_of_union);
   void merge_machines(std::vector<Re> &parts_of_union);
   void absorb(std::vector<Re> &parts_of_union);

@@ -11,6 +11,7 @@ Cost: each builder is linear in its own parts, not in what is below them.
        | ("concat", (RE, ...)) | ("alternate", (RE, ...)) | ("intersect", (RE, ...)) | ("complement", RE)
        | ("repeat", RE, lo, hi or None) | ("look", ahead, negative, RE)
        | ("scope", RE) whose looks see only its own text, as those in an intersection or complement do
+       | ("substring", str or (str, ...), empty) neighbouring characters of a text, or pieces; none, too, if `empty`
        | ("unfold", source) what an object unfolds as it is read (`structgen/_core/regex.h`, `Source`)
        | ("any",) one character | ("text",) every text | ("empty",) no text
 """
@@ -28,6 +29,7 @@ __all__ = [
     "EPSILON",
     "MOST_CHARACTERS",
     "MOST_PARTS",
+    "MOST_SUBSTRING_CHARACTERS",
     "NOTHING",
     "RE",
     "TEXT",
@@ -45,6 +47,7 @@ __all__ = [
     "nullable",
     "repeat",
     "scope",
+    "substring",
     "tree_size",
 ]
 
@@ -59,6 +62,8 @@ MOST_PARTS = 2_000_000
 """Parts of one sequence or choice."""
 MOST_CHARACTERS = 20_000_000
 """Characters of one text, or of one choice of texts."""
+MOST_SUBSTRING_CHARACTERS = 5_000_000
+"""Characters of a text whose substrings are asked for; they take a second and 100 MB."""
 ALL_RANGES: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 
 
@@ -115,6 +120,45 @@ def literal(text: str) -> RE:
 def literals(texts: Iterable[str]) -> RE:
     """Exactly one of these texts."""
     return alternate([literal(text) for text in texts])
+
+
+def substring(pieces: str | Iterable[str], *, empty: bool = True) -> RE:
+    """Any run of neighbouring pieces, joined: of a text, of its characters.
+
+    Args:
+        pieces: The text, or its pieces from left to right. A run never divides a piece.
+        empty: Whether the run of no pieces is one.
+
+    Raises:
+        LimitExceeded: The pieces have too many characters (limit `substring_characters`).
+    """
+    whole = pieces if isinstance(pieces, str) else tuple(piece for piece in pieces if piece)
+    if sum(map(len, whole)) > MOST_SUBSTRING_CHARACTERS:
+        raise LimitExceeded(
+            f"the text of a substring has more than {MOST_SUBSTRING_CHARACTERS:,} characters",
+            limit="substring_characters",
+            hint="Use a part of the text.",
+        )
+    # subtle: a lone surrogate has no UTF-8 form, so no run goes across it.
+    runs: list[list[str]] = [[]]
+    for piece in whole if any(map(_has_surrogate, [whole] if isinstance(whole, str) else whole)) else ():
+        if _has_surrogate(piece):
+            runs.append([])
+        else:
+            runs[-1].append(piece)
+    if len(runs) > 1:
+        return alternate([EPSILON] * empty + [substring(run, empty=False) for run in runs if run])
+    if not whole:
+        return EPSILON if empty else NOTHING
+    if len(whole) == 1:
+        return repeat(("literal", whole[0]), 0, 1) if empty else ("literal", whole[0])
+    if not isinstance(whole, str) and all(len(piece) == 1 for piece in whole):
+        whole = "".join(whole)
+    return ("substring", whole, empty)
+
+
+def _has_surrogate(text: str) -> bool:
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def concat(parts: Iterable[RE]) -> RE:
@@ -314,6 +358,8 @@ def _nullable(node: RE, known: dict[int, bool | None]) -> bool | None:
             return False
         case "repeat" | "scope":
             return answers[0] if answers else True
+        case "substring":
+            return bool(node[2])
         case "unfold":
             return bool(node[1].accepts(node[1].start))
         case "complement":

@@ -36,6 +36,7 @@ _FIXED_HINTS = {
     "production_symbols": "Make rules of the parts that stand in several places.",
     "regex_depth": "Flatten the expression, or split it.",
     "repetition_count": "Leave the upper bound out, or write a smaller one.",
+    "substring_characters": "Use a part of the text.",
     "thread_stack": "Nest less, or call from a thread with a larger stack (threading.stack_size).",
 }
 """What to do where no option of a vocabulary raises the limit."""

@@ -57,11 +57,10 @@ def test_syntax_errors_have_a_position(pattern: str, position: int, text: str) -
 @pytest.mark.parametrize(
     ("pattern", "position", "feature"),
     [
-        (r"(a)b\1", 4, "back-references"),
-        ("(?P<n>a)(?P=n)", 8, "back-references"),
-        ("a++", 1, "possessive quantifiers"),
-        ("a{2}+", 1, "possessive quantifiers"),
-        ("x(?>a)", 1, "atomic groups"),
+        (r"(.)b\1", 4, "back-reference"),
+        ("(?P<n>.)(?P=n)", 8, "back-reference"),
+        ("(?:a|ab){2}+", 8, "atomic group"),
+        ("x(?>(?:a|)*)", 1, "atomic group"),
         ("(a)(?(1)b|c)", 3, "conditional groups"),
         ("a(?R)", 1, "recursive patterns"),
         ("(a)(?1)", 3, "recursive patterns"),
@@ -69,7 +68,7 @@ def test_syntax_errors_have_a_position(pattern: str, position: int, text: str) -
     ],
 )
 def test_refusals_have_a_position(pattern: str, position: int, feature: str) -> None:
-    with pytest.raises(RegexUnsupported, match=f"{feature} are not supported") as caught:
+    with pytest.raises(RegexUnsupported, match=f"{feature}s? (is|are) not supported") as caught:
         regex(pattern)
     assert caught.value.position == position
 

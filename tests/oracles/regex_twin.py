@@ -33,6 +33,14 @@ def accepts(expression: RE, text: str) -> bool:
             return frozenset([start + len(node[1])] if text.startswith(node[1], start) else [])
         if kind == "literals":
             return frozenset(start + len(word) for word in node[1] if text.startswith(word, start))
+        if kind == "substring":
+            return frozenset(
+                start + len(run)
+                for i in range(len(node[1]))
+                for j in range(i, len(node[1]) + 1)
+                for run in ["".join(node[1][i:j])]
+                if (run or node[2]) and text.startswith(run, start)
+            )
         if kind == "concat":
             return frozenset(follow(node[1], start))
         if kind == "alternate":

@@ -7,7 +7,9 @@ cut to 32 bits.
 Cost: that of `notation.Reader`; a `TagDispatch` costs the comparison of its tags, which are bounded in number.
 
     rules        name ::= body; a name begins its line: letters, digits, _ - and dots, no digit first
-    items        "text"  [a-z]  [^a-z]  []  [^]  name  (body)  ()  TagDispatch(...)
+    items        "text"  [a-z]  [^a-z]  []  [^]  name  (body)  ()  TagDispatch(...)  Regex(...)  Substring(...)
+    options      name[lazy, max_chars=80] ::= body        (`ebnf_options`)
+    assertions   (= ...) at the end of a rule, which change no text  (`ebnf_assertions`)
     repetitions  * + ? {m} {m,} {m,n}; a repetition of a repetition needs a group
     escapes      \n \r \t \b \f \a \v \0 \e \" \\ \/ \' \? \xH... \uHHHH \UHHHHHHHH; in a class also
                  \^ \$ \. \* \+ \( \) \[ \] \{ \} \| \-
@@ -17,24 +19,32 @@ Cost: that of `notation.Reader`; a `TagDispatch` costs the comparison of its tag
     documented: free text without tags and excluded texts; after a tag its rule; then free text again. Of tags that
     end at the same place the longest counts, as in XGrammar.
 
-Unsupported: ``(= ...)`` at the end of a rule (a promise about what follows, which XGrammar uses for masks and does
-not check), `Regex`, which XGrammar does not document,
-and options of rules (``name[temperature=0.7] ::=``). A `TagDispatch` is unsupported where one tag has another one in
-it before its end: XGrammar's documentation and its matcher disagree there.
+A rule that is lazy ends at the first place where it may; one with ``max_chars`` ends at the first place from that
+many characters on. Both need a body that is regular.
+
+Unsupported: options of rules that are about drawing, counting or capturing tokens (``name[temperature=0.7] ::=``). A
+`TagDispatch` is unsupported where one tag has another one in it before its end: XGrammar's documentation and its
+matcher disagree there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from structgen.constraints.expressions import ANY, NOTHING, RE
+from structgen.constraints.expressions import ANY, NOTHING, RE, scope
 from structgen.constraints.occurrences import ends_first, without
 from structgen.errors import GrammarSyntaxError
 
+from . import bodies
+from .ebnf_assertions import read_assertion
+from .ebnf_macros import REGULAR_MACROS, read_regular_macro
+from .ebnf_options import RuleOptions, read_options
 from .ebnf_tokens import TOKEN_MACROS, read_token_macro
-from .ir import Body, Grammar
+from .ir import Body, Grammar, Rule
 from .notation import DEFAULT_LIMITS, WIDE_BLANK, NotationLimits, Reader, escape_patterns, token_pattern
+from .regular import Regular
 
 __all__ = ["read_ebnf"]
 
@@ -73,7 +83,7 @@ class _Reader(Reader):
         name=_NAME,
         leaf=rf"{_STRING}|\[(?:[^\]\\\r\n]|\\[^\r\n])*+\]|\(=",
         blank=WIDE_BLANK,
-        options=r"\[[^\]\r\n]*+\][ \t]*+::=",
+        options=rf'\[(?:[^\]"\r\n]|{_STRING})*+\][ \t]*+::=',
     )
     escape, class_item = escape_patterns("[0-9A-Fa-f]++")
     string_escapes = _STRING_ESCAPES
@@ -85,13 +95,40 @@ class _Reader(Reader):
     minus_one = True
     newline_in_text = False
     duplicates = "XGrammar refuses it, too: rename one, or join them with |."
-    macros = frozenset((*TOKEN_MACROS, "TagDispatch", "Regex"))
+    macros = frozenset((*TOKEN_MACROS, *REGULAR_MACROS, "TagDispatch", "(="))
+
+    def __init__(self, source: str, limits: NotationLimits = DEFAULT_LIMITS) -> None:
+        super().__init__(source, limits)
+        self._options: dict[str, RuleOptions] = {}
+
+    def options(self, name: str, position: int) -> None:
+        self._options[name] = read_options(self, name, position)
+
+    def finished(self, grammar: Grammar) -> Grammar:
+        """Carry out the options that say where a rule ends; for that its body has to be regular."""
+        early = {name: options for name, options in self._options.items() if options.ends_early}
+        if not early:
+            return grammar
+        regular = Regular(grammar, {name: options.shape for name, options in early.items()})
+        rules: list[Rule] = []
+        for rule in grammar.rules:
+            options = early.get(rule.name)
+            if options is not None:
+                language = regular.rule(rule.name)
+                if language is None:
+                    raise self.unsupported(
+                        f"the rule {rule.name:.60} is too large, or has recursion or tokens in it, for an option that "
+                        "says where it ends",
+                        options.position, options.length,
+                        hint="Lazy rules and those with max_chars are made of texts, classes, patterns, repetitions "
+                        "and rules of such.",
+                    )  # fmt: skip
+                rule = replace(rule, body=bodies.text(language))
+            rules.append(rule)
+        return replace(grammar, rules=tuple(rules))
 
     def special(self, raw: str, position: int) -> Body:
-        raise self.unsupported(
-            "assertions about what follows are not supported", position, len(raw),
-            hint="Remove it: XGrammar only builds masks with it, and here they need no such help.",
-        )  # fmt: skip
+        raise LookupError(f"{raw} is not among the leaves of this notation")
 
     def empty_class(self, raw: str, position: int) -> RE:
         return ANY if raw == "[^]" else NOTHING
@@ -101,8 +138,12 @@ class _Reader(Reader):
             return _TagDispatch(self, position, end).read()
         if name in TOKEN_MACROS:
             return read_token_macro(self, name, position, end)
-        hint = "Write what it matches as classes, groups and repetitions."
-        raise self.unsupported(f"{name}(...) is not supported", position, len(name), hint=hint)
+        if name in REGULAR_MACROS:
+            language, end = read_regular_macro(self, name, position, end)
+            return bodies.text(scope(language)), end
+        if name == "(=":
+            return bodies.EMPTY, read_assertion(self, position, end)
+        raise LookupError(f"{name} is not among the macros of this notation")
 
 
 class _TagDispatch:

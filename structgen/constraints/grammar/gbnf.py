@@ -3,9 +3,9 @@ r"""GBNF, the grammars of llama.cpp, as its `grammars/README.md` documents them.
 Why: the most widespread notation of grammars for language models.
 Invariant: the language is the one that llama.cpp's documentation describes. Where its reader goes another way
 without a word (a second definition of a rule replaces the first, an upper bound above 2,000 is no bound, ``[]``
-is the empty text, a range that ends before it begins is no character, a class that is not closed takes the rules
-after it for its characters), the grammar is refused, or in the case of the bound meant as written. Left recursion
-and names with underscores work here.
+is the empty text, a class that is not closed takes the rules after it for its characters), the grammar is refused, or
+in the case of the bound meant as written. A range that ends before it begins (``[z-a]``) has no character, as there.
+Left recursion and names with underscores work here.
 Cost: that of `notation.Reader`.
 
     rules        name ::= body, on a line of its own; a newline ends it, except in ( ), after ::= and after |
@@ -71,6 +71,7 @@ class _Reader(Reader):
     repeats_twice = True
     minus_one = False
     newline_in_text = True
+    reversed_ranges = True
     duplicates = "llama.cpp would use the last definition only: rename one, or join them with |."
 
     def special(self, raw: str, position: int) -> Body:

@@ -26,8 +26,9 @@ from itertools import accumulate
 from typing import Any, NoReturn
 
 from structgen.constraints.base import Constraint, as_constraint
-from structgen.constraints.expressions import EPSILON, RE, alternate, concat, literal, repeat
+from structgen.constraints.expressions import RE, repeat, substring
 from structgen.constraints.json_schema import json_schema
+from structgen.constraints.substring import WORDS
 from structgen.errors import LimitExceeded, RegexError, SchemaError
 
 from .ir import Body
@@ -46,13 +47,9 @@ MARK = re.compile(r"\(\?#structgen ([0-9]+)\)")
 _WRITTEN_OUT = 100_000
 """Parts of one terminal, those of the terminals in it included: lark writes them all out."""
 
-_CHUNKS = 300
-"""Pieces of a text that ``%regex`` may take substrings of; of those there are quadratically many."""
-
 _DIRECTIVES = frozenset(["%ignore", "%import", "%declare", "%override", "%extend"])
 _NAME = re.compile(r"_?[a-z][a-z0-9_]*|_?[A-Z][A-Z0-9_]*")
 _COUNT = re.compile(r"\{\s*([0-9]*)\s*(,?)\s*([0-9]*)\s*\}")
-_WORDS = re.compile(r"\s+|\w+|[^\s\w]+")
 
 StandIn = tuple[Any, ...]
 """("and", (terminal, ...)) | ("not", terminal) | ("lazy", terminal) | ("language", RE)
@@ -469,7 +466,7 @@ class _Rewriter:
         if block.text.startswith("%regex"):
             whole = self._substrings(json.loads(content), block)
             if terminal:
-                return self._stand_in("REGEX_1", ("language", alternate([EPSILON, whole])), block.offset)
+                return self._stand_in("REGEX_1", ("language", repeat(whole, 0, 1)), block.offset)
             # No lexeme is empty, so in a rule the empty part is one that is left out.
             made = self._stand_in("REGEX_1", ("language", whole), block.offset)
             return [("(", block.offset, False), *made, ("?)", block.offset, False)]
@@ -495,21 +492,10 @@ class _Rewriter:
                 'It is {"substring_chunks": [...]}, {"substring_words": "..."} or {"substring_chars": "..."}.'
             )
             self._refuse("this %regex is not supported", block, hint)
-        chunks = _WORDS.findall(content) if key == "substring_words" else list(content)
+        chunks = WORDS.findall(content) if key == "substring_words" else list(content)
         if not all(isinstance(chunk, str) for chunk in chunks):
             self._refuse("chunks are texts", block, 'As in {"substring_chunks": ["one ", "two"]}.')
-        if len(chunks) > _CHUNKS:
-            raise LimitExceeded(
-                f"%regex has {len(chunks)} pieces, more than {_CHUNKS}",
-                limit="substring_chunks",
-                hint="Use larger chunks: substring_words, or substring_chunks with sentences.",
-            )
-        runs: list[RE] = []
-        rest: RE = EPSILON
-        for chunk in reversed(chunks):
-            runs.append(concat([literal(chunk), rest]))
-            rest = repeat(runs[-1], 0, 1)
-        return alternate(runs)
+        return substring(content if key == "substring_chars" else chunks, empty=False)
 
     def _token(self, piece: Piece) -> _Out:
         """A special token by its text, or by numbers."""

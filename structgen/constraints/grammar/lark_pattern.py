@@ -65,6 +65,9 @@ class GreedyParser(PythonParser):
 class _OrderedParser(GreedyParser):
     """Reads the pattern into nodes instead of a language."""
 
+    has_atomic_groups = False  # the program has no instruction for them
+    has_references = False
+
     # `$` holds unless there is text that is more than one last line end.
     text_end: ClassVar[RE] = (
         "look",

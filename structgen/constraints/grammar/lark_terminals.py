@@ -497,6 +497,9 @@ def _width(expression: RE) -> tuple[int, int]:
     if kind == "literals":
         lengths = [len(text) for text in expression[1]]
         return min(lengths), max(lengths)
+    if kind == "substring":
+        lengths = [len(piece) for piece in expression[1]]
+        return 0 if expression[2] else min(lengths), min(sum(lengths), _ENDLESS)
     if kind in ("class", "any"):
         return 1, 1
     if kind in ("look", "boundary", "empty"):

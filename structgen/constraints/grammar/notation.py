@@ -15,7 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from structgen.constraints import expressions
 from structgen.constraints.expressions import RE
@@ -69,7 +69,8 @@ WIDE_BLANK = r"[ \t\r\n]*+(?:#[^\r\n]*+[ \t\r\n]*+)*+"
 
 _NEVER = "(?!)"
 _LEAF, _NAME, _DEFINE, _OPTIONS, _REPEAT, _BAR, _OPEN, _CLOSE, _NEWLINE, _END, _STRAY = range(1, 12)
-_BORDERS = frozenset((_DEFINE, _NEWLINE, _END))
+_DEFINITIONS = frozenset((_DEFINE, _OPTIONS))
+_BORDERS = _DEFINITIONS | {_NEWLINE, _END}
 
 
 def token_pattern(
@@ -127,6 +128,21 @@ def escape_patterns(hexadecimal: str) -> tuple[re.Pattern[str], re.Pattern[str]]
     return re.compile(escape, re.DOTALL), re.compile(rf"({escape}|[^\\])(?:-({escape}|[^\\]))?+", re.DOTALL)
 
 
+class Part(NamedTuple):
+    """What stands next in a source."""
+
+    kind: Literal["leaf", "repeat", "open", "close", "rule", "end", "other"]
+    text: str
+    position: int
+    end: int
+
+
+_PART_KINDS: dict[int, Literal["leaf", "repeat", "open", "close", "rule", "end", "other"]] = {
+    _LEAF: "leaf", _NAME: "leaf", _REPEAT: "repeat", _OPEN: "open", _CLOSE: "close", _DEFINE: "rule",
+    _OPTIONS: "rule", _END: "end",
+}  # fmt: skip
+
+
 class Reader(ABC):
     """Reads one grammar; subclasses are the notations."""
 
@@ -146,6 +162,8 @@ class Reader(ABC):
     minus_one: ClassVar[bool]
     """Is ``{m,-1}``, as XGrammar prints it, ``{m,}``?"""
     newline_in_text: ClassVar[bool]
+    reversed_ranges: ClassVar[bool] = False
+    """Has a range that ends before it begins no character? Else it is a mistake."""
     duplicates: ClassVar[str]
     """What to do about a second definition."""
     leaves: ClassVar[Mapping[str, Body]] = {}
@@ -187,7 +205,15 @@ class Reader(ABC):
         read = self._read_rules()
         self._check_names(read, start)
         rules = tuple(Rule(name, body, position) for name, (position, body) in read.items())
-        return Grammar(rules, start, source=self.source)
+        return self.finished(Grammar(rules, start, source=self.source))
+
+    def finished(self, grammar: Grammar) -> Grammar:
+        """The grammar with what only all rules together determine."""
+        return grammar
+
+    def options(self, name: str, position: int) -> None:
+        """Reads the options of a rule, from the bracket on."""
+        raise LookupError("rules have no options in this notation")
 
     def _read_rules(self) -> dict[str, tuple[int, Body]]:
         """The position and the body of each rule."""
@@ -208,7 +234,7 @@ class Reader(ABC):
                 if entries > most_entries:
                     message = "the grammar has too many texts, names and signs"
                     raise self.limit("entries", message, match.start(kind))
-                if name is None and kind != _DEFINE:
+                if name is None and kind not in _DEFINITIONS:
                     if kind == _END:
                         return rules
                     if kind != _NEWLINE:
@@ -256,7 +282,7 @@ class Reader(ABC):
                     continue
                 elif kind in _BORDERS:
                     if name is not None:
-                        if groups or (kind == _DEFINE and self.newline_ends_rule):
+                        if groups or (kind in _DEFINITIONS and self.newline_ends_rule):
                             opened = groups[-1][2].start(_OPEN) if groups else None
                             raise self._unfinished(name, match, opened)
                         body = items[0] if len(items) == 1 else self._alternative(items, match)
@@ -267,9 +293,11 @@ class Reader(ABC):
                         name = None
                     if kind == _END:
                         return rules
-                    if kind == _DEFINE:
+                    if kind in _DEFINITIONS:
                         name, name_at = match[_NAME], match.start(_NAME)
                         self._check_new(name, name_at, rules)
+                        if kind == _OPTIONS:
+                            self.options(name, match.start(_OPTIONS))
                         items, alternatives, repeated, tallest = [], [], False, 0
                 else:
                     raise self._stray(match)
@@ -281,7 +309,7 @@ class Reader(ABC):
         if before and not self.empty_alternatives:
             kind = match.lastindex or _STRAY
             following = {_BAR: "this |", _CLOSE: "this )", _END: "the end"}.get(kind, "the next rule")
-            position = match.start(_NAME if kind == _DEFINE else kind)
+            position = match.start(_NAME if kind in _DEFINITIONS else kind)
             hint = 'Write "" for the empty text.'
             raise self.fault(f"nothing stands before {following}", position, hint=hint)
         return bodies.EMPTY
@@ -292,7 +320,23 @@ class Reader(ABC):
             raise self.limit("depth", message, match.start(match.lastindex or 0))
         return height
 
+    def next_part(self, position: int) -> Part:
+        """What stands next, after blanks."""
+        match = self.tokens.match(self.source, position)
+        assert match is not None  # its last group is any character, the one before it the end
+        group = match.lastindex or _STRAY
+        kind = _PART_KINDS.get(group, "other")
+        if kind == "rule":
+            group = _NAME
+        elif kind == "repeat" and match[_REPEAT] not in self._bounds:
+            self._read_bounds(match)
+        return Part(kind, match[group], match.start(group), match.end())
+
     # Leaves.
+
+    def leaf(self, raw: str, position: int) -> Body:
+        """A text, a class, a name, or what else the notation has as a leaf."""
+        return self._leaf(raw, position)
 
     def _leaf(self, raw: str, position: int) -> Body:
         first = raw[0]
@@ -335,6 +379,8 @@ class Reader(ABC):
             low = high = self._character(match[1], place, self.class_escapes)
             if match[2] is not None:
                 high = self._character(match[2], position + match.start(2), self.class_escapes)
+                if low > high and self.reversed_ranges:
+                    continue
                 if low > high:
                     message = f"the range {_shown(match[0])} ends before it begins"
                     hint = "Turn it round, or write \\- for a hyphen itself."
@@ -448,8 +494,6 @@ class Reader(ABC):
         """What stands where a rule has to begin."""
         kind = match.lastindex or _STRAY
         position, shown = match.start(kind), match[kind]
-        if kind == _OPTIONS:
-            return self._options(match)
         hint = _RULE_FORM
         if kind == _STRAY:
             hint = self.hints.get(shown) or _STRAYS.get(shown, hint)
@@ -461,7 +505,7 @@ class Reader(ABC):
 
     def _unfinished(self, name: str, match: re.Match[str], opened: int | None) -> GrammarSyntaxError:
         """A rule or the source ends, but something before it has not ended."""
-        following = match[_NAME] if match.lastindex == _DEFINE else None
+        following = match[_NAME] if match.lastindex in _DEFINITIONS else None
         end = "the end" if following is None else f"the rule {_shown(following)}"
         if opened is not None:
             return self.fault(f"this ( is not closed before {end}", opened, hint="Add the ) that closes it.")
@@ -472,8 +516,6 @@ class Reader(ABC):
     def _stray(self, match: re.Match[str]) -> GrammarError:
         """What stands in a body and has no meaning there."""
         kind = match.lastindex or _STRAY
-        if kind == _OPTIONS:
-            return self._options(match)
         position, shown = match.start(kind), match[kind]
         newline = "; or one before has no end" if self.newline_in_text else ", and a newline as \\n"
         unended = {
@@ -488,12 +530,6 @@ class Reader(ABC):
             return self.fault("no rule's name stands before this", position, 3, hint=_RULE_FORM)
         hint = self.hints.get(shown) or _STRAYS.get(shown) or _quoted(shown)
         return self.fault(f"{shown!r} has no meaning here", position, hint=hint)
-
-    def _options(self, match: re.Match[str]) -> GrammarUnsupported:
-        length = match[_OPTIONS].index("]") + 1
-        hint = "Remove them: how tokens are drawn, counted or captured is no matter of the language."
-        message = "options of a rule are not supported"
-        return self.unsupported(message, match.start(_OPTIONS), length, hint=hint)
 
     def _no_item(self, match: re.Match[str], repeated: bool) -> GrammarSyntaxError:
         shown, position = match[_REPEAT], match.start(_REPEAT)

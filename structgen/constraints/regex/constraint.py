@@ -14,9 +14,10 @@ from typing import Literal
 
 from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Constraint
-from structgen.constraints.expressions import EPSILON, RE, TEXT
+from structgen.constraints.expressions import EPSILON, RE, TEXT, has_look
 from structgen.errors import ConstraintError, OptionError, a_kind, with_kind
 
+from .backtracking import same_language
 from .ecma import EcmaParser, ecma_flags
 from .looks import close
 from .parser import DEFAULT_LIMITS, NO_FLAGS, Parser, RegexLimits
@@ -111,4 +112,9 @@ def _parser(pattern: str, dialect: Dialect, flags: int, limits: RegexLimits) -> 
 
 def _language(parser: Parser, around: RE) -> RE:
     expression = parser.parse()
-    return close(expression, around, parser.has_looks)
+    made = close(expression, around, parser.has_looks)
+    if parser.plain is not None:
+        plain = close(parser.plain, around, has_look(parser.plain))
+        if same_language(plain, made):
+            return plain  # without the look-arounds that atomic groups are
+    return made

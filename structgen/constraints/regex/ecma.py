@@ -34,10 +34,11 @@ _SHORT_PROPERTY = re.compile(r"[pP]([CLMNPSZ])")
 _NUMBER = re.compile(r"[1-9][0-9]*")
 _OCTAL = re.compile(r"[0-3][0-7]{0,2}|[4-7][0-7]?")
 _NAMED = re.compile(r"\(\?(P?)<([^<>()]*)>")
+_PYTHON_REFERENCE = re.compile(r"\(\?P=([^)]*)\)")
 _MODES = re.compile(r"\(\?([a-z]*)(?:(-)([a-z]*))?([:)])")
 _MODE_FIELDS = {"i": "ignore_case", "m": "multi_line", "s": "dot_all"}
 _CAPTURE = re.compile(r"\\.|\[(?:[^\]\\]|\\.)*\]|(\((?!\?)|\(\?P?<(?![=!]))", re.DOTALL)
-_NAME_REFERENCE = re.compile(r"k<[^>]*>")
+_NAME_REFERENCE = re.compile(r"k<([^>]*)>")
 
 
 def ecma_flags(flags: int) -> Flags:
@@ -56,9 +57,12 @@ class EcmaParser(Parser):
     """Reads a pattern of ECMA-262."""
 
     dialect = "ecma"
-    line_ends = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
+    line_ends: ClassVar[Ranges] = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
     class_text = re.compile(r"\[[^\]\\]*(?:\\.[^\]\\]*)*\]", re.DOTALL)
     class_cache: ClassVar[dict[tuple[str, Flags], RE]] = {}
+    has_atomic_groups = True
+    has_references = True
+    unset_is_empty = True
 
     strict: ClassVar[bool] = False
     _captures: int | None = None
@@ -70,6 +74,9 @@ class EcmaParser(Parser):
 
     # -- groups
 
+    def check_atomic(self, position: int, end: int) -> None:
+        self._only_lenient("ECMA-262 has no atomic groups and no possessive quantifiers", position, end)
+
     def extension(self, position: int) -> None:
         pattern = self.pattern
         named = _NAMED.match(pattern, position)
@@ -78,8 +85,13 @@ class EcmaParser(Parser):
                 self._only_lenient("ECMA-262 writes a named group (?<name>...)", position, named.end())
             if not named[2].replace("$", "_").isidentifier():
                 self.fail(f"the group name {named[2]!r} is no identifier", named.start(2), named.end(2))
-            self.captures += 1
-            self.open_group(len(named[0]))
+            self.names[named[2]] = self.captures + 1
+            self.open_group(len(named[0]), capture=True)
+            return
+        reference = _PYTHON_REFERENCE.match(pattern, position)
+        if reference and reference[1] in self.names:
+            self._only_lenient("ECMA-262 writes a reference \\k<name>", position, reference.end())
+            self.add_reference(self.names[reference[1]], reference.end())
             return
         modes = _MODES.match(pattern, position)
         if modes is None:
@@ -137,6 +149,11 @@ class EcmaParser(Parser):
             self.add_anchor(START if letter == "A" else END, 2)
         elif letter and letter in "123456789":
             self._add_number(position)
+        elif letter == "k" and (named := self._name_reference(position)):
+            number = self.names.get(named[1])
+            if number is None:
+                raise self.unsupported("back-references before their group", position, named.end())
+            self.add_reference(number, named.end())
         else:
             member, after = self._escape(position, in_class=False)
             if isinstance(member, int):
@@ -148,12 +165,19 @@ class EcmaParser(Parser):
                 item = character_class(member)
             self.add(item, after - position)
 
+    def _name_reference(self, position: int) -> re.Match[str] | None:
+        r"""``\k<name>``, in patterns with named groups."""
+        if not self.strict and "(?<" not in self.pattern and "(?P<" not in self.pattern:
+            return None
+        return _NAME_REFERENCE.match(self.pattern, position + 1)
+
     def _add_number(self, position: int) -> None:
         number = _NUMBER.match(self.pattern, position + 1)
         digits = number[0] if number else ""
         end = position + 1 + len(digits)
         if len(digits) < 7 and int(digits or "0") <= self._all_captures():
-            raise self.unsupported("back-references", position, end)
+            self.add_reference(int(digits), end)
+            return
         self._only_lenient(f"there is no group {digits}", position, end)
         octal = _OCTAL.match(self.pattern, position + 1)
         if octal:
@@ -244,15 +268,9 @@ class EcmaParser(Parser):
             )
         return (negated(members) if self.pattern[position + 1] == "P" else members), found.end()
 
-    def _name_reference(self, position: int, in_class: bool) -> None:
-        r"""``\k<name>``."""
-        found = _NAME_REFERENCE.match(self.pattern, position + 1)
-        if found and not in_class and (self.strict or "(?<" in self.pattern or "(?P<" in self.pattern):
-            raise self.unsupported("back-references", position, found.end())
-
     def _set(self, letter: str) -> Ranges:
         members = _SETS[letter]
-        if self.flags.ignore_case and letter == "w":
+        if self.flags.ignore_case and letter == "w" and not self.flags.ascii:
             return normalise_ranges([*members, (0x17F, 0x17F), (0x212A, 0x212A)])
         return members
 
@@ -279,6 +297,5 @@ _READERS: dict[str, _Reader] = {
     "c": EcmaParser._control,
     "p": EcmaParser._property,
     "P": EcmaParser._property,
-    "k": EcmaParser._name_reference,
     **dict.fromkeys("01234567", EcmaParser._digits),
 }

@@ -26,6 +26,7 @@ from structgen.constraints.expressions import (
     alternate,
     character_class,
     concat,
+    has_look,
     literal,
     negate_ranges,
     normalise_ranges,
@@ -33,7 +34,9 @@ from structgen.constraints.expressions import (
 )
 from structgen.errors import LimitExceeded, RegexSyntaxError, RegexUnsupported
 
+from .backtracking import Resolver, plain_language
 from .casing import close_ranges, variants
+from .references import expand_references
 
 __all__ = ["DEFAULT_LIMITS", "END", "NO_FLAGS", "START", "Flags", "Parser", "RegexLimits", "negated"]
 
@@ -90,6 +93,9 @@ class _Group(NamedTuple):
     items: list[RE]
     flags: Flags
     look: tuple[bool, bool] | None
+    capture: int
+    """The number of a capturing group; else 0."""
+    atomic: bool
 
 
 # Whether a quantifier may follow what was read last.
@@ -99,6 +105,10 @@ _RUN = re.compile(r"[^\\\[\](){}.*+?|^$]+")
 _VERBOSE_RUN = re.compile(r"[^\\\[\](){}.*+?|^$ \t\n\r\v\f#]+")
 # Behind a run: a quantifier, or a comment that one may follow.
 _MAY_BE_REPEATED = ("*", "+", "?", "{", "(?#")
+# A sign after which it may matter what is tried first; a few patterns without it have such signs, too.
+_ORDER_MATTERS = re.compile(r"\(\?>|[*+?}]\+|\\[1-9k]|\(\?P=")
+_DEEPEST_IN_ORDER = 60
+"""Groups inside one another in a pattern with atomic groups or back-references: these are resolved by recursion."""
 _COUNT = re.compile(r"\{(\d*)(?:(,)(\d*))?\}", re.ASCII)
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
@@ -115,6 +125,12 @@ class Parser:
     """May a quantifier follow a look-around?"""
     quantifiers_repeat: ClassVar[bool] = False
     """Does a quantifier after another one repeat the repetition?"""
+    has_atomic_groups: ClassVar[bool] = False
+    """Are atomic groups and possessive quantifiers read?"""
+    has_references: ClassVar[bool] = False
+    """Are back-references read?"""
+    unset_is_empty: ClassVar[bool] = False
+    """Does a reference to a group that took no part match the empty text?"""
 
     def __init__(self, pattern: str, flags: Flags = NO_FLAGS, limits: RegexLimits = DEFAULT_LIMITS) -> None:
         self.pattern = pattern
@@ -126,6 +142,14 @@ class Parser:
         self.groups: list[_Group] = []
         self.last = _NOTHING
         self.captures = 0
+        self.names: dict[str, int] = {}
+        """Of named groups, their numbers."""
+        self.keeps_order = (self.has_atomic_groups or self.has_references) and _ORDER_MATTERS.search(
+            pattern
+        ) is not None
+        """Are items nodes, which keep what is tried first (`backtracking`)?"""
+        self.plain: RE | None = None
+        """The language without regard to atomic groups and possessive quantifiers, where there are any."""
         self.has_looks = False
         self.ranges = 0
         self.case_closures: dict[tuple[int, bool], tuple[Ranges, Ranges]] = {}
@@ -158,7 +182,33 @@ class Parser:
         if self.groups:
             hint = "Add the missing ')', or write '\\(' for the character."
             self.fail("this group is not closed", self.groups[-1].position, hint=hint)
-        return self._alternatives()
+        return self._without_order(self._alternatives()) if self.keeps_order else self._alternatives()
+
+    def _without_order(self, tree: RE) -> RE:
+        """The language of the nodes."""
+        tree = expand_references(
+            tree,
+            lambda node, reason: self._unsupported_because(
+                f"this back-reference is not supported: {reason}", node
+            ),
+            unset_is_empty=self.unset_is_empty,
+        )
+        resolver = Resolver(
+            lambda node, reason: self._unsupported_because(
+                f"this atomic group is not supported: {reason}", node
+            )
+        )
+        exact = resolver.resolve(tree)
+        self.has_looks = self.has_looks or has_look(exact)
+        plain = plain_language(tree)
+        self.plain = None if plain == exact else plain
+        return exact
+
+    def _unsupported_because(self, message: str, node: RE) -> RegexUnsupported:
+        feature = "back-references" if node[0] == "reference" else "atomic groups"
+        return RegexUnsupported(
+            message, pattern=self.pattern, position=node[-2], end=node[-1], hint=_ADVICE[feature]
+        )
 
     def _literal_run(self) -> None:
         """Characters without a meaning of their own; a quantifier takes only the last of them."""
@@ -191,7 +241,7 @@ class Parser:
         if not self.branches:
             return body
         self.branches.append(body)
-        return alternate(self.branches)
+        return ("ordered", tuple(self.branches)) if self.keeps_order else alternate(self.branches)
 
     # -- pieces
 
@@ -258,18 +308,27 @@ class Parser:
     # -- groups
 
     def open_group(
-        self, length: int, look: tuple[bool, bool] | None = None, flags: Flags | None = None
+        self,
+        length: int,
+        look: tuple[bool, bool] | None = None,
+        flags: Flags | None = None,
+        *,
+        capture: bool = False,
+        atomic: bool = False,
     ) -> None:
         """Starts a group whose opener has `length` characters; `look` is (ahead, negative)."""
-        if len(self.groups) >= self.limits.depth:
+        self.captures += capture
+        deepest = min(self.limits.depth, _DEEPEST_IN_ORDER) if self.keeps_order else self.limits.depth
+        if len(self.groups) >= deepest:
             raise LimitExceeded(
-                f"groups are nested more than {self.limits.depth} deep",
+                f"groups are nested more than {deepest} deep",
                 limit="pattern_depth",
                 pattern=self.pattern,
                 position=self.position,
                 hint="Flatten the pattern, or raise the limit with limits=RegexLimits(depth=...).",
             )
-        self.groups.append(_Group(self.position, self.branches, self.items, self.flags, look))
+        number = self.captures if capture else 0
+        self.groups.append(_Group(self.position, self.branches, self.items, self.flags, look, number, atomic))
         self.branches, self.items = [], []
         self.position += length
         self.last = _NOTHING
@@ -289,6 +348,10 @@ class Parser:
         if group.look is not None:
             body = ("look", *group.look, body)
             self.note_look(group.position)
+        elif self.keeps_order and group.atomic:
+            body = ("atomic", body, group.position, group.position + 3)
+        elif self.keeps_order and group.capture:
+            body = ("group", group.capture, body)
         self.add(body, 1)
         if group.look is not None and not self.look_repeats:
             self.last = _ANCHOR
@@ -320,8 +383,7 @@ class Parser:
         if not pattern.startswith("(?", position):
             if pattern.startswith("(*", position):
                 self.fail("nothing to repeat: '*' follows '('", position + 1)
-            self.captures += 1
-            self.open_group(1)
+            self.open_group(1, capture=True)
             return
         opener = pattern[position + 2 : position + 3]
         if opener == ":":
@@ -330,6 +392,9 @@ class Parser:
             self.open_group(3, look=(True, opener == "!"))
         elif opener == "<" and pattern[position + 3 : position + 4] in ("=", "!"):
             self.open_group(4, look=(False, pattern[position + 3] == "!"))
+        elif opener == ">" and self.has_atomic_groups:
+            self.check_atomic(position, position + 3)
+            self.open_group(3, atomic=True)
         else:
             self.extension(position)
 
@@ -398,16 +463,39 @@ class Parser:
         return int(short or "0")
 
     def quantify(self, low: int, high: int | None, length: int) -> None:
-        """Repeats the last item; a lazy mark changes no language, a possessive one is refused."""
+        """Repeats the last item; a lazy mark changes no language where nothing is atomic."""
         start, stop = self.position, self.position + length
         mark = self.pattern[stop : stop + 1]
         if self.last != _ATOM and not (self.last == _REPEATED and self.quantifiers_repeat):
             self._refuse_quantifier(start, stop)
-        if mark == "+" and not self.quantifiers_repeat:
+        possessive = mark == "+" and not self.quantifiers_repeat
+        if possessive and not self.has_atomic_groups:
             raise self.unsupported("possessive quantifiers", start, stop + 1)
-        self.items[-1] = repeat(self.items[-1], low, high)
-        self.position = stop + (mark == "?")
+        if possessive:
+            self.check_atomic(start, stop + 1)
+        if self.keeps_order:
+            mode = mark if possessive or mark == "?" else ""
+            self.items[-1] = ("quantified", self.items[-1], low, high, mode, start, stop + len(mode))
+        else:
+            self.items[-1] = repeat(self.items[-1], low, high)
+        self.position = stop + (mark == "?" or possessive)
         self.last = _REPEATED
+
+    def check_atomic(self, position: int, end: int) -> None:
+        """Refuses an atomic group or a possessive quantifier where the dialect has none, and is strict."""
+
+    def add_reference(self, number: int, end: int) -> None:
+        """What the group with this number matched, once more."""
+        flags, position = self.flags, self.position
+        if not self.has_references:
+            raise self.unsupported("back-references", position, end)
+
+        def same(text: str) -> RE:
+            if not flags.ignore_case:
+                return literal(text)
+            return concat(_any_case(character, self.dialect, flags.ascii) for character in text)
+
+        self.add(("reference", number, same, position, end), end - position)
 
     def _refuse_quantifier(self, start: int, stop: int) -> NoReturn:
         shown = self.pattern[start:stop]
@@ -562,10 +650,10 @@ _FOREIGN_GROUPS = (
     (re.compile(r"\(\?P=\w*\)?"), "back-references"),
 )
 _ADVICE = {
-    "back-references": "What a group matched cannot be asked for again in a regular language; spell out the "
-    "alternatives, or drop the back-reference and validate afterwards.",
-    "possessive quantifiers": "Leave the second '+' out: for a set of texts, backtracking does not matter.",
-    "atomic groups": "Use (?:...): for a set of texts, backtracking does not matter.",
+    "back-references": "A back-reference works where its group has few texts and is not repeated. Else spell out the "
+    "alternatives, or drop it and validate afterwards.",
+    "possessive quantifiers": "Leave the second '+' out, if the pattern is to match whatever it can with backtracking.",
+    "atomic groups": "Use (?:...), if the pattern is to match whatever it can with backtracking.",
     "conditional groups": "Write the cases as alternatives.",
     "look-arounds in the Rust dialect": "The crate has none; for pydantic set regex_engine='python-re'.",
     "CRLF modes": "Write (?:\\r\\n|\\n) for a line end.",

@@ -29,6 +29,7 @@ _OCTAL = re.compile(r"[0-7]{1,3}")
 _OUTER_OCTAL = re.compile(r"0[0-7]{0,2}|[0-7]{3}")
 _REFERENCE = re.compile(r"[1-9][0-9]?")
 _COMMENT = re.compile(r"\(\?#(?:[^)\\]|\\.)*\)", re.DOTALL)
+_NAME_REFERENCE = re.compile(r"\(\?P=([^)]*)\)")
 _NAME = re.compile(r"\(\?P<([^>)]*)>")
 _MODES = re.compile(r"\(\?([a-zL]*)(?:(-)([a-zL]*))?([:)])")
 _MODE_FIELDS = {"i": "ignore_case", "m": "multi_line", "s": "dot_all", "x": "verbose", "a": "ascii"}
@@ -60,8 +61,8 @@ class PythonParser(Parser):
     text_end = _BEFORE_LAST_NEWLINE
     class_text = re.compile(r"\[\^?+\]?+[^\]\\]*(?:\\.[^\]\\]*)*\]", re.DOTALL)
     class_cache: ClassVar[dict[tuple[str, Flags], RE]] = {}
-
-    _names: frozenset[str] = frozenset()
+    has_atomic_groups = True
+    has_references = True
 
     # -- groups
 
@@ -81,6 +82,10 @@ class PythonParser(Parser):
         if modes:
             self._open_modes(modes)
             return
+        reference = _NAME_REFERENCE.match(pattern, position)
+        if reference:
+            self._name_reference(reference)
+            return
         if pattern.startswith("(?<", position):
             self.fail("Python writes a named group (?P<name>...)", position, position + 3, hint="Add the P.")
         raise self.unknown_group(position)
@@ -89,11 +94,26 @@ class PythonParser(Parser):
         name = named[1]
         if not name.isidentifier():
             self.fail(f"the group name {name!r} is no identifier", named.start(1), named.end(1))
-        if name in self._names:
+        if name in self.names:
             self.fail(f"the group name {name!r} is used twice", *named.span(1), hint="Rename one.")
-        self._names |= {name}
-        self.captures += 1
-        self.open_group(len(named[0]))
+        self.names[name] = self.captures + 1
+        self.open_group(len(named[0]), capture=True)
+
+    def _name_reference(self, reference: re.Match[str]) -> None:
+        number = self.names.get(reference[1])
+        if number is None:
+            hint = "A reference stands after its group."
+            self.fail(
+                f"there is no group named {reference[1]!r} before this place", *reference.span(1), hint=hint
+            )
+        self._check_closed(number, *reference.span())
+        self.add_reference(number, reference.end())
+
+    def _check_closed(self, number: int, position: int, end: int) -> None:
+        if any(group.capture == number for group in self.groups):
+            self.fail(
+                "this back-reference stands in its own group", position, end, hint="Move it after the group."
+            )
 
     def _open_modes(self, modes: re.Match[str]) -> None:
         on, minus, off, closer = modes.group(1, 2, 3, 4)
@@ -172,7 +192,8 @@ class PythonParser(Parser):
                 end,
                 hint="For a character by number write \\x followed by two hexadecimal digits.",
             )
-        raise self.unsupported("back-references", position, end)
+        self._check_closed(number, position, end)
+        self.add_reference(number, end)
 
     def _octal(self, octal: re.Match[str], position: int) -> int:
         value = int(octal[0], 8)
@@ -249,5 +270,5 @@ _ESCAPE_HINTS = {
     "z": "Python writes \\Z for the end of the text.",
     "h": "Write [ \\t] for horizontal space.",
     "R": "Write (?:\\r\\n|[\\n\\r]) for a line break.",
-    "k": "Python writes (?P=name) for a back-reference; those are not supported either.",
+    "k": "Python writes (?P=name) for a back-reference.",
 }

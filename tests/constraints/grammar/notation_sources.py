@@ -47,19 +47,41 @@ class Drawn:
     grammar: Grammar
 
 
-def grammars(notation: Notation, *, recursive: bool = True) -> SearchStrategy[Drawn]:
-    """Grammars of up to three rules; those that are not recursive are also nested less."""
-    return _grammars(notation, recursive)
+_MACROS: list[tuple[str, Body]] = [
+    (
+        'Regex("a+b?")',
+        ("concat", (("repeat", ("literal", "a"), 1, None), ("repeat", ("literal", "b"), 0, 1))),
+    ),
+    ('Regex("(\\?i)B|a", flags="")', ("class", ((65, 66), (97, 98)))),
+    ("Regex( \n'ab' )".replace("'", '"'), ("literal", "ab")),
+    ('Substring("ab", "", "a")', ("substring", ("ab", "a"), True)),
+    ('Substring("a","b" , "a", "b")', ("substring", "abab", True)),
+    ("Substring()", ("literal", "")),
+]
+"""Calls of macros that stand for regular languages."""
+
+
+def grammars(notation: Notation, *, recursive: bool = True, additions: bool = False) -> SearchStrategy[Drawn]:
+    """Grammars of up to three rules; those that are not recursive are also nested less.
+
+    Args:
+        notation: In which they are written.
+        recursive: May rules use themselves?
+        additions: Whether there are macros and assertions, which only late versions of XGrammar read.
+    """
+    return _grammars(notation, recursive, additions)
 
 
 @st.composite
-def _grammars(draw: DrawFn, notation: Notation, recursive: bool) -> Drawn:
+def _grammars(draw: DrawFn, notation: Notation, recursive: bool, additions: bool) -> Drawn:
     names = NAMES[: draw(st.integers(1, 3))]
     bodies = []
     lines = []
     for index, name in enumerate(names):
-        writer = _Writer(draw, notation, names if recursive else names[index + 1 :])
+        writer = _Writer(draw, notation, names if recursive else names[index + 1 :], additions)
         body, text = writer.alternatives(3 if recursive else 2, inside=False)
+        if additions and writer.pick(True, False, False):
+            text += writer.wide() + writer.pick('(= "a")', "(=[a-b] root*)", '(="a" (root)+)')
         bodies.append(Rule(name, body))
         between = draw(st.sampled_from([" ", "", "  # c\n" if notation == "ebnf" else "\t"]))
         lines.append(f"{name}{between}::={writer.wide()}{text}")
@@ -68,8 +90,9 @@ def _grammars(draw: DrawFn, notation: Notation, recursive: bool) -> Drawn:
 
 
 class _Writer:
-    def __init__(self, draw: DrawFn, notation: Notation, names: Sequence[str]) -> None:
+    def __init__(self, draw: DrawFn, notation: Notation, names: Sequence[str], additions: bool) -> None:
         self.draw = draw
+        self.additions = additions
         self.gbnf = notation == "gbnf"
         self.names = names
 
@@ -117,7 +140,10 @@ class _Writer:
         return body, f"({self.pick('', ' ', self.wide())}{text}{self.pick('', self.wide())})"
 
     def leaf(self) -> tuple[Body, str]:
-        kind = self.pick("text", "text", "set", "name", "any")
+        kind = self.pick("text", "text", "set", "name", "any", *(["macro"] if self.additions else []))
+        if kind == "macro":
+            call, expression = self.pick(*_MACROS)
+            return ("text", expression), call
         if kind == "name" and self.names:
             name = self.pick(*self.names)
             return ("rule", name), name
@@ -162,8 +188,12 @@ _PIECES = [
         "loop_after_dispatch=true",
         "Token(1)",
         "Regex",
+        'Regex("a|b+", flags="i")',
+        'Substring("ab", "a")',
+        '(= "a")',
     ),
     "[temperature=1] ::=",
+    "[lazy, max_chars=3] ::=",
 ]
 
 

@@ -57,7 +57,7 @@ def test_random_gbnf_keeps_its_meaning(drawn: Drawn) -> None:
 
 
 @settings(max_examples=80)
-@given(grammars("ebnf"))
+@given(grammars("ebnf", additions=True))
 def test_random_ebnf_keeps_its_meaning(drawn: Drawn) -> None:
     assert language(read_ebnf(drawn.source), "ab", 4) == language(drawn.grammar, "ab", 4)
 
