@@ -11,7 +11,8 @@ its rules, so neither does it here.
 
 Rule "longest" has no model in lark. Terminals are ordered by priority, then texts before patterns, then by the longest
 text, the length of the pattern and the name; a pattern without lazy quantifiers is its language, one with them is what
-`re` prefers. A terminal that matches the empty text, which lark refuses, may be left out where it stands.
+`re` prefers. A terminal that matches the empty text, which lark refuses, may be left out where it stands; one that
+matches no other text is left out.
 
 Invariant: exact, or refused with the terminal's place.
 Cost: a few milliseconds for each pattern, remembered.
@@ -45,7 +46,7 @@ from structgen.constraints.regex.parser import NO_FLAGS
 from structgen.constraints.regex.python import PythonParser
 from structgen.errors import LimitExceeded, RegexError, RegexSyntaxError, RegexUnsupported, StructgenError
 
-from .bodies import choice_of
+from .bodies import EMPTY, choice_of
 from .ir import Body, Keyword, Terminal
 from .lark_dialect import MARK, Rewritten
 from .lark_keywords import keywords_of
@@ -408,7 +409,9 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
         )
     ranked.sort(key=itemgetter(0))
     order = [terminal for _, terminal in ranked]
-    result = Lexemes(ignore=list(loaded.ignore))
+    result = Lexemes()
+    nothing: set[str] = set()
+    """Those that match the empty text alone, as a lazy quantifier at the end of a rule does."""
     for terminal in order:
         name = terminal.name
         result.bodies[name] = ("terminal", name)
@@ -420,12 +423,15 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
             if kinds.languages.holds(language, ""):
                 language = intersect([language, concat([ANY, TEXT])])
                 if not kinds.languages.meet(language, TEXT):
-                    kinds.refuse_empty(
-                        terminal, "And only that: a lazy quantifier at its end takes as little as it can."
-                    )
+                    nothing.add(name)
+                    result.bodies[name] = EMPTY
+                    result.names[name] = []
+                    continue
                 result.bodies[name] = optional(("terminal", name))
         lazy = kinds.is_lazy(terminal)
         result.terminals.append(Terminal(name, language, 0, kinds.offset(terminal), lazy))
+    result.ignore = [name for name in loaded.ignore if name not in nothing]
+    order = [terminal for terminal in order if terminal.name not in nothing]
     if any(one.conditions for one in found.values()):
         found = {one.name: found.get(one.name) or kinds.any_match(one) for one in order}
         scanners = [
