@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from operator import itemgetter
 from typing import NoReturn
 
@@ -52,7 +53,7 @@ from .lark_dialect import MARK, Rewritten
 from .lark_keywords import keywords_of
 from .lark_languages import Languages
 from .lark_loading import Loaded
-from .lark_lookahead import Entry, Follow, Scanner, guard_longest, guard_ordered
+from .lark_lookahead import Entry, Follow, Scanner, followed_as_allowed, guard_longest, guard_ordered
 from .lark_pattern import GreedyParser
 from .lark_preference import Preference, preference, shortest
 from .lark_rules import optional
@@ -336,7 +337,9 @@ def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After, contextu
         scanners.append(kinds.scanner(terminal, found[terminal.name], tuple(entries)))
     if not contextual:
         scanners = [scanner for scanner in scanners if scanner.name not in embedded]
-    scanners = guard_ordered(scanners, kinds.languages, _languages_after(after, found), kinds.refuse)
+    scanners = guard_ordered(
+        scanners, kinds.languages, _languages_after(after, found), contextual, kinds.refuse
+    )
     result = Lexemes(scanners=[scanner.language for scanner in scanners])
     _name(result, scanners, kinds)
     if contextual:
@@ -359,13 +362,14 @@ def _hides(first: Preference, later: Preference, languages: Languages) -> bool:
 
 
 def _languages_after(after: After, found: Mapping[str, Preference]) -> Follow:
+    @cache
+    def texts(name: str) -> RE:
+        one = found[name]
+        return followed_as_allowed(one.matches, one.conditions) if one.conditions else one.matches
+
     def follow(names: Iterable[str]) -> list[RE] | None:
         following = after(names)
-        return (
-            None
-            if following is None
-            else [found[name].matches for name in sorted(following) if name in found]
-        )
+        return None if following is None else [texts(name) for name in sorted(following) if name in found]
 
     return follow
 
