@@ -37,7 +37,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "lark": (
         "%import common.WORD\n", "%ignore /\\s/\n", "%declare X\n", "%override", "%extend", "start:", "?start:", "!x:", "_x{a}:",
         "_x{_x{a}}", " -> y", "~3..5", "~1000", '"a"i', "/a/i", "/(?=a)/", "..", '"a".."z"', "A.2:", "A.-99999999999:", "[x]",
-        "(x|)", "x*", "@name", "<[97]>", "<[^97]>", "<[*]>", "%json {}", "%regex {}", "start[stop=/a/]:", "\nstart: start\n", "\\", "//", "#", "|", "x: x x",
+        "(x|)", "x*", "@name", "<[97]>", "<[^97]>", "<[*]>", "%json {}", "%lark { start: A }", 'p::_: "a" p::incr(_)\n', "p::0", " %if lt(_, 9)", '""',
+        "%grammar_options {}\n", "%regex {}", "start[stop=/a/]:", "\nstart: start\n", "\\", "//", "#", "|", "x: x x",
         '%regex {"substring_words": "a b, a c"}', '%regex {"substring_chunks": ["ab", "a", "", "b"]}',
         '%regex {"substring_chars": "abab"}',
     ),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from structgen.argument_names import checks_names
 from structgen.constraints.base import Constraint
+from structgen.constraints.json_schema.options import make_options
 from structgen.constraints.token_limits import AtLimit, checked_token_limit
 from structgen.errors import EmptyConstraint, GrammarError, OptionError, a_kind, with_kind
 
@@ -195,15 +196,16 @@ def lark(
     import_paths: Sequence[ImportPath] = (),
     constraints: Mapping[str, Constraint] | None = None,
     at_limit: AtLimit = "cut",
+    json: Mapping[str, Any] | None = None,
 ) -> GrammarConstraint:
     """Texts of a grammar in Lark's language, which the `lark` package loads; `start` is the rule that a text must be.
 
     `lexer` is how a text is cut into terminals: ``"lark"`` as lark's basic lexer does (the first terminal that
     matches, in its order), ``"longest"`` the longest match of any. With `contextual` only terminals compete that the
     grammar allows at the place. `indenter` is one of lark's (``lark.indenter.PythonIndenter``); `import_paths` are
-    folders where ``%import`` looks; `constraints` are what ``@name`` stands for in a rule. `at_limit`
-    is how a rule ends that has used up its ``[max_tokens=...]`` (see `limit_tokens`): cut, as in llguidance, or where it
-    is ``"complete"``, as in XGrammar.
+    folders where ``%import`` looks; `constraints` are what ``@name`` stands for in a rule; `json` are options of the
+    schemas in ``%json``, as `json_schema` takes them: ``{"escapes": "all"}``. `at_limit` is how a rule ends that has
+    used up its ``[max_tokens=...]`` (see `limit_tokens`): ``"cut"`` as in llguidance, ``"complete"`` as in XGrammar.
     """
     from .lark import read_lark
     from .lark_direct import lower_plain
@@ -216,6 +218,12 @@ def lark(
             f"constraints is {a_kind(constraints)}; it is a dict from the names after @ to constraints",
             hint='Such as {"name": structgen.regex("[a-z]+")}.',
         )
+    if json is not None and not isinstance(json, Mapping):
+        raise OptionError(
+            f"json is {a_kind(json)}; it is a dict of options of json_schema",
+            hint='Such as {"escapes": "all"}.',
+        )
+    make_options(dict(json or {}))
     if isinstance(import_paths, str | PurePath) or not isinstance(import_paths, Sequence):
         raise OptionError(f"import_paths is {with_kind(import_paths)}; it is a list of folders")
     if lexer not in ("lark", "longest"):
@@ -237,6 +245,7 @@ def lark(
             import_paths=import_paths,
             constraints=constraints,
             at_limit=at_limit,
+            json=json,
         )
     except GrammarError as error:
         raise is_like_gbnf(source) or error from None

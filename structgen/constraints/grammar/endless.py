@@ -70,7 +70,9 @@ def _circle(grammar: Any, start: int, ending: set[int]) -> list[str]:
         if path[-1] not in needs:
             return []
         path.append(needs[path[-1]])
-    return [name for name in (names[one] for one in path) if name.isidentifier() or "-" in name]
+    return [
+        name for name in (names[one] for one in path) if name.isidentifier() or "-" in name or "::" in name
+    ]
 
 
 def _circle_of_rules(grammar: Grammar) -> list[str]:

@@ -9,8 +9,8 @@ Cost: of a plain grammar, about a microsecond a token; of others, lark's loader,
 
 What is read
     lark 1.3: all of its syntax; `%import` of the modules that come with lark, and from `import_paths`.
-    llguidance: `%json`, `%regex` (substrings), special tokens, `@name`, `x{2,5}`, `&` and `~` in terminals, rules with
-    options (`lark_options`).
+    llguidance: `%json`, `%lark`, `%regex` (substrings), special tokens, `@name`, `x{2,5}`, `&` and `~` in terminals,
+    rules with parameters, rules with options (`lark_options`), and options of grammars (`lark_settings`).
 
 What differs from lark
     Whether a terminal is tried only where a rule allows it (``contextual``) follows the grammar exactly here, where
@@ -27,9 +27,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 from lark.indenter import Indenter
 
@@ -42,6 +43,7 @@ from .characters import check_characters
 from .ir import Body, Grammar, Indentation, Lexer, Rule, too_deep
 from .lark_dialect import Rewritten, rewrite
 from .lark_loading import ImportPath, Loaded, load
+from .lark_parameters import instantiate
 from .lark_plain import read_plain
 from .lark_rules import Following, rule_bodies
 from .lark_source import Source
@@ -51,6 +53,9 @@ __all__ = ["ENTRIES", "read_lark"]
 
 ENTRIES = 50_000
 """Names, texts and signs of a grammar that is not plain."""
+
+_NESTED = 16
+"""Grammars in grammars, by ``%lark``."""
 
 
 def read_lark(
@@ -63,6 +68,7 @@ def read_lark(
     import_paths: Sequence[ImportPath] = (),
     constraints: Mapping[str, Constraint] | None = None,
     at_limit: AtLimit = "cut",
+    json: Mapping[str, Any] | None = None,
 ) -> Grammar:
     """The grammar that `source` describes.
 
@@ -72,6 +78,7 @@ def read_lark(
     import_paths  folders (or lark's loaders) in which `%import` looks, before lark's own modules
     constraints   what ``@name`` in rules stands for
     at_limit      how rules end that have used up their `max_tokens` (see `limit_tokens`)
+    json          options of the schemas in ``%json``, as `json_schema` takes them
 
     Raises `GrammarSyntaxError`, `GrammarUnsupported`, `LimitExceeded` or `OptionError`.
     """
@@ -86,23 +93,67 @@ def read_lark(
     if not isinstance(source, str):
         raise OptionError(f"a grammar is a str, not {a_kind(source)}", hint="Read the file first.")
     checked_token_limit(0, at_limit)
-    indentation = _indentation(indenter)
+    options = _Options(lexer, contextual, import_paths, constraints, json, at_limit)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # of `re`, about brackets in sets
             text = Source(source)
             check_characters(text.text, text.error)
-            keep = [indentation.newline] if indentation else []
-            loaded = read_plain(text, start, keep, imports=not import_paths)
-            if loaded is None:
-                _check_entries(text)
-                rewritten = rewrite(text, constraints)
-                loaded = load(rewritten, start, keep, import_paths)
-            else:
-                rewritten = Rewritten(text)
-            return _grammar(loaded, rewritten, start, lexer, contextual, indentation, at_limit)
+            return _read(text, start, _indentation(indenter), options)
     except RecursionError:
         raise too_deep() from None
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What counts for a grammar and those inside it."""
+
+    lexer: Literal["longest", "ordered"]
+    contextual: bool
+    import_paths: Sequence[ImportPath]
+    constraints: Mapping[str, Constraint] | None
+    json: Mapping[str, Any] | None
+    at_limit: AtLimit
+    depth: int = 0
+    """How many grammars are around."""
+
+    def nested(self, source: Source) -> Constraint:
+        """The constraint of a ``%lark``."""
+        from .constraint import GrammarConstraint
+
+        if self.depth >= _NESTED:
+            raise LimitExceeded(
+                f"grammars are nested more than {_NESTED} deep",
+                limit="grammar_depth",
+                where="line {}, column {}".format(*source.place(0)),
+                hint="Name the inner ones with constraints={...}, and write @name.",
+            )
+        inner = replace(self, depth=self.depth + 1)
+        return GrammarConstraint(_read(source, "start", None, inner), "Lark")
+
+
+def _read(text: Source, start: str, indentation: Indentation | None, options: _Options) -> Grammar:
+    keep = [indentation.newline] if indentation else []
+    loaded = read_plain(text, start, keep, imports=not options.import_paths)
+    if loaded is None:
+        _check_entries(text)
+        rewritten = rewrite(text, options.constraints, options.nested, options.json)
+        if indentation is not None and not rewritten.settings.are_larks:
+            raise OptionError(
+                "options of the grammar about ignored text do not join with an indenter",
+                hint="Leave out the indenter, or allow_initial_skip and ignore_once in the grammar.",
+            )
+        if start in rewritten.parametric:
+            text.fail(
+                f"the rule {start} has a parameter, so that no text starts from it",
+                text.definition(rewritten.written(start)),
+                len(start),
+                hint=f"Start from a rule without one: main: {start}::0, with start='main'.",
+            )
+        loaded = load(rewritten, start, keep, options.import_paths)
+    else:
+        rewritten = Rewritten(text)
+    return _grammar(loaded, rewritten, start, options, indentation)
 
 
 def _check_entries(source: Source) -> None:
@@ -124,11 +175,10 @@ def _grammar(
     loaded: Loaded,
     rewritten: Rewritten,
     start: str,
-    rule: Literal["longest", "ordered"],
-    contextual: bool,
+    options: _Options,
     indentation: Indentation | None,
-    at_limit: AtLimit,
 ) -> Grammar:
+    rule, contextual = options.lexer, options.contextual
     made = {indentation.indent, indentation.dedent} if indentation else set()
     _check_declared(loaded, rewritten, made)
 
@@ -137,7 +187,11 @@ def _grammar(
         bodies: dict[str, Body] = {one.name: ("terminal", one.name) for one in loaded.terminals}
         bodies |= dict.fromkeys(made, EMPTY)
         silent = [*loaded.ignore, *([indentation.newline] if indentation else [])]
-        return Following(rule_bodies(loaded, bodies, rewritten.bodies), silent)
+        whole = {
+            name: EMPTY if body[0] in ("instance", "condition") else body
+            for name, body in rewritten.bodies.items()
+        }
+        return Following(rule_bodies(loaded, bodies, whole), silent)
 
     def after(names: Iterable[str]) -> frozenset[str] | None:
         return following().after(names)
@@ -148,14 +202,19 @@ def _grammar(
         lexemes = lexemes_longest(loaded, rewritten, after, contextual)
     lexemes.bodies |= {name: ("terminal", name) for name in made}
     bodies = rule_bodies(loaded, lexemes.bodies, rewritten.bodies)
+    if rewritten.parametric:
+        bodies = instantiate(bodies, frozenset(rewritten.parametric))
+    ignore = lexemes.ignore
+    if ignore and not rewritten.settings.are_larks:
+        bodies, ignore = rewritten.settings.with_ignored(bodies, start, ignore), []
     return Grammar(
-        rules=tuple(_rule(name, body, rewritten, lexemes, at_limit) for name, body in bodies.items()),
+        rules=tuple(_rule(name, body, rewritten, lexemes, options.at_limit) for name, body in bodies.items()),
         start=start,
         lexer=Lexer(
             rule=rule,
             terminals=tuple(lexemes.terminals),
             scanners=tuple(lexemes.scanners),
-            ignore=tuple(lexemes.ignore),
+            ignore=tuple(ignore),
             contextual=contextual,
             keywords=lexemes.keywords,
             indentation=_renamed(indentation, lexemes, rewritten) if indentation else None,
@@ -166,7 +225,7 @@ def _grammar(
 
 def _rule(name: str, body: Body, rewritten: Rewritten, lexemes: Lexemes, at_limit: AtLimit) -> Rule:
     offset = rewritten.source.definition(rewritten.written(name))
-    base = name.split("{")[0]  # of a template's use, the template's
+    base = name.split("{")[0].split("::")[0]  # of a use with arguments or a number, the rule's
     options = rewritten.options.get(base)
     if options is None:
         return Rule(name, body, offset)

@@ -8,6 +8,10 @@ Each addition is replaced by a name that nothing else has, and what the name sta
     name[capture]: ...                          the name alone; the options are in `Rewritten.options`
     x{2}, x{2,5}, x{2,}                         lark's x~2..5; without an upper bound, up to `UNBOUNDED`
     names-with-hyphens                          underscores
+    %lark {...}                                 a rule, in `Rewritten.bodies`: a grammar of its own
+    name::_ : ..., name::0x1, %if true          rules and what stands for conditions (`lark_parameters`)
+    %llguidance {...}, %grammar_options {...}   `Rewritten.settings` (`lark_settings`)
+    ""                                          a group without anything in it
 
 Invariant: every character of the new text knows where it came from, so that errors point into what was written; what
 is refused is refused with its place.
@@ -20,19 +24,21 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NoReturn
 
 from structgen.constraints.base import Constraint, as_constraint
 from structgen.constraints.expressions import RE, repeat, substring
-from structgen.constraints.json_schema import json_schema
 from structgen.constraints.substring import WORDS
-from structgen.errors import LimitExceeded, RegexError, SchemaError
+from structgen.errors import GrammarError, LimitExceeded, RegexError, SchemaError
 
 from .ir import Body
+from .lark_json import schema_constraint
 from .lark_options import RuleOptions, read_options
+from .lark_parametric import ParametricRules
+from .lark_settings import Settings
 from .lark_source import Piece, Source
 from .token_numbers import TOKENS_HINT, token_set
 
@@ -75,6 +81,9 @@ class Rewritten:
     """Those of rules that have some."""
     endings: dict[str, tuple[str, str, str | None, bool]] = field(default_factory=dict)
     """Of rules with a stop or suffix: the terminals before it and of it, its capture, whether it is a stop."""
+    settings: Settings = field(default_factory=Settings)
+    parametric: set[str] = field(default_factory=set)
+    """Rules that have a parameter."""
 
     @property
     def text(self) -> str:
@@ -82,8 +91,7 @@ class Rewritten:
 
     def written(self, name: str) -> str:
         """A rule's or terminal's name as it is in the source; of a template's use, the template's."""
-        if "{" in name:
-            name = name.split("{")[0]
+        name = name.split("{")[0].split("::")[0]
         return self.spelled.get(name, name)
 
     def origin(self, line: int, column: int) -> int:
@@ -95,19 +103,39 @@ class Rewritten:
         return min(origin + (offset - starts[index] if copied else 0), len(self.source.text))
 
 
-def rewrite(source: Source, constraints: Mapping[str, Constraint] | None = None) -> Rewritten:
-    """The text without the additions; `constraints` are what ``@name`` may stand for, strings themselves."""
+def rewrite(
+    source: Source,
+    constraints: Mapping[str, Constraint] | None = None,
+    nested: Callable[[Source], Constraint] | None = None,
+    json_options: Mapping[str, Any] | None = None,
+) -> Rewritten:
+    """The text without the additions.
+
+    Args:
+        source: The grammar.
+        constraints: What ``@name`` may stand for, strings themselves.
+        nested: Reads the grammar of a ``%lark``.
+        json_options: Of the schemas in ``%json``, as `json_schema` takes them.
+    """
     if str(UNBOUNDED) in source.text:
         raise LimitExceeded(
             f"the count {UNBOUNDED} is too large", limit="repetition_count", hint="Leave it out: x{2,}."
         )
     known = {name: as_constraint(constraint) for name, constraint in (constraints or {}).items()}
-    return _Rewriter(source, known).run()
+    return _Rewriter(source, known, nested, json_options or {}).run()
 
 
-class _Rewriter:
-    def __init__(self, source: Source, constraints: Mapping[str, Constraint]) -> None:
+class _Rewriter(ParametricRules):
+    def __init__(
+        self,
+        source: Source,
+        constraints: Mapping[str, Constraint],
+        nested: Callable[[Source], Constraint] | None,
+        json_options: Mapping[str, Any],
+    ) -> None:
         self.source = source
+        self.nested = nested
+        self.json_options = json_options
         self.pieces = [*(piece for piece in source.pieces if piece.kind != "comment")]
         self.pieces.append(Piece("newline", "\n", len(source.text)))
         self.constraints = constraints
@@ -117,6 +145,7 @@ class _Rewriter:
         self.extra: _Out = []
         self.position = 0
         self.parts: dict[str, list[str]] = {}
+        self.parametric = self._parametric()
 
     def run(self) -> Rewritten:
         while self.position < len(self.pieces):
@@ -154,6 +183,11 @@ class _Rewriter:
     def _next(self, start: int) -> Piece:
         """The next piece that is no space."""
         return next((one for one in self.pieces[start:] if one.kind != "space"), self.pieces[-1])
+
+    def _before(self) -> str:
+        """The last piece before this one that is no space."""
+        start = max(self.position - 2, 0)
+        return next((one.text for one in self.pieces[start : self.position][::-1] if one.kind != "space"), "")
 
     def _over(self) -> bool:
         """Is this the end of a statement? Alternatives may go on in the next line."""
@@ -212,8 +246,9 @@ class _Rewriter:
             out += self._definition()
         elif piece.text == "%ignore":
             out += self._copy() + self._body(terminal=True)
-        elif piece.kind == "block" and piece.text.startswith("%llguidance"):
-            self._settings(piece)
+        elif piece.kind == "block" and piece.text.startswith(("%llguidance", "%grammar_options")):
+            self.result.settings.read(self.source, piece)
+            self.position += 1
         elif piece.kind == "block":
             name = piece.text.split("{")[0].strip()
             hint = f"As in start: {name} {{...}}"
@@ -229,10 +264,13 @@ class _Rewriter:
         """``name: ...``, with template parameters, options and a priority."""
         name = self._now
         out = self._copy() + self._spaces()
+        if self._now.text == "::":
+            self._parameter(name)
         while self._now.kind != "newline":
             here = self._now
-            if here.text == "::":
-                self._refuse("parametric rules are not supported", here, "Write the cases out as rules.")
+            if here.text == "[" and self.owner is not None:
+                hint = "Give the options to a rule without a parameter that this one uses."
+                self._refuse("options of a rule with a parameter are not supported", here, hint)
             if here.text == "[":
                 return out + self._optional_rule(name)
             out += self._copy()
@@ -240,6 +278,7 @@ class _Rewriter:
                 terminal = name.text.lstrip("_")[:1].isupper()
                 start = self.position
                 out += self._body(terminal)
+                self._end_of_parametric()
                 if terminal:
                     used = (piece for piece in self.pieces[start : self.position] if piece.kind != "space")
                     self.parts.setdefault(name.text, []).extend(piece.text for piece in used)
@@ -271,12 +310,6 @@ class _Rewriter:
                     limit="terminal_parts",
                     hint="Make the larger parts of it rules (lower-case names).",
                 )
-
-    def _settings(self, block: Piece) -> None:
-        if json.loads(self.source.text[block.content : block.offset + len(block.text)]):
-            hint = "Remove it; limits are arguments of the functions that compile a constraint."
-            self._refuse("options of llguidance are not supported", block, hint)
-        self.position += 1
 
     def _optional_rule(self, name: Piece) -> _Out:
         """``name[lazy, suffix="</end>"]: ...``: with some options its body is one terminal."""
@@ -411,6 +444,16 @@ class _Rewriter:
         piece = self._now
         if piece.kind == "block":
             return self._block(piece, terminal)
+        if piece.text == "%if":
+            return self._condition(terminal)
+        if piece.kind == "name" and self.pieces[self.position + 1].text == "::":
+            return self._use(terminal)
+        if piece.text in self.parametric and piece.kind == "name":
+            hint = f"Give it its parameter: {piece.text}::0"
+            self.source.fail(f"the rule {piece.text} has a parameter", piece.offset, len(piece.text), hint)
+        if piece.text in ('""', '""i') and ".." not in (self._next(self.position + 1).text, self._before()):
+            self.position += 1
+            return [("()", piece.offset, False)]
         if piece.kind == "special" or (piece.kind == "name" and piece.text[0] == "@"):
             if terminal:
                 what = "special tokens are" if piece.kind == "special" else "other constraints are"
@@ -470,18 +513,38 @@ class _Rewriter:
             # No lexeme is empty, so in a rule the empty part is one that is left out.
             made = self._stand_in("REGEX_1", ("language", whole), block.offset)
             return [("(", block.offset, False), *made, ("?)", block.offset, False)]
+        if block.text.startswith("%lark"):
+            return self._nested(block, terminal)
         if not block.text.startswith("%json"):
-            self._refuse("options of llguidance stand on a line of their own", block, "Remove them.")
+            name = block.text.split("{")[0].strip()
+            hint = f"As in a line {name} {{}} before the rules."
+            self.source.fail(f"{name} stands on a line of its own", block.offset, len(name), hint)
         if terminal:
             self._refuse("JSON is not part of terminals", block, "Use it in a rule (lower-case name).")
         try:
-            schema = json_schema(content)
+            schema = schema_constraint(self.source, block, self.json_options)
         except (SchemaError, RegexError) as error:
             place = self.source.place(block.offset)
             at = f"%json at line {place.line}, column {place.column}"
             error.where = f"{at}, {error.where}" if error.where else at
             raise
         return self._rule("json_1", ("constraint", schema), block.offset)
+
+    def _nested(self, block: Piece, terminal: bool) -> _Out:
+        """``%lark {...}``: a grammar with its own names, terminals and ignored text."""
+        if terminal:
+            self._refuse("a grammar is not part of terminals", block, "Use it in a rule (lower-case name).")
+        assert self.nested is not None
+        start = block.content + 1
+        inner = Source(self.source.text[start : block.offset + len(block.text) - 1], (self.source, start))
+        try:
+            constraint = self.nested(inner)
+        except GrammarError as error:
+            if error.line:
+                raise
+            message = f"the grammar of %lark cannot be read: {error.message}"
+            self.source.fail(message, block.offset, len("%lark"), error.hint)
+        return self._rule("lark_1", ("constraint", constraint), block.offset)
 
     def _substrings(self, value: dict[str, Any], block: Piece) -> RE:
         """``{"substring_chunks": [...]}``: any run of one or more of these, joined."""
@@ -522,4 +585,6 @@ class _Rewriter:
         raise self.source.unsupported(message, piece.offset, len(piece.text.split("\n")[0]), hint)
 
 
-_KNOWN = ", ".join(sorted([*_DIRECTIVES, "%json", "%regex"]))
+_KNOWN = ", ".join(
+    sorted([*_DIRECTIVES, "%json", "%regex", "%lark", "%if", "%llguidance", "%grammar_options"])
+)

@@ -7,7 +7,7 @@ V that is longer than all matches; elsewhere the longest match is longer than al
 V at once tells the two apart: what it finds is a lexeme, or a forbidden text, which is no terminal and an error.
 An error is right there if no other terminal can take the forbidden text up:
   - a shorter match of the pattern, or of a terminal that is tried later, must be one behind which no terminal fits
-    that may follow it, so that the text is wrong anyway;
+    that may follow it, so that the text is wrong anyway; what a terminal takes that is tried before is left out;
   - a terminal whose matches there are as long as the forbidden text at least is tried first, on such texts alone;
     its matches that are shorter, where it has no others, must be wrong anyway as well.
 Invariant: what this cannot prove is refused, with the terminal and its place.
@@ -16,13 +16,14 @@ Cost: some questions of emptiness to the regex engine for each such terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NoReturn
 
 from structgen.constraints.expressions import (
     ANY,
+    EPSILON,
     RE,
     TEXT,
     alternate,
@@ -36,7 +37,7 @@ from structgen.constraints.expressions import (
 from .lark_languages import Languages
 from .lark_preference import Condition
 
-__all__ = ["Entry", "Follow", "Refuse", "Scanner", "guard_longest", "guard_ordered"]
+__all__ = ["Entry", "Follow", "Refuse", "Scanner", "followed_as_allowed", "guard_longest", "guard_ordered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ class Scanner:
 
 
 Follow = Callable[[Iterable[str]], list[RE] | None]
-"""The languages of the terminals that may follow these; None if anything may."""
+"""The languages of the terminals that may follow these; None if anything may. Of a terminal with look-ahead, the texts
+that begin with a match that the look-ahead allows there."""
 Refuse = Callable[[str, str], NoReturn]
 """Of the terminal, and why."""
 
@@ -107,9 +109,14 @@ class _Judge:
             return True
         return not self.languages.meet(concat([other.language, ANY, TEXT]), forbidden)
 
-    def doomed(self, other: Scanner, forbidden: RE) -> bool:
-        """Where a text begins with a forbidden one: can nothing follow a match that is shorter than that?"""
+    def doomed(self, other: Scanner, forbidden: RE, taken: Sequence[RE] = ()) -> bool:
+        """Where a text begins with a forbidden one: can nothing follow a match that is shorter than that?
+
+        Texts that begin with one of `taken` do not count: another scanner, which is tried first, takes those.
+        """
         texts = concat([forbidden, TEXT])
+        if taken:
+            texts = intersect([texts, *(complement(self.languages.followed(one)) for one in taken)])
         left = other.language
         for entry in other.entries:
             lexemes = intersect([left, entry.language])
@@ -145,10 +152,23 @@ def _allowed(scanner: Scanner, rest: RE) -> RE:
     return alternate(cases)
 
 
+def followed_as_allowed(matches: RE, conditions: Sequence[Condition]) -> RE:
+    """The texts that begin with one of `matches`, in front of what its condition allows."""
+    conditional = alternate(condition.language for condition in conditions)
+    cases = [concat([intersect([matches, complement(conditional)]), TEXT])]
+    for condition in conditions:
+        other = concat([character_class(negate_ranges(condition.excluded)), TEXT])
+        cases.append(concat([condition.language, alternate([EPSILON, other])]))
+    return alternate(cases)
+
+
 def guard_ordered(
-    scanners: list[Scanner], languages: Languages, follow: Follow, refuse: Refuse
+    scanners: list[Scanner], languages: Languages, follow: Follow, contextual: bool, refuse: Refuse
 ) -> list[Scanner]:
-    """The scanners of rule "ordered", those with look-ahead made to find what it forbids as well."""
+    """The scanners of rule "ordered", those with look-ahead made to find what it forbids as well.
+
+    Where only terminals that the grammar allows compete (`contextual`), those that are tried first may be absent.
+    """
     judge = _Judge(languages, follow, refuse)
     result = list(scanners)
     for scanner in reversed(scanners):
@@ -160,7 +180,10 @@ def guard_ordered(
         goes_on = languages.meet(texts, scanner.language)
         lost = [_allowed(scanner, concat([ANY, TEXT]))] if judge.shorter(scanner, forbidden) else []
         first: list[Scanner] = []
-        for other in result[result.index(scanner) + 1 :]:
+        place = result.index(scanner)
+        taken = [one.language for one in result[:place] if not one.conditions and not contextual]
+        taken = [one for one in taken if not languages.apart(one, forbidden)]
+        for other in result[place + 1 :]:
             if languages.apart(other.language, forbidden):
                 continue
             if not languages.meet(languages.followed(other.language), texts):
@@ -168,7 +191,9 @@ def guard_ordered(
             only = intersect([other.language, texts])
             longer = languages.meet(only, TEXT)
             short = not judge.takes_over(other, forbidden)
-            if (longer and (goes_on or other.conditions)) or (short and not judge.doomed(other, forbidden)):
+            if (longer and (goes_on or other.conditions)) or (
+                short and not judge.doomed(other, forbidden, taken)
+            ):
                 refuse(scanner.name, f"where it is forbidden, {other.name} may match instead")
             if longer and any(languages.meet(concat([only, TEXT]), one) for one in lost):
                 refuse(scanner.name, f"where it is forbidden, {other.name} may match, but not before others")
@@ -182,6 +207,8 @@ def guard_ordered(
                     replace(one, language=intersect([one.language, only])) for one in other.entries
                 )
                 first.append(replace(other, name=f"not {scanner.name}", language=only, entries=entries))
+            if longer and not contextual:
+                taken.append(only)
         place = result.index(scanner)
         result[place : place + 1] = [*first, _with_errors(scanner, forbidden)]
     return result

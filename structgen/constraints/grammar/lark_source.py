@@ -41,7 +41,7 @@ _PIECE = re.compile(
     |(?P<sign>->|\.\.|::|.)""",
     re.VERBOSE | re.DOTALL,
 )
-_BLOCKS = frozenset(["%json", "%regex", "%llguidance"])
+_BLOCKS = frozenset(["%json", "%regex", "%llguidance", "%grammar_options"])
 _BLOCK_START = re.compile(r"\s*(?=\{)")
 _DECODER = json.JSONDecoder()
 
@@ -56,10 +56,11 @@ class Piece(NamedTuple):
 
 
 class Source:
-    """A grammar's text."""
+    """A grammar's text; of a grammar inside another one, `outer` is that one's and the offset there."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, outer: tuple[Source, int] | None = None) -> None:
         self.text = text
+        self.outer = outer
         if len(text) > LENGTH:
             raise LimitExceeded(
                 f"the grammar has {len(text)} characters, more than {LENGTH}",
@@ -80,6 +81,8 @@ class Source:
             piece = Piece(kind, found[0], position)
             if found[0] in _BLOCKS:
                 piece = self._block(piece)
+            elif found[0] == "%lark":
+                piece = self._nested(piece)
             elif found[0] == '"':
                 self.fail(
                     "this text is not closed", position, hint='Add the missing ", or write \\" for a quote.'
@@ -114,10 +117,32 @@ class Source:
             ) from None
         return Piece("block", self.text[name.offset : end], name.offset, brace.end())
 
+    def _nested(self, name: Piece) -> Piece:
+        """``%lark`` with a grammar in braces after it; braces in texts, patterns and comments do not count."""
+        start = name.offset + len(name.text)
+        brace = _BLOCK_START.match(self.text, start)
+        if brace is None:
+            hint = 'As in %lark {\n  start: "a" | "b"\n}.'
+            self.fail("%lark needs a grammar in braces after it", name.offset, len(name.text), hint=hint)
+        depth, position = 0, brace.end()
+        while position < len(self.text):
+            found = _PIECE.match(self.text, position)
+            assert found is not None
+            depth += (found[0] == "{") - (found[0] == "}")
+            position = found.end()
+            if not depth:
+                return Piece("block", self.text[name.offset : position], name.offset, brace.end())
+        raise self.error(
+            "this brace is not closed", brace.end(), hint="Add the } that ends the grammar of %lark."
+        )
+
     # -- where things are
 
     def place(self, offset: int) -> Place:
-        """The line and column of an offset."""
+        """The line and column of an offset, in the outermost text."""
+        if self.outer is not None:
+            source, start = self.outer
+            return source.place(start + offset)
         return place_at(self.text, offset)
 
     def offset(self, line: int, column: int) -> int:
@@ -217,7 +242,10 @@ class Source:
     def _where(self, offset: int | None, length: int) -> dict[str, Any]:
         place = None if offset is None else self.place(offset)
         line, column = (place.line, place.column) if place else (0, 0)
-        return {"source": self.text, "line": line, "column": column, "length": length}
+        source = self
+        while source.outer is not None:
+            source = source.outer[0]
+        return {"source": source.text, "line": line, "column": column, "length": length}
 
     def fail(self, message: str, offset: int | None, length: int = 1, hint: str | None = None) -> NoReturn:
         """Raises the error."""

@@ -11,7 +11,8 @@ its rules, so neither does it here.
 
 Rule "longest" has no model in lark. Terminals are ordered by priority, then texts before patterns, then by the longest
 text, the length of the pattern and the name; a pattern without lazy quantifiers is its language, one with them is what
-`re` prefers. A terminal that matches the empty text, which lark refuses, may be left out where it stands.
+`re` prefers. A terminal that matches the empty text, which lark refuses, may be left out where it stands; one that
+matches no other text is left out.
 
 Invariant: exact, or refused with the terminal's place.
 Cost: a few milliseconds for each pattern, remembered.
@@ -22,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from operator import itemgetter
 from typing import NoReturn
 
@@ -53,7 +55,7 @@ from .lark_dialect import MARK, Rewritten
 from .lark_keywords import keywords_of
 from .lark_languages import Languages
 from .lark_loading import Loaded
-from .lark_lookahead import Entry, Follow, Scanner, guard_longest, guard_ordered
+from .lark_lookahead import Entry, Follow, Scanner, followed_as_allowed, guard_longest, guard_ordered
 from .lark_pattern import GreedyParser
 from .lark_preference import Preference, preference, shortest
 from .lark_rules import optional
@@ -238,11 +240,6 @@ class _Kinds:
             for rule, (before, end, capture, is_stop) in self.rewritten.endings.items()
         }
 
-    def may_be_nothing(self, terminal: TerminalDef) -> bool:
-        """Is it made by options of a rule, which may leave it the empty text alone?"""
-        mark = MARK.fullmatch(terminal.pattern.value)
-        return mark is not None and self.rewritten.stand_ins[int(mark[1])][0] in ("lazy", "bounded")
-
     def _named(self, name: str) -> RE:
         terminal = self.loaded.all_terminals[name]
         self._check(terminal)
@@ -368,7 +365,9 @@ def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After, contextu
         scanners.append(kinds.scanner(terminal, found[terminal.name], tuple(entries)))
     if not contextual:
         scanners = [scanner for scanner in scanners if scanner.name not in embedded]
-    scanners = guard_ordered(scanners, kinds.languages, _languages_after(after, found), kinds.refuse)
+    scanners = guard_ordered(
+        scanners, kinds.languages, _languages_after(after, found), contextual, kinds.refuse
+    )
     result = Lexemes(scanners=[scanner.language for scanner in scanners])
     _name(result, scanners, kinds)
     if contextual:
@@ -392,13 +391,14 @@ def _hides(first: Preference, later: Preference, languages: Languages) -> bool:
 
 
 def _languages_after(after: After, found: Mapping[str, Preference]) -> Follow:
+    @cache
+    def texts(name: str) -> RE:
+        one = found[name]
+        return followed_as_allowed(one.matches, one.conditions) if one.conditions else one.matches
+
     def follow(names: Iterable[str]) -> list[RE] | None:
         following = after(names)
-        return (
-            None
-            if following is None
-            else [found[name].matches for name in sorted(following) if name in found]
-        )
+        return None if following is None else [texts(name) for name in sorted(following) if name in found]
 
     return follow
 
@@ -441,9 +441,11 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
             ((-terminal.priority, pattern.type != "str", -widest, -len(pattern.value), name), terminal)
         )
     ranked.sort(key=itemgetter(0))
-    result = Lexemes(ignore=list(loaded.ignore))
-    order = []
-    for _, terminal in ranked:
+    order = [terminal for _, terminal in ranked]
+    result = Lexemes()
+    nothing: set[str] = set()
+    """Those that match the empty text alone, as a lazy quantifier at the end of a rule does."""
+    for terminal in order:
         name = terminal.name
         result.bodies[name] = ("terminal", name)
         result.names[name] = [name]
@@ -454,16 +456,15 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
             if kinds.languages.holds(language, ""):
                 language = intersect([language, concat([ANY, TEXT])])
                 if not kinds.languages.meet(language, TEXT):
-                    if kinds.may_be_nothing(terminal):
-                        result.bodies[name] = EMPTY
-                        continue
-                    kinds.refuse_empty(
-                        terminal, "And only that: a lazy quantifier at its end takes as little as it can."
-                    )
+                    nothing.add(name)
+                    result.bodies[name] = EMPTY
+                    result.names[name] = []
+                    continue
                 result.bodies[name] = optional(("terminal", name))
-        order.append(terminal)
         lazy = kinds.is_lazy(terminal)
         result.terminals.append(Terminal(name, language, 0, kinds.offset(terminal), lazy))
+    result.ignore = [name for name in loaded.ignore if name not in nothing]
+    order = [terminal for terminal in order if terminal.name not in nothing]
     if any(one.conditions for one in found.values()):
         found = {one.name: found.get(one.name) or kinds.any_match(one) for one in order}
         scanners = [

@@ -260,7 +260,7 @@ MISTAKES = [
     ('start: A\nA: b\nb: "x"', "the rule b stands in a terminal", "upper-case name", (2, 4)),
     ('start: A\nA: "x"*', "the terminal A matches the empty text", "Use + for *", (2, 1)),
     ("start: /a*/", "this terminal matches the empty text", "Use + for *", (1, 8)),
-    ('start: ""', "a text or pattern is empty", "Leave it out", (1, 8)),
+    ("start: /(?:)/", "this terminal matches the empty text", "Use + for *", (1, 8)),
     ("start: A\nA:", "the terminal A is empty", "Give it a text", (2, 1)),
     ('start: foo{"a"}', "there is no template foo", "Define it", (1, 8)),
     ('foo{x}: x\nstart: foo{"a", "b"}', "the wrong number of arguments", "parameters", (2, 8)),
