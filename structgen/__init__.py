@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from . import diffusion, ltl, monitors
     from .api import generate, run, stream, stream_items
     from .beam_finding import beam
+    from .captures import Capture, captures_of
     from .classification import Classification, classify
     from .constraints.base import Constraint
     from .constraints.choice import choice
@@ -79,6 +80,7 @@ _HOMES = {
     "Action": "constraints.plans",
     "AdaptiveRejection": "sampling",
     "BoundCall": "types",
+    "Capture": "captures",
     "Classification": "classification",
     "Constraint": "constraints.base",
     "DeadEnd": "errors",
@@ -112,6 +114,7 @@ _HOMES = {
     "beam": "beam_finding",
     "check": "constraints.json_schema",
     "call_limits": "core_calls",
+    "captures_of": "captures",
     "choice": "constraints.choice",
     "classify": "classification",
     "code": "monitors",
@@ -163,6 +166,7 @@ __all__ = [
     "Action",
     "AdaptiveRejection",
     "BoundCall",
+    "Capture",
     "Classification",
     "Constraint",
     "DeadEnd",
@@ -193,6 +197,7 @@ __all__ = [
     "__version__",
     "beam",
     "call_limits",
+    "captures_of",
     "check",
     "choice",
     "classify",
