@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from . import diffusion, ltl, monitors
     from .api import generate, run, stream, stream_items
     from .beam_finding import beam
+    from .captures import Capture, captures_of
     from .classification import Classification, classify
     from .constraints.base import Constraint
     from .constraints.choice import choice
@@ -83,6 +84,7 @@ _HOMES = {
     "Action": "constraints.plans",
     "AdaptiveRejection": "sampling",
     "BoundCall": "types",
+    "Capture": "captures",
     "Classification": "classification",
     "Constraint": "constraints.base",
     "DeadEnd": "errors",
@@ -116,6 +118,7 @@ _HOMES = {
     "beam": "beam_finding",
     "check": "constraints.json_schema",
     "call_limits": "core_calls",
+    "captures_of": "captures",
     "choice": "constraints.choice",
     "classify": "classification",
     "code": "monitors",
@@ -171,6 +174,7 @@ __all__ = [
     "Action",
     "AdaptiveRejection",
     "BoundCall",
+    "Capture",
     "Classification",
     "Constraint",
     "DeadEnd",
@@ -201,6 +205,7 @@ __all__ = [
     "__version__",
     "beam",
     "call_limits",
+    "captures_of",
     "check",
     "choice",
     "classify",

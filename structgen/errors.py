@@ -41,7 +41,8 @@ fault is, sees it, and is told what to do.
         ├── Truncated                the token budget ended before the text was complete
         └── OutputInvalid            the text is complete but the output type's own validators reject it
 
-There is one warning, `ConstraintNotSent`: a server does not enforce a constraint, so answers are only checked here.
+There are two warnings. `ConstraintNotSent`: a server does not enforce a constraint, so answers are only checked here.
+`TemperatureNotApplied`: an engine samples at one temperature, where the rules of a grammar set others.
 
 Invariant: the message is the only positional argument, everything else a keyword; so all errors survive
 pickling (worker processes) and `str(error)` always ends with the hint.
@@ -85,6 +86,7 @@ __all__ = [
     "SchemaInvalid",
     "Stopped",
     "StructgenError",
+    "TemperatureNotApplied",
     "ToolTimeout",
     "Truncated",
     "TypeNotSupported",
@@ -506,3 +508,7 @@ class ConstraintNotSent(UserWarning):
     Answers are checked here all the same, and the model is asked again where they are wrong. ``weaken=False`` of
     `structgen.connect` makes it an error.
     """
+
+
+class TemperatureNotApplied(UserWarning):
+    """Rules of a grammar set temperatures, and an engine other than structgen's own samples the tokens at one."""

@@ -10,6 +10,7 @@ Cost: a mask that was met before is a look-up; a fork is a copy of the stack's h
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -25,6 +26,7 @@ from structgen.constraints.failures import empty_constraint, limit_exceeded, wit
 from structgen.errors import (
     EmptyConstraint,
     OptionError,
+    TemperatureNotApplied,
     UnsatisfiableSchema,
     VocabularyMismatch,
     a_kind,
@@ -32,9 +34,10 @@ from structgen.errors import (
 )
 from structgen.vocabulary import Vocabulary
 
+from .captures import Capture, captures_of
 from .explanation import Explanation, explain_account, questions_about, stop_of
 
-__all__ = ["Matcher", "accepted_by_steps", "compile_constraint", "fill_masks", "open_matcher"]
+__all__ = ["Matcher", "accepted_by_steps", "compile_constraint", "fill_masks", "open_matcher", "warn_of_temperatures"]
 
 _PROGRAMS_PER_VOCABULARY = 64
 _MASK_BYTES_PER_VOCABULARY = 12 << 20
@@ -370,6 +373,39 @@ class Matcher:
         """How many leading bytes of `text` can follow, as text: no token that is read whole is looked for in it."""
         return self._native.viable_bytes(_bytes(text))
 
+    @property
+    def sets_temperature(self) -> bool:
+        """Does a rule of the grammar set a temperature for its text?"""
+        return self._native.sets_temperature
+
+    @property
+    @_limited
+    def temperature(self) -> float | None:
+        """The temperature that a rule of the grammar sets for the next token; None if none does.
+
+        Of the rules around what is being read, the innermost one that has a temperature counts. Where the text can be
+        read in several ways, the highest one does.
+        """
+        return self._native.temperature
+
+    @_limited
+    def captures(self) -> list[Capture]:
+        """Return the parts of the text so far that rules capture, in the order in which they begin.
+
+        They are found when this is called, by reading the text once more; see `structgen.captures_of`.
+
+        Raises:
+            LimitExceeded: the text can be parsed in too many ways.
+        """
+        tokens = self._native.tokens
+        if self._native.is_finished:
+            tokens = tokens[:-1]
+        text = self._native.text
+        before = text[: len(text) - len(self.vocabulary.decode(tokens))]
+        return captures_of(
+            self.constraint, self.vocabulary, tokens, before=before, spells_specials=self.spells_specials
+        )
+
     @_limited
     def explain(self, text: str | bytes = b"") -> Explanation:
         """Where and why the text so far followed by `text` leaves the language, and what could stand there."""
@@ -395,6 +431,16 @@ class Matcher:
             return other.next_bytes(text)[1] if is_whole else other.viable_bytes(text) == len(text)
         except _core.LimitError:
             return False
+
+
+def warn_of_temperatures(matcher: Matcher, engine: str) -> None:
+    """Warn that the temperatures of a grammar's rules are not applied where `engine` samples the tokens."""
+    if matcher.sets_temperature:
+        warnings.warn(
+            f"{engine} samples at one temperature: those that the rules of the grammar set are not applied",
+            TemperatureNotApplied,
+            stacklevel=3,
+        )
 
 
 def open_matcher(constraint: Any, vocabulary: Vocabulary) -> Matcher:

@@ -91,6 +91,11 @@ def opening(
     ids = model.encode(described(prompt, kind) if describe else prompt_of(prompt))
     room, limit = room_after(len(ids), model.context_length, max_tokens)
     matcher = open_matcher(kind.constraint, model.vocabulary)
+    if matcher.sets_temperature:
+        raise OptionError(
+            "rules of the grammar set temperatures, and this call draws from one distribution of texts",
+            hint="Remove temperature=... from the rules, or use structgen.generate.",
+        )
     check_room(matcher.least_tokens(room), room, limit)
     if not model.vocabulary.eos_ids:
         raise OptionError(

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from structgen.attempts import Account, Attempt
 from structgen.brief import brief
+from structgen.captures import Capture
 from structgen.errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated
 from structgen.notebook import card, code, pairs
 from structgen.sampling import Finish, Generation, Timing
@@ -119,6 +120,18 @@ class Result(Generic[T]):
     def text(self) -> str:
         """The text that was generated."""
         return self.generation.text
+
+    @property
+    def captures(self) -> Sequence[Capture]:
+        """The parts of the text that rules of a grammar capture, in the order in which they begin.
+
+        Raises:
+            LimitExceeded: the text can be parsed in too many ways.
+        """
+        found = self.generation.captures
+        if isinstance(found, StructgenError):
+            raise found
+        return found
 
     @property
     def finish(self) -> Finish:

@@ -172,6 +172,17 @@ class Matcher:
     def __init__(self, program: Program) -> None: ...
     def mask(self) -> NDArray[np.int32]: ...
     def lexemes(self) -> list[list[int]]: ...
+    def trace(
+        self, units: Sequence[int]
+    ) -> tuple[list[int], list[bool], list[tuple[int, int, int]], list[tuple[int, int]], int]:
+        """How a text of the grammar can be cut into terminals, from the start: positions of places, whether the text may
+        end there, edges (place, terminal, place), open (place, terminal or -1), and how many units could be read.
+
+        Units are bytes, and special tokens from 256 on; 2 ** 32 - 1 stands where a token ends."""
+    @property
+    def sets_temperature(self) -> bool: ...
+    @property
+    def temperature(self) -> float | None: ...
     def beginning(self, place: int, terminal: int) -> NDArray[np.int32]: ...
     def fill(self, out: NDArray[np.int32], row: int = 0) -> None: ...
     def allowed_count(self) -> int: ...
@@ -263,8 +274,11 @@ def lower_bodies(
     start: str,
     terminals: list[str],
     nullable: Callable[[Any], bool | None],
+    kept: Sequence[str] = (),
 ) -> tuple[int, tuple[str, ...], tuple[tuple[int, ...], ...], list[tuple[Any, ...]]]:
-    """The start, names of rules, productions, and the bodies that are terminals: those of a lexer, then others."""
+    """The start, names of rules, productions, and the bodies that are terminals: those of a lexer, then others.
+
+    Rules that are `kept` stay rules where a repetition of them could do without."""
 
 def simplified(
     rules: dict[str, tuple[Any, ...]], body: tuple[Any, ...], nullable: Callable[[Any], bool | None]

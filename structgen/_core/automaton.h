@@ -126,6 +126,7 @@ struct Reader {
   GrammarControl *worked_for = nullptr;  // the grammar whose moves are counted next, and how many it had made
   uint64_t worked = 0;
   const Unread *unread = nullptr;
+  bool keeps_all = false;  // readings of a grammar that are alike are not merged: the text is traced
   bool repeats = false;  // blind: an array that began in the same token has more than one item, or a container
   int32_t differs_above = -1;  // depth of an array: in those down to it, the item that is being read equals none that is there
   // Where parts with `max_tokens` begin: the number of the token that is being read, whether its last byte is, and whether

@@ -314,7 +314,7 @@ void Automaton::drop_equal(Reader &r, GrammarControl &g, GrammarEntries &entries
   if (entries.size() > text_.limits().earley_items)
     throw LimitError("a text of the grammar has more than " + std::to_string(text_.limits().earley_items) +
                      " parallel readings (limit earley_items)");
-  if (entries.size() < 2) return;
+  if (entries.size() < 2 || r.keeps_all) return;
   if (entries.size() == 2) {
     if (same_entry(r, g, entries[0], entries[1])) entries.pop_back();
     return;

@@ -264,6 +264,20 @@ void bind_engine(nb::module_ &m) {
       .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<WithoutGil>())
       .def("mask", [](Matcher &self) { return to_array(used_without_gil(self, [&] { return self.mask(); })); }, nb::rv_policy::reference)
       .def("lexemes", exclusive<&Matcher::lexemes>, nb::call_guard<WithoutGil>())
+      // Positions of places, whether the text may end there, (place, terminal, place) edges, open (place, terminal or -1)
+      // pairs, and how many units were read.
+      .def("trace",
+           [](Matcher &self, std::vector<uint32_t> units) {
+             const GrammarTrace found = used_without_gil(self, [&] { return self.trace(units); });
+             nb::list edges, open;
+             for (const auto &e : found.places.edges) edges.append(nb::make_tuple(e.from, e.terminal, e.to));
+             for (const auto &[place, terminal] : found.open)
+               open.append(nb::make_tuple(place, terminal == GrammarTrace::NO_TERMINAL ? int64_t{-1} : int64_t{terminal}));
+             return nb::make_tuple(found.places.positions, found.places.accepting, edges, open, found.read);
+           },
+           "units"_a)
+      .def_prop_ro("sets_temperature", [](Matcher &self) { return sets_temperature(self.program().automaton().plan()); })
+      .def_prop_ro("temperature", [](Matcher &self) { return used_without_gil(self, [&] { return self.temperature(); }); })
       .def("beginning",
            [](Matcher &self, size_t place, uint32_t terminal) {
              return to_array(used_without_gil(self, [&] { return self.beginning(place, terminal); }));

@@ -161,8 +161,9 @@ class Reader {
   std::vector<Fact> empty_;  // of leaves
 };
 
-nb::object lower_bodies(nb::dict rules, nb::str start, nb::sequence terminals, nb::handle nullable) {
+nb::object lower_bodies(nb::dict rules, nb::str start, nb::sequence terminals, nb::handle nullable, nb::sequence kept) {
   Reader reader(rules, nullable);
+  for (nb::handle name : kept) reader.bodies.keep(reader.rule(name));
   Lowering lowered(reader.bodies, reader.rule_names, reader.leaf_names);
   for (nb::handle name : terminals) {
     const nb::tuple body = nb::make_tuple("terminal", name);
@@ -201,7 +202,7 @@ nb::object productions_of(const Lowering &lowered) {
 }
 
 void bind_lowering(nb::module_ &m) {
-  m.def("lower_bodies", &lower_bodies, "rules"_a, "start"_a, "terminals"_a, "nullable"_a);
+  m.def("lower_bodies", &lower_bodies, "rules"_a, "start"_a, "terminals"_a, "nullable"_a, "kept"_a = nb::tuple());
   m.def(
       "simplified",
       [](nb::dict rules, nb::tuple body, nb::handle nullable) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "grammar_control.h"
+#include "grammar_trace.h"
 
 namespace structgen {
 namespace {
@@ -268,6 +269,7 @@ void Earley::Builder::clear() {
   by_origin_.clear();
   done_index_.clear();
   accepting_ = false;
+  recorded_.clear();
   before_ = nullptr;
   serial_ = 0;
   moves_ = 0;
@@ -331,6 +333,7 @@ void Earley::Builder::recognised(const EarleySet *since, Symbol symbol) {
     by_ = symbol;
   }
   serial_ = std::max(serial_, since->serial + 1);
+  if (e_.trace_) recorded_.push_back({since, symbol});
   work_.push_back({since, symbol});
   while (!work_.empty()) {
     charge();
@@ -380,8 +383,10 @@ const EarleySet *Earley::Builder::finish(Arena &arena) {
     if (origins[i]) identity = extend(identity, origins[i]->identity);
     outlook = e_.items_.merge_outlooks(outlook, e_.items_.outlook(kernels[i]));
   }
-  return arena.make<EarleySet>(EarleySet{identity, shape, serial_, static_cast<uint32_t>(n), outlook, accepting_, kernels,
-                                         origins, before_, by_});
+  const EarleySet *made = arena.make<EarleySet>(
+      EarleySet{identity, shape, serial_, static_cast<uint32_t>(n), outlook, accepting_, kernels, origins, before_, by_});
+  if (e_.trace_) e_.trace_->moved(recorded_, made);
+  return made;
 }
 
 }  // namespace structgen

@@ -26,6 +26,7 @@
 namespace structgen {
 
 struct IndentLevel;
+class EarleyTrace;
 
 struct EarleySet {
   Hash128 identity;  // of all that can follow
@@ -173,6 +174,7 @@ class Earley {
     bool accepting_ = false;
     const EarleySet *before_ = nullptr;
     Symbol by_ = 0;
+    std::vector<std::pair<const EarleySet *, Symbol>> recorded_;  // for a trace: what was recognised
     uint32_t serial_ = 0;
     size_t moves_ = 0;
   };
@@ -191,6 +193,9 @@ class Earley {
   // What completing `symbol` does in a set, wherever its origins are. Rules that are parts of others, such as the first of
   // a list, are told apart by name alone.
   Hash128 moves(const EarleySet *s, Symbol symbol);
+
+  // From here on the moves of sets are written down there; null: no more.
+  void record(EarleyTrace *trace) { trace_ = trace; }
 
   ItemSets &items() { return items_; }
   size_t work() const { return work_; }  // moves that were made for any set
@@ -216,6 +221,7 @@ class Earley {
   ItemSets &items_;
   size_t most_entries_;
   size_t work_ = 0;
+  EarleyTrace *trace_ = nullptr;
   static constexpr int MOST_NESTED = 256;
   struct Nested {
     explicit Nested(int &depth) : depth_(++depth) {}

@@ -70,6 +70,7 @@ struct Grammar {
   bool contextual = false;
   uint32_t start = 0;
   std::vector<std::string> rules;  // names
+  std::vector<double> temperatures;  // of rules; not a number: none. Empty: no rule has one
   std::vector<GrammarTerminal> terminals;
   std::vector<Re> scanners;
   std::vector<uint32_t> ignore;  // terminals

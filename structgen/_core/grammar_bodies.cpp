@@ -144,6 +144,7 @@ std::vector<Bodies::Id> Bodies::repeated_parts(Id inner) {
 
 // As many parts a rule has at once: rules are not copied into every repetition of them.
 size_t Bodies::alternatives(uint32_t rule) const {
+  if (kept_.contains(rule)) return MOST_PARTS;
   const Id body = definition(rule);
   return body == NONE ? 0 : std::max<size_t>(1, bodies_[alone(body)].kind <= Leaf ? 1 : bodies_[alone(body)].count);
 }

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "hashing.h"
@@ -56,6 +57,8 @@ class Bodies {
   Id repeat(Id inner, Counts counts);
   // The body of a rule; rules without one have no text.
   void define(uint32_t rule, Id body);
+  // A rule that stays one, wherever it is used.
+  void keep(uint32_t rule) { kept_.insert(rule); }
   Id definition(uint32_t rule) const { return rule < definitions_.size() ? definitions_[rule] : NONE; }
 
   const Body &operator[](Id id) const { return bodies_[id]; }
@@ -90,6 +93,7 @@ class Bodies {
   std::unordered_map<Id, Id> simplified_;
   std::unordered_map<Hash128, Id, HashOf128> index_;
   std::vector<Id> definitions_;
+  std::unordered_set<uint32_t> kept_;
   std::vector<Fact> facts_;  // of rules
   std::function<bool(uint32_t)> leaf_is_empty_;
 };

@@ -1,6 +1,8 @@
 #include "grammar_ir.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace structgen {
 
@@ -144,6 +146,20 @@ void read_lazy(const IrPart &ir, Grammar &g) {
   }
 }
 
+// Pairs of a rule and its temperature.
+void read_temperatures(const IrPart &ir, Grammar &g) {
+  for (size_t i = 0; i < ir.size(); ++i) {
+    const IrPart one = ir[i];
+    one.size(2, "a rule and its temperature");
+    const IrPart rule = one[0], value = one[1];
+    const double temperature = PyFloat_AsDouble(value.value().ptr());
+    if (PyErr_Occurred()) PyErr_Clear();
+    if (!(temperature >= 0) || !std::isfinite(temperature)) value.fail("is no temperature, a number from 0 on");
+    g.temperatures.resize(g.rules.size(), std::numeric_limits<double>::quiet_NaN());
+    g.temperatures[rule.index(g.rules.size(), "a rule")] = temperature;
+  }
+}
+
 // (own, ((found, pattern, replaces), ...))
 void read_keywords(const IrPart &ir, Grammar &g) {
   for (size_t i = 0; i < ir.size(); ++i) {
@@ -227,6 +243,7 @@ std::unique_ptr<GrammarControl> grammar_from_ir(const IrPart &ir, TextSpace &spa
                terminals = ir.field("terminals");
   if (!within.is_none()) g.within = re(within);
   for (size_t i = 0; i < rules.size(); ++i) g.rules.emplace_back(rules[i].text());
+  if (ir.has("temperatures")) read_temperatures(ir.field("temperatures"), g);
   for (size_t i = 0; i < scanners.size(); ++i) g.scanners.push_back(re(scanners[i]));
   for (size_t i = 0; i < terminals.size(); ++i)
     g.terminals.push_back(read_terminal(terminals[i], g, space, re, plan));

@@ -17,6 +17,7 @@ class IrPart {
   IrPart(nanobind::handle value, const char *name) : value_(value), name_(name) {}
 
   IrPart field(const char *name) const;  // of a dict
+  bool has(const char *name) const { return PyDict_Check(value_.ptr()) && PyDict_GetItemString(value_.ptr(), name); }
   IrPart operator[](size_t i) const;     // of a tuple or a list
   size_t size() const;                   // of a tuple or a list
   size_t size(size_t least, const char *shape) const;

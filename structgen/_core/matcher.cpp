@@ -340,6 +340,17 @@ std::vector<std::vector<uint32_t>> Matcher::lexemes() {
   return for_caller(out);
 }
 
+GrammarTrace Matcher::trace(std::span<const uint32_t> units) {
+  Program::Turn turn(*program_, Program::SEARCH);
+  Scratch scratch(scratch_);
+  return trace_grammar(program_->automaton(), scratch.reader, units);
+}
+
+std::optional<double> Matcher::temperature() {
+  Program::Turn turn(*program_);
+  return temperature_at(program_->automaton(), state());
+}
+
 std::shared_ptr<const Mask> Matcher::beginning(size_t place, uint32_t terminal) {
   Program::Turn turn(*program_);
   if (!state() || state()->kind != Node::Grammar) return new_mask(program_->space().mask_pool());

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "exclusive_use.h"
+#include "grammar_trace.h"
 #include "history.h"
 #include "masks.h"
 #include "work.h"
@@ -174,6 +175,10 @@ class Matcher {
   // The terminals that the text of a grammar is made of, oldest first, for each place that it may stand at if nothing
   // more is read into its last lexeme. Of other constraints: nothing.
   std::vector<std::vector<uint32_t>> lexemes();
+  // How a text of a grammar can be cut into terminals, from its beginning: units are bytes, and special tokens from 256 on.
+  GrammarTrace trace(std::span<const uint32_t> units);
+  // At which temperature the next token is sampled, where a rule of the grammar says so.
+  std::optional<double> temperature();
   // Tokens that begin a lexeme of `terminal` at such a place.
   std::shared_ptr<const Mask> beginning(size_t place, uint32_t terminal);
   const Node *state() const { return history_.back().node; }

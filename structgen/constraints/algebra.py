@@ -13,6 +13,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
+from typing import Any
 
 from structgen.errors import CombinationError, LimitExceeded
 
@@ -66,6 +68,9 @@ class _Combination(Constraint):
     def regular(self) -> RE | None:
         return self._regular
 
+    def holds_captures(self) -> bool:
+        return any(operand.holds_captures() for operand in self.operands)
+
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
         if self._regular is not None:
             return []
@@ -95,11 +100,21 @@ class _Combination(Constraint):
         return "(" + f" {self._operator} ".join(map(repr, self.operands)) + ")"
 
 
+def _composed(constraint: _Combination) -> Constraint:
+    """The same as a composition, which is one grammar; those are in a layer above this one."""
+    composed = import_module("structgen.constraints.composition.composed")
+    found: Constraint = composed.Composition(composed.body_of(constraint), "the text")
+    return found
+
+
 class SequenceConstraint(_Combination):
     """One operand after the other."""
 
     __slots__ = ()
     _operator = "+"
+
+    def parsed(self) -> Any:
+        return _composed(self).parsed()
 
     def lower(self) -> IR:
         if self._regular is not None:
@@ -112,6 +127,9 @@ class Union(_Combination):
 
     __slots__ = ()
     _operator = "|"
+
+    def parsed(self) -> Any:
+        return _composed(self).parsed()
 
     def lower(self) -> IR:
         if self._regular is not None:

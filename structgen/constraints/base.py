@@ -106,6 +106,14 @@ class Constraint(ABC):
         """The same language as one regular expression over the whole text; None if it is not regular."""
         return None
 
+    def holds_captures(self) -> bool:
+        """Return whether rules in it capture parts of its texts."""
+        return False
+
+    def parsed(self) -> Any:
+        """Return how its texts are parsed for captures (`grammar.captured.Parsed`); None if they are not."""
+        return None
+
     def tree_size(self) -> int:
         """Number of parts that it is made of, where a part that stands in several places counts in each."""
         return 1

@@ -24,7 +24,7 @@ from structgen.api import described
 from structgen.argument_names import checks_names
 from structgen.errors import ModelError, OptionError, OutputInvalid, Truncated, VocabularyError, a_kind
 from structgen.extras import needed
-from structgen.matcher import Matcher
+from structgen.matcher import Matcher, warn_of_temperatures
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
 
@@ -134,6 +134,7 @@ class ConstraintProcessor:
         self.vocabulary = vocabulary
         # Compiled here, so that an impossible constraint shows where it was written.
         self._matcher = Matcher(output_type(constraint).constraint, vocabulary)
+        warn_of_temperatures(self._matcher, "llama-cpp-python")
         self._known: NDArray[np.intc] = np.zeros(0, np.intc)
         self._is_lost = False
         """Another processor or sampler took a token that is not allowed."""

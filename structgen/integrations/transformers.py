@@ -32,7 +32,7 @@ import numpy as np
 from structgen.constraints.base import Constraint
 from structgen.errors import OptionError, VocabularyError, VocabularyMismatch
 from structgen.extras import needed
-from structgen.matcher import Matcher, fill_masks
+from structgen.matcher import Matcher, fill_masks, warn_of_temperatures
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
 
@@ -177,6 +177,9 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
         self._given_length = prompt_length
         # Compiled here, so that an impossible constraint shows where it was written.
         self._start = [c if c is None else Matcher(c, self.vocabulary) for c in self._constraints]
+        for matcher in self._start:
+            if matcher is not None:
+                warn_of_temperatures(matcher, "transformers")
         self.reset()
 
     def reset(self) -> None:

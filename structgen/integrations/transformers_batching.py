@@ -27,7 +27,7 @@ import numpy as np
 from structgen.constraints.base import Constraint
 from structgen.errors import OptionError, StructgenError, VocabularyMismatch
 from structgen.extras import needed
-from structgen.matcher import Matcher, fill_masks
+from structgen.matcher import Matcher, fill_masks, warn_of_temperatures
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
 
@@ -164,7 +164,7 @@ class BatchingManager:
         options.setdefault("eos_token_id", list(self._processor.vocabulary.eos_ids))
         if constraint is not None:
             options[_KEY] = output_type(constraint).constraint
-            Matcher(options[_KEY], self._processor.vocabulary)
+            warn_of_temperatures(Matcher(options[_KEY], self._processor.vocabulary), "transformers")
         return str(self.manager.add_request(list(input_ids), **options))
 
     def __getattr__(self, name: str) -> Any:

@@ -116,6 +116,12 @@ class Monitored(Constraint):
             kept[generated] = found
         return found
 
+    def holds_captures(self) -> bool:
+        return self.constraint.holds_captures()
+
+    def parsed(self) -> Any:
+        return self.constraint.parsed()
+
     def lower(self) -> IR:
         raise CombinationError(
             "a monitored constraint is no automaton: it asks while a text grows, so it is no part of another one",

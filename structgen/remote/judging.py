@@ -21,7 +21,7 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.json_schema import JsonSchemaConstraint
 from structgen.constraints.json_schema.whitespace import WhitespaceName
 from structgen.errors import OutputInvalid, StructgenError, show_place
-from structgen.matcher import open_matcher
+from structgen.matcher import open_matcher, warn_of_temperatures
 from structgen.partial import JsonReader
 from structgen.types import OutputType
 from structgen.vocabulary import Vocabulary
@@ -144,6 +144,7 @@ def _misfit(constraint: Constraint, text: str) -> str:
     except UnicodeEncodeError as error:
         return f"character {error.start} of it is half of one"
     matcher = open_matcher(constraint, _bytes())
+    warn_of_temperatures(matcher, "The server")
     asks = hasattr(
         constraint, "open_matcher"
     )  # a monitored one: it reads token by token, and asks as it goes

@@ -18,10 +18,12 @@ a dead end, and where closing within the budget removed a token.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from structgen.brief import short_repr
+from structgen.captures import Capture
 from structgen.errors import StructgenError
 
 __all__ = ["Finish", "Generation", "Timing"]
@@ -87,6 +89,8 @@ class Generation:
     """What monitors did (`structgen.monitors.MonitorReport`), where there were any."""
     error: StructgenError | None = None
     """What stopped a row that failed."""
+    captures: Sequence[Capture] | StructgenError = ()
+    """What rules of a grammar capture of the text (`structgen.captures_of`), or why that was not found out."""
     seed: int | tuple[int, ...] = 0
     """The seed that repeats this draw."""
     timing: Timing = field(default_factory=Timing)

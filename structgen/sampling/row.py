@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.captures import Capture, captures_of
 from structgen.errors import StructgenError
 
 from .budget import Budget, check_room, room_after
@@ -138,6 +139,10 @@ class Row:
         self._matcher: Any = Unconstrained() if matcher is None else matcher
         self._vocabulary = vocabulary
         self._spells_specials: bool = getattr(matcher, "spells_specials", False)
+        self._sets_temperature: bool = getattr(matcher, "sets_temperature", False)
+        """Does the constraint say at which temperature some tokens are drawn?"""
+        self._temperatures: dict[int, float] = {}
+        """Of forced tokens, by position, where they are scored."""
         self._unproven_before = int(getattr(matcher, "unproven", 0))
         self._eos = frozenset(vocabulary.eos_ids)
         self._steps: list[tuple[float, float] | None] = []
@@ -231,6 +236,19 @@ class Row:
         return [self._tops.get(position, []) for position in range(len(self.tokens))]
 
     @property
+    def captures(self) -> Sequence[Capture] | StructgenError:
+        """What rules of the constraint capture of the text so far, or why that cannot be found out."""
+        constraint = getattr(self._matcher, "constraint", None)
+        if constraint is None:
+            return ()
+        try:
+            return captures_of(
+                constraint, self._vocabulary, self.tokens, spells_specials=self._spells_specials
+            )
+        except StructgenError as error:
+            return error
+
+    @property
     def unproven(self) -> int:
         """Decisions of the constraint since the start of this row that lacked work budget."""
         return int(getattr(self._matcher, "unproven", 0)) - self._unproven_before
@@ -265,9 +283,12 @@ class Row:
     def _commit_forced(self) -> None:
         if len(self.tokens) in self._banned:
             return  # the only choice here is one that was taken back
+        notes = self._sets_temperature and self.options.exact_weight
         for token in self._matcher.forced()[: self.capacity - len(self.tokens)]:
             if token in self._eos:
                 return
+            if notes and (temperature := self._matcher.temperature) is not None:
+                self._temperatures[len(self.tokens)] = temperature
             if not self._matcher.advance(token):
                 return
             if self._budget is not None and not self._budget.admits(
@@ -288,7 +309,8 @@ class Row:
         if position and not self.options.exact_weight:
             return  # whether there are logits depends on drafts and on other rows, and what is told must not
         token = self.tokens[position]
-        law = StepLaw(logits, np.array([token], dtype=np.int64), self.options)
+        options = self._options_at(self._temperatures.get(position))
+        law = StepLaw(logits, np.array([token], dtype=np.int64), options)
         self._keep_top(position, law)
         self._steps[position] = (law.logprob(token), law.log_z)
 
@@ -305,7 +327,8 @@ class Row:
         if len(self.tokens) >= self.capacity and not self._matcher.is_complete():
             self._fall_short("length")
             return
-        law = StepLaw(logits, ids, self.options)
+        options = self._options_at(self._matcher.temperature if self._sets_temperature else None)
+        law = StepLaw(logits, ids, options)
         self._keep_top(len(self.tokens), law)
         self._laws[len(self.tokens)] = law, logits
         for token in self._banned.get(len(self.tokens), ()):
@@ -498,6 +521,10 @@ class Row:
         return False
 
     # -- parts
+
+    def _options_at(self, temperature: float | None) -> SamplingOptions:
+        """The options where a rule of the constraint sets this temperature."""
+        return self.options if temperature is None else self.options.replace(temperature=temperature)
 
     def _commit(self, token: int, step: tuple[float, float] | None) -> None:
         self.tokens.append(token)

@@ -8,6 +8,7 @@ Cost: one pass over the tokens of an answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -33,10 +34,13 @@ class View:
     is_complete: bool
     must_stop: bool
     forced: tuple[int, ...]
+    temperature: float | None = None
+    """What a rule of the constraint sets for the next token."""
 
     def pack(self) -> bytes:
         """Return the view as a message."""
-        return pack("view", [self.allowed, self.is_complete, self.must_stop, self.forced], self.mask)
+        content = [self.allowed, self.is_complete, self.must_stop, self.forced, self.temperature]
+        return pack("view", content, self.mask)
 
     @classmethod
     def unpacked(cls, content: Any, mask: bytes, size: int) -> View:
@@ -46,14 +50,17 @@ class View:
             Garbled: The message is not a view.
         """
         words = (size + 31) // 32
-        if not isinstance(content, list) or len(content) != 4 or len(mask) != 4 * words:
+        if not isinstance(content, list) or len(content) != 5 or len(mask) != 4 * words:
             raise Garbled("not a view")
-        allowed, is_complete, must_stop, forced = content
+        allowed, is_complete, must_stop, forced, temperature = content
         if type(is_complete) is not bool or type(must_stop) is not bool:
             raise Garbled("not the fields of a view")
         if _count(allowed) > size:
             raise Garbled("a view allows more tokens than there are")
-        return cls(_without_padding(mask, size), allowed, is_complete, must_stop, _tokens(forced, size))
+        if temperature is not None and not (type(temperature) in (int, float) and 0 <= temperature < math.inf):
+            raise Garbled("not a temperature")
+        kept = _without_padding(mask, size)
+        return cls(kept, allowed, is_complete, must_stop, _tokens(forced, size), temperature)
 
 
 @dataclass(frozen=True)

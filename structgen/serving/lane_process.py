@@ -148,6 +148,7 @@ def _view(matcher: _core.Matcher) -> View:
         matcher.is_complete(),
         matcher.must_stop,
         tuple(matcher.forced()),
+        matcher.temperature if matcher.sets_temperature else None,
     )
 
 

@@ -442,6 +442,13 @@ class LaneMatcher:
     def must_stop(self) -> bool:
         return self._view().must_stop
 
+    sets_temperature = True
+    """It may: a view says so, which is there wherever a token is drawn."""
+
+    @property
+    def temperature(self) -> float | None:
+        return self._view().temperature
+
     def forced(self, most: int = 256) -> list[int]:
         return list(self._view().forced[:most])
 

@@ -40,6 +40,7 @@ class MovingMatcher:
 
     def __init__(self, matcher: Matcher, spec: LanedSpec) -> None:
         self._now: Any = matcher
+        self.sets_temperature = matcher.sets_temperature
         self._spec: LanedSpec | None = spec
         self._beside: LaneMatcher | None = None
         """Asked for something while this one stays where it is."""
@@ -63,6 +64,11 @@ class MovingMatcher:
     @property
     def must_stop(self) -> bool:
         return bool(self._do(lambda now: now.must_stop))
+
+    @property
+    def temperature(self) -> float | None:
+        found: float | None = self._do(lambda now: now.temperature)
+        return found
 
     def mask(self) -> Any:
         return self._do(lambda now: now.mask())

@@ -17,6 +17,7 @@ from structgen.constraints.algebra import SequenceConstraint, Union, check_tree_
 from structgen.constraints.base import Constraint, together
 from structgen.constraints.expressions import literal, scope, tree_size
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
+from structgen.constraints.grammar.captured import Parsed
 from structgen.constraints.grammar.ir import Body, Grammar, Rule, parts_of
 from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower
@@ -55,6 +56,9 @@ class Composition(Lowered):
 
     def _bodies(self) -> Iterable[Body]:
         return (self.body, *(rule.body for rule in self.rules))
+
+    def parsed(self) -> Any:
+        return Parsed(_grammar(self.body, self.name, self.rules))
 
     def instructions(self) -> str:
         return together(self.parts) if self.parts else super().instructions()
@@ -154,7 +158,7 @@ def body_of(constraint: Constraint) -> Body:
     if isinstance(constraint, Fragment):
         return constraint.body
     expression = constraint.regular()
-    if expression is not None:
+    if expression is not None and not constraint.holds_captures():
         return ("text", scope(expression))
     if isinstance(constraint, Composition) and not constraint.rules:
         return constraint.body

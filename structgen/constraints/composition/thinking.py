@@ -108,6 +108,12 @@ class CappedReasoning(Constraint):
         """See `Reasoning.read`."""
         return self.reasoning.read(text)
 
+    def holds_captures(self) -> bool:
+        return self.reasoning.holds_captures()
+
+    def parsed(self) -> Any:
+        return self.reasoning.parsed()
+
     def lower(self) -> IR:
         raise CombinationError(
             "reasoning with max_tokens cannot be a part of another constraint: its tokens are counted while a text "

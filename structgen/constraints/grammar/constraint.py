@@ -74,6 +74,19 @@ class GrammarConstraint(Lowered):
             object.__setattr__(self, "_read", read)
         return read
 
+    def holds_captures(self) -> bool:
+        if isinstance(self._read, partial):
+            return False  # such a grammar has no options of rules, and no constraints in it
+        return super().holds_captures() or any(
+            rule.capture is not None or (rule.ending is not None and rule.ending.capture is not None)
+            for rule in self.grammar.rules
+        )
+
+    def parsed(self) -> Any:
+        from .captured import Parsed
+
+        return Parsed(self.grammar)
+
     def _bodies(self) -> Iterable[Body]:
         return [rule.body for rule in self.grammar.rules]
 

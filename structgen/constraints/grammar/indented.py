@@ -14,7 +14,7 @@ Cost: productions of statements, once for each depth; all others twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from structgen.constraints.base import IR
@@ -58,6 +58,9 @@ class Indented(Lowered):
             ("grammar", grammar), ("unit", unit), ("deepest", deepest), ("before", before), ("_ir", ir),
         ):  # fmt: skip
             object.__setattr__(self, name, value)
+
+    def holds_captures(self) -> bool:
+        return self.grammar.holds_captures()
 
     def describe(self) -> str:
         return f"{self.grammar.describe()}, indented by {self.unit!r}"
@@ -119,7 +122,19 @@ class _Blocks:
             ),
             indentation=None,
             productions=tuple(productions),
+            **self._temperatures(numbers),
         )
+
+    def _temperatures(self, numbers: Mapping[Key, int]) -> dict[str, object]:
+        """Those of the rules, for what they became."""
+        known = dict(self._ir.get("temperatures", ()))
+        if not known:
+            return {}
+        return {
+            "temperatures": tuple(
+                (number, known[key[0]]) for key, number in numbers.items() if key and key[0] in known
+            )
+        }
 
     def _name(self, key: Key) -> str:
         rule = next((part for part in key if isinstance(part, int)), None)

@@ -45,6 +45,13 @@ class Lowered(Constraint):
         """What it was made of."""
         return ()
 
+    def holds_captures(self) -> bool:
+        return any(
+            part[0] == "constraint" and part[1].holds_captures()
+            for body in self._bodies()
+            for part in parts_of(body)
+        )
+
     def instructions(self) -> str:
         return together(one[1] for body in self._bodies() for one in parts_of(body) if one[0] == "constraint")
 
@@ -97,6 +104,13 @@ class Within(Lowered):
 
     def _within(self, expression: RE) -> Constraint:
         return Within(self.grammar, intersect([self.expression, expression]))
+
+    def holds_captures(self) -> bool:
+        return self.grammar.holds_captures()
+
+    def parsed(self) -> Any:
+        found = self.grammar.parsed()
+        return None if found is None else found.within(self.expression)
 
     def instructions(self) -> str:
         return self.grammar.instructions()

@@ -21,7 +21,7 @@ from .limited import has_limits, with_limits
 from .regular import Regular
 from .token_numbers import shown_tokens
 
-__all__ = ["GrammarIR", "lower", "text_of"]
+__all__ = ["GrammarIR", "lower", "lower_bodies", "text_of"]
 
 
 class GrammarIR(dict[str, Any]):
@@ -45,18 +45,25 @@ def lower(grammar: Grammar) -> tuple[str, Any]:
     """The core's IR of `grammar`: of a regular expression, where the whole of it is regular."""
     if has_limits(grammar):
         grammar = with_limits(grammar, lower)
-    regular = Regular(grammar) if grammar.lexer is None else None
+    warm = frozenset(rule.name for rule in grammar.rules if rule.temperature is not None)
+    regular = Regular(grammar, kept=warm) if grammar.lexer is None else None
     if regular is not None and (whole := regular.rule(grammar.start)) is not None:
         return ("regex", whole)
-    return ("grammar", _lowered(grammar, regular))
-
-
-def _lowered(grammar: Grammar, regular: Regular | None) -> GrammarIR:
-    lexer = grammar.lexer
     bodies = regular.settled() if regular else {rule.name: rule.body for rule in grammar.rules}
+    return ("grammar", lower_bodies(grammar, bodies, regular)[0])
+
+
+def lower_bodies(
+    grammar: Grammar, bodies: dict[str, Body], regular: Regular | None
+) -> tuple[GrammarIR, list[Body]]:
+    """The IR as a grammar, with these bodies of its rules, and its leaves by number."""
+    lexer = grammar.lexer
     lexed = {} if lexer is None else {one.name: one for one in lexer.terminals}
+    temperatures = {rule.name: rule.temperature for rule in grammar.rules if rule.temperature is not None}
     try:
-        start, rules, productions, leaves = _core.lower_bodies(bodies, grammar.start, list(lexed), nullable)
+        start, rules, productions, leaves = _core.lower_bodies(
+            bodies, grammar.start, list(lexed), nullable, tuple(temperatures)
+        )
     except _core.LimitError as error:
         raise limit_exceeded(error) from None
     except RecursionError:
@@ -84,7 +91,7 @@ def _lowered(grammar: Grammar, regular: Regular | None) -> GrammarIR:
             made.tab_width,
         )
     numbers = {} if lexer is None else {name: number for number, name in enumerate(lexed)}
-    return GrammarIR(
+    ir = GrammarIR(
         lexing="scannerless" if lexer is None else lexer.rule,
         contextual=lexer is not None and lexer.contextual,
         start=start,
@@ -98,6 +105,11 @@ def _lowered(grammar: Grammar, regular: Regular | None) -> GrammarIR:
         productions=productions,
         within=None,
     )
+    if temperatures:
+        ir["temperatures"] = tuple(
+            (number, temperatures[name]) for number, name in enumerate(rules) if name in temperatures
+        )
+    return ir, leaves
 
 
 def _terminal(leaf: Body, lexed: dict[str, Terminal], names: dict[int, str]) -> tuple[str, str, Any, int]:

@@ -35,11 +35,18 @@ _LEAST_OF_TEXT = 4
 
 
 class Regular:
-    """Of one grammar."""
+    """Of one grammar. Rules that are `kept` stay rules, also where they are regular."""
 
-    def __init__(self, grammar: Grammar, shapes: Mapping[str, Callable[[RE], RE]] | None = None) -> None:
+    def __init__(
+        self,
+        grammar: Grammar,
+        shapes: Mapping[str, Callable[[RE], RE]] | None = None,
+        *,
+        kept: frozenset[str] = frozenset(),
+    ) -> None:
         self._shapes = shapes or {}
         """What becomes of the language of a rule's body, where the rule does not use itself."""
+        self._kept_rules = kept
         self._bodies = {rule.name: rule.body for rule in grammar.rules}
         self._rules: dict[str, RE | None] = {}
         self._known: dict[int, tuple[Body, RE | None]] = {}  # by id, whose body is kept
@@ -128,7 +135,11 @@ class Regular:
 
     def settled(self) -> dict[str, Body]:
         """The bodies of the rules, where what is regular is a text; of rules that are, nothing is left to use."""
-        return {name: self._apart(body) for name, body in self._bodies.items() if self._rules[name] is None}
+        return {
+            name: self._settled(body) if name in self._kept_rules else self._apart(body)
+            for name, body in self._bodies.items()
+            if self._rules[name] is None
+        }
 
     def _settled(self, body: Body) -> Body:
         expression = self.body(body)
@@ -163,6 +174,8 @@ class Regular:
         return known
 
     def _of_rule(self, name: str) -> RE | None:
+        if name in self._kept_rules:
+            return None
         body = self._bodies[name]
         expression = self._linear(name, body) if name in self._uses[name] else self.body(body)
         if expression is None or self._size(expression) > _LARGEST:

@@ -23,6 +23,7 @@ from sglang.srt.constrained.base_grammar_backend import (
 )
 
 from structgen.errors import LimitExceeded, StructgenError
+from structgen.matcher import warn_of_temperatures
 from structgen.serving.compiler import ConstraintCompiler
 from structgen.serving.requests import Kind
 from structgen.serving.sequence import ConstrainedSequence, fill_rows
@@ -169,7 +170,9 @@ class StructgenGrammarBackend(BaseGrammarBackend):  # type: ignore[misc, unused-
         except StructgenError as error:
             return InvalidGrammarObject(str(error))
         stats = GrammarStats(dispatch_type=kind)
-        sequence = ConstrainedSequence(compiled.open(), self._stop_ids)
+        matcher = compiled.open()
+        warn_of_temperatures(matcher, "SGLang")
+        sequence = ConstrainedSequence(matcher, self._stop_ids)
         return StructgenGrammarObject(sequence, self.settings.mask_threads, stats)
 
     def set_cache(self, key: tuple[str, str], value: Any) -> None:

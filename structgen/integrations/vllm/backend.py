@@ -22,6 +22,7 @@ from vllm.v1.structured_output.backend_types import (
     StructuredOutputOptions,
 )
 
+from structgen.matcher import warn_of_temperatures
 from structgen.serving.compiler import ConstraintCompiler
 from structgen.serving.requests import Kind
 from structgen.serving.sequence import ConstrainedSequence, fill_rows
@@ -97,7 +98,9 @@ class StructgenBackend(StructuredOutputBackend):  # type: ignore[misc, unused-ig
         stop_token_ids: set[int] | None = None,
     ) -> StructgenGrammar:
         compiled = self.compiler.compile(KIND_OF[request_type], grammar_spec)
-        return StructgenGrammar(ConstrainedSequence(compiled.open(), stop_token_ids or ()), self.times)
+        matcher = compiled.open()
+        warn_of_temperatures(matcher, "vLLM")
+        return StructgenGrammar(ConstrainedSequence(matcher, stop_token_ids or ()), self.times)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
         return torch.full((max_num_seqs, self.vocabulary.words), -1, dtype=torch.int32)

@@ -1,0 +1,317 @@
+"""Parts of a text that rules of a grammar capture: `name[capture]: ...` in Lark's notation.
+
+Why: a grammar names the parts that its user wants; without captures they would have to be parsed out a second time.
+What: the text is read once more, when its captures are asked for, and one parse of it is found (`grammar/parsing.py`).
+Invariant: masks and steps know nothing of captures. Of several parses the first in a fixed order counts; see
+docs/grammars.md.
+Cost: that of reading the text again, and of its parse in Python: about 20 microseconds for each terminal of an
+unambiguous grammar. Limits: `capture_steps`, and those of the core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from structgen import _core
+from structgen.constraints.base import Constraint
+from structgen.constraints.expressions import RE, nullable, scope
+from structgen.constraints.failures import limit_exceeded
+from structgen.constraints.grammar.ir import Body, Ending
+from structgen.constraints.grammar.parsing import Event, Parse, Trace
+from structgen.errors import GrammarUnsupported
+from structgen.vocabulary import Vocabulary
+
+__all__ = ["Capture", "captures_of"]
+
+_SPECIAL = 256
+_TOKEN_END = 2**32 - 1
+
+
+class Capture(NamedTuple):
+    """A part of a text that a rule captured.
+
+    `start` and `end` are offsets in bytes. `text` is what stands between them without the stops of rules inside it.
+    """
+
+    name: str
+    text: str
+    start: int
+    end: int
+
+
+class _Text(NamedTuple):
+    """A text as the core reads it, and the bytes that each unit of it stands for."""
+
+    units: list[int]
+    """Bytes, and special tokens from 256 on."""
+    ends: frozenset[int]
+    """Numbers of units after which a token ends."""
+    offsets: list[int]
+    """Of each unit and of the end: bytes before it."""
+    data: bytes
+
+    def part(self, start: int, end: int) -> _Text:
+        """The units from one to another; offsets stay those of the whole."""
+        ends = frozenset(one - start for one in self.ends if start < one <= end)
+        return _Text(self.units[start:end], ends, self.offsets[start : end + 1], self.data)
+
+
+def captures_of(
+    constraint: Constraint,
+    vocabulary: Vocabulary,
+    tokens: Sequence[int],
+    *,
+    before: bytes = b"",
+    spells_specials: bool = False,
+) -> list[Capture]:
+    """Return what is captured of a text, in the order in which the parts begin, outer parts first.
+
+    Args:
+        constraint: What the text satisfies, or is the beginning of a text of.
+        vocabulary: That of the tokens.
+        tokens: The text, without an end-of-text token.
+        before: Bytes of the text before its first token.
+        spells_specials: Whether special tokens are in the text by their names, as in results of `structgen.reasoning`.
+
+    Returns:
+        The parts whose rules have ended. Of a text that is complete, those of the whole text.
+
+    Raises:
+        LimitExceeded: the text has too many parses.
+        GrammarUnsupported: the grammar stands where its rules cannot be found again.
+    """
+    if not constraint.holds_captures():
+        return []
+    named = {number: name for name, number in vocabulary.specials.items()} if spells_specials else {}
+    units = list(before)
+    lengths = [1] * len(before)
+    data = [before]
+    ends: set[int] = set()
+    for token in tokens:
+        content = vocabulary.token_bytes(token)
+        if content:
+            units.extend(content)
+            lengths.extend([1] * len(content))
+            data.append(content)
+        else:
+            units.append(_SPECIAL + token)
+            name = named.get(token, "").encode()
+            lengths.append(len(name))
+            data.append(name)
+        ends.add(len(units))
+    offsets = [0]
+    for length in lengths:
+        offsets.append(offsets[-1] + length)
+    text = _Text(units, frozenset(ends), offsets, b"".join(data))
+    try:
+        return _Reader(vocabulary).read(constraint, text)
+    except _core.LimitError as error:
+        raise limit_exceeded(error) from None
+
+
+class _Found(NamedTuple):
+    name: str
+    start: int
+    end: int
+    is_ending: bool = False
+    """Is it a stop or suffix itself?"""
+
+
+class _Span:
+    """A capture whose text is being read; without a first terminal it is empty."""
+
+    __slots__ = ("end", "fallback", "name", "start")
+
+    def __init__(self, name: str, fallback: int) -> None:
+        self.name = name
+        self.fallback = fallback
+        self.start: int | None = None
+        self.end: int | None = None
+
+
+class _Reader:
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.languages = _Languages()
+
+    def read(self, constraint: Constraint, text: _Text) -> list[Capture]:
+        hidden: list[tuple[int, int]] = []
+        spans = self._spans(constraint, text, hidden)
+        return [_capture(text.data, span, hidden) for span in spans]
+
+    def _spans(
+        self, constraint: Constraint, text: _Text, hidden: list[tuple[int, int]]
+    ) -> list[_Found]:
+        """Names, first and last bytes; what is hidden from those around it is added to `hidden`."""
+        parsed = constraint.parsed()
+        if parsed is None:
+            raise GrammarUnsupported(
+                f"captures are not reported of {constraint.describe()}",
+                hint="Use the grammar itself as the constraint, or put it together with +, | and the other operators.",
+            )
+        program = self.vocabulary.engine.compile(parsed.ir)
+        marked = list(text.units)
+        for place in sorted(text.ends, reverse=True):
+            marked.insert(place, _TOKEN_END)
+        positions, accepting, edges, open_places, _ = _core.Matcher(program).trace(marked)
+        trace = Trace(positions, accepting, edges, open_places)
+        parse = Parse(parsed.rules, parsed.grammar.start, parsed.terminals, self._has_empty, trace)
+        return self._listed(parsed, parse, trace, text, hidden)
+
+    def _listed(
+        self, parsed: Any, parse: Parse, trace: Trace, text: _Text, hidden: list[tuple[int, int]]
+    ) -> list[_Found]:
+        found: list[_Span | _Found] = []
+        open_spans: list[_Span] = []
+        """Captures around what is read now, innermost last."""
+        endings: list[tuple[Ending, int] | None] = []
+        """Of each rule around: its ending, and how many captures were open before its own."""
+
+        def position(place: int) -> int:
+            return text.offsets[trace.positions[place]]
+
+        def leaf(event: Event) -> None:
+            start, end = trace.positions[event.start], trace.positions[event.end]
+            assert event.leaf is not None
+            if not open_spans and not endings_around() and event.leaf[0] != "constraint":
+                return
+            start += self._ignored(parsed, event.leaf, text.units[start:end])
+            first, last = text.offsets[start], text.offsets[end]
+            for span in open_spans:
+                span.start = first if span.start is None else span.start
+                span.end = last
+            if event.leaf[0] == "constraint" and event.leaf[1].holds_captures():
+                found.extend(self._spans(event.leaf[1], text.part(start, end), hidden))
+            ending = endings[-1] if endings else None
+            if ending is not None:
+                divide(ending[0], open_spans[ending[1] :], text.data[first:last], first)
+
+        def endings_around() -> bool:
+            return bool(endings) and endings[-1] is not None
+
+        def divide(ending: Ending, own: list[_Span], data: bytes, first: int) -> None:
+            at = self.languages.divided(ending, data)
+            if at is None:
+                return
+            for span in own:
+                span.end = first + at
+            if ending.capture is not None:
+                found.append(_Found(ending.capture, first + at, first + len(data), is_ending=True))
+            if ending.hidden:
+                hidden.append((first + at, first + len(data)))
+
+        for event in parse.events():
+            if event.kind == "leaf":
+                leaf(event)
+            elif event.kind == "open":
+                assert event.leaf is not None
+                if event.leaf[0] == "constraint" and event.leaf[1].holds_captures():
+                    start = trace.positions[event.start]
+                    found.extend(self._spans(event.leaf[1], text.part(start, len(text.units)), hidden))
+            elif event.kind == "begin":
+                assert event.rule is not None
+                rule = event.rule
+                endings.append(None if rule.ending is None else (rule.ending, len(open_spans)))
+                if rule.capture is not None:
+                    span = _Span(rule.capture, position(event.start))
+                    found.append(span)
+                    open_spans.append(span)
+            else:
+                assert event.rule is not None
+                endings.pop()
+                if event.rule.capture is not None:
+                    span = open_spans.pop()
+                    if span.start is None:
+                        span.start = span.end = span.fallback
+        listed = []
+        for one in found:
+            if not isinstance(one, _Span):
+                listed.append(one)
+            elif one not in open_spans and one.start is not None and one.end is not None:
+                listed.append(_Found(one.name, one.start, one.end))
+        return listed
+
+    def _has_empty(self, leaf: Body) -> bool:
+        if leaf[0] == "text":
+            return self.languages.has_empty(leaf[1])
+        if leaf[0] != "constraint":
+            return False
+        return _core.Matcher(self.vocabulary.engine.compile(leaf[1].lower())).is_complete()
+
+    def _ignored(self, parsed: Any, leaf: Body, units: list[int]) -> int:
+        """Units of text to ignore before a terminal: the fewest after which the rest is one."""
+        lexer = parsed.grammar.lexer
+        if lexer is None or not lexer.ignore or leaf[0] != "terminal" or max(units, default=0) >= _SPECIAL:
+            return 0
+        terminals = {one.name: one for one in lexer.terminals}
+        if leaf[1] not in terminals:
+            return 0
+        ignored = [terminals[name].language for name in lexer.ignore]
+        return self.languages.ignored(ignored, terminals[leaf[1]].language, bytes(units))
+
+
+def _capture(data: bytes, span: _Found, hidden: Sequence[tuple[int, int]]) -> Capture:
+    text = bytearray()
+    at = span.start
+    for first, last in () if span.is_ending else sorted(set(hidden)):
+        if at <= first and last <= span.end:
+            text += data[at:first]
+            at = last
+    text += data[at : span.end]
+    return Capture(span.name, text.decode("utf-8", "replace"), span.start, span.end)
+
+
+class _Languages:
+    """Questions about the texts of terminals and endings."""
+
+    def __init__(self) -> None:
+        self._space = _core.RegexSpace()
+        self._known: dict[int, tuple[RE, int]] = {}
+
+    def _state(self, expression: RE) -> int:
+        known = self._known.get(id(expression))
+        if known is None:
+            known = self._known[id(expression)] = expression, self._space.compile(scope(expression))
+        return known[1]
+
+    def has_empty(self, expression: RE) -> bool:
+        known = nullable(expression)
+        return self._space.nullable(self._state(expression)) if known is None else known
+
+    def _ends(self, expression: RE, data: bytes) -> list[int]:
+        """Lengths of the beginnings of `data` that the expression matches."""
+        space, state = self._space, self._state(expression)
+        found = [0] if space.nullable(state) else []
+        for at, byte in enumerate(data, 1):
+            state = space.row(state)[byte]
+            if state == space.EMPTY:
+                break
+            if space.nullable(state):
+                found.append(at)
+        return found
+
+    def divided(self, ending: Ending, data: bytes) -> int | None:
+        """Where the ending begins, as early as it can; None where there is none."""
+        end = self._state(ending.text)
+        for at in self._ends(ending.before, data):
+            if self._space.matches(end, data[at:]):
+                return at
+        return None
+
+    def ignored(self, ignored: Sequence[RE], language: RE, data: bytes) -> int:
+        """The length of the text to ignore before a terminal that is the rest of `data`."""
+        whole = self._state(language)
+        pending, seen = [0], {0}
+        while pending:
+            at = min(pending)
+            pending.remove(at)
+            if self._space.matches(whole, data[at:]):
+                return at
+            for length in (length for one in ignored for length in self._ends(one, data[at:])):
+                if length and at + length < len(data) and at + length not in seen:
+                    seen.add(at + length)
+                    pending.append(at + length)
+        return 0
+
+

@@ -1,0 +1,521 @@
+"""One parse of a text that has been cut into terminals: which rule has which part of it.
+
+Why: captures are the texts of rules, and the parser of the core keeps only what can follow.
+Invariant: of several parses it is the first in an order that does not depend on how it is found. From the start down,
+each rule takes the first of its alternatives that fits its text, and in a sequence or repetition each part, from left to
+right, is as long as it can be; parts without a text are left out of repetitions. Where rules are in a circle over the
+same text, the circle is not taken.
+Cost: polynomial: the third power of the places at most, and linear for grammars that are read by a lexer without
+ambiguity. `STEPS` bounds it.
+
+The text is a graph of places (numbers from 0, the start) with terminals between them, as `Matcher.trace` of the core has it.
+A *key* is a body and the place where its text begins. The chart holds where the texts of each key end; it is filled from
+the start rule on, a continuation waiting at each key (Scott and Johnstone, "GLL parsing", 2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from structgen.errors import LimitExceeded
+
+from .ir import Body, Rule
+
+__all__ = ["STEPS", "Event", "Parse", "Trace"]
+
+STEPS = 5_000_000
+"""Moves in the chart for one text: some ten seconds."""
+
+
+class Trace(NamedTuple):
+    """How a text can be cut into terminals."""
+
+    positions: Sequence[int]
+    """Of places: units of the text before them."""
+    accepting: Sequence[bool]
+    """Of places: may the text end there?"""
+    edges: Sequence[tuple[int, int, int]]
+    """A place, a terminal that begins there, the place after it."""
+    open: Sequence[tuple[int, int]]
+    """Where the text stands at its end: a place, and a terminal that began there; -1 if nothing began."""
+
+
+class Event(NamedTuple):
+    """Something that a parse has, from left to right: a rule begins or ends, or a terminal stands between two places."""
+
+    kind: str
+    """``"begin"``, ``"end"``, ``"leaf"``; or ``"open"``, for a terminal that is not over at the end of the text."""
+    rule: Rule | None
+    leaf: Body | None
+    start: int
+    end: int
+    """Places; of ``"begin"`` and ``"open"`` it is the start."""
+
+
+class _Part:
+    """A body, with its parts as numbers."""
+
+    __slots__ = ("body", "high", "inner", "is_cyclic", "is_empty", "kind", "low", "rule", "terminal")
+
+    def __init__(self, kind: str, body: Body) -> None:
+        self.kind = kind
+        self.body = body
+        self.inner: list[int] = []
+        self.low, self.high = 0, None if kind != "repeat" else body[3]
+        self.rule: Rule | None = None
+        self.terminal: int | None = None
+        self.is_empty = False
+        self.is_cyclic = False
+
+
+_Key = tuple[int, int]
+"""The number of a part, and a place."""
+
+
+class Parse:
+    """The chart of one text.
+
+    Args:
+        rules: Those of the grammar, by name.
+        start: The name of the rule that the text is.
+        terminals: The number of each leaf of the bodies, as the trace has it.
+        has_empty: Whether a leaf has the empty text.
+        trace: The text.
+
+    Raises:
+        LimitExceeded: the text can be parsed in too many ways (`STEPS`).
+    """
+
+    def __init__(
+        self,
+        rules: Mapping[str, Rule],
+        start: str,
+        terminals: Mapping[Body, int],
+        has_empty: Callable[[Body], bool],
+        trace: Trace,
+    ) -> None:
+        self._rules = rules
+        self._terminals = terminals
+        self._has_empty = has_empty
+        self._trace = trace
+        self._parts: list[_Part] = []
+        self._numbers: dict[int, int] = {}
+        self._rule_numbers: dict[str, int] = {}
+        self._steps = 0
+        self._ends: dict[_Key, dict[int, int]] = {}
+        self._waiting: dict[_Key, list[tuple[_Key, int]]] = {}
+        last = max(trace.positions, default=0)
+        ends = [
+            place
+            for place, position in enumerate(trace.positions)
+            if position == last and trace.accepting[place]
+        ]
+        self._whole = ends[0] if ends else None
+        """The place where the text may end; several such places are one."""
+        self._after: dict[tuple[int, int], list[int]] = {}
+        for place, terminal, to in trace.edges:
+            after = self._after.setdefault((place, terminal), [])
+            if to in ends and self._whole is not None:
+                to = self._whole
+            if to not in after:
+                after.append(to)
+        root = self._rule(start)
+        _mark_cycles(self._parts)
+        self._root: _Key = (root, 0)
+        self._fill()
+
+    # -- the grammar
+
+    def _rule(self, name: str) -> int:
+        """The number of a rule, whose body is numbered with all that it names."""
+        pending = [name]
+        while pending:
+            one = pending.pop()
+            number = self._rule_number(one)
+            if self._parts[number].inner:
+                continue
+            self._parts[number].inner = [self._number(self._rules[one].body, pending)]
+        return self._rule_number(name)
+
+    def _rule_number(self, name: str) -> int:
+        number = self._rule_numbers.get(name)
+        if number is None:
+            part = _Part("rule", ("rule", name))
+            part.rule = self._rules[name]
+            number = self._rule_numbers[name] = len(self._parts)
+            self._parts.append(part)
+        return number
+
+    def _number(self, body: Body, pending: list[str]) -> int:
+        """Bodies are at most as deep as the readers of grammars allow (limit grammar_depth)."""
+        known = self._numbers.get(id(body))
+        if known is not None:
+            return known
+        kind = body[0]
+        if kind == "rule":
+            number = self._rule_number(body[1])
+            if not self._parts[number].inner:
+                pending.append(body[1])
+            return number
+        part = _Part(kind if kind in ("sequence", "choice", "repeat") else "leaf", body)
+        if part.kind == "leaf":
+            part.terminal = self._terminals.get(body)
+            part.is_empty = self._has_empty(body)
+        elif kind == "repeat":
+            part.low = body[2]
+            part.inner = [self._number(body[1], pending)]
+        else:
+            part.inner = [self._number(one, pending) for one in body[1]]
+        number = self._numbers[id(body)] = len(self._parts)
+        self._parts.append(part)
+        return number
+
+    # -- the chart
+
+    def _count(self, steps: int = 1) -> None:
+        self._steps += steps
+        if self._steps > STEPS:
+            raise LimitExceeded(
+                f"parsing the text for captures takes more than {STEPS} steps",
+                limit="capture_steps",
+                hint="The grammar is ambiguous: make rules of which each text has one parse.",
+            )
+
+    def _fill(self) -> None:
+        """Continuations are (key, state): the parts of a sequence, or the rounds of a repetition, that are over."""
+        fresh: list[_Key] = [self._root]
+        self._waiting[self._root] = []
+        self._ends[self._root] = {}
+        moved: list[tuple[_Key, int, int]] = []
+        seen: set[tuple[_Key, int, int]] = set()
+
+        def wait(key: _Key, parent: _Key, state: int) -> None:
+            waiting = self._waiting.get(key)
+            if waiting is None:
+                waiting = self._waiting[key] = []
+                self._ends[key] = {}
+                fresh.append(key)
+            waiting.append((parent, state))
+            for end in self._ends[key]:
+                moved.append((parent, state, end))
+
+        def ended(key: _Key, end: int) -> None:
+            ends = self._ends[key]
+            if end in ends:
+                return
+            ends[end] = self._steps
+            self._count()
+            for parent, state in self._waiting[key]:
+                moved.append((parent, state, end))
+
+        while fresh or moved:
+            self._count()
+            if moved:
+                key, state, at = moved.pop()
+            else:
+                key, state = fresh.pop(), 0
+                at = key[1]
+                part = self._parts[key[0]]
+                if part.kind == "leaf":
+                    if part.is_empty:
+                        ended(key, at)
+                    if part.terminal is not None:
+                        for to in self._after.get((at, part.terminal), ()):
+                            ended(key, to)
+                    continue
+                if part.kind in ("rule", "choice"):
+                    for one in part.inner:
+                        wait((one, at), key, 0)
+                    continue
+            part = self._parts[key[0]]
+            if part.kind in ("rule", "choice"):
+                ended(key, at)
+                continue
+            if (key, state, at) in seen:
+                continue
+            seen.add((key, state, at))
+            if part.kind == "sequence":
+                if state == len(part.inner):
+                    ended(key, at)
+                else:
+                    wait((part.inner[state], at), key, state + 1)
+                continue
+            if state >= part.low or part.inner[0] in self._empties():
+                ended(key, at)
+            if part.high is None or state < part.high:
+                most = part.low if part.high is None else part.high
+                wait((part.inner[0], at), key, min(state + 1, most))
+
+    def _empties(self) -> frozenset[int]:
+        if not hasattr(self, "_empty_parts"):
+            self._empty_parts = frozenset(n for n, part in enumerate(self._parts) if part.is_empty)
+        return self._empty_parts
+
+    # -- a parse
+
+    def events(self) -> Iterator[Event]:
+        """Yield the parse of a whole text; of a text that is not complete, the parse of what is there.
+
+        A rule that has begun and is not over has no ``"end"``.
+        """
+        if self._whole is not None and self._whole in self._ends[self._root]:
+            yield from self._derived(self._root, self._whole)
+        elif self._trace.open:
+            yield from self._begun()
+
+    def _derived(self, root: _Key, root_end: int) -> Iterator[Event]:
+        pending: list[Event | tuple[_Key, int]] = [(root, root_end)]
+        while pending:
+            self._count()
+            now = pending.pop()
+            if isinstance(now, Event):
+                yield now
+                continue
+            key, end = now
+            part = self._parts[key[0]]
+            if part.kind == "leaf":
+                if end != key[1]:
+                    yield Event("leaf", None, part.body, key[1], end)
+                continue
+            if part.kind == "rule":
+                yield Event("begin", part.rule, None, key[1], key[1])
+                pending.append(Event("end", part.rule, None, key[1], end))
+            pending.extend(reversed(self._inside(key, end)))
+
+    def _inside(self, key: _Key, end: int) -> list[tuple[_Key, int]]:
+        """What a key is made of, from its place to an end."""
+        part = self._parts[key[0]]
+        at = key[1]
+        if part.kind == "rule":
+            return [((part.inner[0], at), end)]
+        if part.kind == "choice":
+            for one in part.inner:
+                if self._fits((one, at), end, key, end):
+                    return [((one, at), end)]
+            raise AssertionError("an end without an alternative")
+        return self._chain(key, end)
+
+    def _fits(self, inner: _Key, end: int, key: _Key, key_end: int) -> bool:
+        """Has `inner` this end, as a part of `key`, found without `key` itself?"""
+        serial = self._ends.get(inner, {}).get(end)
+        if serial is None:
+            return False
+        if inner[1] == key[1] and end == key_end and self._parts[inner[0]].is_cyclic:
+            return serial < self._ends[key][key_end]
+        return True
+
+    def _chain(self, key: _Key, end: int) -> list[tuple[_Key, int]]:
+        """The parts of a sequence, or the rounds of a repetition, each as long as it can be."""
+        part = self._parts[key[0]]
+        is_repeat = part.kind == "repeat"
+        # Forward: states and places that can be reached; then backward: of these, the ones that lead to the end.
+        begin = (0, key[1])
+        ways: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        pending = [begin]
+        while pending:
+            state, at = one = pending.pop()
+            if one in ways:
+                continue
+            self._count()
+            following = ways[one] = []
+            if is_repeat:
+                if part.high is not None and state >= part.high:
+                    continue
+                inner = (part.inner[0], at)
+                after = min(state + 1, part.low if part.high is None else part.high)
+            elif state < len(part.inner):
+                inner, after = (part.inner[state], at), state + 1
+            else:
+                continue
+            for to in self._ends.get(inner, ()):
+                if is_repeat and to == at:
+                    continue
+                if self._trace.positions[to] <= self._trace.positions[end] and self._fits(inner, to, key, end):
+                    following.append((after, to))
+            pending.extend(following)
+        enough = part.low if is_repeat and part.inner[0] not in self._empties() else 0
+
+        def stops(state: int, at: int) -> bool:
+            return at == end and (state >= enough if is_repeat else state == len(part.inner))
+
+        back: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for one, following in ways.items():
+            for other in following:
+                back.setdefault(other, []).append(one)
+        good = {one for one in ways if stops(*one)}
+        pending = list(good)
+        while pending:
+            for one in back.get(pending.pop(), ()):
+                if one not in good:
+                    good.add(one)
+                    pending.append(one)
+        result = []
+        state, at = begin
+        while not (stops(state, at) and not any(one in good for one in ways[state, at])):
+            number = part.inner[0] if is_repeat else part.inner[state]
+            after, to = max(
+                (one for one in ways[state, at] if one in good),
+                key=lambda one: (self._trace.positions[one[1]], -one[1]),
+            )
+            result.append(((number, at), to))
+            state, at = after, to
+        return result
+
+    # -- a text that is not complete
+
+    def _begun(self) -> Iterator[Event]:
+        """The parse of a beginning: what is open at its end, and what is over before that."""
+        ranks = self._open_ranks()
+        if self._root not in ranks:
+            return
+        key = self._root
+        while True:
+            self._count()
+            part = self._parts[key[0]]
+            if part.kind == "leaf":
+                yield Event("open", None, part.body, key[1], key[1])
+                return
+            if part.kind == "rule":
+                yield Event("begin", part.rule, None, key[1], key[1])
+            if part.kind in ("rule", "choice"):
+                choices = [(one, key[1]) for one in part.inner]
+                key = next(one for one in choices if ranks.get(one, ranks[key]) < ranks[key])
+                continue
+            before, following = self._open_chain(key, ranks)
+            for inner, end in before:
+                yield from self._derived(inner, end)
+            key = following
+
+    def _open_ranks(self) -> dict[_Key, int]:
+        """Keys whose texts are begun at the end, with the number of steps from what is open to them."""
+        ranks: dict[_Key, int] = {}
+        level = [
+            (number, place)
+            for place, terminal in self._trace.open
+            for number, part in enumerate(self._parts)
+            if part.kind == "leaf"
+            and part.terminal is not None
+            and terminal in (-1, part.terminal)
+            and (number, place) in self._waiting
+        ]
+        rank = 0
+        while level:
+            following = []
+            for key in level:
+                if key in ranks:
+                    continue
+                self._count()
+                ranks[key] = rank
+                following.extend(parent for parent, _ in self._waiting[key])
+            level, rank = following, rank + 1
+        return ranks
+
+    def _open_chain(self, key: _Key, ranks: Mapping[_Key, int]) -> tuple[list[tuple[_Key, int]], _Key]:
+        """The parts that are over, and the one that is open. Of several ways, one whose last part is nearest to its end."""
+        part = self._parts[key[0]]
+        is_repeat = part.kind == "repeat"
+        came: dict[tuple[int, int], tuple[int, int] | None] = {(0, key[1]): None}
+        pending = [(0, key[1])]
+        found: tuple[int, int, tuple[int, int]] | None = None
+        while pending:
+            state, at = one = pending.pop()
+            self._count()
+            if is_repeat:
+                if part.high is not None and state >= part.high:
+                    continue
+                inner = (part.inner[0], at)
+                after = min(state + 1, part.low if part.high is None else part.high)
+            elif state < len(part.inner):
+                inner, after = (part.inner[state], at), state + 1
+            else:
+                continue
+            rank = ranks.get(inner)
+            if rank is not None and rank < ranks[key]:
+                found = min(found or (rank, -at, one), (rank, -at, one))
+            for to in self._ends.get(inner, ()):
+                if (after, to) not in came and not (is_repeat and to == at):
+                    came[after, to] = one
+                    pending.append((after, to))
+        assert found is not None
+        last = found[2]
+        before: list[tuple[_Key, int]] = []
+        state, at = last
+        while (previous := came[state, at]) is not None:
+            number = part.inner[0] if is_repeat else part.inner[previous[0]]
+            before.append(((number, previous[1]), at))
+            state, at = previous
+        number = part.inner[0] if is_repeat else part.inner[last[0]]
+        return before[::-1], (number, last[1])
+
+
+def _mark_cycles(parts: list[_Part]) -> None:
+    """Which parts have the empty text, and which may have a text of their own as a part."""
+    users: list[list[int]] = [[] for _ in parts]
+    for number, part in enumerate(parts):
+        for one in part.inner:
+            users[one].append(number)
+    pending = [number for number, part in enumerate(parts) if part.is_empty]
+    pending += [number for number, part in enumerate(parts) if part.kind in ("sequence", "repeat")]
+    while pending:
+        part = parts[number := pending.pop()]
+        if part.kind == "sequence":
+            part.is_empty = all(parts[one].is_empty for one in part.inner)
+        elif part.kind == "repeat":
+            part.is_empty = part.low == 0 or parts[part.inner[0]].is_empty
+        elif part.kind in ("rule", "choice"):
+            part.is_empty = any(parts[one].is_empty for one in part.inner)
+        if part.is_empty:
+            pending.extend(one for one in users[number] if not parts[one].is_empty)
+    alike = [
+        [
+            one
+            for place, one in enumerate(part.inner)
+            if part.kind != "sequence"
+            or all(parts[other].is_empty for at, other in enumerate(part.inner) if at != place)
+        ]
+        for part in parts
+    ]
+    for group in _components(alike):
+        if len(group) > 1 or group[0] in alike[group[0]]:
+            for number in group:
+                parts[number].is_cyclic = True
+
+
+def _components(following: list[list[int]]) -> Iterator[list[int]]:
+    """The strongly connected components of a graph (Tarjan, 1972)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    for root in range(len(following)):
+        if root in index:
+            continue
+        path = [(root, iter(following[root]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while path:
+            number, rest = path[-1]
+            for one in rest:
+                if one not in index:
+                    index[one] = low[one] = len(index)
+                    stack.append(one)
+                    on_stack.add(one)
+                    path.append((one, iter(following[one])))
+                    break
+                if one in on_stack:
+                    low[number] = min(low[number], index[one])
+            else:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[number])
+                if low[number] == index[number]:
+                    group = []
+                    while True:
+                        one = stack.pop()
+                        on_stack.discard(one)
+                        group.append(one)
+                        if one == number:
+                            break
+                    yield group
