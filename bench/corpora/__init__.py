@@ -85,12 +85,24 @@ def npm(package: str) -> Path:
 def npm_tree(*packages: str) -> Path:
     """The folder in which npm packages are installed with what they depend on; their install scripts do not run."""
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--silent", "--legacy-peer-deps"]
-    return _once("npm-tree", " ".join(packages), lambda folder: _run(["npm", "install", *options, *packages], folder))
+    return _once(
+        "npm-tree", " ".join(packages), lambda folder: _run(["npm", "install", *options, *packages], folder)
+    )
 
 
 def pypi_tree(*requirements: str) -> Path:
     """The folder in which PyPI packages are installed with what they depend on, apart from this environment."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--target", ".", *requirements]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--target",
+        ".",
+        *requirements,
+    ]
     return _once("wheel-tree", " ".join(requirements), lambda folder: _run(command, folder))
 
 

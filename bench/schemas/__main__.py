@@ -1,7 +1,7 @@
 """Make the families that are not cached yet, and count their schemas.
 
-    python -m bench.schemas [FAMILY ...]
-    python -m bench.schemas --draw-held-out     # writes held_out.txt; only after families were added or changed
+python -m bench.schemas [FAMILY ...]
+python -m bench.schemas --draw-held-out     # writes held_out.txt; only after families were added or changed
 """
 
 from __future__ import annotations

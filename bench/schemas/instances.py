@@ -124,7 +124,9 @@ class _Draw:
     def _offered(self, schema: dict[str, Any]) -> Any:
         """A text that the schema itself offers; half of the time, more seldom for whole objects."""
         offered = list(schema["examples"]) if isinstance(schema.get("examples"), list) else []
-        offered += [schema[name] for name in ("default", "example") if schema.get(name) not in (None, "", [], {})]
+        offered += [
+            schema[name] for name in ("default", "example") if schema.get(name) not in (None, "", [], {})
+        ]
         if not offered or self.source.random() > 0.5 * self.generosity:
             return None
         value = self.source.choice(offered)
@@ -209,9 +211,17 @@ class _Draw:
         strict_low, strict_high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
         step = schema.get("multipleOf") or (1 if kind == "integer" else 0.01)
         if strict_low is not None:  # draft 4 has booleans here
-            low = (low or 0) + step if strict_low is True else low if strict_low is False else strict_low + step
+            low = (
+                (low or 0) + step if strict_low is True else low if strict_low is False else strict_low + step
+            )
         if strict_high is not None:
-            high = (high or 0) - step if strict_high is True else high if strict_high is False else strict_high - step
+            high = (
+                (high or 0) - step
+                if strict_high is True
+                else high
+                if strict_high is False
+                else strict_high - step
+            )
         if low is None:
             low = 0 if high is None or high > 0 else high - 1_000
         if high is None:
@@ -360,7 +370,14 @@ def _implied_type(schema: dict[str, Any]) -> str:
 
 
 _KEYWORDS = {
-    "object": ("properties", "required", "additionalProperties", "patternProperties", "minProperties", "propertyNames"),
+    "object": (
+        "properties",
+        "required",
+        "additionalProperties",
+        "patternProperties",
+        "minProperties",
+        "propertyNames",
+    ),
     "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"),
     "number": ("minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum"),
     "string": ("pattern", "format", "minLength", "maxLength"),

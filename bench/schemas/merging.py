@@ -147,7 +147,9 @@ _RULES: dict[str, Any] = {
     "type": _types,
     "enum": _values,
     "const": _same,
-    "required": lambda a, b: list(dict.fromkeys([*a, *b])) if isinstance(a, list) and isinstance(b, list) else b,
+    "required": lambda a, b: (
+        list(dict.fromkeys([*a, *b])) if isinstance(a, list) and isinstance(b, list) else b
+    ),
     "properties": _members,
     "patternProperties": _members,
     "$defs": lambda a, b: {**b, **a},

@@ -120,7 +120,9 @@ def _examples(components: dict[str, Any], name: str, schema: Any) -> list[Any]:
 
 
 def _says_something(schema: Any) -> bool:
-    return isinstance(schema, dict) and any(n in schema for n in ("properties", "allOf", "oneOf", "anyOf", "items"))
+    return isinstance(schema, dict) and any(
+        n in schema for n in ("properties", "allOf", "oneOf", "anyOf", "items")
+    )
 
 
 def _read(path: Path) -> Any:

@@ -178,14 +178,14 @@ def _date(source: random.Random) -> str:
 def _time(source: random.Random) -> str:
     zone = source.choice(("Z", "+02:00", "-05:30"))
     fraction = source.choice(("", f".{source.randint(1, 999):03}"))
-    return (
-        f"{source.randint(0, 23):02}:{source.randint(0, 59):02}:{source.randint(0, 59):02}{fraction}{zone}"
-    )
+    return f"{source.randint(0, 23):02}:{source.randint(0, 59):02}:{source.randint(0, 59):02}{fraction}{zone}"
 
 
 def _host(source: random.Random) -> str:
-    return ".".join(word(source) for _ in range(source.randint(1, 3))) + "." + source.choice(
-        ("com", "org", "io", "example")
+    return (
+        ".".join(word(source) for _ in range(source.randint(1, 3)))
+        + "."
+        + source.choice(("com", "org", "io", "example"))
     )
 
 
@@ -194,8 +194,10 @@ def _path(source: random.Random) -> str:
 
 
 def _idn(source: random.Random) -> str:
-    return source.choice(("räksmörgås", "münchen", "пример", "例え", "παράδειγμα", "bücher")) + "." + (
-        source.choice(("se", "de", "org", "com"))
+    return (
+        source.choice(("räksmörgås", "münchen", "пример", "例え", "παράδειγμα", "bücher"))
+        + "."
+        + (source.choice(("se", "de", "org", "com")))
     )
 
 
