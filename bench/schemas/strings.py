@@ -31,7 +31,7 @@ _WORDS = (
     "simple single size small source south stage standard start state status storage store stream street string "
     "subject summary support system table target task team template test text thread ticket title token topic "
     "total trace track traffic trigger type unit update usage user value vendor version view volume weekly west"
-).split()
+).split()  # noqa: SIM905
 _MOST = 2_000
 """Characters drawn from one expression at most."""
 _PROPERTIES = {
