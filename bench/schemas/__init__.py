@@ -159,9 +159,13 @@ def is_held_out(record: Record) -> bool:
 
 
 def draw_held_out(names: Iterable[str]) -> list[str]:
-    """Return a seeded half of the names of one family, in order."""
-    ordered = sorted(names)
-    return sorted(random.Random(20_261_128).sample(ordered, len(ordered) // 2))
+    """Return a seeded half of the names of one family, in order; the tools of a server stay together."""
+    groups: dict[str, list[str]] = {}
+    for name in sorted(names):
+        together = name.rpartition("/")[0] if name.startswith("mcp_tools/") else name
+        groups.setdefault(together, []).append(name)
+    drawn = random.Random(20_261_128).sample(sorted(groups), len(groups) // 2)
+    return sorted(name for group in drawn for name in groups[group])
 
 
 def write_held_out(names: Iterable[str]) -> None:

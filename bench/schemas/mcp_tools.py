@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bench.corpora import npm_tree, pypi_tree
@@ -30,7 +30,7 @@ class _Server(NamedTuple):
     package: str
     """Pinned: ``name@version`` of npm, or ``name==version`` of PyPI."""
     arguments: tuple[str, ...] = ()
-    environment: dict[str, str] = {}
+    environment: Mapping[str, str] = MappingProxyType({})
     """Keys that the server wants to see before it says what it can do; none is real."""
 
 
@@ -136,7 +136,7 @@ def _tools(server: _Server) -> list[dict[str, Any]]:
     command, environment = _command(server)
     if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode == 0:
         command = ["unshare", "-n", *command]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         process = subprocess.Popen(
             [*command, *server.arguments],
@@ -144,7 +144,7 @@ def _tools(server: _Server) -> list[dict[str, Any]]:
             env={**kept, "HOME": folder, "TMPDIR": folder, **environment, **server.environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=(errors := tempfile.TemporaryFile()),
+            stderr=errors,
         )
         try:
             return _listed(process)

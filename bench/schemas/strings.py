@@ -17,7 +17,7 @@ from typing import Any
 
 __all__ = ["FORMATS", "free_text", "from_pattern", "word"]
 
-_WORDS = (
+_WORD_LIST = (
     "account active address alpha amount archive area author backup balance base batch beta block branch bucket "
     "build cache category channel city client cluster color config container content count country credit customer "
     "daily data default delete delta demo deploy detail device domain draft east edge email enable engine entry "
@@ -31,7 +31,8 @@ _WORDS = (
     "simple single size small source south stage standard start state status storage store stream street string "
     "subject summary support system table target task team template test text thread ticket title token topic "
     "total trace track traffic trigger type unit update usage user value vendor version view volume weekly west"
-).split()  # noqa: SIM905
+)
+_WORDS = _WORD_LIST.split()
 _MOST = 2_000
 """Characters drawn from one expression at most."""
 _PROPERTIES = {
