@@ -1,8 +1,9 @@
 """This library and its peers behind one small interface, for the benchmarks.
 
 An engine compiles a schema into a session; a session has ``fresh``, ``reset``, ``mask``, ``allowed``, ``accept`` and
-``is_accepting``, as `bench.engines.MaskbenchSession` has them. ``fresh`` starts the next text on warm caches: with a new
-matcher of the same compiled schema, and in llguidance, whose caches belong to the matcher, with a reset one. All run with their defaults and on one thread unless told otherwise.
+``is_accepting``, as `bench.engines.MaskbenchSession` has them. ``fresh`` starts the next text on warm caches: with a
+new matcher of the same compiled schema, and in llguidance, whose caches belong to the matcher, with a reset one. All
+run with their defaults and on one thread unless the caller says otherwise.
 """
 
 from __future__ import annotations

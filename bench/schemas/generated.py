@@ -2,7 +2,7 @@
 
 Rules: patterns with bounds of length; formats with bounds of length; arrays of an `enum` with `uniqueItems`;
 `multipleOf` with bounds; large Unicode classes; internationalised formats; large enums; many tools; and
-`allOf`/`oneOf` whose tags stand behind references. Each schema draws its sizes, so no two are alike.
+`allOf`/`oneOf` whose tags are reached by references. Each schema draws its sizes, so no two are alike.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _pattern(source: random.Random) -> Schema:
         (
             f"^{head}{one}*$",
             f"^{head}{one}+(?:[-.]{two}+)*$",
-            f"^{one}{{1,{source.randint(8, 120)}}}$",
+            f"^{one}{{1,{source.randint(16, 120)}}}$",
             f"^(?:{one}+/)?{two}+(?::{two}{{1,{source.randint(8, 64)}}})?$",
             f"^{head}({one}{{0,{source.randint(10, 61)}}}[a-z0-9])?$",
             f"{head}{one}",
