@@ -6,6 +6,7 @@ that it does not survive. That record has the status ``crash``, ``timeout`` or `
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -33,13 +34,17 @@ class Engine:
         folder: Of the tokenizer.
         seconds: CPU seconds a record may take.
         memory: Resident MiB that the process may have.
+        command: What starts a worker, before these two arguments (default: `bench.cold.worker`).
     """
 
-    def __init__(self, name: str, folder: str, seconds: float, memory: int) -> None:
+    def __init__(
+        self, name: str, folder: str, seconds: float, memory: int, command: Sequence[str] | None = None
+    ) -> None:
         self.name = name
         self.seconds = seconds
         self.memory = memory
-        self._command = [sys.executable, "-m", "bench.cold.worker", name, folder]
+        worker = [sys.executable, "-m", "bench.cold.worker"]
+        self._command = [*(command or worker), name, folder]
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
 
@@ -58,7 +63,9 @@ class Engine:
         """End the process."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            with self._process, contextlib.suppress(BrokenPipeError):  # closes its pipes and waits for it
+                self._process.communicate()
+            self._errors.close()
             self._process = None
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -98,9 +105,10 @@ class Engine:
         return reply
 
     def _ended(self, status: str) -> dict[str, Any]:
-        self.close()
         self._errors.seek(0)
-        return {"status": status, "error": self._errors.read()[-500:].decode(errors="replace")}
+        error = self._errors.read()[-500:].decode(errors="replace")
+        self.close()
+        return {"status": status, "error": error}
 
 
 def _cpu_seconds(pid: int) -> float:

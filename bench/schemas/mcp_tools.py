@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from bench.corpora import npm_tree, pypi_tree
 from bench.schemas import Source
 
-__all__ = ["NAME", "all_tools", "sources"]
+__all__ = ["NAME", "all_tools", "listed_tools", "sources"]
 
 NAME = "mcp_tools"
 
@@ -147,13 +147,13 @@ def _tools(server: _Server) -> list[dict[str, Any]]:
             stderr=errors,
         )
         try:
-            return _listed(process)
+            return listed_tools(process)
         except RuntimeError:
             errors.seek(0)
             raise RuntimeError(errors.read().decode(errors="replace") or "no answer") from None
         finally:
             process.kill()
-            process.wait()
+            process.communicate()
 
 
 def _command(server: _Server) -> tuple[list[str], dict[str, str]]:
@@ -170,7 +170,8 @@ def _command(server: _Server) -> tuple[list[str], dict[str, str]]:
     return ["node", str(folder / program)], {}
 
 
-def _listed(process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
+def listed_tools(process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
+    """Return the tools that a server lists over its standard output; `RuntimeError` where it ends or says nothing."""
     end = time.monotonic() + _SECONDS
     client = {"name": "bench", "version": "1"}
     first = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
