@@ -67,7 +67,11 @@ def figures(measured: Iterable[Measured], engine: str) -> dict[str, float]:
 
 
 def table(measured: Sequence[Measured], engines: Sequence[str], title: str) -> Iterator[str]:
-    """Yield the lines of a table; the ratio is that of the first engine to the better of the others."""
+    """Yield the lines of a table over the schemas that all engines take.
+
+    The ratio is that of the first engine to the better of the others. The last column is the first engine over all
+    schemas that it takes: constructs that a peer refuses are in it only.
+    """
     common = [one for one in measured if one.is_common]
     found = {engine: figures(common, engine) for engine in engines}
     if not common or not found[engines[0]]:
@@ -76,15 +80,21 @@ def table(measured: Sequence[Measured], engines: Sequence[str], title: str) -> I
     tokens = sum(len(text) for one in common for text in one.texts)
     yield f"{title}: {len(common)} of {len(measured)} schemas, {tokens:,} masks a pass"
     yield ""
-    yield f"| µs | {' | '.join(engines)} | ratio | bar |"
-    yield "|---|" + "--:|" * (len(engines) + 2)
+    own = [one for one in measured if one.replies[engines[0]]["status"] == "ok"]
+    alone = figures(own, engines[0])
+    yield f"| µs | {' | '.join(engines)} | ratio | bar | {engines[0]}, {len(own)} schemas |"
+    yield "|---|" + "--:|" * (len(engines) + 3)
     for name, _, _, bar in FIGURES:
         values = [found[engine][name] for engine in engines]
         ratio = values[0] / min(values[1:]) if len(values) > 1 else math.nan
         shown = "" if math.isnan(ratio) else f"{ratio:.2f}"
         wanted = "" if bar is None else f"1/{round(1 / bar)}"
-        row = " | ".join(f"{value:,.1f}" if value < 100 else f"{value:,.0f}" for value in values)
-        yield f"| {name} | {row} | {shown} | {wanted} |"
+        row = " | ".join(map(_written, values))
+        yield f"| {name} | {row} | {shown} | {wanted} | {_written(alone[name])} |"
+
+
+def _written(value: float) -> str:
+    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def coverage(measured: Sequence[Measured], engines: Sequence[str]) -> Iterator[str]:

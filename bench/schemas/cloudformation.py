@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.corpora import pypi
 from bench.schemas import Source
+from bench.schemas.strings import FORMATS
 
 NAME = "cloudformation"
 _PACKAGE = "cfn-lint==1.58.0"
@@ -30,4 +31,16 @@ def sources() -> Iterator[Source]:
     for name in sorted(random.Random(0).sample(sorted(found), min(_COUNT, len(found)))):
         kept = {k: v for k, v in found[name].items() if k not in _OF_CLOUDFORMATION}
         draft = "http://json-schema.org/draft-07/schema#"
-        yield Source(f"{_PACKAGE}/{name}", {"$schema": draft, **kept})
+        yield Source(f"{_PACKAGE}/{name}", {"$schema": draft, **_without_own_formats(kept)})
+
+
+def _without_own_formats(schema: Any) -> Any:
+    """A schema without formats such as ``AWS::IAM::Role.Arn``, which only cfn-lint knows and engines refuse."""
+    if isinstance(schema, list):
+        return [_without_own_formats(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    own = isinstance(schema.get("format"), str) and schema["format"] not in FORMATS
+    return {
+        key: _without_own_formats(value) for key, value in schema.items() if not (own and key == "format")
+    }

@@ -36,9 +36,13 @@ class NoInstance(Exception):
     """No valid instance was found."""
 
 
+def _refuse(address: str) -> Any:
+    raise ValueError(f"{address} is another document")
+
+
 def make_validator(schema: Any) -> Any:
     """Return the oracle for a schema; `ValueError` where the schema is invalid or refers to other documents."""
-    return jsonschema_rs.validator_for(schema, validate_formats=True, offline=True)
+    return jsonschema_rs.validator_for(schema, validate_formats=True, retriever=_refuse)
 
 
 def instances(schema: Any, count: int, source: random.Random, validator: Any = None) -> list[Any]:

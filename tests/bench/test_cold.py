@@ -115,8 +115,8 @@ def test_figures_are_of_schemas_that_all_take() -> None:
     assert figures([ONE], "x")["mask, mean"] == 2.0
     lines = list(table([ONE, TWO], ["x", "y"], "Title"))
     assert lines[0] == "Title: 1 of 2 schemas, 2 masks a pass"
-    assert "| mask, mean | 2.0 | 8.0 | 0.25 | 1/3 |" in lines
-    assert "| mask, worst | 3.0 | 8.0 | 0.38 | 1/2 |" in lines
+    assert "| mask, mean | 2.0 | 8.0 | 0.25 | 1/3 | 31.3 |" in lines
+    assert "| mask, worst | 3.0 | 8.0 | 0.38 | 1/2 | 90.0 |" in lines
     assert list(table([TWO], ["x", "y"], "Title")) == ["Title: no schema that all engines take"]
     assert "| sum | 2 | 2 | 1 | 1 |" in list(coverage([ONE, TWO], ["x", "y"]))
 
