@@ -1,11 +1,14 @@
 """This library and its peers behind one small interface, for the benchmarks.
 
-An engine compiles a schema into a session; a session has ``reset``, ``mask``, ``allowed`` and ``accept``, as
-`bench.engines.MaskbenchSession` has them. All run with their defaults and on one thread unless told otherwise.
+An engine compiles a schema into a session; a session has ``fresh``, ``reset``, ``mask``, ``allowed``, ``accept`` and
+``is_accepting``, as `bench.engines.MaskbenchSession` has them. ``fresh`` starts the next text on warm caches: with a
+new matcher of the same compiled schema, and in llguidance, whose caches belong to the matcher, with a reset one. All
+run with their defaults and on one thread unless the caller says otherwise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,8 +61,14 @@ class LLGuidanceSession:
         self.matcher = matcher
         self.bits = np.zeros((size + 31) // 32, dtype=np.int32)
 
+    def fresh(self) -> None:
+        self.matcher.reset()
+
     def reset(self) -> None:
         self.matcher.reset()
+
+    def is_accepting(self) -> bool:
+        return bool(self.matcher.is_accepting())
 
     def mask(self) -> None:
         self.matcher.unsafe_compute_mask_ptr(self.bits.ctypes.data, self.bits.nbytes)
@@ -87,21 +96,26 @@ class XGrammar:
 
     def compile(self, schema: str) -> XGrammarSession:
         grammar = self.compiler.compile_json_schema(schema)
-        matcher = self.module.GrammarMatcher(grammar)
-        return XGrammarSession(
-            matcher, self.module.allocate_token_bitmask(1, self.tokenizer.vocab_size).numpy()
-        )
+        rows = self.module.allocate_token_bitmask(1, self.tokenizer.vocab_size).numpy()
+        return XGrammarSession(lambda: self.module.GrammarMatcher(grammar), rows)
 
 
 class XGrammarSession:
     """One compiled schema and its matcher."""
 
-    def __init__(self, matcher: Any, rows: Any) -> None:
-        self.matcher = matcher
+    def __init__(self, make: Callable[[], Any], rows: Any) -> None:
+        self.make = make
+        self.matcher = make()
         self.rows = rows
+
+    def fresh(self) -> None:
+        self.matcher = self.make()
 
     def reset(self) -> None:
         self.matcher.reset()
+
+    def is_accepting(self) -> bool:
+        return bool(self.matcher.is_completed())
 
     def mask(self) -> None:
         self.matcher.fill_next_token_bitmask(self.rows, 0)

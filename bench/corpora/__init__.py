@@ -10,6 +10,7 @@ Cost: the network once a package; afterwards a look at the disk.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import pkgutil
@@ -32,7 +33,9 @@ __all__ = [
     "corpora",
     "debian",
     "npm",
+    "npm_tree",
     "pypi",
+    "pypi_tree",
     "sample",
     "texts",
     "tool",
@@ -77,6 +80,30 @@ def pypi(requirement: str, *, source: bool = False) -> Path:
 def npm(package: str) -> Path:
     """The folder of an unpacked npm package: ``"graphql@16.9.0"``."""
     return _unpacked("npm", package, ["npm", "pack", "--silent", package])
+
+
+def npm_tree(*packages: str) -> Path:
+    """The folder in which npm packages are installed with what they depend on; their install scripts do not run."""
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--silent", "--legacy-peer-deps"]
+    return _once(
+        "npm-tree", " ".join(packages), lambda folder: _run(["npm", "install", *options, *packages], folder)
+    )
+
+
+def pypi_tree(*requirements: str) -> Path:
+    """The folder in which PyPI packages are installed with what they depend on, apart from this environment."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--target",
+        ".",
+        *requirements,
+    ]
+    return _once("wheel-tree", " ".join(requirements), lambda folder: _run(command, folder))
 
 
 def debian(package: str) -> Path:
@@ -139,7 +166,10 @@ def sample(items: Iterable[tuple[str, str]], limit: int | None, seed: int = 0) -
 
 def _once(kind: str, name: str, fill: Callable[[Path], None]) -> Path:
     """The folder of this kind and name, filled where it is not there yet; it appears whole or not at all."""
-    folder = cache_folder() / kind / re.sub(r"[^\w.=@+-]", "_", name)
+    stem = re.sub(r"[^\w.=@+-]", "_", name)
+    if len(stem) > 200:  # a file system's names are shorter than 256 bytes
+        stem = stem[:100] + "-" + hashlib.sha256(name.encode()).hexdigest()[:16]
+    folder = cache_folder() / kind / stem
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:

@@ -129,9 +129,9 @@ class XGrammarEbnf(XGrammar):
         pass
 
     def compile(self, source: str) -> XGrammarSession:
-        matcher = self.module.GrammarMatcher(self.compiler.compile_grammar(source))
+        grammar = self.compiler.compile_grammar(source)
         rows = self.module.allocate_token_bitmask(1, self.tokenizer.vocab_size).numpy()
-        return XGrammarSession(matcher, rows)
+        return XGrammarSession(lambda: self.module.GrammarMatcher(grammar), rows)
 
     def ended(self, session: XGrammarSession) -> bool:
         return bool(session.matcher.is_completed())

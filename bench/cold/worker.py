@@ -1,0 +1,99 @@
+"""One engine in a process: reads a record a line from standard input and writes its times as a line.
+
+    python -m bench.cold.worker ENGINE TOKENIZER_FOLDER
+
+A record has a ``kind`` (``json_schema``, or ``gbnf``, ``regex`` and ``tools``, which structgen alone reads here), a
+``spec``, and ``texts``, each a list of tokens. The reply has the ``first`` time (compiling and the first mask) and for
+each text the times of its masks, ``masks`` in the first pass and ``again`` in the second, which a new matcher makes on
+warm caches. All are nanoseconds of CPU time of this thread. A mask that misses the next token ends the record.
+Python's collector of cycles runs between records only.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from bench.engines import MaskbenchSession
+from bench.peers import ENGINES
+
+__all__ = ["main", "measured"]
+
+_CLOCK = time.thread_time_ns
+
+
+def main() -> None:
+    name, folder = sys.argv[1:]
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    with os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8") as replies:
+        os.dup2(2, 1)  # what an engine prints must not stand between replies
+        from transformers import AutoTokenizer
+
+        engine = ENGINES[name](AutoTokenizer.from_pretrained(folder))
+        gc.disable()
+        replies.write(json.dumps({"ready": name}) + "\n")
+        for line in sys.stdin:
+            replies.write(json.dumps(measured(engine, json.loads(line))) + "\n")
+            gc.collect()
+
+
+def measured(engine: Any, record: dict[str, Any]) -> dict[str, Any]:
+    """Return the times of one record, or why the engine does not take it.
+
+    Args:
+        engine: One of `bench.peers.ENGINES`.
+        record: As the module's docstring says.
+    """
+    start = _CLOCK()
+    try:
+        session = _compiled(engine, record)
+        session.mask()
+    except Exception as error:  # whatever an engine raises is a refusal
+        return {"status": "refused", "error": f"{type(error).__name__}: {error}"[:500]}
+    reply: dict[str, Any] = {"status": "ok", "first": _CLOCK() - start, "masks": [], "again": []}
+    for i, tokens in enumerate(record["texts"]):
+        for figure in ("masks", "again"):
+            if i or figure == "again":
+                session.fresh()
+            try:
+                times, reason = _read(session, tokens)
+            except Exception as error:
+                times, reason = [], f"{type(error).__name__}: {error}"[:500]
+            if reason is not None:
+                place = {"error": reason, "text": i, "figure": figure}
+                return {"status": "rejected", **place, "first": reply["first"]}
+            reply[figure].append(times)
+    return reply
+
+
+def _compiled(engine: Any, record: dict[str, Any]) -> Any:
+    kind, spec = record["kind"], record["spec"]
+    if kind == "json_schema":
+        return engine.compile(json.dumps(spec, ensure_ascii=False))
+    if engine.name != "structgen":
+        raise ValueError(f"{kind} is measured with structgen only")
+    import structgen
+
+    return MaskbenchSession(getattr(structgen, kind)(spec), engine.vocabulary)
+
+
+def _read(session: Any, tokens: list[int]) -> tuple[list[int], str | None]:
+    """Times of the masks of a text, and the reason where it is not accepted."""
+    times = []
+    for place, token in enumerate(tokens):
+        start = _CLOCK()
+        session.mask()
+        times.append(_CLOCK() - start)
+        if not session.allowed(token):
+            return times, f"token {place} is not in the mask"
+        if not session.accept(token):
+            return times, f"token {place} is in the mask and refused"
+    return times, None if session.is_accepting() else "the whole text is not accepted"
+
+
+if __name__ == "__main__":
+    main()

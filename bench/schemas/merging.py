@@ -1,0 +1,168 @@
+"""References, branches and conjunctions of schemas, for the walk that draws instances.
+
+What: `merged` joins two schemas into one that says what both say, for the keywords that a draw follows. It is
+approximate: what it drops, the oracle objects to afterwards (`bench.schemas.instances`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+__all__ = ["Impossible", "branches", "external_references", "merged", "resolved"]
+
+
+class Impossible(Exception):
+    """A sub-schema has no instance, or the draw found none."""
+
+
+def resolved(root: Any, reference: str) -> Any:
+    """Return the sub-schema to which a local reference points."""
+    if reference == "#":
+        return root
+    if reference.startswith("#/"):
+        place = root
+        for step in reference[2:].split("/"):
+            step = unquote(step).replace("~1", "/").replace("~0", "~")
+            try:
+                place = place[int(step)] if isinstance(place, list) else place[step]
+            except (KeyError, IndexError, ValueError, TypeError):
+                raise Impossible from None
+        return place
+    found = _named(root, reference)
+    if found is None:
+        raise Impossible
+    return found
+
+
+def _named(root: Any, reference: str) -> Any:
+    """The sub-schema with this `$id` or `$anchor`."""
+    name = reference.removeprefix("#")
+    stack = [root]
+    while stack:
+        place = stack.pop()
+        if isinstance(place, dict):
+            if place.get("$anchor") == name or reference in (place.get("$id"), place.get("id")):
+                return place
+            stack += place.values()
+        elif isinstance(place, list):
+            stack += place
+    return None
+
+
+def external_references(schema: Any) -> bool:
+    """Return whether a schema refers to another document."""
+    stack = [schema]
+    named: set[str] = set()
+    references: list[str] = []
+    while stack:
+        place = stack.pop()
+        if isinstance(place, dict):
+            named.update(v for k in ("$id", "id") if isinstance(v := place.get(k), str))
+            if isinstance(reference := place.get("$ref"), str):
+                references.append(reference)
+            stack += place.values()
+        elif isinstance(place, list):
+            stack += place
+    return any(not r.startswith("#") and r.split("#")[0] not in named for r in references)
+
+
+def branches(schema: dict[str, Any]) -> str | None:
+    """Return the first keyword of a schema that offers a choice."""
+    return next((name for name in ("anyOf", "oneOf", "if") if name in schema), None)
+
+
+def merged(one: Any, other: Any) -> dict[str, Any]:
+    """Return a schema for what both allow, as far as a draw can use it.
+
+    Raises:
+        Impossible: If their types or values have nothing in common.
+    """
+    if one is False or other is False:
+        raise Impossible
+    if one is True or other is True:
+        kept = other if one is True else one
+        return dict(kept) if isinstance(kept, dict) else {}
+    joined = dict(one)
+    for name, value in other.items():
+        if name not in joined:
+            joined[name] = value
+        elif joined[name] != value:
+            joined[name] = _RULES.get(name, _last)(joined[name], value)
+    if "const" in joined and "enum" in joined and joined["const"] not in joined["enum"]:
+        raise Impossible
+    return joined
+
+
+def _last(_: Any, value: Any) -> Any:
+    return value
+
+
+def _both(one: Any, other: Any) -> Any:
+    return {"allOf": [one, other]}
+
+
+def _types(one: Any, other: Any) -> list[str]:
+    first = [one] if isinstance(one, str) else one
+    second = [other] if isinstance(other, str) else other
+    common = [t for t in first if t in second]
+    if "number" in first and "integer" in second or "number" in second and "integer" in first:
+        common.append("integer")
+    if not common:
+        raise Impossible
+    return list(dict.fromkeys(common))
+
+
+def _values(one: list[Any], other: list[Any]) -> list[Any]:
+    common = [v for v in one if v in other]
+    if not common:
+        raise Impossible
+    return common
+
+
+def _same(one: Any, other: Any) -> Any:
+    raise Impossible
+
+
+def _members(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    joined = dict(one)
+    for name, value in other.items():
+        joined[name] = value if name not in joined or joined[name] == value else _both(joined[name], value)
+    return joined
+
+
+def _pairs(one: list[Any], other: list[Any]) -> list[Any]:
+    """A branch for each pair of branches, from the first few of each."""
+    return [_both(a, b) for a in one[:20] for b in other[:20]]
+
+
+def _additional(one: Any, other: Any) -> Any:
+    if one is False or other is False:
+        return False
+    if one is True or other is True:
+        return other if one is True else one
+    return _both(one, other)
+
+
+_RULES: dict[str, Any] = {
+    "type": _types,
+    "enum": _values,
+    "const": _same,
+    "required": lambda a, b: (
+        list(dict.fromkeys([*a, *b])) if isinstance(a, list) and isinstance(b, list) else b
+    ),
+    "properties": _members,
+    "patternProperties": _members,
+    "$defs": lambda a, b: {**b, **a},
+    "definitions": lambda a, b: {**b, **a},
+    "dependentRequired": _members,
+    "additionalProperties": _additional,
+    "items": lambda a, b: _both(a, b) if isinstance(a, dict) and isinstance(b, dict) else b,
+    "allOf": lambda a, b: [*a, *b],
+    "anyOf": lambda a, b: _pairs(a, b),
+    "oneOf": lambda a, b: _pairs(a, b),
+    "examples": lambda a, b: [],
+    "default": lambda a, b: None,
+    **dict.fromkeys(("minimum", "minLength", "minItems", "minProperties", "exclusiveMinimum"), max),
+    **dict.fromkeys(("maximum", "maxLength", "maxItems", "maxProperties", "exclusiveMaximum"), min),
+}
