@@ -29,7 +29,7 @@ class Parsed:
         if grammar.lexer is not None:
             regular, bodies = None, {rule.name: rule.body for rule in grammar.rules}
         else:
-            regular = Regular(grammar, _kept(grammar))
+            regular = Regular(grammar, kept=_kept(grammar))
             bodies = {
                 rule.name: _apart(regular, rule.body)
                 for rule in grammar.rules
