@@ -357,7 +357,7 @@ class Matcher:
 
     @property
     def names_text_tokens(self) -> bool:
-        """Whether some tokens of text are read whole: whether a text satisfies the constraint then depends on its tokens."""
+        """Whether some tokens of text are read whole: then a text alone does not say if it satisfies the constraint."""
         return self._program.names_text_tokens
 
     @property
