@@ -360,7 +360,7 @@ class Matcher:
 
     @property
     def names_text_tokens(self) -> bool:
-        """Whether some tokens of text are read whole: then a text alone does not say whether it satisfies the constraint."""
+        """Whether some tokens of text are read whole: then a text alone does not say if it satisfies the constraint."""
         return self._program.names_text_tokens
 
     @property

@@ -87,10 +87,14 @@ _RULES: dict[str, dict[str, list[str]]] = {
 }  # fmt: skip
 _RULES["ebnf"] = _RULES["gbnf"] | {
     "item": [*(one for one in _RULES["gbnf"]["item"] if "\x01" not in one), "<macro>"],
-    "token": ["97", "98", "300", "\"a\"", "\"ab\"", "99999"],
+    "token": ["97", "98", "300", '"a"', '"ab"', "99999"],
     "macro": [
-        "Token(<token>)", "Token(<token>, <token>)", "ExcludeToken()", "ExcludeToken(<token>, <token>)",
-        "TokenTagDispatch((<token>, <name>))", "TokenTagDispatch((<token>, <name>), excludes=(<token>,))",
+        "Token(<token>)",
+        "Token(<token>, <token>)",
+        "ExcludeToken()",
+        "ExcludeToken(<token>, <token>)",
+        "TokenTagDispatch((<token>, <name>))",
+        "TokenTagDispatch((<token>, <name>), excludes=(<token>,))",
         "TokenTagDispatch((<token>, <name>), (<token>, <name>), loop_after_dispatch=false)",
     ],
 }

@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from structgen.errors import EmptyConstraint, LimitExceeded, StructgenError
+from structgen.errors import EmptyConstraint, LimitExceeded, StructgenError, VocabularyMismatch
 
 from .inputs import vocabulary_argument
 
@@ -31,7 +31,11 @@ def check_grammar_file(
     from structgen.constraints.grammar.checking import check_grammar
 
     report = check_grammar(constraint, starts=starts)
-    failure = _compile(constraint)
+    failure, names_tokens = None, False
+    try:
+        failure = _compile(constraint)
+    except VocabularyMismatch:
+        names_tokens = True
     if as_json:
         _print_json(report, failure)
     else:
@@ -39,11 +43,14 @@ def check_grammar_file(
         if failure is not None:
             kind = "limit" if isinstance(failure, LimitExceeded) else "empty"
             print(f"! {kind}: {_why(report, failure)}")
+        if names_tokens:
+            print("  note: it names tokens of a tokenizer, so it was not compiled")
         print(_summary(report, failure, constraint))
     return int(failure is not None or (strict and any(found.is_warning for found in report.findings)))
 
 
 def _compile(constraint: GrammarConstraint) -> StructgenError | None:
+    """Why there is no text, or not within the limits. Raises `VocabularyMismatch` for tokens that are no bytes."""
     from structgen.matcher import compile_constraint
 
     try:

@@ -31,6 +31,14 @@ def calls(tmp_path: Path) -> str:
     return str(file)
 
 
+def test_check_of_a_grammar_for_one_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "tokens.gbnf"
+    file.write_text('root ::= <[7000]> "a"')
+    assert main(["check", "--gbnf", str(file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "  note: it names tokens of a tokenizer, so it was not compiled"
+
+
 def test_check(calls: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--lark", calls]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -76,9 +76,18 @@ def without(name: str) -> dict[str, Any]:
         ({"terminals": (("text", "a", literal("a"), 1.0),)}, "terminals[0][3] is not an integer"),
         ({"terminals": (("special", "x", None, 0),)}, "terminals[0][2] is not a string"),
         ({"terminals": (("tokens", "x", (5, "line 1"), 0),)}, "terminals[0][2] is not a set of tokens"),
-        ({"terminals": (("tokens", "x", (((5,),), (), "", False), 0),)}, "terminals[0][2][0][0] is not a range"),
-        ({"terminals": (("tokens", "x", (((5, 4),), (), "", False), 0),)}, "[0][2][0][0][1] is not an integer from 5"),
-        ({"terminals": (("tokens", "x", (None, (None,), "", False), 0),)}, "terminals[0][2][1][0] is not a tuple"),
+        (
+            {"terminals": (("tokens", "x", (((5,),), (), "", False), 0),)},
+            "terminals[0][2][0][0] is not a range",
+        ),
+        (
+            {"terminals": (("tokens", "x", (((5, 4),), (), "", False), 0),)},
+            "[0][2][0][0][1] is not an integer from 5",
+        ),
+        (
+            {"terminals": (("tokens", "x", (None, (None,), "", False), 0),)},
+            "terminals[0][2][1][0] is not a tuple",
+        ),
         ({"terminals": (("tokens", "x", (None, (), "", True), 0),)}, "terminals[0][2] may be spelled only"),
         (
             {"terminals": (("constraint", "x", ("poem", ()), 0),)},

@@ -26,7 +26,9 @@ def read(form: Any, specials: Any = ("<call>",)) -> sg.Constraint:
 
 def found(constraint: sg.Constraint) -> set[tuple[int, ...]]:
     """All sequences of a few tokens that the constraint has."""
-    every = itertools.chain.from_iterable(itertools.product([0, 1, 2, CALL, MARK], repeat=n) for n in range(LONGEST + 1))
+    every = itertools.chain.from_iterable(
+        itertools.product([0, 1, 2, CALL, MARK], repeat=n) for n in range(LONGEST + 1)
+    )
     result = set()
     for tokens in every:
         matcher = sg.Matcher(constraint, VOCABULARY)
@@ -140,7 +142,9 @@ def test_formats_by_enumeration(number: int) -> None:
 
 def test_a_text_that_no_token_has_is_found_by_the_vocabulary() -> None:
     constraint = read({"type": "or", "elements": [CONST, token("<missing>")]})
-    with pytest.raises(VocabularyMismatch, match='no token of the vocabulary has the text "<missing>"') as error:
+    with pytest.raises(
+        VocabularyMismatch, match='no token of the vocabulary has the text "<missing>"'
+    ) as error:
         sg.Matcher(constraint, VOCABULARY)
     assert error.value.where == "format.elements[1].token"
     # Without knowledge of the special tokens, such a text may be one.
