@@ -91,6 +91,7 @@ def _apart(source: str, rng: random.Random) -> None:
     """What the core offers beside constraints: readers of Lark, number languages."""
     for imports in (False, True):
         _core.read_lark(source, imports)
+        _core.read_lark_module(source, -1)
     plain = _core.PlainLark.read(source)
     if plain is not None:
         _ = plain.terminals, plain.imports, plain.literals

@@ -269,6 +269,20 @@ def read_lark(
 ):
     """A plain grammar: rules, terminals, what is ignored, literals, imports; offsets of definitions, uses, literals."""
 
+def read_lark_module(
+    text: str, unbounded: int
+) -> (
+    tuple[
+        list[tuple[str, int, tuple[str, ...], Any, set[str], list[tuple[int, str]], list[tuple[int, Any]], bool]],
+        list[tuple[str, int, int, Any, int]],
+        list[str],
+        list[tuple[bool, tuple[str, ...], list[tuple[str, str]]]],
+        list[str],
+    ]
+    | None
+):
+    """A module: rules, terminals, what is ignored, imports, and the texts and patterns that are written."""
+
 def lower_bodies(
     rules: dict[str, tuple[Any, ...]],
     start: str,

@@ -145,6 +145,8 @@ class Automaton {
   const Node *step(Reader &r, const Node *node, uint8_t byte);
   // Reads a token of a set that the constraint names, whole.
   const Node *step_tokens(Reader &r, const Node *node, uint32_t set);
+  // Reads a token as one of each set that has it, and not by its bytes.
+  const Node *step_whole(Reader &r, const Node *node, uint32_t token);
   // Reads a token: what its bytes mean, and as one of each set that has it.
   const Node *step_token(Reader &r, const Node *node, uint32_t token);
   bool accepts(Reader &r, const Node *node) { return completes(r, node, nullptr); }

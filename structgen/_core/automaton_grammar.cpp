@@ -495,6 +495,14 @@ void Automaton::add_expected_sets(Reader &r, const Node *n, std::vector<uint32_t
   });
 }
 
+const Node *Automaton::step_whole(Reader &r, const Node *node, uint32_t token) {
+  r.is_last_byte = false;
+  const Node *read = nullptr;
+  for (const auto &[set, tokens] : token_sets_)
+    if (node && tokens->has(token)) read = alternatives(r, step_tokens(r, node, set), read);
+  return read;
+}
+
 const Node *Automaton::step_token(Reader &r, const Node *node, uint32_t token) {
   const Vocabulary &vocabulary = text_.vocabulary();
   const std::string_view bytes = vocabulary.is_eos(token) ? std::string_view() : vocabulary.token(token);
@@ -506,10 +514,7 @@ const Node *Automaton::step_token(Reader &r, const Node *node, uint32_t token) {
   }
   if (read && read->kind == Node::Scalar && !read->parent && !text_.spellable(read->text)) read = nullptr;
   if (read) read = past_lexemes(r, read);
-  r.is_last_byte = false;
-  for (const auto &[set, tokens] : token_sets_)
-    if (node && tokens->has(token)) read = alternatives(r, step_tokens(r, node, set), read);
-  return read;
+  return token_sets_.empty() ? read : alternatives(r, step_whole(r, node, token), read);
 }
 
 }  // namespace structgen

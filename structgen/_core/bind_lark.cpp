@@ -57,6 +57,37 @@ class Writer {
     for (auto [what, name] : read_.imports) out.append(nb::make_tuple(text(what), text(name)));
     return out;
   }
+  // A module: rules, terminals, what is ignored, imports, and the texts and patterns that are written.
+  nb::object write_module() {
+    nb::list rules, terminals, ignore, imports, written;
+    const auto met = [](const std::vector<LarkText::Met> &all, auto &&what) {
+      nb::list out;
+      for (const LarkText::Met &one : all) out.append(nb::make_tuple(one.depth, what(one.what)));
+      return out;
+    };
+    const auto texts = [&](const std::vector<LarkText::Text> &all) {
+      nb::list out;
+      for (LarkText::Text one : all) out.append(text(one));
+      return nb::tuple(out);
+    };
+    for (const LarkText::Definition &one : read_.rules)
+      rules.append(nb::make_tuple(text(one.name), static_cast<int>(one.kind), texts(one.parameters),
+                                  one.kind == LarkText::Definition::Declare ? nb::none() : node(one.body),
+                                  all(one.symbols), met(one.literals, [&](uint32_t t) { return text(t); }),
+                                  met(one.uses, [&](uint32_t n) { return node(n); }), one.nothing));
+    for (const LarkText::Definition &one : read_.terminals)
+      terminals.append(nb::make_tuple(text(one.name), static_cast<int>(one.kind), one.priority,
+                                      one.kind == LarkText::Definition::Declare ? nb::none() : node(one.body),
+                                      one.alternatives));
+    for (LarkText::Text one : read_.ignore) ignore.append(text(one));
+    for (const LarkText::Import &one : read_.modules) {
+      nb::list names;
+      for (auto [what, name] : one.names) names.append(nb::make_tuple(text(what), text(name)));
+      imports.append(nb::make_tuple(one.relative, texts(one.path), names));
+    }
+    for (auto [one, offset] : read_.written) written.append(text(one));
+    return nb::make_tuple(rules, terminals, ignore, imports, written);
+  }
   nb::object write() {
     nb::dict rules;
     for (const LarkText::Definition &one : read_.rules)
@@ -75,6 +106,7 @@ class Writer {
       case LarkText::Node::Terminal: return nb::make_tuple(terminal_, text(one.text));
       case LarkText::Node::Sequence: return nb::make_tuple(sequence_, parts(one));
       case LarkText::Node::Choice: return nb::make_tuple(choice_, parts(one));
+      case LarkText::Node::Use: return nb::make_tuple(use_, text(one.text), parts(one));
       case LarkText::Node::Repeat: break;
     }
     nb::object high = one.high < 0 ? nb::none() : nb::object(nb::int_(one.high));
@@ -100,7 +132,7 @@ class Writer {
 
   const LarkText &read_;
   std::vector<nb::object> texts_, nodes_;  // made when they are asked for
-  nb::str rule_{"rule"}, terminal_{"terminal"}, sequence_{"sequence"}, choice_{"choice"}, repeat_{"repeat"};
+  nb::str rule_{"rule"}, terminal_{"terminal"}, sequence_{"sequence"}, choice_{"choice"}, repeat_{"repeat"}, use_{"use"};
 };
 
 // A plain grammar that was read, on its way to productions.
@@ -208,6 +240,14 @@ void bind_lark(nb::module_ &m) {
         return read ? Writer(*read).write() : nb::none();
       },
       "text"_a, "imports"_a);
+  m.def(
+      "read_lark_module",
+      [](nb::str text, int64_t unbounded) -> nb::object {
+        const std::u32string copy = text_to(text);
+        const std::optional<LarkText> read = LarkText::module(copy, unbounded);
+        return read ? Writer(*read).write_module() : nb::none();
+      },
+      "text"_a, "unbounded"_a);
   nb::class_<PlainLark>(m, "PlainLark")
       .def_static("read", &PlainLark::read, "text"_a)
       .def_prop_ro("terminals", &PlainLark::terminals)

@@ -188,7 +188,7 @@ GrammarTrace trace_grammar(Automaton &automaton, Reader &r, std::span<const uint
   for (uint32_t unit : units) {
     if (unit == TOKEN_END) continue;  // no part of a text depends on tokens
     const Node *next = unit < BYTES ? automaton.step(r, n, static_cast<uint8_t>(unit))
-                                    : automaton.step_special(r, n, unit - BYTES);
+                                    : automaton.step_whole(r, n, unit - BYTES);
     if (!next) return out;
     n = next;
     ++out.places.position;

@@ -9,6 +9,7 @@
 namespace structgen {
 namespace {
 
+constexpr int64_t MOST = 999'999'999;  // of a number; what is larger is lark's business
 constexpr uint32_t DEEPEST = 100;  // groups in groups; what is deeper is lark's business
 
 struct NotPlain {};
@@ -74,7 +75,7 @@ class Tokens {
     if (c == '%') return directive();
     if (c == '-' && at(at_ + 1) == '>') return add(Token::Sign, 2, '-'), true;
     if (c == '.' && at(at_ + 1) == '.') return add(Token::Sign, 2, '='), true;
-    if (c < 0x80 && std::u32string_view(U"()[]|:.,~*+?!").find(c) != std::u32string_view::npos)
+    if (c < 0x80 && std::u32string_view(U"()[]{}|:.,~*+?!").find(c) != std::u32string_view::npos)
       return add(Token::Sign, 1, c), true;
     return number();
   }
@@ -118,7 +119,7 @@ class Tokens {
     return add(Token::Regexp, end - at_), true;
   }
   bool directive() {
-    for (std::u32string_view one : {U"%ignore", U"%import"})
+    for (std::u32string_view one : {U"%ignore", U"%import", U"%declare", U"%override", U"%extend"})
       if (text_.substr(at_, one.size()) == one && !is_word(at(at_ + one.size())))
         return add(Token::Directive, one.size(), one[2]), true;
     throw NotPlain{};
@@ -126,7 +127,7 @@ class Tokens {
   bool number() {
     size_t end = at_ + (text_[at_] == '-');
     const size_t digits = end;
-    while (end < digits + 9 && is_digit(at(end))) ++end;
+    while (end < digits + 10 && is_digit(at(end))) ++end;
     if (end == digits) throw NotPlain{};
     return add(Token::Number, end - at_), true;
   }
@@ -137,7 +138,8 @@ class Tokens {
 
 class Reader {
  public:
-  explicit Reader(std::u32string_view text) : text_(text), tokens_(Tokens(text).found) {
+  explicit Reader(std::u32string_view text, bool module = false, int64_t unbounded = -1)
+      : text_(text), module_(module), unbounded_(unbounded), tokens_(Tokens(text).found) {
     out_.nodes.reserve(tokens_.size());
     out_.children.reserve(tokens_.size());
   }
@@ -147,10 +149,13 @@ class Reader {
       charge();
       const Token &token = tokens_[at_];
       if (token.kind == Token::Line) ++at_;
-      else if (token.kind != Token::Directive) definition();
+      else if (token.kind != Token::Directive) definition(Kind::Define);
       else if (token.sign == 'g') ignored();
-      else if (imports) imported();
-      else throw NotPlain{};
+      else if (token.sign == 'm' && module_) imported_module();
+      else if (token.sign == 'm' && imports) imported();
+      else if (!module_) throw NotPlain{};
+      else if (token.sign == 'e') declared();
+      else ++at_, definition(token.sign == 'v' ? Kind::Override : Kind::Extend);
     }
     return std::move(out_);
   }
@@ -158,6 +163,7 @@ class Reader {
  private:
   using Text = LarkText::Text;
   using Node = LarkText::Node;
+  using Kind = LarkText::Definition::Kind;
 
   // -- tokens; the last one is the end of a line, which nothing but `end_of_line` takes
 
@@ -194,19 +200,24 @@ class Reader {
     ++at_;
     return found;
   }
-  int32_t number() {
+  int64_t count() {
     if (now().kind != Token::Number) throw NotPlain{};
-    int32_t value = 0;
+    int64_t value = 0;
     for (char32_t c : text_of(now()))
-      if (c != '-') value = 10 * value + static_cast<int32_t>(c - '0');
+      if (c != '-') value = 10 * value + static_cast<int64_t>(c - '0');
     const bool negative = text_of(now())[0] == '-';
     ++at_;
     return negative ? -value : value;
   }
+  int32_t number() {
+    const int64_t value = count();
+    if (value > MOST || value < -MOST) throw NotPlain{};
+    return static_cast<int32_t>(value);
+  }
 
   // -- statements
 
-  void definition() {
+  void definition(Kind kind) {
     std::u32string modifiers;
     const uint32_t start = now().offset;
     for (; is('!') || is('?'); ++at_) modifiers.push_back(now().sign);
@@ -217,36 +228,72 @@ class Reader {
     const bool inlined = modifiers.find(U'?') != std::u32string::npos;
     if (!modifiers.empty() && (terminal_ || (inlined && name[0] == '_'))) throw NotPlain{};
     LarkText::Definition made{intern(name), 0, 0, {}};
+    made.kind = kind;
+    if (is('{')) {
+      if (!module_ || terminal_) throw NotPlain{};
+      do {
+        ++at_;
+        const std::u32string_view parameter = this->name();
+        if (is_upper(parameter)) throw NotPlain{};
+        made.parameters.push_back(intern(parameter));
+      } while (is(','));
+      take('}');
+    }
     if (is('.')) {
       ++at_;
       made.priority = number();
     }
     take(':');
     begin();
+    const size_t first = at_;
     made.body = alternatives(0);
+    made.alternatives = alternatives_;
+    made.nothing = nothing_;
+    const bool nothing = at_ == first;
     end_of_line();
-    if (facts_[made.name].defined) throw NotPlain{};
+    if (facts_[made.name].defined && !module_) throw NotPlain{};
     facts_[made.name].defined = true;
     out_.defined.push_back({made.name, offset});
     if (terminal_) {
-      if (is_empty(made.body)) throw NotPlain{};
+      if (module_ ? nothing : is_empty(made.body)) throw NotPlain{};
       out_.terminals.push_back(std::move(made));
       return;
     }
     made.symbols = std::move(symbols_);
+    if (module_) {
+      made.literals = std::move(literals_);
+      made.uses = std::move(uses_);
+      out_.rules.push_back(std::move(made));
+      return;
+    }
     out_.rules.push_back(std::move(made));
     // Lark meets them from the inside out.
     std::stable_sort(literals_.begin(), literals_.end(), [](auto &a, auto &b) { return a.depth > b.depth; });
-    for (const Literal &one : literals_) {
-      if (facts_[one.text].named) continue;
-      facts_[one.text].named = true;
-      out_.literals.push_back(one.text);
+    for (const Met &one : literals_) {
+      if (facts_[one.what].named) continue;
+      facts_[one.what].named = true;
+      out_.literals.push_back(one.what);
     }
+  }
+
+  // ``%declare A b``
+  void declared() {
+    ++at_;
+    do {
+      LarkText::Definition made{0, 0, 0, {}};
+      const std::u32string_view one = name();
+      made.name = intern(one);
+      made.kind = Kind::Declare;
+      (is_upper(one) ? out_.terminals : out_.rules).push_back(std::move(made));
+    } while (now().kind == Token::Name);
+    end_of_line();
   }
 
   void begin() {
     ++rule_;
     literals_.clear();
+    uses_.clear();
+    nothing_ = false;
     symbols_.clear();
   }
 
@@ -256,7 +303,7 @@ class Reader {
     begin();
     const size_t first = at_;
     const uint32_t body = alternatives(0);
-    if (is_empty(body)) throw NotPlain{};
+    if (is_empty(body)) throw NotPlain{};  // lark's verdict
     if (at_ == first + 1 && tokens_[first].kind == Token::Name) {
       out_.ignore.push_back(intern(text_of(tokens_[first])));
     } else {
@@ -301,6 +348,39 @@ class Reader {
     }
   }
 
+  // ``%import a.b.C``, ``%import a.b.C -> D``, ``%import a.b (C, D)``, and with a dot before all of it
+  void imported_module() {
+    ++at_;
+    LarkText::Import made{is('.'), {}, {}};
+    if (made.relative) ++at_;
+    made.path.push_back(intern(name()));
+    while (is('.')) {
+      ++at_;
+      made.path.push_back(intern(name()));
+    }
+    if (is('(')) {
+      do {
+        ++at_;
+        const Text one = intern(name());
+        made.names.push_back({one, one});
+      } while (is(','));
+      take(')');
+    } else {
+      const Text one = made.path.back();
+      made.path.pop_back();
+      if (made.path.empty()) throw NotPlain{};
+      made.names.push_back({one, one});
+      if (is('-')) {
+        ++at_;
+        made.names.back().second = intern(name());
+      }
+    }
+    for (auto [one, alias] : made.names)
+      if (is_upper(out_.texts[one]) != is_upper(out_.texts[alias])) throw NotPlain{};
+    end_of_line();
+    out_.modules.push_back(std::move(made));
+  }
+
   // -- bodies; `depth` is that of lark's node for the alternatives
 
   uint32_t add(Node node) {
@@ -317,25 +397,29 @@ class Reader {
   uint32_t alternatives(uint32_t depth) {
     if (depth > 3 * DEEPEST || stack_is_short()) throw NotPlain{};
     const uint32_t first = alternative(depth);
-    if (!is('|')) return first;
+    if (!is('|')) {
+      alternatives_ = 1;
+      return first;
+    }
     std::vector<uint32_t> parts{first};
     while (is('|')) {
       charge();
       ++at_;
       parts.push_back(alternative(depth));
     }
+    alternatives_ = static_cast<uint32_t>(parts.size());
     return group(Node::Choice, parts.data(), parts.size());
   }
 
   uint32_t alternative(uint32_t depth) {
-    const size_t bottom = items_.size(), start = literals_.size();
+    const size_t bottom = items_.size(), start = literals_.size(), first_use = uses_.size();
     while (true) {
       charge();
-      const size_t mark = literals_.size();
+      const size_t mark = literals_.size(), use_mark = uses_.size();
       uint32_t item;
       const Token &token = now();
       if (token.kind == Token::Name) {
-        item = symbol();
+        item = symbol(depth);
       } else if (token.kind == Token::String || token.kind == Token::Regexp) {
         item = literal(depth);
       } else if (is('(')) {
@@ -352,14 +436,14 @@ class Reader {
       }
       if (is('*') || is('+') || is('?') || is('~')) {
         item = repeated(item);
-        deepen(mark);
+        deepen(mark, use_mark);
       }
       items_.push_back(item);
     }
     if (is('-')) {
       ++at_;
       if (depth || terminal_ || !is_lower(name())) throw NotPlain{};
-      deepen(start);
+      deepen(start, first_use);
     }
     const size_t count = items_.size() - bottom;
     const uint32_t made = count == 1 ? items_[bottom] : group(Node::Sequence, items_.data() + bottom, count);
@@ -367,8 +451,9 @@ class Reader {
     return made;
   }
 
-  void deepen(size_t from) {
-    for (size_t i = from; i < literals_.size(); ++i) ++literals_[i].depth;
+  void deepen(size_t literal, size_t use) {
+    for (size_t i = literal; i < literals_.size(); ++i) ++literals_[i].depth;
+    for (size_t i = use; i < uses_.size(); ++i) ++uses_[i].depth;
   }
 
   // The rule mentions it.
@@ -379,15 +464,37 @@ class Reader {
     return true;
   }
 
-  uint32_t symbol() {
+  uint32_t symbol(uint32_t depth) {
     const Token &token = now();
     const std::u32string_view name = this->name();
     const Text text = intern(name);
+    if (is('{')) return use(text, depth);
     if (mention(text) && !facts_[text].met) {
       facts_[text].met = true;
       out_.used.push_back({text, token.offset});
     }
     return leaf(is_lower(name) ? Node::Rule : Node::Terminal, text);
+  }
+
+  // The arguments of a template, each a symbol, a literal or another use.
+  uint32_t use(Text name, uint32_t depth) {
+    if (!module_ || terminal_ || is_upper(out_.texts[name])) throw NotPlain{};
+    if (depth > 3 * DEEPEST || stack_is_short()) throw NotPlain{};
+    std::vector<uint32_t> arguments;
+    const size_t place = uses_.size();
+    uses_.push_back({depth, 0});
+    do {
+      ++at_;
+      const Token &token = now();
+      if (token.kind == Token::Name) arguments.push_back(symbol(depth + 1));
+      else if (token.kind == Token::String || token.kind == Token::Regexp) arguments.push_back(literal(depth + 1));
+      else throw NotPlain{};
+    } while (is(','));
+    take('}');
+    const uint32_t made = group(Node::Use, arguments.data(), arguments.size());
+    out_.nodes[made].text = name;
+    uses_[place].what = made;
+    return made;
   }
 
   uint32_t literal(uint32_t depth) {
@@ -415,7 +522,8 @@ class Reader {
     const std::u32string_view to = text_of(now());
     made += U"..";
     made += to;
-    auto is_plain = [](std::u32string_view end) {
+    auto is_plain = [&](std::u32string_view end) {
+      if (module_) return end.size() > 2 && end.back() == '"';
       // Characters that are not ASCII may be unprintable; those are lark's business.
       return end.size() == 3 && end[0] == '"' && end[1] >= 0x20 && end[1] < 0x7F && end[1] != '\\';
     };
@@ -441,24 +549,27 @@ class Reader {
       if (end < text_.size() && (text_[end] == '_' || (text_[end] >= 'a' && text_[end] <= 'z'))) throw NotPlain{};
       return repeat(item, 0, 1, make_once(U"?"));
     }
-    int32_t low = number(), high = low;
+    const int32_t low = number();
+    int64_t high = low;
     const bool bounds = is('=');
     if (bounds) {
       ++at_;
-      high = number();
+      high = count();
     }
-    if (low < 0 || high < low || high == 0) throw NotPlain{};
+    nothing_ = nothing_ || high == 0;
+    const bool endless = bounds && module_ && high == unbounded_;
+    if (low < 0 || high < low || (high == 0 && !module_) || (high > MOST && !endless)) throw NotPlain{};
     std::u32string written = U"{";
-    auto append = [&](int32_t count) {
-      for (char c : std::to_string(count)) written.push_back(static_cast<char32_t>(c));
+    auto append = [&](int64_t number) {
+      for (char c : std::to_string(number)) written.push_back(static_cast<char32_t>(c));
     };
     append(low);
     if (bounds) {
       written.push_back(',');
-      append(high);
+      if (!endless) append(high);
     }
     written.push_back('}');
-    return repeat(item, low, high, make(std::move(written)));
+    return repeat(item, low, endless ? -1 : static_cast<int32_t>(high), make(std::move(written)));
   }
 
   struct Fact {  // of a text
@@ -466,12 +577,11 @@ class Reader {
     uint32_t node = UINT32_MAX;
     bool met = false, defined = false, imported = false, named = false;
   };
-  struct Literal {
-    uint32_t depth;  // of its node in lark's tree
-    Text text;
-  };
+  using Met = LarkText::Met;
 
   std::u32string_view text_;
+  bool module_;
+  int64_t unbounded_;
   std::vector<Token> tokens_;
   size_t at_ = 0;
   LarkText out_;
@@ -481,8 +591,10 @@ class Reader {
   // Of the definition that is being read:
   bool terminal_ = false;
   uint32_t rule_ = 0;
-  std::vector<Literal> literals_;
+  std::vector<Met> literals_, uses_;
   std::vector<Text> symbols_;
+  bool nothing_ = false;
+  uint32_t alternatives_ = 1;  // of the group that was read last
 };
 
 }  // namespace
@@ -490,6 +602,14 @@ class Reader {
 std::optional<LarkText> LarkText::read(std::u32string_view text, bool imports) {
   try {
     return Reader(text).read(imports);
+  } catch (const NotPlain &) {
+    return std::nullopt;
+  }
+}
+
+std::optional<LarkText> LarkText::module(std::u32string_view text, int64_t unbounded) {
+  try {
+    return Reader(text, true, unbounded).read(true);
   } catch (const NotPlain &) {
     return std::nullopt;
   }

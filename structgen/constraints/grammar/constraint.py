@@ -211,7 +211,7 @@ def lark(
     at_limit: AtLimit = "cut",
     json: Mapping[str, Any] | None = None,
 ) -> GrammarConstraint:
-    """Texts of a grammar in Lark's language, which the `lark` package loads; `start` is the rule that a text must be.
+    """Texts of a grammar in Lark's language; `start` is the rule that a text must be.
 
     `lexer` is how a text is cut into terminals: ``"lark"`` as lark's basic lexer does (the first terminal that
     matches, in its order), ``"longest"`` the longest match of any. With `contextual` only terminals compete that the

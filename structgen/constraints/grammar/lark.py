@@ -1,11 +1,13 @@
 """Grammars in Lark's language, read as lark reads them, as `ir.Grammar`.
 
 Why: people have grammars for lark, and tools for language models (llguidance, XGrammar) have made its language their
-own. Whatever lark accepts means here what it means there: its loader reads the text (plain grammars are read as it
-would, in a tenth of the time), its lexer orders the terminals, and Python's `re` decides what a pattern takes.
+own. Whatever lark accepts means here what it means there: texts are read as its loader reads them,
+in a fiftieth of the time, its lexer orders the terminals, and Python's `re` decides what a pattern takes.
 Invariant: no approximation: what cannot be said exactly is refused, with its place and what to write instead; every
 error is a `StructgenError`.
-Cost: of a plain grammar, about a microsecond a token; of others, lark's loader, about a millisecond for a rule.
+Cost: of a plain grammar, about a microsecond a token; of others, some ten for the additions, a rule and a use of a
+template. Lark's loader itself, about a millisecond for a rule, only words mistakes, and reads what `lark_templates`
+leaves.
 
 What is read
     lark 1.3: all of its syntax; `%import` of the modules that come with lark, and from `import_paths`.
@@ -41,18 +43,19 @@ from structgen.errors import LimitExceeded, OptionError, a_kind
 from .bodies import EMPTY
 from .characters import check_characters
 from .ir import Body, Grammar, Indentation, Lexer, Rule, too_deep
-from .lark_dialect import Rewritten, rewrite
+from .lark_dialect import UNBOUNDED, Rewritten, rewrite
 from .lark_loading import ImportPath, Loaded, load
 from .lark_parameters import instantiate
 from .lark_plain import read_plain
 from .lark_rules import Following, rule_bodies
 from .lark_source import Source
+from .lark_templates import read_modules
 from .lark_terminals import Lexemes, lexemes_longest, lexemes_ordered
 
 __all__ = ["ENTRIES", "read_lark"]
 
 ENTRIES = 50_000
-"""Names, texts and signs of a grammar that is not plain."""
+"""Names, texts and signs of a grammar that lark's own loader is asked about."""
 
 _NESTED = 16
 """Grammars in grammars, by ``%lark``."""
@@ -135,8 +138,10 @@ class _Options:
 def _read(text: Source, start: str, indentation: Indentation | None, options: _Options) -> Grammar:
     keep = [indentation.newline] if indentation else []
     loaded = read_plain(text, start, keep, imports=not options.import_paths)
+    rewritten = Rewritten(text)
     if loaded is None:
-        _check_entries(text)
+        loaded = read_modules(text.text, start, keep, options.import_paths)
+    if loaded is None:
         rewritten = rewrite(text, options.constraints, options.nested, options.json)
         if indentation is not None and not rewritten.settings.are_larks:
             raise OptionError(
@@ -150,14 +155,15 @@ def _read(text: Source, start: str, indentation: Indentation | None, options: _O
                 len(start),
                 hint=f"Start from a rule without one: main: {start}::0, with start='main'.",
             )
+        loaded = read_modules(rewritten.text, start, keep, options.import_paths, rewritten.bodies, UNBOUNDED)
+    if loaded is None:  # lark words the mistake
+        _check_entries(text)
         loaded = load(rewritten, start, keep, options.import_paths)
-    else:
-        rewritten = Rewritten(text)
     return _grammar(loaded, rewritten, start, options, indentation)
 
 
 def _check_entries(source: Source) -> None:
-    """Lark's own loader takes a fiftieth of a millisecond for each."""
+    """Lark's own loader, which is asked about what cannot be read here, takes a fiftieth of a millisecond for each."""
     entries = (piece for piece in source.pieces if piece.kind not in ("space", "comment", "newline"))
     last = next(islice(entries, ENTRIES, None), None)
     if last is not None:
@@ -166,8 +172,8 @@ def _check_entries(source: Source) -> None:
             f"the grammar has more than {ENTRIES} names, texts and signs",
             limit="grammar_entries",
             where=f"line {place.line}, column {place.column}",
-            hint="Leave out templates, imports and additions to Lark's language, with which the limit is lower; or "
-            "split the grammar into several constraints.",
+            hint="Look for a mistake in it, which is not searched for in larger grammars; or split the grammar into "
+            "several constraints.",
         )
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 
 from lark.lexer import Pattern, PatternRE, PatternStr, TerminalDef, Token
-from lark.load_grammar import _TERMINAL_NAMES, _literal_to_pattern
+from lark.load_grammar import _TERMINAL_NAMES, _literal_to_pattern, eval_escaping
 from lark.utils import is_id_continue, is_id_start
 
 __all__ = ["Names", "literal_pattern", "telling_name"]
 
 _RANGE = re.compile(r'"([^"\\\n])"\.\."([^"\\\n])"')
+_ESCAPED_RANGE = re.compile(r'"((?:[^"\\\n]|\\[^\n])+)"\.\."((?:[^"\\\n]|\\[^\n])+)"')
 _PLAIN = re.compile(r'(?:[^\\]|\\\\(?!")|\\[^Uux\\])*+')
 """No escapes of characters by number, nor a quote behind a backslash that stands for itself, which lark reads oddly."""
 _ESCAPE = re.compile(r"\\(.)")
@@ -69,6 +70,10 @@ def literal_pattern(text: str) -> Pattern:
             return _by_lark("REGEXP", text)
         return PatternRE(value, text[end + 1 :], raw=text)
     if '"..' in text and (ends := _RANGE.fullmatch(text)):
+        return PatternRE(f"[{ends[1]}-{ends[2]}]")
+    if '"..' in text and (ends := _ESCAPED_RANGE.fullmatch(text)):
+        if any(len(eval_escaping(end)) != 1 for end in ends.groups()):  # type: ignore[no-untyped-call]
+            raise ValueError("the ends of a range are single characters")
         return PatternRE(f"[{ends[1]}-{ends[2]}]")
     if "\\" not in text and text[-1] == '"' and len(text) > 2 and text.isprintable():
         return PatternStr(text[1:-1], "", raw=text)

@@ -41,17 +41,17 @@ from .ir import Body
 from .lark_dialect import UNBOUNDED, Rewritten
 from .lark_errors import explain
 
-__all__ = ["ImportPath", "Loaded", "load", "select"]
+__all__ = ["ARGUMENTS", "INSTANCES", "ImportPath", "Loaded", "last_place", "load", "select", "symbols_of"]
 
 _Node = Any
 """A tree of lark, or one of its symbols."""
 
 ImportPath = str | Path | Callable[[Any, str], tuple[Any, str]]
 
-_INSTANCES = 2_000
+INSTANCES = 2_000
 """Uses of templates with different arguments."""
 
-_ARGUMENTS = 10_000
+ARGUMENTS = 10_000
 """Characters of the arguments of one use of a template, uses of templates in them written out."""
 
 _MANY = 50
@@ -76,7 +76,7 @@ class Loaded:
 
 def load(rewritten: Rewritten, start: str, keep: Iterable[str], import_paths: Sequence[ImportPath]) -> Loaded:
     """Reads the text with lark; raises errors of ours."""
-    paths = [*(path if callable(path) else str(path) for path in import_paths), _last_place]
+    paths = [*(path if callable(path) else str(path) for path in import_paths), last_place]
     builder = _Builder(False, paths, {})
     try:
         builder.load_grammar(rewritten.text, "<string>")
@@ -112,7 +112,7 @@ class _Missing(Exception):
     """A grammar that is nowhere; no `OSError`, after which lark would go on and look in the current folder."""
 
 
-def _last_place(base_path: Any, grammar_path: str) -> tuple[Any, str]:
+def last_place(base_path: Any, grammar_path: str) -> tuple[Any, str]:
     """What lark asks behind the paths that are offered: beside the file that imports, then lark's own grammars."""
     try:
         if isinstance(base_path, str):
@@ -141,9 +141,9 @@ class _Templates(ApplyTemplates):
     """Lark's own, which names a use by its arguments: uses in uses in uses have names that double."""
 
     def template_usage(self, children: list[Any]) -> Any:
-        if sum(len(argument.name) for argument in children[1:]) > _ARGUMENTS:
+        if sum(len(argument.name) for argument in children[1:]) > ARGUMENTS:
             raise LimitExceeded(
-                f"the arguments of a template, written out, have more than {_ARGUMENTS} characters",
+                f"the arguments of a template, written out, have more than {ARGUMENTS} characters",
                 limit="template_arguments",
                 hint="Name a use of a template as a rule, and pass that.",
             )
@@ -183,9 +183,9 @@ def _compile(builder: GrammarBuilder, rewritten: Rewritten, start: str, keep: fr
     transformer = PrepareLiterals() * ValidateSymbols() * anonymous * templates
     rules: dict[str, Body] = {}
     for name, parameters, tree, options in definitions:  # grows while templates are used
-        if len(definitions) > _INSTANCES + len(grammar.rule_defs):
+        if len(definitions) > INSTANCES + len(grammar.rule_defs):
             raise LimitExceeded(
-                f"templates are used with more than {_INSTANCES} different arguments",
+                f"templates are used with more than {INSTANCES} different arguments",
                 limit="template_instances",
                 hint="A template that uses itself with larger arguments has no end; write it as a rule.",
             )
@@ -193,7 +193,7 @@ def _compile(builder: GrammarBuilder, rewritten: Rewritten, start: str, keep: fr
             anonymous.rule_options = options if options is not None and options.keep_all_tokens else None
             rules[str(name)] = _body(transformer.transform(_copy(tree)))
     _check_rules(rules, placeholders, rewritten, start)
-    names = {name: {one for _, one, _ in _symbols(body)} for name, body in rules.items()}
+    names = {name: {one for _, one, _ in symbols_of(body)} for name, body in rules.items()}
     return select(terminals, rules, names, {}, grammar.ignore, start, keep, declared)
 
 
@@ -214,7 +214,7 @@ def select(
     """
     mentions = dict(named)
     for name, body in rules.items():
-        if name in named[name] and not any(helper for _, one, helper in _symbols(body) if one == name):
+        if name in named[name] and not any(helper for _, one, helper in symbols_of(body) if one == name):
             mentions[name] = named[name] - {name}
     mentioned = Counter(one for name in rules for one in mentions[name])
     mentioned[start] += 1
@@ -257,7 +257,7 @@ def _check_rules(rules: Mapping[str, Body], placeholders: set[str], rewritten: R
         )
     known = {*rules, *placeholders}
     for body in rules.values():
-        for kind, name, _ in _symbols(body):
+        for kind, name, _ in symbols_of(body):
             if kind == "rule" and name not in known:
                 source.fail(
                     f"there is no rule {name}",
@@ -302,7 +302,7 @@ def _counted(expression: _Node) -> tuple[Body, int, int | None]:
 _OPERATORS: dict[str, tuple[int, int | None]] = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 
 
-def _symbols(body: Body) -> Iterator[tuple[str, str, bool]]:
+def symbols_of(body: Body) -> Iterator[tuple[str, str, bool]]:
     """The kind and the name of each symbol in a rule's body, and whether lark would put it into a helper rule."""
     pending = [(body, False)]
     while pending:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 
-
 import pytest
 from lark import Lark
 from lark.exceptions import LarkError
@@ -56,8 +55,8 @@ def test_python_strings() -> None:
 
 
 PATTERNS = [
-    "/a(?!b)/", "/ab?(?!c)/", "/a+(?!a)/", "/[ab]+(?!c)/", "/c(?!aa?)/", "/b/", "/[bc]/", "/ab+/", "/a*c/", '"a"', '"bc"', "/abc?/",
-    "/b(?!b)b?/", "/(a|b)(?![bc])/", "/c+/",
+    "/a(?!b)/", "/ab?(?!c)/", "/a+(?!a)/", "/[ab]+(?!c)/", "/c(?!aa?)/", "/b/", "/[bc]/", "/ab+/", "/a*c/",
+    '"a"', '"bc"', "/abc?/", "/b(?!b)b?/", "/(a|b)(?![bc])/", "/c+/",
 ]  # fmt: skip
 
 
