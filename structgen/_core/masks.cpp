@@ -169,12 +169,36 @@ void Masks::inside(const Fragment &f) {
 }
 
 // Tokens that stay inside a string whose length is bounded.
-void Masks::inside_bounded(Vocabulary::Node at, const Node *n, const Fragment &f, uint64_t least, uint64_t most) {
+// Tokens that end in one state after as many characters are alike: some text of a length within bounds goes on from there.
+void Masks::inside_by_end(Vocabulary::Node at, const Node *n, Fragment &f, uint64_t least, uint64_t most) {
+  enum : uint8_t { Unknown, No, Yes };
+  std::vector<uint8_t> verdicts;
+  for (const TokensByEnd &group : text_.by_end(f, at, n->text)) {
+    verdicts.clear();
+    const auto fits = [&](uint32_t characters) {
+      if (characters > most) return false;
+      const auto lo = static_cast<int64_t>(least > characters ? least - characters : 0);
+      const int64_t hi = most == UNBOUNDED ? -1 : static_cast<int64_t>(most - characters);
+      const auto has_length = [&](Re rest) { return text_.regex().has_length(rest, lo, hi); };
+      return text_.escape(group.end) == 0 ? has_length(text_.re(group.end)) : text_.escape_viable(group.end, has_length);
+    };
+    charge(1 + group.tokens.size() / 16);
+    for (const auto [id, characters] : group.tokens) {
+      if (verdicts.size() <= characters) verdicts.resize(characters + 1, Unknown);
+      uint8_t &verdict = verdicts[characters];
+      if (verdict == Unknown) verdict = fits(characters) ? Yes : No;
+      if (verdict == Yes) set(id);
+    }
+  }
+}
+
+void Masks::inside_bounded(Vocabulary::Node at, const Node *n, Fragment &f, uint64_t least, uint64_t most) {
   const bool any = text_.re(n->text) == RegexSpace::ANY_TEXT, odd = text_.escape(n->text) != 0;
   const size_t skip = v_.depth(at);
   const int64_t reach = any ? 0 : text_.reach(text_.re(n->text));
   // Token lengths (characters) that are surely within bounds.
   const bool bounded_above = most != UNBOUNDED;
+  if (!any && !text_.regex().open(text_.re(n->text))) return inside_by_end(at, n, f, least, most);
   // Where any text may follow, a text can be drawn out to `least` characters and then completed.
   const bool stretches = any || (reach >= 0 && text_.regex().open(text_.re(n->text)) &&
                                  (!bounded_above || least + static_cast<uint64_t>(reach) <= most));

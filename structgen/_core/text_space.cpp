@@ -35,6 +35,8 @@ size_t Fragment::memory() const {
   size_t total = sizeof(*this) + (bits.size() + ids.size() + characters.size()) * 4 + exits.size() * sizeof(Exit) +
                  ends.size() * sizeof(ends[0]);
   if (rests) total += rests->memory();
+  if (by_end)
+    for (const TokensByEnd &one : *by_end) total += sizeof(one) + one.tokens.size() * sizeof(one.tokens[0]);
   return total;
 }
 
@@ -216,7 +218,18 @@ Kinds TextSpace::loops(TextState s) {
   return states_[s].loops;
 }
 
-std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
+const std::vector<TokensByEnd> &TextSpace::by_end(Fragment &f, Vocabulary::Node node, TextState s) {
+  if (f.by_end) return *f.by_end;
+  auto found = std::make_unique<std::vector<TokensByEnd>>();
+  walk(node, s, found.get());
+  fragment_bytes_ -= f.memory();
+  f.by_end = std::move(found);
+  fragment_bytes_ += f.memory();
+  return *f.by_end;
+}
+
+// With `by_end` the tokens go there, and nowhere else.
+std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end) {
   auto made = std::make_unique<Fragment>();
   const Vocabulary &v = *vocabulary_;
   const bool plain = states_[s].encoding == Encoding::Plain;
@@ -231,7 +244,19 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
   path[base] = {s, &row(s), 0, 0};
   for (char c : v.path(node)) path[base].of_token += (c & 0xc0) != 0x80;
   std::vector<uint32_t> &ids = made->ids, &counts = made->characters;
-  auto add = [&](uint32_t id, uint32_t characters) {
+  std::unordered_map<TextState, size_t> places;  // in `by_end`
+  TextState last_end = DEAD;
+  size_t last_place = 0;
+  auto add = [&](uint32_t id, uint32_t characters, TextState end) {
+    if (by_end) {
+      if (end != last_end) {
+        const auto [it, fresh] = places.try_emplace(last_end = end, by_end->size());
+        if (fresh) by_end->push_back({end, {}});
+        last_place = it->second;
+      }
+      (*by_end)[last_place].tokens.push_back({id, characters});
+      return;
+    }
     if (made->dense) {
       made->bits[id >> 5] |= 1u << (id & 31);
       return;
@@ -283,12 +308,12 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s) {
     const Vocabulary::Node next = v.end(n);
     if (next - n > SMALL_SUBTREE && (v.kinds_below(n) & ~loops(after)) == 0) {
       // Every token below stays in the same state.
-      for (uint32_t id : v.ids_within(n)) add(id, plain ? 0 : here.characters + token_characters_[id] - here.of_token);
+      for (uint32_t id : v.ids_within(n)) add(id, plain ? 0 : here.characters + token_characters_[id] - here.of_token, after);
       if (!plain) ends_in(after, here.characters + v.characters_below(n));
       n = next;
       continue;
     }
-    for (uint32_t id : v.ids(n)) add(id, here.characters);
+    for (uint32_t id : v.ids(n)) add(id, here.characters, after);
     if (!plain && !v.ids(n).empty()) ends_in(after, here.characters);
     if (next > n + 1) here.row = &row(after);
     ++n;

@@ -56,6 +56,15 @@ struct Exit {
   uint32_t characters;  // of the text before it
 };
 
+// Tokens of a fragment that end in one state, each with the characters that it adds to the text.
+struct TokensByEnd {
+  struct Token {
+    uint32_t id, characters;
+  };
+  TextState end;
+  std::vector<Token> tokens;
+};
+
 struct Fragment {
   bool dense = false;
   std::vector<uint32_t> bits;  // one bit per token id, if the fragment is dense or has many `ids`
@@ -66,6 +75,7 @@ struct Fragment {
   // States in which tokens end, with the most characters of such a token; until `needs` is asked for.
   std::vector<std::pair<TextState, uint32_t>> ends;
   int64_t needs = -1;
+  std::unique_ptr<std::vector<TokensByEnd>> by_end;  // of a string, made on demand
   size_t memory() const;
 };
 
@@ -118,6 +128,8 @@ class TextSpace {
   // Tokens below trie node `node`, whose own byte led to state `s`.
   Fragment &fragment(Vocabulary::Node node, TextState s);
   const RestTrie &rests(Fragment &fragment);
+  // The tokens inside by the states in which they end; `node` and `s` are those of the fragment.
+  const std::vector<TokensByEnd> &by_end(Fragment &fragment, Vocabulary::Node node, TextState s);
   // Characters within which every token of the fragment, and a completion after it, fits.
   int64_t needs(Fragment &fragment);
 
@@ -162,7 +174,7 @@ class TextSpace {
   bool escape_viable(Re re, uint32_t escape, Encoding encoding, const std::function<bool(Re)> &enough);
   template <class Met>
   bool any_token(TextState s, const Met &met);
-  std::unique_ptr<Fragment> walk(Vocabulary::Node node, TextState s);
+  std::unique_ptr<Fragment> walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end = nullptr);
   std::unique_ptr<Fragment> narrow(const Fragment &any, Vocabulary::Node node, TextState s);
 
   std::shared_ptr<HeapAccount> heap_;
