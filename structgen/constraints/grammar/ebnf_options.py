@@ -141,10 +141,24 @@ def _check_marker(reader: Reader, options: RuleOptions) -> None:
     raise reader.fault(message, options.position, options.length, hint=hint)
 
 
+class _Shaped(Regular):
+    """The expressions of rules, where options say where a rule ends."""
+
+    def __init__(self, grammar: Grammar, shaped: Mapping[str, RuleOptions]) -> None:
+        self._shaped = shaped
+        super().__init__(grammar)
+
+    def _of_rule(self, name: str) -> RE | None:
+        language = super()._of_rule(name)
+        if language is None or name not in self._shaped:
+            return language
+        return None if name in self._uses[name] else self._shaped[name].shape(language)
+
+
 def carried_out(reader: Reader, grammar: Grammar, options: Mapping[str, RuleOptions]) -> Grammar:
     """The grammar whose rules are as their options say."""
     shaped = {name: one for name, one in options.items() if one.ends_early or one.hidden_bytes is not None}
-    regular = Regular(grammar, {name: one.shape for name, one in shaped.items()}) if shaped else None
+    regular = _Shaped(grammar, shaped) if shaped else None
     _check_inside(reader, grammar, options, shaped)
     rules: list[Rule] = []
     for rule in grammar.rules:
