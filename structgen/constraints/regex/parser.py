@@ -105,12 +105,14 @@ _RUN = re.compile(r"[^\\\[\](){}.*+?|^$]+")
 _VERBOSE_RUN = re.compile(r"[^\\\[\](){}.*+?|^$ \t\n\r\v\f#]+")
 # Behind a run: a quantifier, or a comment that one may follow.
 _MAY_BE_REPEATED = ("*", "+", "?", "{", "(?#")
-# A sign after which it may matter what is tried first; a few patterns without it have such signs, too.
-_ORDER_MATTERS = re.compile(r"\(\?>|[*+?}]\+|\\[1-9k]|\(\?P=")
-_DEEPEST_IN_ORDER = 60
+_DEEPEST_IN_ORDER = 30
 """Groups inside one another in a pattern with atomic groups or back-references: these are resolved by recursion."""
 _COUNT = re.compile(r"\{(\d*)(?:(,)(\d*))?\}", re.ASCII)
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
+class _OrderMatters(Exception):
+    """A pattern has an atomic group, a possessive quantifier or a back-reference."""
 
 
 class Parser:
@@ -136,7 +138,7 @@ class Parser:
         self.pattern = pattern
         self.limits = limits
         self.position = 0
-        self.flags = flags
+        self.flags = self.first_flags = flags
         self.branches: list[RE] = []
         self.items: list[RE] = []
         self.groups: list[_Group] = []
@@ -144,9 +146,7 @@ class Parser:
         self.captures = 0
         self.names: dict[str, int] = {}
         """Of named groups, their numbers."""
-        self.keeps_order = (self.has_atomic_groups or self.has_references) and _ORDER_MATTERS.search(
-            pattern
-        ) is not None
+        self.keeps_order = False
         """Are items nodes, which keep what is tried first (`backtracking`)?"""
         self.plain: RE | None = None
         """The language without regard to atomic groups and possessive quantifiers, where there are any."""
@@ -166,6 +166,21 @@ class Parser:
 
     def parse(self) -> RE:
         """The expression of the whole pattern."""
+        try:
+            return self._parsed()
+        except _OrderMatters:
+            self.keeps_order = True
+        self.position, self.branches, self.items, self.groups, self.last = 0, [], [], [], _NOTHING
+        self.captures, self.names = 0, {}
+        self.set_flags(self.first_flags)
+        return self._without_order(self._parsed())
+
+    def note_order(self) -> None:
+        """What is tried first matters here, so the pattern is read once more, into nodes."""
+        if not self.keeps_order:
+            raise _OrderMatters
+
+    def _parsed(self) -> RE:
         pattern = self.pattern
         length = len(pattern)
         handlers = self.handlers
@@ -182,7 +197,7 @@ class Parser:
         if self.groups:
             hint = "Add the missing ')', or write '\\(' for the character."
             self.fail("this group is not closed", self.groups[-1].position, hint=hint)
-        return self._without_order(self._alternatives()) if self.keeps_order else self._alternatives()
+        return self._alternatives()
 
     def _without_order(self, tree: RE) -> RE:
         """The language of the nodes."""
@@ -394,6 +409,7 @@ class Parser:
             self.open_group(4, look=(False, pattern[position + 3] == "!"))
         elif opener == ">" and self.has_atomic_groups:
             self.check_atomic(position, position + 3)
+            self.note_order()
             self.open_group(3, atomic=True)
         else:
             self.extension(position)
@@ -473,6 +489,7 @@ class Parser:
             raise self.unsupported("possessive quantifiers", start, stop + 1)
         if possessive:
             self.check_atomic(start, stop + 1)
+            self.note_order()
         if self.keeps_order:
             mode = mark if possessive or mark == "?" else ""
             self.items[-1] = ("quantified", self.items[-1], low, high, mode, start, stop + len(mode))
@@ -489,6 +506,7 @@ class Parser:
         flags, position = self.flags, self.position
         if not self.has_references:
             raise self.unsupported("back-references", position, end)
+        self.note_order()
 
         def same(text: str) -> RE:
             if not flags.ignore_case:
