@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -172,7 +172,31 @@ def carried_out(reader: Reader, grammar: Grammar, options: Mapping[str, RuleOpti
             ending = _ending(reader, grammar, regular, found, language)
             rule = replace(rule, body=bodies.text(language), ending=ending)
         rules.append(rule)
-    return replace(grammar, rules=tuple(rules))
+    return replace(grammar, rules=tuple(_still_used(grammar, rules, shaped)))
+
+
+def _still_used(grammar: Grammar, rules: list[Rule], shaped: Mapping[str, RuleOptions]) -> list[Rule]:
+    """The rules without those that are a part of a rule which is one text now, and of no other."""
+    before = {rule.name: used_rules(rule.body) for rule in grammar.rules}
+    after = {rule.name: used_rules(rule.body) for rule in rules}
+    parts = {part for name in shaped for part in before[name]}
+    for one in shaped.values():
+        for number in (one.capture_hidden_body_rule_id, one.capture_hidden_marker_rule_id):
+            parts |= set() if number is None else {grammar.rules[number].name}
+    inside = _reached(parts, before) - {grammar.start, *shaped}
+    kept = _reached(after.keys() - inside, after)
+    return [rule for rule in rules if rule.name in kept]
+
+
+def _reached(names: Iterable[str], uses: Mapping[str, set[str]]) -> set[str]:
+    """These rules and all that they use."""
+    found = set(names)
+    pending = list(found)
+    while pending:
+        more = uses.get(pending.pop(), set()) - found
+        found |= more
+        pending.extend(more)
+    return found
 
 
 def _check_inside(

@@ -147,6 +147,9 @@ def test_characters_are_counted_not_bytes() -> None:
 def test_rules_of_rules() -> None:
     source = 'root ::= "<" r ">"\nr[lazy] ::= ((x))\nx ::= ((y))\ny ::= (([ab] y) | ([ab]))\n'
     assert taken(source, ["<a>", "<ab>", "<>"]) == ["<a>"]
+    assert [rule.name for rule in read_ebnf(source).rules] == ["root", "r"]
+    kept = 'root ::= r | y\nr[lazy] ::= x\nx ::= y\ny ::= z\nz ::= "a"\nunused ::= z'
+    assert [rule.name for rule in read_ebnf(kept).rules] == ["root", "r", "y", "z", "unused"]
     # A lazy rule in another one is as short as it is alone.
     source = 'root[max_chars=2] ::= (x "b")*\nx[lazy] ::= [a]+'
     assert taken(source) == ["", "ab"]
@@ -266,8 +269,8 @@ def test_markers(kind: str) -> None:
         'capture_hidden_marker_rule_id=3, stop_capture="m", lazy] ::= body marker\nbody ::= [a-z]*\nmarker ::= "!"+\n'
     )
     rules = _rules(source)
-    marker = ("repeat", ("literal", "!"), 1, None)
-    assert rules["r"].ending == Ending(rules["body"].body[1], marker, "m", kind == "stop")
+    before, marker = _rules("root ::= [a-z]*")["root"].body[1], ("repeat", ("literal", "!"), 1, None)
+    assert rules["r"].ending == Ending(before, marker, "m", kind == "stop")
     assert taken(source, ["ab!z", "ab!!z", "abz"]) == ["ab!z"]
     dispatch = (
         f'root[capture_hidden_{kind}_bytes=1] ::= TagDispatch(("!", e), loop_after_dispatch=false)\ne ::= ""'
