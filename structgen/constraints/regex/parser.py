@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -36,7 +35,9 @@ from structgen.errors import LimitExceeded, RegexSyntaxError, RegexUnsupported
 
 from .backtracking import Resolver, plain_language
 from .casing import close_ranges, variants
+from .foreign import ADVICE, FOREIGN_GROUPS
 from .references import expand_references
+from .settings import DEFAULT_LIMITS, NO_FLAGS, Flags, RegexLimits
 
 __all__ = ["DEFAULT_LIMITS", "END", "NO_FLAGS", "START", "Flags", "Parser", "RegexLimits", "negated"]
 
@@ -51,38 +52,6 @@ _CLASSES = 256
 _CHARGED_AT_ONCE = 64
 _UNITS = 75
 """Units of work (of 20 ns) that an item of a pattern takes, and a range of a class."""
-
-
-@dataclass(frozen=True)
-class RegexLimits:
-    """Bounds on one pattern."""
-
-    length: int = 1_000_000
-    """Characters."""
-    depth: int = 200
-    """Groups inside one another."""
-    look_depth: int = 30
-    """Groups around an anchor, a word boundary or a look-around."""
-    count: int = 1_000_000
-    """The number in a quantifier."""
-    class_ranges: int = 10_000_000
-    """Ranges of characters of all classes together; ``\\w`` has 770."""
-
-
-DEFAULT_LIMITS = RegexLimits()
-
-
-class Flags(NamedTuple):
-    """The modes that a pattern, or a group of it, is read in."""
-
-    ignore_case: bool = False
-    multi_line: bool = False
-    dot_all: bool = False
-    verbose: bool = False
-    ascii: bool = False
-
-
-NO_FLAGS = Flags()
 
 
 class _Group(NamedTuple):
@@ -222,7 +191,7 @@ class Parser:
     def _unsupported_because(self, message: str, node: RE) -> RegexUnsupported:
         feature = "back-references" if node[0] == "reference" else "atomic groups"
         return RegexUnsupported(
-            message, pattern=self.pattern, position=node[-2], end=node[-1], hint=_ADVICE[feature]
+            message, pattern=self.pattern, position=node[-2], end=node[-1], hint=ADVICE[feature]
         )
 
     def _literal_run(self) -> None:
@@ -420,7 +389,7 @@ class Parser:
 
     def unknown_group(self, position: int) -> RegexSyntaxError | RegexUnsupported:
         """The error for a group opener that the dialect does not have."""
-        for opener, feature in _FOREIGN_GROUPS:
+        for opener, feature in FOREIGN_GROUPS:
             found = opener.match(self.pattern, position)
             if found:
                 return self.unsupported(feature, position, found.end())
@@ -640,7 +609,7 @@ class Parser:
             pattern=self.pattern,
             position=position,
             end=end,
-            hint=_ADVICE.get(feature),
+            hint=ADVICE.get(feature),
         )
 
     handlers: ClassVar[Mapping[str, Callable[[Any], None]]] = {
@@ -658,25 +627,6 @@ class Parser:
         "^": add_line_start,
         "$": add_line_end,
     }
-
-
-# Group openers of Perl and its relatives that neither dialect can take, and what they are called.
-_FOREIGN_GROUPS = (
-    (re.compile(r"\(\?>"), "atomic groups"),
-    (re.compile(r"\(\?\("), "conditional groups"),
-    (re.compile(r"\(\?(?:R|0|[+-]?\d+|&\w+|P>\w+)\)?"), "recursive patterns"),
-    (re.compile(r"\(\?P=\w*\)?"), "back-references"),
-)
-_ADVICE = {
-    "back-references": "A back-reference works where its group has few texts and is not repeated. Else spell out the "
-    "alternatives, or drop it and validate afterwards.",
-    "possessive quantifiers": "Leave the second '+' out, if the pattern is to match whatever it can with backtracking.",
-    "atomic groups": "Use (?:...), if the pattern is to match whatever it can with backtracking.",
-    "conditional groups": "Write the cases as alternatives.",
-    "look-arounds in the Rust dialect": "The crate has none; for pydantic set regex_engine='python-re'.",
-    "CRLF modes": "Write (?:\\r\\n|\\n) for a line end.",
-    "recursive patterns": "Nested structure needs a grammar or a recursive JSON Schema.",
-}
 
 
 @lru_cache(maxsize=1024)
