@@ -50,6 +50,7 @@ def made() -> dict[str, Any]:
         "schema": sg.json_schema(Person.model_json_schema()),
         "regex": sg.regex(f"({LONG})?"),
         "choice": alternatives,
+        "substring": sg.substring(LONG, by="words"),
         "lark": sg.grammar("sql"),
         "sequence": LONG + alternatives + sg.regex("a"),
         "alternatives": alternatives | sg.regex("a") | LONG,

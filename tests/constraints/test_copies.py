@@ -12,6 +12,7 @@ from structgen.constraints.base import Constraint, Literal
 from structgen.constraints.choice import choice
 from structgen.constraints.json_schema import JsonSchemaConstraint, json_schema
 from structgen.constraints.regex import regex
+from structgen.constraints.substring import substring
 from structgen.matcher import Matcher
 from structgen.types import constraint_for_type
 from structgen.vocabulary import Vocabulary
@@ -22,6 +23,7 @@ SCHEMA = {"properties": {"a": {"enum": [1, "x", {"b": []}]}, "c": {"$ref": "#"}}
 CONSTRAINTS: dict[str, tuple[Constraint, str]] = {
     "literal": (Literal("a"), "a"),
     "choice": (choice(["yes", "no"]), "no"),
+    "substring": (substring("yes or no", by="words"), "or no"),
     "pattern": (regex("a+b"), "aab"),
     "ecma pattern": (regex("[^]", dialect="ecma"), "é"),
     "schema": (json_schema(SCHEMA, whitespace="compact"), '{"a":1}'),

@@ -20,10 +20,9 @@ Cost: that of `notation.Reader`; a `TagDispatch` costs the comparison of its tag
     end at the same place the longest counts, as in XGrammar.
 
 A rule that is lazy ends at the first place where it may; one with ``max_chars`` ends at the first place from that
-many characters on. Both need a body that is regular.
+many characters on. Both need a body that is regular. One with ``max_tokens`` ends so from that many tokens on.
 
-Unsupported: options of rules that are about drawing, counting or capturing tokens (``name[temperature=0.7] ::=``). A
-`TagDispatch` is unsupported where one tag has another one in it before its end: XGrammar's documentation and its
+A `TagDispatch` is unsupported where one tag has another one in it before its end: XGrammar's documentation and its
 matcher disagree there.
 """
 
@@ -31,7 +30,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from structgen.constraints.expressions import ANY, NOTHING, RE, scope
 from structgen.constraints.occurrences import ends_first, without
@@ -40,11 +38,10 @@ from structgen.errors import GrammarSyntaxError
 from . import bodies
 from .ebnf_assertions import read_assertion
 from .ebnf_macros import REGULAR_MACROS, read_regular_macro
-from .ebnf_options import RuleOptions, read_options
+from .ebnf_options import RuleOptions, carried_out, read_options
 from .ebnf_tokens import TOKEN_MACROS, read_token_macro
-from .ir import Body, Grammar, Rule
+from .ir import Body, Grammar
 from .notation import DEFAULT_LIMITS, WIDE_BLANK, NotationLimits, Reader, escape_patterns, token_pattern
-from .regular import Regular
 
 __all__ = ["read_ebnf"]
 
@@ -105,27 +102,7 @@ class _Reader(Reader):
         self._options[name] = read_options(self, name, position)
 
     def finished(self, grammar: Grammar) -> Grammar:
-        """Carry out the options that say where a rule ends; for that its body has to be regular."""
-        early = {name: options for name, options in self._options.items() if options.ends_early}
-        if not early:
-            return grammar
-        regular = Regular(grammar, {name: options.shape for name, options in early.items()})
-        rules: list[Rule] = []
-        for rule in grammar.rules:
-            options = early.get(rule.name)
-            if options is not None:
-                language = regular.rule(rule.name)
-                if language is None:
-                    raise self.unsupported(
-                        f"the rule {rule.name:.60} is too large, or has recursion or tokens in it, for an option that "
-                        "says where it ends",
-                        options.position, options.length,
-                        hint="Lazy rules and those with max_chars are made of texts, classes, patterns, repetitions "
-                        "and rules of such.",
-                    )  # fmt: skip
-                rule = replace(rule, body=bodies.text(language))
-            rules.append(rule)
-        return replace(grammar, rules=tuple(rules))
+        return carried_out(self, grammar, self._options) if self._options else grammar
 
     def special(self, raw: str, position: int) -> Body:
         raise LookupError(f"{raw} is not among the leaves of this notation")

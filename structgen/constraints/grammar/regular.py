@@ -12,7 +12,7 @@ budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from structgen.constraints.expressions import EPSILON, NOTHING, RE, alternate, concat, repeat
 
@@ -37,15 +37,7 @@ _LEAST_OF_TEXT = 4
 class Regular:
     """Of one grammar. Rules that are `kept` stay rules, also where they are regular."""
 
-    def __init__(
-        self,
-        grammar: Grammar,
-        shapes: Mapping[str, Callable[[RE], RE]] | None = None,
-        *,
-        kept: frozenset[str] = frozenset(),
-    ) -> None:
-        self._shapes = shapes or {}
-        """What becomes of the language of a rule's body, where the rule does not use itself."""
+    def __init__(self, grammar: Grammar, *, kept: frozenset[str] = frozenset()) -> None:
         self._kept_rules = kept
         self._bodies = {rule.name: rule.body for rule in grammar.rules}
         self._rules: dict[str, RE | None] = {}
@@ -180,8 +172,6 @@ class Regular:
         expression = self._linear(name, body) if name in self._uses[name] else self.body(body)
         if expression is None or self._size(expression) > _LARGEST:
             return None
-        if name in self._shapes:
-            return None if name in self._uses[name] else self._shapes[name](expression)
         return expression
 
     def _linear(self, name: str, body: Body) -> RE | None:

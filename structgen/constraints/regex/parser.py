@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -36,7 +35,9 @@ from structgen.errors import LimitExceeded, RegexSyntaxError, RegexUnsupported
 
 from .backtracking import Resolver, plain_language
 from .casing import close_ranges, variants
+from .foreign import ADVICE, FOREIGN_GROUPS
 from .references import expand_references
+from .settings import DEFAULT_LIMITS, NO_FLAGS, Flags, RegexLimits
 
 __all__ = ["DEFAULT_LIMITS", "END", "NO_FLAGS", "START", "Flags", "Parser", "RegexLimits", "negated"]
 
@@ -51,38 +52,6 @@ _CLASSES = 256
 _CHARGED_AT_ONCE = 64
 _UNITS = 75
 """Units of work (of 20 ns) that an item of a pattern takes, and a range of a class."""
-
-
-@dataclass(frozen=True)
-class RegexLimits:
-    """Bounds on one pattern."""
-
-    length: int = 1_000_000
-    """Characters."""
-    depth: int = 200
-    """Groups inside one another."""
-    look_depth: int = 30
-    """Groups around an anchor, a word boundary or a look-around."""
-    count: int = 1_000_000
-    """The number in a quantifier."""
-    class_ranges: int = 10_000_000
-    """Ranges of characters of all classes together; ``\\w`` has 770."""
-
-
-DEFAULT_LIMITS = RegexLimits()
-
-
-class Flags(NamedTuple):
-    """The modes that a pattern, or a group of it, is read in."""
-
-    ignore_case: bool = False
-    multi_line: bool = False
-    dot_all: bool = False
-    verbose: bool = False
-    ascii: bool = False
-
-
-NO_FLAGS = Flags()
 
 
 class _Group(NamedTuple):
@@ -105,12 +74,14 @@ _RUN = re.compile(r"[^\\\[\](){}.*+?|^$]+")
 _VERBOSE_RUN = re.compile(r"[^\\\[\](){}.*+?|^$ \t\n\r\v\f#]+")
 # Behind a run: a quantifier, or a comment that one may follow.
 _MAY_BE_REPEATED = ("*", "+", "?", "{", "(?#")
-# A sign after which it may matter what is tried first; a few patterns without it have such signs, too.
-_ORDER_MATTERS = re.compile(r"\(\?>|[*+?}]\+|\\[1-9k]|\(\?P=")
-_DEEPEST_IN_ORDER = 60
+_DEEPEST_IN_ORDER = 30
 """Groups inside one another in a pattern with atomic groups or back-references: these are resolved by recursion."""
 _COUNT = re.compile(r"\{(\d*)(?:(,)(\d*))?\}", re.ASCII)
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
+class _OrderMatters(Exception):
+    """A pattern has an atomic group, a possessive quantifier or a back-reference."""
 
 
 class Parser:
@@ -136,7 +107,7 @@ class Parser:
         self.pattern = pattern
         self.limits = limits
         self.position = 0
-        self.flags = flags
+        self.flags = self.first_flags = flags
         self.branches: list[RE] = []
         self.items: list[RE] = []
         self.groups: list[_Group] = []
@@ -144,9 +115,7 @@ class Parser:
         self.captures = 0
         self.names: dict[str, int] = {}
         """Of named groups, their numbers."""
-        self.keeps_order = (self.has_atomic_groups or self.has_references) and _ORDER_MATTERS.search(
-            pattern
-        ) is not None
+        self.keeps_order = False
         """Are items nodes, which keep what is tried first (`backtracking`)?"""
         self.plain: RE | None = None
         """The language without regard to atomic groups and possessive quantifiers, where there are any."""
@@ -166,6 +135,21 @@ class Parser:
 
     def parse(self) -> RE:
         """The expression of the whole pattern."""
+        try:
+            return self._parsed()
+        except _OrderMatters:
+            self.keeps_order = True
+        self.position, self.branches, self.items, self.groups, self.last = 0, [], [], [], _NOTHING
+        self.captures, self.names = 0, {}
+        self.set_flags(self.first_flags)
+        return self._without_order(self._parsed())
+
+    def note_order(self) -> None:
+        """What is tried first matters here, so the pattern is read once more, into nodes."""
+        if not self.keeps_order:
+            raise _OrderMatters
+
+    def _parsed(self) -> RE:
         pattern = self.pattern
         length = len(pattern)
         handlers = self.handlers
@@ -182,7 +166,7 @@ class Parser:
         if self.groups:
             hint = "Add the missing ')', or write '\\(' for the character."
             self.fail("this group is not closed", self.groups[-1].position, hint=hint)
-        return self._without_order(self._alternatives()) if self.keeps_order else self._alternatives()
+        return self._alternatives()
 
     def _without_order(self, tree: RE) -> RE:
         """The language of the nodes."""
@@ -207,7 +191,7 @@ class Parser:
     def _unsupported_because(self, message: str, node: RE) -> RegexUnsupported:
         feature = "back-references" if node[0] == "reference" else "atomic groups"
         return RegexUnsupported(
-            message, pattern=self.pattern, position=node[-2], end=node[-1], hint=_ADVICE[feature]
+            message, pattern=self.pattern, position=node[-2], end=node[-1], hint=ADVICE[feature]
         )
 
     def _literal_run(self) -> None:
@@ -394,6 +378,7 @@ class Parser:
             self.open_group(4, look=(False, pattern[position + 3] == "!"))
         elif opener == ">" and self.has_atomic_groups:
             self.check_atomic(position, position + 3)
+            self.note_order()
             self.open_group(3, atomic=True)
         else:
             self.extension(position)
@@ -404,7 +389,7 @@ class Parser:
 
     def unknown_group(self, position: int) -> RegexSyntaxError | RegexUnsupported:
         """The error for a group opener that the dialect does not have."""
-        for opener, feature in _FOREIGN_GROUPS:
+        for opener, feature in FOREIGN_GROUPS:
             found = opener.match(self.pattern, position)
             if found:
                 return self.unsupported(feature, position, found.end())
@@ -473,6 +458,7 @@ class Parser:
             raise self.unsupported("possessive quantifiers", start, stop + 1)
         if possessive:
             self.check_atomic(start, stop + 1)
+            self.note_order()
         if self.keeps_order:
             mode = mark if possessive or mark == "?" else ""
             self.items[-1] = ("quantified", self.items[-1], low, high, mode, start, stop + len(mode))
@@ -489,6 +475,7 @@ class Parser:
         flags, position = self.flags, self.position
         if not self.has_references:
             raise self.unsupported("back-references", position, end)
+        self.note_order()
 
         def same(text: str) -> RE:
             if not flags.ignore_case:
@@ -622,7 +609,7 @@ class Parser:
             pattern=self.pattern,
             position=position,
             end=end,
-            hint=_ADVICE.get(feature),
+            hint=ADVICE.get(feature),
         )
 
     handlers: ClassVar[Mapping[str, Callable[[Any], None]]] = {
@@ -640,25 +627,6 @@ class Parser:
         "^": add_line_start,
         "$": add_line_end,
     }
-
-
-# Group openers of Perl and its relatives that neither dialect can take, and what they are called.
-_FOREIGN_GROUPS = (
-    (re.compile(r"\(\?>"), "atomic groups"),
-    (re.compile(r"\(\?\("), "conditional groups"),
-    (re.compile(r"\(\?(?:R|0|[+-]?\d+|&\w+|P>\w+)\)?"), "recursive patterns"),
-    (re.compile(r"\(\?P=\w*\)?"), "back-references"),
-)
-_ADVICE = {
-    "back-references": "A back-reference works where its group has few texts and is not repeated. Else spell out the "
-    "alternatives, or drop it and validate afterwards.",
-    "possessive quantifiers": "Leave the second '+' out, if the pattern is to match whatever it can with backtracking.",
-    "atomic groups": "Use (?:...), if the pattern is to match whatever it can with backtracking.",
-    "conditional groups": "Write the cases as alternatives.",
-    "look-arounds in the Rust dialect": "The crate has none; for pydantic set regex_engine='python-re'.",
-    "CRLF modes": "Write (?:\\r\\n|\\n) for a line end.",
-    "recursive patterns": "Nested structure needs a grammar or a recursive JSON Schema.",
-}
 
 
 @lru_cache(maxsize=1024)

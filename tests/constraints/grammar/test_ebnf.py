@@ -246,8 +246,6 @@ def test_faults_show_their_place(source: str, place: tuple[int, int, int], messa
 @pytest.mark.parametrize(
     ("source", "place", "message"),
     [
-        ('root ::= b\nb[temperature=0.7] ::= "a"', (2, 2, 17), "the option temperature"),
-        ('root[capture="x", max_tokens=3] ::= "a"', (1, 5, 27), "the option max_tokens"),
         ('root ::= TagDispatch(("ab", root), ("abc", root))', (1, 10, 11), "'abc' with another tag in it, 'ab'"),
         ('root ::= TagDispatch(("aab", root), ("a", root))', (1, 10, 11), "'aab' with another tag in it, 'a'"),
     ],

@@ -11,6 +11,7 @@ import pytest
 import structgen as sg
 from structgen.constraints.earliest import earliest_end
 from structgen.constraints.grammar.ebnf import read_ebnf
+from structgen.constraints.grammar.ir import Ending, Rule
 from structgen.errors import EmptyConstraint, GrammarSyntaxError, GrammarUnsupported, RegexSyntaxError
 from tests.oracles.regex_twin import accepts
 
@@ -146,6 +147,9 @@ def test_characters_are_counted_not_bytes() -> None:
 def test_rules_of_rules() -> None:
     source = 'root ::= "<" r ">"\nr[lazy] ::= ((x))\nx ::= ((y))\ny ::= (([ab] y) | ([ab]))\n'
     assert taken(source, ["<a>", "<ab>", "<>"]) == ["<a>"]
+    assert [rule.name for rule in read_ebnf(source).rules] == ["root", "r"]
+    kept = 'root ::= r | y\nr[lazy] ::= x\nx ::= y\ny ::= z\nz ::= "a"\nunused ::= z'
+    assert [rule.name for rule in read_ebnf(kept).rules] == ["root", "r", "y", "z", "unused"]
     # A lazy rule in another one is as short as it is alone.
     source = 'root[max_chars=2] ::= (x "b")*\nx[lazy] ::= [a]+'
     assert taken(source) == ["", "ab"]
@@ -234,3 +238,77 @@ def test_patterns_are_shown_with_their_place() -> None:
 def test_what_has_no_text_is_empty() -> None:
     with pytest.raises(EmptyConstraint):
         sg.Matcher(sg.ebnf('root ::= Regex("\\"", json_string=true)'), BYTES)
+
+
+# What is done with texts
+
+
+def _rules(source: str) -> dict[str, Rule]:
+    return {rule.name: rule for rule in read_ebnf(source).rules}
+
+
+def test_captures_and_temperatures() -> None:
+    rules = _rules(
+        'root ::= "a" v w\nv[capture="num", temperature=0.5] ::= [0-9]+\nw[capture] ::= v | "x" w\n'
+    )
+    assert (rules["v"].capture, rules["v"].temperature, rules["w"].capture) == ("num", 0.5, "w")
+    assert rules["root"].capture is None and rules["root"].ending is None
+    short = _rules('root[lazy, capture="x", temperature=0] ::= [ab]+')["root"]
+    assert (short.capture, short.temperature) == ("x", 0.0)
+    assert short.body == _rules("root[lazy] ::= [ab]+")["root"].body
+
+
+@pytest.mark.parametrize("kind", ["suffix", "stop"])
+def test_markers(kind: str) -> None:
+    pattern = 'Regex("(\\?:[a-z]*)(\\?:!\u00e9)")'
+    source = f'r[capture="x", capture_hidden_{kind}_bytes=2, lazy] ::= {pattern}\nroot ::= r "z"'
+    ending = _rules(source)["r"].ending
+    assert ending == Ending(("text",), ("literal", "\u00e9"), None, kind == "stop")
+    source = (
+        f'root ::= r "z"\nr[capture_hidden_{kind}_bytes=1, capture_hidden_body_rule_id=2, '
+        'capture_hidden_marker_rule_id=3, stop_capture="m", lazy] ::= body marker\nbody ::= [a-z]*\nmarker ::= "!"+\n'
+    )
+    rules = _rules(source)
+    before, marker = _rules("root ::= [a-z]*")["root"].body[1], ("repeat", ("literal", "!"), 1, None)
+    assert rules["r"].ending == Ending(before, marker, "m", kind == "stop")
+    assert taken(source, ["ab!z", "ab!!z", "abz"]) == ["ab!z"]
+    dispatch = (
+        f'root[capture_hidden_{kind}_bytes=1] ::= TagDispatch(("!", e), loop_after_dispatch=false)\ne ::= ""'
+    )
+    assert _rules(dispatch)["root"].ending == Ending(("text",), ("literal", "!"), None, kind == "stop")
+    assert taken(dispatch, ["ab!", "ab", "a!b"]) == ["ab!", "ab"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ('stop_capture="m"', "no marker"),
+        ("capture_hidden_body_rule_id=0, capture_hidden_marker_rule_id=1", "no marker"),
+        ("capture_hidden_suffix_bytes=1, capture_hidden_stop_bytes=1", "a suffix or a stop"),
+        ("capture_hidden_suffix_bytes=1, capture_hidden_body_rule_id=0", "stand together"),
+        (
+            "capture_hidden_suffix_bytes=1, capture_hidden_body_rule_id=0, capture_hidden_marker_rule_id=7",
+            "no rule with this number",
+        ),
+        ("capture_hidden_suffix_bytes=0", "a whole number from 1"),
+    ],
+)
+def test_mistakes_about_markers(options: str, message: str) -> None:
+    with pytest.raises(GrammarSyntaxError, match=message):
+        read_ebnf(f'root[{options}] ::= "ab"\nother ::= "c"')
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ('root[capture_hidden_suffix_bytes=1] ::= "a" [bc]', "the marker"),
+        ('root[capture_hidden_suffix_bytes=1] ::= "\u00e9"', "the marker"),
+        ('root[capture_hidden_suffix_bytes=1] ::= "a" root "b" | "b"', "recursion"),
+        ('root[max_chars=3] ::= a\na ::= b\nb[capture] ::= "x"', "the rule b has a capture"),
+        ("root[max_tokens=3] ::= [a]*", "the option max_tokens"),
+    ],
+)
+def test_options_that_are_refused(source: str, message: str) -> None:
+    with pytest.raises(GrammarUnsupported, match=message) as caught:
+        read_ebnf(source)
+    assert caught.value.line == 1 and caught.value.hint
