@@ -23,9 +23,9 @@ from .regular import used_rules
 
 __all__ = ["has_limits", "with_limits"]
 
-_MOST_PARTS = 1_000
+_MOST_PARTS = 500
 """Limited rules, each counted for every set of limited rules that it is inside of and leads back to."""
-_MOST_COPIES = 200_000
+_MOST_COPIES = 50_000
 """Rules of all parts together."""
 _DEEPEST = 100
 """Limited rules inside one another."""
@@ -113,7 +113,9 @@ class _Parts:
                     hint="Limit the outer ones alone.",
                 )
             if len(self.known) == _MOST_PARTS:
-                raise _too_many(f"rules with max_tokens stand in more than {_MOST_PARTS:,} ways in one another")
+                raise _too_many(
+                    f"rules with max_tokens stand in more than {_MOST_PARTS:,} ways in one another"
+                )
             rules = self._without(self._reached(name, around), around, depth + 1)
             part = RulePart(name, self.lower(replace(self.grammar, rules=rules, start=name)))
             self.known[key] = ("constraint", _limited(part, self.rules[name]))
