@@ -111,6 +111,7 @@ const Node *Automaton::finish_with(Reader &r, const Node *parent, const Holds &h
   switch (parent->kind) {
     case Node::Sequence: {
       const Plan &plan = *parent->control.plan;
+      if (plan.at_limit && parent->parent->control.plan != r.used_up) return nullptr;
       if (plan.max_tokens > 0 && r.ended && r.is_read && r.is_last_byte) r.ended->push_back(parent);
       if (parent->length + 1 == plan.parts.size()) return finish(r, parent->parent);
       Node *n = r.arena.make<Node>(*parent);

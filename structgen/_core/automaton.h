@@ -36,6 +36,7 @@ struct Plan {
   std::vector<std::unique_ptr<Plan>> parts;
   uint64_t max_tokens = 0;  // Sequence of one part: the tokens after which its text ends; 0: it is not counted
   bool cuts = false;        // it ends then, complete or not; else where it is complete for the first time
+  bool at_limit = false;    // Sequence of one part in such a part: it ends only where that one has used up its tokens
 };
 
 struct SeenItem {  // of an array whose items must differ
@@ -134,6 +135,7 @@ struct Reader {
   uint64_t token = 0;
   bool is_last_byte = false, is_read = false;
   std::vector<const Node *> *ended = nullptr;  // frames of such parts whose text ends where the token does
+  const Plan *used_up = nullptr;               // the part whose tokens are used up, while its end is looked for
   void looked_at(const Node *frame) { lowest = std::min(lowest, frame ? frame->depth : -1); }
 };
 

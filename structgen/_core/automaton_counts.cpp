@@ -105,9 +105,12 @@ const Node *Automaton::end_token(Reader &r, const Node *n, uint64_t tokens, bool
     if (!innermost) break;
     const bool cut = innermost->control.plan->cuts;
     const Node *after = cut && !in_character ? finish(r, innermost->parent) : nullptr;
-    if (!cut)
+    if (!cut) {
+      r.used_up = innermost->control.plan;
       for (const Node *one : readings)
         if (const Node *f = frame_in(one, innermost)) after = alternatives(r, after_part(r, one, f), after);
+      r.used_up = nullptr;
+    }
     States left;
     for (const Node *one : readings) {
       const Node *f = frame_in(one, innermost);

@@ -277,9 +277,32 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
   }
 }
 
+// Of a text after which another constraint may go on at any byte: tokens that stay inside it are taken together, the others one
+// by one where they are few, as in free text. False: they are not.
+bool Masks::text_below(Vocabulary::Node at, const Node *n) {
+  constexpr size_t FEW = 16;  // and one in so many
+  if (n->roots || Automaton::told_apart(n)) return false;
+  inside(text_.fragment(at, n->text));
+  r_->looked_at(n->parent);
+  const std::span<const uint32_t> ids = v_.ids_within(at).subspan(v_.ids(at).size());
+  std::vector<uint32_t> others;
+  charge(ids.size() / 32);
+  for (const uint32_t id : ids) {
+    if (out_[id >> 5] >> (id & 31) & 1) continue;
+    others.push_back(id);
+    if (others.size() > FEW + ids.size() / FEW) return false;
+  }
+  for (const uint32_t id : others)
+    if (token_allowed(n, id, v_.depth(at))) set(id);
+  return true;
+}
+
 void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
-  if (n->roots || Automaton::told_apart(n) || (n->parent && (n->parent->kind == Node::Sequence || n->parent->kind == Node::Symbol)))
-    return walk(at, n);
+  if (n->roots || Automaton::told_apart(n)) return walk(at, n);
+  if (n->parent && (n->parent->kind == Node::Sequence || n->parent->kind == Node::Symbol)) {
+    if (!text_below(at, n)) walk(at, n);
+    return;
+  }
   const Fragment &f = text_.fragment(at, n->text);
   inside(f);
   if (!n->parent && !v_.closed_under_bytes()) {

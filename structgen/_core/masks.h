@@ -103,6 +103,7 @@ class Masks {
   void seen_keys_below(Vocabulary::Node at, const Node *node);
   void key_below(Vocabulary::Node at, const Node *node);
   void scalar_below(Vocabulary::Node at, const Node *node);
+  bool text_below(Vocabulary::Node at, const Node *node);
   void from_exit(Vocabulary::Node exit, const Node *after);
   // Grammars (masks_grammar.cpp, masks_grammar_tokens.cpp).
   std::shared_ptr<const Mask> of_grammar(Arena &arena, const Node *node);

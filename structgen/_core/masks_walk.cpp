@@ -223,8 +223,8 @@ void Masks::visit_states(Vocabulary::Node at) {
     else step_by_bytes(node);
   }
   for (const Node *node : others) {
-    if (is_read_by_bytes(node)) step_by_bytes(node);
-    else below(at, node);
+    if (!is_read_by_bytes(node)) below(at, node);
+    else if (!is_wide(at) || !text_below(at, node)) step_by_bytes(node);
   }
 }
 

@@ -410,9 +410,21 @@ std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uin
     return plan;
   }
   if (kind == "counted") {
-    content.size(3, "a part with a count: the constraint, its tokens, and whether it is cut");
+    content.size(4, "a part with a count: the constraint, its tokens, whether it is cut, and what is enough then");
     plan->kind = Plan::Sequence;
     plan->parts.push_back(read(content[0], depth + 1, nested + 1));
+    if (!content[3].is_none()) {
+      auto enough = std::make_unique<Plan>(), both = std::make_unique<Plan>();
+      enough->kind = Plan::Sequence;
+      enough->at_limit = true;
+      enough->parts.push_back(read(content[3], depth + 2, nested + 2));
+      enough->texts = texts_of(*enough, space_.regex());
+      both->kind = Plan::Union;
+      both->parts.push_back(std::move(plan->parts[0]));
+      both->parts.push_back(std::move(enough));
+      both->texts = texts_of(*both, space_.regex());
+      plan->parts[0] = std::move(both);
+    }
     const auto most = static_cast<uint64_t>(content[1].integer(0, UINT32_MAX));
     const bool cuts = content[2].boolean();
     const Plan &part = *plan->parts[0];

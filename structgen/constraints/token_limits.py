@@ -21,6 +21,7 @@ from structgen.errors import LimitExceeded, OptionError
 
 from .algebra import check_tree_size
 from .base import IR, Broken, Constraint, Operand, Stop, as_constraint
+from .expressions import RE
 
 __all__ = ["AtLimit", "TokenLimit", "checked_token_limit", "counts_tokens", "limit_tokens"]
 
@@ -33,13 +34,18 @@ MOST_TOKENS = 2**31 - 1
 class TokenLimit(Constraint):
     """Made by `limit_tokens`."""
 
-    __slots__ = ("at_limit", "max_tokens", "part")
+    __slots__ = ("at_limit", "enough", "max_tokens", "part")
 
     part: Constraint
     max_tokens: int
     at_limit: AtLimit
+    enough: RE | None
+    """Texts that are complete where the tokens are used up, beside those of the part."""
 
-    def __init__(self, part: Constraint, max_tokens: int, at_limit: AtLimit) -> None:
+    def __init__(
+        self, part: Constraint, max_tokens: int, at_limit: AtLimit, enough: RE | None = None
+    ) -> None:
+        object.__setattr__(self, "enough", enough)
         object.__setattr__(self, "part", part)
         object.__setattr__(self, "max_tokens", max_tokens)
         object.__setattr__(self, "at_limit", at_limit)
@@ -49,7 +55,8 @@ class TokenLimit(Constraint):
         return self._around(self.part.lower())
 
     def _around(self, ir: IR) -> IR:
-        return ("counted", (ir, self.max_tokens, self.at_limit == "cut"))
+        enough = None if self.enough is None else ("regex", self.enough)
+        return ("counted", (ir, self.max_tokens, self.at_limit == "cut", enough))
 
     def tree_size(self) -> int:
         return 1 + self.part.tree_size()

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 
 import structgen as sg
-from structgen.errors import CombinationError, LimitExceeded, OptionError
+from structgen.constraints.expressions import literal
+from structgen.constraints.grammar.constraint import GrammarConstraint
+from structgen.constraints.grammar.ir import Body, Grammar, Rule
+from structgen.constraints.token_limits import counts_tokens
+from structgen.errors import CombinationError, GrammarUnsupported, LimitExceeded, OptionError
 from structgen.vocabulary import Vocabulary
 
 # ---- the oracle: where a form may end, and which beginnings of a text it has
@@ -93,7 +97,7 @@ def in_character(text: bytes) -> bool:
 def constraint(form: Form) -> Any:
     kind = form[0]
     if kind == "text":
-        return sg.regex(form[1].decode()) if form[1] else sg.regex("")
+        return sg.choice([form[1].decode()])
     if kind == "some":
         return sg.repeat(constraint(form[1]))
     if kind == "limit":
@@ -104,10 +108,29 @@ def constraint(form: Form) -> Any:
     return whole
 
 
-def check(form: Form, texts: list[bytes], most: int) -> int:
+def by_rules(form: Form) -> GrammarConstraint:
+    """The same as a grammar, in which what is limited is a rule."""
+    rules: list[Rule] = []
+
+    def body(form: Form) -> Body:
+        if form[0] == "text":
+            return ("text", literal(form[1].decode()))
+        if form[0] == "some":
+            return ("repeat", body(form[1]), 0, None)
+        if form[0] == "limit":
+            inside = body(form[1])
+            rules.append(Rule(f"r{len(rules)}", inside, token_limit=(form[2], form[3] == "cut")))
+            return ("rule", rules[-1].name)
+        return ("sequence" if form[0] == "all" else "choice", tuple(map(body, form[1:])))
+
+    start = Rule("start", body(form))
+    return GrammarConstraint(Grammar((start, *rules), "start"), "EBNF")
+
+
+def check(form: Form, texts: list[bytes], most: int, make: Any = constraint) -> int:
     """Compare masks and ends along every sequence of up to `most` tokens that may be read; how many there were."""
     vocabulary = Vocabulary.from_tokens([*texts, None], [len(texts)])
-    pending: list[tuple[list[int], sg.Matcher]] = [([], sg.Matcher(constraint(form), vocabulary))]
+    pending: list[tuple[list[int], sg.Matcher]] = [([], sg.Matcher(make(form), vocabulary))]
     count = 0
     while pending:
         path, matcher = pending.pop()
@@ -158,19 +181,42 @@ FORMS: dict[str, Form] = {
     "cut": ("all", limit(("some", text("aab")), 2, "cut"), text("c")),
     "cut text": ("all", limit(text("aabaab"), 2, "cut"), text("bc")),
     "again and again": ("all", ("some", limit(("all", text("a"), AS, text("b")), 2)), text("c")),
-    "again and again, cut": ("all", ("some", limit(("all", text("a"), text("b"), text("b")), 2, "cut")), text("c")),
+    "again and again, cut": (
+        "all",
+        ("some", limit(("all", text("a"), text("b"), text("b")), 2, "cut")),
+        text("c"),
+    ),
     "inside one another": ("all", limit(("all", text("b"), limit(AS, 1), text("b")), 3), text("c")),
-    "inside one another, the inner one cut": ("all", limit(("all", text("b"), limit(text("aab"), 1, "cut"), AS), 2), text("c")),
-    "inside one another, both cut": ("all", limit(("all", limit(text("aab"), 2, "cut"), text("ba")), 3, "cut"), text("c")),
+    "inside one another, the inner one cut": (
+        "all",
+        limit(("all", text("b"), limit(text("aab"), 1, "cut"), AS), 2),
+        text("c"),
+    ),
+    "inside one another, both cut": (
+        "all",
+        limit(("all", limit(text("aab"), 2, "cut"), text("ba")), 3, "cut"),
+        text("c"),
+    ),
     "one part or another": ("any", ("all", limit(AS, 1), text("b")), ("all", limit(AS, 3), text("c"))),
     "begins wherever": ("all", ABS, limit(ABS, 1), text("c")),
-    "one after the other": ("all", limit(AS, 1), limit(("some", text("b")), 1), limit(("some", text("a")), 2), text("c")),
+    "one after the other": (
+        "all",
+        limit(AS, 1),
+        limit(("some", text("b")), 1),
+        limit(("some", text("a")), 2),
+        text("c"),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_masks_are_those_of_the_slow_reading(name: str) -> None:
     assert check(FORMS[name], LETTERS, 3 if name == "begins wherever" else 4) > 1
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_limited_rules_are_limited_parts(name: str) -> None:
+    assert check(FORMS[name], LETTERS, 3, by_rules) > 1
 
 
 def random_form(random: random.Random, depth: int) -> Form:
@@ -193,3 +239,192 @@ def random_forms(count: int) -> Iterator[Form]:
 def test_masks_of_random_forms_are_those_of_the_slow_reading() -> None:
     for form in random_forms(60):
         check(form, LETTERS[:6], 3)
+        check(form, LETTERS[:6], 2, by_rules)
+
+
+# ---- special cases
+
+
+def allowed(matcher: sg.Matcher, texts: list[bytes]) -> set[bytes]:
+    mask = matcher.mask()
+    return {text for token, text in enumerate(texts) if int(mask[token >> 5]) >> (token & 31) & 1}
+
+
+def opened(made: Any, texts: list[bytes], specials: dict[str, int] | None = None) -> sg.Matcher:
+    tokens: list[bytes | None] = [*texts, None, *([None] * len(specials or {}))]
+    return sg.Matcher(made, Vocabulary.from_tokens(tokens, [len(texts)], specials=specials or {}))
+
+
+def read(matcher: sg.Matcher, texts: list[bytes], *tokens: bytes) -> None:
+    for one in tokens:
+        assert matcher.advance(texts.index(one)), one
+
+
+CHARACTERS = [b"a", b"\xc3", b"\xa9", b"\xe4\xb8", b"\xad", b"a\xc3", b"\xa9.", b"."]
+
+
+@pytest.mark.parametrize("at_limit", ["complete", "cut"])
+def test_a_part_does_not_end_inside_a_character(at_limit: Any) -> None:
+    form = ("all", ("limit", ("some", ("any", text("a"), text("\u00e9"), text("\u4e2d"))), 2, at_limit), text("."))
+    assert check(form, CHARACTERS, 5) > 20
+
+
+def test_json_ends_where_it_is_complete_or_is_cut() -> None:
+    texts = [b"[", b"1", b",", b"]", b"1]", b"]!", b"!"]
+    numbers = sg.json_schema({"type": "array", "items": {"const": 1}}, whitespace="compact")
+    matcher = opened(sg.limit_tokens(numbers, 2) + "!", texts)
+    read(matcher, texts, b"[", b"1", b",", b"1")  # it goes on until it is complete
+    assert allowed(matcher, texts) == {b",", b"]", b"]!"}
+    matcher = opened(sg.limit_tokens(numbers, 3, at_limit="cut") + "!", texts)
+    read(matcher, texts, b"[", b"1", b",")
+    assert allowed(matcher, texts) == {b"!"}
+    read(matcher, texts, b"!")
+    assert matcher.is_complete() and matcher.explain().ok
+    number = sg.json_schema({"enum": [1, 11, 111]}, whitespace="compact")
+    matcher = opened(sg.limit_tokens(number, 2) + "!", texts)
+    read(matcher, texts, b"1", b"1")
+    assert allowed(matcher, texts) == {b"!"}
+
+
+def test_a_part_begins_with_its_first_byte() -> None:
+    texts = [b"[", b"]", b"a", b"aa", b"]a", b"."]
+    empty = sg.json_schema({"type": "array", "maxItems": 0}, whitespace="compact")
+    made = empty + sg.limit_tokens(sg.repeat("a"), 1) + "."
+    matcher = opened(made, texts)
+    read(matcher, texts, b"[", b"]")  # the bracket is no byte of the part
+    assert allowed(matcher, texts) == {b"a", b"aa", b"."}
+    read(matcher, texts, b"a")
+    assert allowed(matcher, texts) == {b"."}
+    matcher = opened(made, texts)
+    read(matcher, texts, b"[", b"]a")
+    assert allowed(matcher, texts) == {b"."}
+
+
+def test_special_tokens_in_a_part_count() -> None:
+    texts = [b"a", b"."]
+    made = sg.limit_tokens(sg.repeat(sg.special("<|x|>") | sg.regex("a")), 2) + "."
+    matcher = opened(made, texts, {"<|x|>": 3})
+    assert matcher.advance(3)
+    assert allowed(matcher, texts) == {b"a", b"."}
+    assert matcher.advance(3)
+    assert allowed(matcher, texts) == {b"."}
+    assert not matcher.advance(3)
+
+
+def test_what_was_read_before_the_first_token_counts_as_one() -> None:
+    texts = [b"a", b"."]
+    matcher = opened(sg.limit_tokens(sg.repeat("a"), 2) + ".", texts)
+    assert matcher.native.begin(b"a") and matcher.native.begin(b"a")
+    assert allowed(matcher, texts) == {b"a", b"."}
+    read(matcher, texts, b"a")
+    assert allowed(matcher, texts) == {b"."}
+
+
+def test_rollback_and_forks_keep_the_count() -> None:
+    texts = [b"a", b"."]
+    matcher = opened(sg.limit_tokens(sg.repeat("a"), 3) + ".", texts)
+    read(matcher, texts, b"a", b"a")
+    fork = matcher.fork()
+    read(fork, texts, b"a")
+    assert allowed(fork, texts) == {b"."} and allowed(matcher, texts) == {b"a", b"."}
+    fork.rollback(2)
+    read(fork, texts, b"a")
+    assert allowed(fork, texts) == {b"a", b"."}
+    fork.reset()
+    assert fork.accepts([0, 0, 0, 0]) == 3 and fork.accepts([0, 0, 0, 1]) == 4
+
+
+def test_what_is_forced_is_forced_in_all_tokenizations() -> None:
+    texts = [b"a", b"b", b"ab", b"."]
+    matcher = opened("a" + sg.limit_tokens("bbbb", 2, at_limit="cut") + ".", texts)
+    assert matcher.forced_bytes() == b"abb"  # two tokens of one byte use the part up
+    assert matcher.forced() == []
+    read(matcher, texts, b"ab")
+    assert matcher.forced_bytes() == b"b"
+    assert matcher.forced() == [1, 3]
+    matcher = opened("a" + sg.limit_tokens("bbbb", 2) + ".", texts)
+    assert matcher.forced_bytes() == b"abbbb."
+
+
+def test_a_vocabulary_without_some_bytes() -> None:
+    texts = [b"ab", b"ba", b"a.", b"b.", b"c"]
+    made = sg.limit_tokens(sg.repeat(sg.regex("[ab]")), 1) + (sg.regex("[ab]{1,2}[.]") + "c")
+    matcher = opened(made, texts)
+    for path in ([], [0], [1], [0, 2]):
+        matcher.reset()
+        for token in path:
+            assert matcher.advance(token)
+        for token in range(len(texts)):
+            fork = matcher.fork()
+            assert (texts[token] in allowed(matcher, texts)) == fork.advance(token)
+            if fork.text != matcher.text:
+                assert fork.witness() is not None
+
+
+def test_wrong_limits_are_errors() -> None:
+    for wrong in (-1, 1.5, True, "2"):
+        with pytest.raises(OptionError, match="max_tokens"):
+            sg.limit_tokens("a", wrong)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="complete"):
+        sg.limit_tokens("a", 1, at_limit="stop")  # type: ignore[arg-type]
+    with pytest.raises(LimitExceeded) as found:
+        sg.limit_tokens("a", 2**31)
+    assert found.value.limit == "part_tokens"
+    with pytest.raises(CombinationError):
+        sg.limit_tokens("a", 1) & sg.regex("a")
+
+
+def test_equal_limits_are_equal_constraints() -> None:
+    assert sg.limit_tokens("a", 1) == sg.limit_tokens("a", 1) != sg.limit_tokens("a", 2)
+    assert sg.limit_tokens("a", 1) != sg.limit_tokens("a", 1, at_limit="cut")
+    assert counts_tokens((sg.repeat(sg.limit_tokens("a", 1)) + "b").lower()) and not counts_tokens(sg.regex("a").lower())
+
+
+# ---- Lark
+
+LARK = """
+start: "<" r ">"
+r[max_tokens=2]: ("a" "b")*
+"""
+
+
+def test_rules_of_lark_are_cut_or_complete() -> None:
+    texts = [b"a", b"b", b"<", b">"]
+    matcher = opened(sg.lark(LARK), texts)
+    read(matcher, texts, b"<", b"a", b"b")
+    assert allowed(matcher, texts) == {b">"}
+    odd = LARK.replace("=2", "=3")
+    matcher = opened(sg.lark(odd), texts)
+    read(matcher, texts, b"<", b"a", b"b", b"a")
+    assert allowed(matcher, texts) == {b">"}
+    matcher = opened(sg.lark(odd, at_limit="complete"), texts)
+    read(matcher, texts, b"<", b"a", b"b", b"a")
+    assert allowed(matcher, texts) == {b"b"}
+    with pytest.raises(OptionError, match="at_limit"):
+        sg.lark(LARK, at_limit="never")  # type: ignore[arg-type]
+
+
+def test_a_rule_in_its_own_text_is_not_counted_again() -> None:
+    texts = [b"(", b")", b"a"]
+    matcher = opened(sg.lark('start: r "a"\nr[max_tokens=3]: "(" r? ")"', at_limit="complete"), texts)
+    read(matcher, texts, b"(", b"(", b")", b")")
+    assert allowed(matcher, texts) == {b"a"}
+    deep = "\n".join(f'r{n}[max_tokens=2]: "(" r{n + 1} ")"' for n in range(200)) + '\nr200: "a"'
+    with pytest.raises(LimitExceeded) as found:
+        sg.lark(f"start: r0\n{deep}")
+    assert found.value.limit == "constraint_depth"
+    names = [f"r{n}" for n in range(12)]
+    mutual = "\n".join(f'{name}[max_tokens=2]: "(" ({" | ".join(names)}) ")" | "a"' for name in names)
+    with pytest.raises(LimitExceeded) as found:
+        sg.lark(f"start: r0\n{mutual}")
+    assert found.value.limit in ("counted_rules", "constraint_depth")
+
+
+def test_limits_of_rules_that_are_refused() -> None:
+    from lark.indenter import PythonIndenter
+
+    with pytest.raises(GrammarUnsupported, match="indentation"):
+        sg.lark(
+            'start: r _NEWLINE\nr[max_tokens=1]: "a"\n_NEWLINE: /\\n/\n%declare _INDENT _DEDENT',
+            indenter=type("Blocks", (PythonIndenter,), {"OPEN_PAREN_types": [], "CLOSE_PAREN_types": []}),
+        )

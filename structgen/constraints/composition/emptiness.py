@@ -28,8 +28,10 @@ def accepts_empty(ir: IR) -> bool:
     if kind == "grammar":
         return _grammar(content)
     if kind == "counted":
-        part, most, cuts = content
-        return (most == 0 and cuts) or accepts_empty(part)
+        part, most, cuts, enough = content
+        if accepts_empty(part):
+            return True
+        return most == 0 and (cuts or (enough is not None and accepts_empty(enough)))
     return False  # JSON has at least one character
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from structgen.constraints.base import Constraint
+from structgen.constraints.expressions import TEXT, complement, concat, intersect
 from structgen.constraints.token_limits import TokenLimit
 from structgen.errors import GrammarUnsupported, LimitExceeded
 
@@ -22,9 +23,9 @@ from .regular import used_rules
 
 __all__ = ["has_limits", "with_limits"]
 
-_MOST_PARTS = 1_000
+_MOST_PARTS = 500
 """Limited rules, each counted for every set of limited rules that it is inside of and leads back to."""
-_MOST_COPIES = 200_000
+_MOST_COPIES = 50_000
 """Rules of all parts together."""
 _DEEPEST = 100
 """Limited rules inside one another."""
@@ -112,12 +113,12 @@ class _Parts:
                     hint="Limit the outer ones alone.",
                 )
             if len(self.known) == _MOST_PARTS:
-                raise _too_many(f"rules with max_tokens stand in more than {_MOST_PARTS:,} ways in one another")
-            limit = self.rules[name].token_limit
-            assert limit is not None
+                raise _too_many(
+                    f"rules with max_tokens stand in more than {_MOST_PARTS:,} ways in one another"
+                )
             rules = self._without(self._reached(name, around), around, depth + 1)
             part = RulePart(name, self.lower(replace(self.grammar, rules=rules, start=name)))
-            self.known[key] = ("constraint", TokenLimit(part, limit[0], "cut" if limit[1] else "complete"))
+            self.known[key] = ("constraint", _limited(part, self.rules[name]))
         return self.known[key]
 
     def _reached(self, name: str, around: frozenset[str]) -> list[str]:
@@ -144,6 +145,16 @@ class _Parts:
                         pending.append(used)
             self.leading[name] = frozenset(one for one in found if self.rules[one].token_limit is not None)
         return self.leading[name]
+
+
+def _limited(part: RulePart, rule: Rule) -> TokenLimit:
+    assert rule.token_limit is not None
+    most, cuts = rule.token_limit
+    if cuts or rule.ending is None:
+        return TokenLimit(part, most, "cut" if cuts else "complete")
+    # Where the tokens are used up, the text before an ending is enough, as long as no ending has been read.
+    before, end = rule.ending.before, rule.ending.text
+    return TokenLimit(part, most, "complete", intersect([before, complement(concat([before, end, TEXT]))]))
 
 
 def _too_many(message: str) -> LimitExceeded:
