@@ -1,8 +1,8 @@
 """The arguments of a call as elements, in any style of `xml_styles`: the constraint of a schema's objects.
 
 What: one element for each key, in the order in which keys are declared, then those that patterns list, then others. A
-string is written as it is, without quotes and escapes; other values are JSON, or elements again where the style says so. In a
-style without types a text that is the JSON of another value may be read as either; both satisfy the schema.
+string is written as it is, without quotes and escapes; other values are JSON, or elements again where the style says
+so. In a style without types a text that is the JSON of another value may be read as either; both satisfy the schema.
 Invariant: every text reads back as an object that satisfies the schema, and every such object has a text, but for
 these: no value holds what ends its element; a key is no text that ends the name of an element; a key that neither the
 schema nor a pattern names is a name of XML. A key that is not declared may come again, and the last one counts.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from structgen.constraints.composition.composed import body_of, text_of
 from structgen.constraints.expressions import (
@@ -31,7 +32,7 @@ from structgen.constraints.expressions import (
     normalise_ranges,
     repeat,
 )
-from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
+from structgen.constraints.grammar.bodies import EMPTY, sequence_of
 from structgen.constraints.grammar.ir import Body, Rule
 from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
 from structgen.constraints.json_schema.excluding import check_excludable, excluding
@@ -51,6 +52,7 @@ _MOST_STATES = 4_096
 _BREAKS = '<>"'
 """Characters that no name of an element has, beside control characters."""
 _CONTAINERS = TYPES["array"] | TYPES["object"]
+_NO_TEXT: Body = ("choice", ())
 _PIECES = re.compile(r"(\$(?:name|type|value|gap))")
 _START = (
     (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0x2FF), (0x370, 0x37D),
@@ -116,8 +118,7 @@ class _Elements:
     def __post_init__(self) -> None:
         for text in self.excluded:
             check_excludable(text)
-        blank = character_class(normalise_ranges([(9, 10), (13, 13), (32, 32)]))
-        self.gap: Body = ("text", repeat(blank, 0, self.most_blanks)) if self.most_blanks else EMPTY
+        self.gap = _gap(self.most_blanks)
         self.never = (self.style.end, *self.style.never, *self.excluded)
         unwritten = (*self.excluded, *self.style.escapes)
         self.unwritten = [without(unwritten)] if unwritten else []
@@ -134,7 +135,7 @@ class _Elements:
     # Values.
 
     def _element(self, template: str, name: str | Body, value: Conjunction) -> Body:
-        """The element of a key or an item, for each type that its value may have."""
+        """The element of a key or an item, after white space, for each type that its value may have."""
         types = self.shapes.types(value)
         found = []
         for shown, kinds in self.style.forms:
@@ -142,24 +143,22 @@ class _Elements:
                 content = self._value(value, kinds)
                 if content is not None:
                     found.append(self._filled(template, name, shown, content))
-        return choice_of(found)
+        return sequence_of((self.gap, _either(found)))
 
     def _filled(self, template: str, name: str | Body, shown: str, content: Body) -> Body:
+        """The template with these contents."""
         parts: list[Body] = []
-        text = ""
-        for piece in _PIECES.split(template):
-            if piece == "$type":
-                text += shown
-            elif piece == "$name" and isinstance(name, str):
-                text += name
-            elif piece in ("$name", "$value", "$gap"):
-                assert not isinstance(name, str) or piece != "$name"
-                parts += [self.write(text)] if text else []
-                text = ""
-                parts.append(content if piece == "$value" else self.gap if piece == "$gap" else name)  # type: ignore[arg-type]
+        for piece in _joined_texts(template, name if isinstance(name, str) else "", shown):
+            if piece == "$value":
+                parts.append(content)
+            elif piece == "$gap":
+                parts.append(self.gap)
+            elif piece == "$name":
+                assert not isinstance(name, str)
+                parts.append(name)
             else:
-                text += piece
-        return sequence_of([*parts, *([self.write(text)] if text else [])])
+                parts.append(self.write(piece))
+        return sequence_of(parts)
 
     def _value(self, value: Conjunction, kinds: tuple[str, ...]) -> Body | None:
         """The values of these types, which are written alike; None where others are written like all of them."""
@@ -177,7 +176,9 @@ class _Elements:
     def _string(self, strings: RE) -> Body | None:
         if strings == NOTHING:
             return None
-        if self.style.is_padded and strings != TEXT:
+        if strings == TEXT:
+            return _any_string(self.never)
+        if self.style.is_padded:
             strings = _padded(strings)
         return ("text", intersect([strings, without(self.never)]))
 
@@ -190,7 +191,7 @@ class _Elements:
             if kind == "object":
                 self.rules[name] = self._objects(self.shapes.objects(value), name)
             else:
-                self.rules[name] = choice_of([self._array(shape) for shape in self.shapes.arrays(value)])
+                self.rules[name] = _either([self._array(shape) for shape in self.shapes.arrays(value)])
         return known
 
     def _array(self, shape: ArrayShape) -> Body:
@@ -210,11 +211,11 @@ class _Elements:
         if most is not None:
             items = items[:most]
         for place, item in reversed(list(enumerate(items))):
-            after = sequence_of((self.gap, item, after))
+            after = sequence_of((item, after))
             if place >= shape.fewest:
-                after = choice_of((EMPTY, after))
+                after = ("repeat", after, 0, 1)
         if most is not None and shape.fewest > most:
-            return choice_of(())
+            return _NO_TEXT
         return sequence_of((after, self.gap))
 
     # Objects.
@@ -222,18 +223,18 @@ class _Elements:
     def _objects(self, shapes: list[ObjectShape], name: str) -> Body:
         """Objects of any of these shapes; rules of each have a name of their own."""
         names = [f"{name}, {place}" if place else name for place in range(len(shapes))]
-        return choice_of(map(self._object, shapes, names))
+        return _either([self._object(*one) for one in zip(shapes, names, strict=True)])
 
     def _object(self, shape: ObjectShape, name: str) -> Body:
         members = [one for one in shape.members if self._is_possible(one)]
         if any(one.is_required and one not in members for one in shape.members):
-            return choice_of(())
+            return _NO_TEXT
         elements = [self._member(one) for one in members]
         others = []
         for one in shape.undeclared:
             names = intersect([one.names, _PLAIN_NAME if one.is_described else _XML_NAME, *self.unwritten])
             others.append(self._element(self.style.element, ("text", names), one.value))
-        other = sequence_of((self.gap, choice_of(others))) if others else None
+        other = _either(others) if others else None
         required = sum(one.is_required for one in members)
         fewest = shape.fewest if shape.fewest > required else 0
         most = shape.most
@@ -251,7 +252,7 @@ class _Elements:
         else:
             body = sequence_of(
                 [
-                    element if one.is_required else choice_of((EMPTY, element))
+                    element if one.is_required else ("repeat", element, 0, 1)
                     for one, element in zip(members, elements, strict=True)
                 ]
                 + ([("repeat", other, 0, None)] if other is not None else [])
@@ -268,7 +269,7 @@ class _Elements:
                 f"{member.name!r:.60} is no name of an element",
                 hint="Use letters, digits, - and _ in the names of parameters, or write the arguments as JSON.",
             )
-        return sequence_of((self.gap, self._element(self.style.element, name, member.value)))
+        return self._element(self.style.element, name, member.value)
 
     def _counted(
         self,
@@ -295,10 +296,10 @@ class _Elements:
                     options.append(sequence_of((element, rule(place + 1, more))))
                 if not member.is_required:
                     options.append(rule(place + 1, count))
-                self.rules[rule(place, count)[1]] = choice_of(options)
+                self.rules[rule(place, count)[1]] = _either(options)
         for count in range(min(len(members), bound) + 1):
             low, high = max(fewest - count, 0), None if most is None else most - count
-            tail: Body = EMPTY if not low else choice_of(())
+            tail: Body = EMPTY if not low else _NO_TEXT
             if other is not None and high != 0:
                 tail = ("repeat", other, low, high)
             self.rules[rule(len(members), count)[1]] = tail
@@ -346,8 +347,32 @@ class _Elements:
                     ]
                     if other is not None:
                         options.append(sequence_of((other, rule(there, min(others + 1, bound)))))
-                self.rules[rule(there, others)[1]] = choice_of(options)
+                self.rules[rule(there, others)[1]] = _either(options)
         return rule(0, 0)
+
+
+def _joined_texts(template: str, name: str, shown: str) -> list[str]:
+    """The template in pieces: texts, ``$value``, ``$gap``, and ``$name`` where no name is given."""
+    pieces = [""]
+    for piece in _PIECES.split(template):
+        text = {"$name": name or piece, "$type": shown}.get(piece, piece)
+        if text in ("$value", "$gap", "$name"):
+            pieces += [text, ""]
+        else:
+            pieces[-1] += text
+    return [piece for piece in pieces if piece]
+
+
+@lru_cache(maxsize=64)
+def _gap(most_blanks: int) -> Body:
+    """White space; the same body each time, since one that stands in many places is measured and lowered once."""
+    blank = character_class(normalise_ranges([(9, 10), (13, 13), (32, 32)]))
+    return ("text", repeat(blank, 0, most_blanks)) if most_blanks else EMPTY
+
+
+@lru_cache(maxsize=64)
+def _any_string(never: tuple[str, ...]) -> Body:
+    return ("text", without(never))
 
 
 def _padded(strings: RE) -> RE:
@@ -362,6 +387,11 @@ def _padded(strings: RE) -> RE:
             intersect([strings, begun, ended]),
         ]
     )
+
+
+def _either(bodies: list[Body]) -> Body:
+    """Any of the bodies. They differ, so none is compared with the others, which would hash each again and again."""
+    return bodies[0] if len(bodies) == 1 else ("choice", tuple(bodies))
 
 
 def _too_many_states() -> LimitExceeded:
