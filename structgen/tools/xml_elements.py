@@ -49,6 +49,7 @@ BLANKS = 16
 """Most white space in one place, where nothing else is said."""
 _MOST_IN_ANY_ORDER = 10
 _MOST_STATES = 4_096
+_MOST_CONTAINERS = 2_000
 _BREAKS = '<>"'
 """Characters that no name of an element has, beside control characters."""
 _CONTAINERS = TYPES["array"] | TYPES["object"]
@@ -114,6 +115,8 @@ class _Elements:
     write: Callable[[str], Body]
     rules: dict[str, Body] = field(default_factory=dict)
     _containers: dict[tuple[str, Conjunction], Body] = field(default_factory=dict)
+    _pending: list[tuple[str, str, Conjunction]] = field(default_factory=list)
+    """Containers whose rules are not written yet."""
 
     def __post_init__(self) -> None:
         for text in self.excluded:
@@ -130,7 +133,17 @@ class _Elements:
                 "no object satisfies the schema, but arguments are an object",
                 hint='Write {"type": "object", "properties": {...}}.',
             )
-        return self._objects(shapes, "arguments")
+        body = self._objects(shapes, "arguments")
+        while self._pending:  # not by recursion: containers may be nested deep
+            name, kind, value = self._pending.pop()
+            if kind == "object":
+                self.rules[name] = self._objects(self.shapes.objects(value), name)
+            else:
+                arrays = self.shapes.arrays(value)
+                self.rules[name] = _either(
+                    [self._array(one, f"{name}, {place}") for place, one in enumerate(arrays)]
+                )
+        return body
 
     # Values.
 
@@ -183,40 +196,38 @@ class _Elements:
         return ("text", intersect([strings, without(self.never)]))
 
     def _nested(self, kind: str, value: Conjunction) -> Body:
+        """The rule of a container, which is written later."""
         known = self._containers.get((kind, value))
         if known is None:
+            if len(self._containers) >= _MOST_CONTAINERS:
+                raise LimitExceeded(
+                    f"the schema has more than {_MOST_CONTAINERS:,} different objects and arrays",
+                    limit="nested_elements",
+                    hint="Write the arguments as JSON, or describe fewer objects.",
+                )
             name = f"{kind} {len(self._containers) + 1}"
             known = self._containers[kind, value] = ("rule", name)
+            self._pending.append((name, kind, value))
             self.rules[name] = EMPTY  # in its place among the rules
-            if kind == "object":
-                self.rules[name] = self._objects(self.shapes.objects(value), name)
-            else:
-                self.rules[name] = _either([self._array(shape) for shape in self.shapes.arrays(value)])
         return known
 
-    def _array(self, shape: ArrayShape) -> Body:
-        items = [self._element(self.style.item, "", value) for value in shape.first]
-        most = shape.most
-        can_go_on = most is None or most > len(items)
-        rest = self._element(self.style.item, "", shape.rest) if can_go_on else EMPTY
-        after: Body = EMPTY
-        if can_go_on:
-            fewest = max(shape.fewest - len(items), 0)
-            after = (
-                "repeat",
-                sequence_of((self.gap, rest)),
-                fewest,
-                None if most is None else most - len(items),
-            )
-        if most is not None:
-            items = items[:most]
-        for place, item in reversed(list(enumerate(items))):
-            after = sequence_of((item, after))
-            if place >= shape.fewest:
-                after = ("repeat", after, 0, 1)
-        if most is not None and shape.fewest > most:
+    def _array(self, shape: ArrayShape, name: str) -> Body:
+        """The items; a rule for each place after which the array may end."""
+        most, fewest = shape.most, shape.fewest
+        if most is not None and fewest > most:
             return _NO_TEXT
-        return sequence_of((after, self.gap))
+        first = shape.first if most is None else shape.first[:most]
+        items = [self._element(self.style.item, "", value) for value in first]
+        after: Body = EMPTY
+        if most is None or most > len(items):
+            rest = self._element(self.style.item, "", shape.rest)
+            high = None if most is None else most - len(items)
+            after = ("repeat", rest, max(fewest - len(items), 0), high)
+        for place in range(len(items) - 1, fewest - 1, -1):
+            rule = f"{name}: from {place}"
+            self.rules[rule] = ("repeat", sequence_of((items[place], after)), 0, 1)
+            after = ("rule", rule)
+        return sequence_of((*items[:fewest], after, self.gap))
 
     # Objects.
 
@@ -227,7 +238,9 @@ class _Elements:
 
     def _object(self, shape: ObjectShape, name: str) -> Body:
         members = [one for one in shape.members if self._is_possible(one)]
-        if any(one.is_required and one not in members for one in shape.members):
+        if len(members) < len(shape.members) and any(
+            one.is_required and not self._is_possible(one) for one in shape.members
+        ):
             return _NO_TEXT
         elements = [self._member(one) for one in members]
         others = []
