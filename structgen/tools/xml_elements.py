@@ -8,29 +8,19 @@ these: no value holds what ends its element; a key is no text that ends the name
 schema nor a pattern names is a name of XML. A key that is not declared may come again, and the last one counts.
 Cost: linear in the schema with its alternatives written out. With `any_order` there is a state for each set of keys,
 up to `_MOST_IN_ANY_ORDER` keys; where keys are counted, one for each count.
-Source: names of XML are those of XML 1.0, fifth edition, production 5, without the colon.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from structgen.constraints.composition.composed import body_of, text_of
 from structgen.constraints.expressions import (
     NOTHING,
     RE,
     TEXT,
-    alternate,
-    character_class,
-    complement,
-    concat,
     intersect,
-    negate_ranges,
-    normalise_ranges,
-    repeat,
 )
 from structgen.constraints.grammar.bodies import EMPTY, sequence_of
 from structgen.constraints.grammar.ir import Body, Rule
@@ -42,6 +32,7 @@ from structgen.constraints.occurrences import without
 from structgen.errors import ConstraintError, LimitExceeded
 
 from .xml_styles import XmlStyle
+from .xml_texts import PLAIN_NAME, XML_NAME, any_string, is_name, padded, template_pieces, white_space
 
 __all__ = ["BLANKS", "xml_elements"]
 
@@ -50,28 +41,8 @@ BLANKS = 16
 _MOST_IN_ANY_ORDER = 10
 _MOST_STATES = 4_096
 _MOST_CONTAINERS = 2_000
-_BREAKS = '<>"'
-"""Characters that no name of an element has, beside control characters."""
 _CONTAINERS = TYPES["array"] | TYPES["object"]
 _NO_TEXT: Body = ("choice", ())
-_PIECES = re.compile(r"(\$(?:name|type|value|gap))")
-_START = (
-    (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0x2FF), (0x370, 0x37D),
-    (0x37F, 0x1FFF), (0x200C, 0x200D), (0x2070, 0x218F), (0x2C00, 0x2FEF), (0x3001, 0xD7FF), (0xF900, 0xFDCF),
-    (0xFDF0, 0xFFFD), (0x10000, 0xEFFFF),
-)  # fmt: skip
-_MORE = ((0x2D, 0x2E), (0x30, 0x39), (0xB7, 0xB7), (0x300, 0x36F), (0x203F, 0x2040))
-_XML_NAME = concat(
-    [
-        character_class(normalise_ranges(_START)),
-        repeat(character_class(normalise_ranges((*_START, *_MORE))), 0, None),
-    ]
-)
-_PLAIN_NAME = repeat(
-    character_class(negate_ranges(normalise_ranges([(0, 0x1F), *((ord(one), ord(one)) for one in _BREAKS)]))),
-    1,
-    None,
-)
 
 
 def xml_elements(
@@ -121,7 +92,7 @@ class _Elements:
     def __post_init__(self) -> None:
         for text in self.excluded:
             check_excludable(text)
-        self.gap = _gap(self.most_blanks)
+        self.gap = white_space(self.most_blanks)
         self.never = (self.style.end, *self.style.never, *self.excluded)
         unwritten = (*self.excluded, *self.style.escapes)
         self.unwritten = [without(unwritten)] if unwritten else []
@@ -160,18 +131,14 @@ class _Elements:
 
     def _filled(self, template: str, name: str | Body, shown: str, content: Body) -> Body:
         """The template with these contents."""
-        parts: list[Body] = []
-        for piece in _joined_texts(template, name if isinstance(name, str) else "", shown):
-            if piece == "$value":
-                parts.append(content)
-            elif piece == "$gap":
-                parts.append(self.gap)
-            elif piece == "$name":
-                assert not isinstance(name, str)
-                parts.append(name)
-            else:
-                parts.append(self.write(piece))
-        return sequence_of(parts)
+        parts = {"value": content, "gap": self.gap}
+        given = name if isinstance(name, str) else None
+        if not isinstance(name, str):
+            parts["name"] = name
+        return sequence_of(
+            self.write(text) if kind == "text" else parts[kind]
+            for kind, text in template_pieces(template, given, shown)
+        )
 
     def _value(self, value: Conjunction, kinds: tuple[str, ...]) -> Body | None:
         """The values of these types, which are written alike; None where others are written like all of them."""
@@ -190,9 +157,9 @@ class _Elements:
         if strings == NOTHING:
             return None
         if strings == TEXT:
-            return _any_string(self.never)
+            return any_string(self.never)
         if self.style.is_padded:
-            strings = _padded(strings)
+            strings = padded(strings)
         return ("text", intersect([strings, without(self.never)]))
 
     def _nested(self, kind: str, value: Conjunction) -> Body:
@@ -245,7 +212,7 @@ class _Elements:
         elements = [self._member(one) for one in members]
         others = []
         for one in shape.undeclared:
-            names = intersect([one.names, _PLAIN_NAME if one.is_described else _XML_NAME, *self.unwritten])
+            names = intersect([one.names, PLAIN_NAME if one.is_described else XML_NAME, *self.unwritten])
             others.append(self._element(self.style.element, ("text", names), one.value))
         other = _either(others) if others else None
         required = sum(one.is_required for one in members)
@@ -277,7 +244,7 @@ class _Elements:
 
     def _member(self, member: Member) -> Body:
         name = "".join([self.style.escapes.get(character, character) for character in member.name])
-        if not name or any(character in _BREAKS or character < " " for character in name):
+        if not is_name(name):
             raise ConstraintError(
                 f"{member.name!r:.60} is no name of an element",
                 hint="Use letters, digits, - and _ in the names of parameters, or write the arguments as JSON.",
@@ -362,44 +329,6 @@ class _Elements:
                         options.append(sequence_of((other, rule(there, min(others + 1, bound)))))
                 self.rules[rule(there, others)[1]] = _either(options)
         return rule(0, 0)
-
-
-def _joined_texts(template: str, name: str, shown: str) -> list[str]:
-    """The template in pieces: texts, ``$value``, ``$gap``, and ``$name`` where no name is given."""
-    pieces = [""]
-    for piece in _PIECES.split(template):
-        text = {"$name": name or piece, "$type": shown}.get(piece, piece)
-        if text in ("$value", "$gap", "$name"):
-            pieces += [text, ""]
-        else:
-            pieces[-1] += text
-    return [piece for piece in pieces if piece]
-
-
-@lru_cache(maxsize=64)
-def _gap(most_blanks: int) -> Body:
-    """White space; the same body each time, since one that stands in many places is measured and lowered once."""
-    blank = character_class(normalise_ranges([(9, 10), (13, 13), (32, 32)]))
-    return ("text", repeat(blank, 0, most_blanks)) if most_blanks else EMPTY
-
-
-@lru_cache(maxsize=64)
-def _any_string(never: tuple[str, ...]) -> Body:
-    return ("text", without(never))
-
-
-def _padded(strings: RE) -> RE:
-    """Return the texts that become one of `strings` without the line end that they may begin and end with."""
-    line = ("literal", "\n")
-    begun, ended = complement(concat([line, TEXT])), complement(concat([TEXT, line]))
-    return alternate(
-        [
-            concat([line, strings, line]),
-            concat([line, intersect([strings, ended])]),
-            concat([intersect([strings, begun]), line]),
-            intersect([strings, begun, ended]),
-        ]
-    )
 
 
 def _either(bodies: list[Body]) -> Body:
