@@ -1,19 +1,17 @@
 """The arguments of a call as elements, in any style of `xml_styles`: the constraint of a schema's objects.
 
 What: one element for each key, in the order in which keys are declared, then those that patterns list, then others. A
-string is written as it is, without quotes and escapes; other values are JSON, or elements again where the style says so. In a
-style without types a text that is the JSON of another value may be read as either; both satisfy the schema.
+string is written as it is, without quotes and escapes; other values are JSON, or elements again where the style says
+so. In a style without types a text that is the JSON of another value may be read as either; both satisfy the schema.
 Invariant: every text reads back as an object that satisfies the schema, and every such object has a text, but for
 these: no value holds what ends its element; a key is no text that ends the name of an element; a key that neither the
 schema nor a pattern names is a name of XML. A key that is not declared may come again, and the last one counts.
 Cost: linear in the schema with its alternatives written out. With `any_order` there is a state for each set of keys,
 up to `_MOST_IN_ANY_ORDER` keys; where keys are counted, one for each count.
-Source: names of XML are those of XML 1.0, fifth edition, production 5, without the colon.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -22,16 +20,9 @@ from structgen.constraints.expressions import (
     NOTHING,
     RE,
     TEXT,
-    alternate,
-    character_class,
-    complement,
-    concat,
     intersect,
-    negate_ranges,
-    normalise_ranges,
-    repeat,
 )
-from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
+from structgen.constraints.grammar.bodies import EMPTY, sequence_of
 from structgen.constraints.grammar.ir import Body, Rule
 from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
 from structgen.constraints.json_schema.excluding import check_excludable, excluding
@@ -41,6 +32,7 @@ from structgen.constraints.occurrences import without
 from structgen.errors import ConstraintError, LimitExceeded
 
 from .xml_styles import XmlStyle
+from .xml_texts import PLAIN_NAME, XML_NAME, any_string, is_name, padded, template_pieces, white_space
 
 __all__ = ["BLANKS", "xml_elements"]
 
@@ -48,27 +40,9 @@ BLANKS = 16
 """Most white space in one place, where nothing else is said."""
 _MOST_IN_ANY_ORDER = 10
 _MOST_STATES = 4_096
-_BREAKS = '<>"'
-"""Characters that no name of an element has, beside control characters."""
+_MOST_CONTAINERS = 2_000
 _CONTAINERS = TYPES["array"] | TYPES["object"]
-_PIECES = re.compile(r"(\$(?:name|type|value|gap))")
-_START = (
-    (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0x2FF), (0x370, 0x37D),
-    (0x37F, 0x1FFF), (0x200C, 0x200D), (0x2070, 0x218F), (0x2C00, 0x2FEF), (0x3001, 0xD7FF), (0xF900, 0xFDCF),
-    (0xFDF0, 0xFFFD), (0x10000, 0xEFFFF),
-)  # fmt: skip
-_MORE = ((0x2D, 0x2E), (0x30, 0x39), (0xB7, 0xB7), (0x300, 0x36F), (0x203F, 0x2040))
-_XML_NAME = concat(
-    [
-        character_class(normalise_ranges(_START)),
-        repeat(character_class(normalise_ranges((*_START, *_MORE))), 0, None),
-    ]
-)
-_PLAIN_NAME = repeat(
-    character_class(negate_ranges(normalise_ranges([(0, 0x1F), *((ord(one), ord(one)) for one in _BREAKS)]))),
-    1,
-    None,
-)
+_NO_TEXT: Body = ("choice", ())
 
 
 def xml_elements(
@@ -112,12 +86,13 @@ class _Elements:
     write: Callable[[str], Body]
     rules: dict[str, Body] = field(default_factory=dict)
     _containers: dict[tuple[str, Conjunction], Body] = field(default_factory=dict)
+    _pending: list[tuple[str, str, Conjunction]] = field(default_factory=list)
+    """Containers whose rules are not written yet."""
 
     def __post_init__(self) -> None:
         for text in self.excluded:
             check_excludable(text)
-        blank = character_class(normalise_ranges([(9, 10), (13, 13), (32, 32)]))
-        self.gap: Body = ("text", repeat(blank, 0, self.most_blanks)) if self.most_blanks else EMPTY
+        self.gap = white_space(self.most_blanks)
         self.never = (self.style.end, *self.style.never, *self.excluded)
         unwritten = (*self.excluded, *self.style.escapes)
         self.unwritten = [without(unwritten)] if unwritten else []
@@ -129,12 +104,22 @@ class _Elements:
                 "no object satisfies the schema, but arguments are an object",
                 hint='Write {"type": "object", "properties": {...}}.',
             )
-        return self._objects(shapes, "arguments")
+        body = self._objects(shapes, "arguments")
+        while self._pending:  # not by recursion: containers may be nested deep
+            name, kind, value = self._pending.pop()
+            if kind == "object":
+                self.rules[name] = self._objects(self.shapes.objects(value), name)
+            else:
+                arrays = self.shapes.arrays(value)
+                self.rules[name] = _either(
+                    [self._array(one, f"{name}, {place}") for place, one in enumerate(arrays)]
+                )
+        return body
 
     # Values.
 
     def _element(self, template: str, name: str | Body, value: Conjunction) -> Body:
-        """The element of a key or an item, for each type that its value may have."""
+        """The element of a key or an item, after white space, for each type that its value may have."""
         types = self.shapes.types(value)
         found = []
         for shown, kinds in self.style.forms:
@@ -142,24 +127,18 @@ class _Elements:
                 content = self._value(value, kinds)
                 if content is not None:
                     found.append(self._filled(template, name, shown, content))
-        return choice_of(found)
+        return sequence_of((self.gap, _either(found)))
 
     def _filled(self, template: str, name: str | Body, shown: str, content: Body) -> Body:
-        parts: list[Body] = []
-        text = ""
-        for piece in _PIECES.split(template):
-            if piece == "$type":
-                text += shown
-            elif piece == "$name" and isinstance(name, str):
-                text += name
-            elif piece in ("$name", "$value", "$gap"):
-                assert not isinstance(name, str) or piece != "$name"
-                parts += [self.write(text)] if text else []
-                text = ""
-                parts.append(content if piece == "$value" else self.gap if piece == "$gap" else name)  # type: ignore[arg-type]
-            else:
-                text += piece
-        return sequence_of([*parts, *([self.write(text)] if text else [])])
+        """The template with these contents."""
+        parts = {"value": content, "gap": self.gap}
+        given = name if isinstance(name, str) else None
+        if not isinstance(name, str):
+            parts["name"] = name
+        return sequence_of(
+            self.write(text) if kind == "text" else parts[kind]
+            for kind, text in template_pieces(template, given, shown)
+        )
 
     def _value(self, value: Conjunction, kinds: tuple[str, ...]) -> Body | None:
         """The values of these types, which are written alike; None where others are written like all of them."""
@@ -177,63 +156,65 @@ class _Elements:
     def _string(self, strings: RE) -> Body | None:
         if strings == NOTHING:
             return None
-        if self.style.is_padded and strings != TEXT:
-            strings = _padded(strings)
+        if strings == TEXT:
+            return any_string(self.never)
+        if self.style.is_padded:
+            strings = padded(strings)
         return ("text", intersect([strings, without(self.never)]))
 
     def _nested(self, kind: str, value: Conjunction) -> Body:
+        """The rule of a container, which is written later."""
         known = self._containers.get((kind, value))
         if known is None:
+            if len(self._containers) >= _MOST_CONTAINERS:
+                raise LimitExceeded(
+                    f"the schema has more than {_MOST_CONTAINERS:,} different objects and arrays",
+                    limit="nested_elements",
+                    hint="Write the arguments as JSON, or describe fewer objects.",
+                )
             name = f"{kind} {len(self._containers) + 1}"
             known = self._containers[kind, value] = ("rule", name)
+            self._pending.append((name, kind, value))
             self.rules[name] = EMPTY  # in its place among the rules
-            if kind == "object":
-                self.rules[name] = self._objects(self.shapes.objects(value), name)
-            else:
-                self.rules[name] = choice_of([self._array(shape) for shape in self.shapes.arrays(value)])
         return known
 
-    def _array(self, shape: ArrayShape) -> Body:
-        items = [self._element(self.style.item, "", value) for value in shape.first]
-        most = shape.most
-        can_go_on = most is None or most > len(items)
-        rest = self._element(self.style.item, "", shape.rest) if can_go_on else EMPTY
+    def _array(self, shape: ArrayShape, name: str) -> Body:
+        """The items; a rule for each place after which the array may end."""
+        most, fewest = shape.most, shape.fewest
+        if most is not None and fewest > most:
+            return _NO_TEXT
+        first = shape.first if most is None else shape.first[:most]
+        items = [self._element(self.style.item, "", value) for value in first]
         after: Body = EMPTY
-        if can_go_on:
-            fewest = max(shape.fewest - len(items), 0)
-            after = (
-                "repeat",
-                sequence_of((self.gap, rest)),
-                fewest,
-                None if most is None else most - len(items),
-            )
-        if most is not None:
-            items = items[:most]
-        for place, item in reversed(list(enumerate(items))):
-            after = sequence_of((self.gap, item, after))
-            if place >= shape.fewest:
-                after = choice_of((EMPTY, after))
-        if most is not None and shape.fewest > most:
-            return choice_of(())
-        return sequence_of((after, self.gap))
+        if most is None or most > len(items):
+            rest = self._element(self.style.item, "", shape.rest)
+            high = None if most is None else most - len(items)
+            after = ("repeat", rest, max(fewest - len(items), 0), high)
+        for place in range(len(items) - 1, fewest - 1, -1):
+            rule = f"{name}: from {place}"
+            self.rules[rule] = ("repeat", sequence_of((items[place], after)), 0, 1)
+            after = ("rule", rule)
+        return sequence_of((*items[:fewest], after, self.gap))
 
     # Objects.
 
     def _objects(self, shapes: list[ObjectShape], name: str) -> Body:
         """Objects of any of these shapes; rules of each have a name of their own."""
         names = [f"{name}, {place}" if place else name for place in range(len(shapes))]
-        return choice_of(map(self._object, shapes, names))
+        return _either([self._object(*one) for one in zip(shapes, names, strict=True)])
 
     def _object(self, shape: ObjectShape, name: str) -> Body:
         members = [one for one in shape.members if self._is_possible(one)]
-        if any(one.is_required and one not in members for one in shape.members):
-            return choice_of(())
+        if len(members) < len(shape.members) and any(
+            one.is_required and not self._is_possible(one) for one in shape.members
+        ):
+            return _NO_TEXT
         elements = [self._member(one) for one in members]
         others = []
         for one in shape.undeclared:
-            names = intersect([one.names, _PLAIN_NAME if one.is_described else _XML_NAME, *self.unwritten])
+            names = intersect([one.names, PLAIN_NAME if one.is_described else XML_NAME, *self.unwritten])
             others.append(self._element(self.style.element, ("text", names), one.value))
-        other = sequence_of((self.gap, choice_of(others))) if others else None
+        other = _either(others) if others else None
         required = sum(one.is_required for one in members)
         fewest = shape.fewest if shape.fewest > required else 0
         most = shape.most
@@ -251,7 +232,7 @@ class _Elements:
         else:
             body = sequence_of(
                 [
-                    element if one.is_required else choice_of((EMPTY, element))
+                    element if one.is_required else ("repeat", element, 0, 1)
                     for one, element in zip(members, elements, strict=True)
                 ]
                 + ([("repeat", other, 0, None)] if other is not None else [])
@@ -263,12 +244,12 @@ class _Elements:
 
     def _member(self, member: Member) -> Body:
         name = "".join([self.style.escapes.get(character, character) for character in member.name])
-        if not name or any(character in _BREAKS or character < " " for character in name):
+        if not is_name(name):
             raise ConstraintError(
                 f"{member.name!r:.60} is no name of an element",
                 hint="Use letters, digits, - and _ in the names of parameters, or write the arguments as JSON.",
             )
-        return sequence_of((self.gap, self._element(self.style.element, name, member.value)))
+        return self._element(self.style.element, name, member.value)
 
     def _counted(
         self,
@@ -295,10 +276,10 @@ class _Elements:
                     options.append(sequence_of((element, rule(place + 1, more))))
                 if not member.is_required:
                     options.append(rule(place + 1, count))
-                self.rules[rule(place, count)[1]] = choice_of(options)
+                self.rules[rule(place, count)[1]] = _either(options)
         for count in range(min(len(members), bound) + 1):
             low, high = max(fewest - count, 0), None if most is None else most - count
-            tail: Body = EMPTY if not low else choice_of(())
+            tail: Body = EMPTY if not low else _NO_TEXT
             if other is not None and high != 0:
                 tail = ("repeat", other, low, high)
             self.rules[rule(len(members), count)[1]] = tail
@@ -346,22 +327,13 @@ class _Elements:
                     ]
                     if other is not None:
                         options.append(sequence_of((other, rule(there, min(others + 1, bound)))))
-                self.rules[rule(there, others)[1]] = choice_of(options)
+                self.rules[rule(there, others)[1]] = _either(options)
         return rule(0, 0)
 
 
-def _padded(strings: RE) -> RE:
-    """Return the texts that become one of `strings` without the line end that they may begin and end with."""
-    line = ("literal", "\n")
-    begun, ended = complement(concat([line, TEXT])), complement(concat([TEXT, line]))
-    return alternate(
-        [
-            concat([line, strings, line]),
-            concat([line, intersect([strings, ended])]),
-            concat([intersect([strings, begun]), line]),
-            intersect([strings, begun, ended]),
-        ]
-    )
+def _either(bodies: list[Body]) -> Body:
+    """Any of the bodies. They differ, so none is compared with the others, which would hash each again and again."""
+    return bodies[0] if len(bodies) == 1 else ("choice", tuple(bodies))
 
 
 def _too_many_states() -> LimitExceeded:

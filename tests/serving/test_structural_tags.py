@@ -125,7 +125,39 @@ def test_white_space_of_json_can_be_limited():
     form = {"type": "json_schema", "json_schema": {"type": "array"}, "max_whitespace_cnt": 0}
     assert fits(read(form), "[1,2]")
     assert not fits(read(form), "[1, 2]")
-    assert fits(read({**form, "max_whitespace_cnt": 1}), "[1, 2]")
+    for most in (1, 3):
+        limited = read({**form, "max_whitespace_cnt": most})
+        assert fits(limited, f"[1,{' ' * most}2]")
+        assert not fits(limited, f"[1,{' ' * (most + 1)}2]")
+    elements = {**form, "json_schema": {"properties": {"a": {"type": "integer"}}}, "style": "minimax_xml"}
+    for most in (0, 3):
+        limited, blank = read({**elements, "max_whitespace_cnt": most}), "\t" * most
+        text = f'{blank}<parameter name="a">{blank}1{blank}</parameter>{blank}'
+        assert fits(limited, text)
+        assert not fits(limited, text + " ")
+
+
+def test_the_type_of_the_whole_may_be_left_out():
+    assert fits(constraint_of("structural_tag", {"format": X}), "x")
+
+
+def test_texts_that_a_pattern_excludes():
+    for pattern, excludes in (("[a-c]*", ["ab", "c"]), ("(?s).*", ["b"]), ("a|b", ["x"])):
+        made = read({"type": "regex", "pattern": pattern, "excludes": excludes})
+        whole = read({"type": "regex", "pattern": pattern})
+        for size in range(4):
+            for letters in product("abcx", repeat=size):
+                text = "".join(letters)
+                expected = fits(whole, text) and not any(one in text for one in excludes)
+                assert fits(made, text) == expected, text
+
+
+def test_texts_that_a_schema_excludes():
+    form = {"type": "json_schema", "json_schema": {"type": "object"}, "excludes": ["<f>"]}
+    made = read({"type": "tag", "begin": "<f>", "content": form, "end": "</f>"})
+    assert fits(made, '<f>{"a": "<f"}</f>')
+    assert not fits(made, '<f>{"a": ["<f>"]}</f>')
+    assert not fits(made, '<f>{"<f>": 1}</f>')
 
 
 def first_end(text: str, ends: list[str]) -> str | None:

@@ -374,6 +374,27 @@ def test_limits_have_names() -> None:
     with pytest.raises(LimitExceeded) as caught:
         tag({"type": "object", "allOf": groups}, "glm_xml")
     assert caught.value.limit == "schema_alternatives"
+    cycles: dict[str, Any] = {}
+    for size in (2, 3, 5, 7, 11, 13):
+        for place in range(size):
+            inner = {"n": {"$ref": f"#/$defs/{size} {(place + 1) % size}"}}
+            cycles[f"{size} {place}"] = {"type": "object", "properties": inner}
+    together = {"allOf": [{"$ref": f"#/$defs/{size} 0"} for size in (2, 3, 5, 7, 11, 13)]}
+    with pytest.raises(LimitExceeded) as caught:
+        tag({"properties": {"a": together}, "$defs": cycles}, "cohere_xml")
+    assert caught.value.limit == "nested_elements"
+
+
+def test_what_is_nested_deep_or_long_is_no_recursion() -> None:
+    deep: dict[str, Any] = {"type": "integer"}
+    for _ in range(400):
+        deep = {"type": "array", "items": deep}
+    text = write("cohere_xml", {"a": []}, random.Random(5))
+    assert fits(tag({"properties": {"a": deep}}, "cohere_xml"), text)
+    long = {"type": "array", "prefixItems": [{"type": "integer"}] * 2_000}
+    assert fits(
+        tag({"properties": {"a": long}}, "cohere_xml"), write("cohere_xml", {"a": [1, 2]}, random.Random(5))
+    )
 
 
 def test_one_of_over_objects_that_exclude_each_other() -> None:
@@ -392,6 +413,15 @@ def test_one_of_over_objects_that_exclude_each_other() -> None:
     assert fits(made, write("deepseek_xml", {"kind": "a", "x": 1}, rng))
     assert fits(made, write("deepseek_xml", {"kind": "b"}, rng))
     assert not fits(made, write("deepseek_xml", {"kind": "b", "x": 1}, rng))
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_keys_may_look_like_the_placeholders_of_a_style(style: str) -> None:
+    names = ["$name", "$value", "$type", "$gap", "0", "a b", "é"]
+    made = tag(
+        {**OBJECT, "properties": {key: {"type": "integer"} for key in names}, "required": names}, style
+    )
+    assert fits(made, write(style, {name: place for place, name in enumerate(names)}, random.Random(4)))
 
 
 def test_a_recursive_schema_as_elements_in_elements() -> None:

@@ -12,6 +12,7 @@ Source: RFC 8259, sections 2 and 7.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from structgen.constraints.expressions import (
     NOTHING,
@@ -57,10 +58,9 @@ def excluding(constraint: JsonSchemaConstraint, texts: Iterable[str]) -> JsonSch
             "texts cannot be excluded from JSON whose strings may be escaped in any way",
             hint='Use the option escapes="canonical".',
         )
-    written = alternate([_writing(text) for text in texts])
-    if written == NOTHING:
+    clean = _clean(texts)
+    if clean == TEXT:
         return constraint
-    clean = complement(concat([TEXT, written, TEXT]))
     shown = {"text of pattern": "none of " + ", ".join(map(repr, texts[:4]))}
     everywhere = {
         "pointer": "#",
@@ -72,6 +72,13 @@ def excluding(constraint: JsonSchemaConstraint, texts: Iterable[str]) -> JsonSch
     nodes = (everywhere, {"pointer": "#", "pattern": clean})
     other = SchemaIR(nodes=nodes, root=0, options=constraint._ir["options"], spelled={0: shown, 1: shown})
     return JsonSchemaConstraint(combine("allOf", constraint._ir, other), constraint.options)
+
+
+@lru_cache(maxsize=256)
+def _clean(texts: tuple[str, ...]) -> RE:
+    """Return the strings whose JSON holds none of the texts."""
+    written = alternate([_writing(text) for text in texts])
+    return TEXT if written == NOTHING else complement(concat([TEXT, written, TEXT]))
 
 
 def check_excludable(text: str) -> None:

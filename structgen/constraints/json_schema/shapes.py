@@ -24,9 +24,11 @@ from structgen.constraints.expressions import (
     literals,
     scope,
 )
+from structgen.constraints.failures import limit_exceeded
 from structgen.errors import LimitExceeded, UnsupportedKeyword
 
 from .constraint import JsonSchemaConstraint
+from .extracting import extracted, nodes_beside
 from .ir import SchemaIR
 from .strings import TYPES, string_language
 
@@ -37,6 +39,8 @@ Conjunction = tuple[int, ...]
 
 _ALL = sum(TYPES.values())
 _MOST_ALTERNATIVES = 64
+_MOST_MATCHES = 500_000
+"""Keys, times patterns that each is compared with."""
 _MOST_NAMES = 64
 """Names that a pattern lists are declared names, up to so many."""
 _LITERALS = {"null": TYPES["null"], "true": TYPES["boolean"], "false": TYPES["boolean"]}
@@ -112,7 +116,7 @@ class Shapes:
                 pending.pop()
                 continue
             node = self._nodes[place]
-            inner = [] if isinstance(node, bool) else _beside(node)
+            inner = [] if isinstance(node, bool) else nodes_beside(node)
             missing = [one for one in inner if one not in self._types and one not in pending]
             if missing:
                 pending.append(missing[0])
@@ -161,86 +165,60 @@ class Shapes:
         extra: dict[str, Any] = {"pointer": "#", "allOf": value, "types": types}
         if not value:
             del extra["allOf"]
-        numbers = {root: 0}
-        order = [root]
-        for place in order:
-            for inner in _inner(extra if place == len(self._nodes) else self._nodes[place]):
-                if inner not in numbers:
-                    numbers[inner] = len(order)
-                    order.append(inner)
-        nodes = tuple(
-            _renumbered(extra if place == len(self._nodes) else self._nodes[place], numbers)
-            for place in order
-        )
-        spelled = {numbers[place]: names for place, names in self._ir.spelled.items() if place in numbers}
-        ir = SchemaIR(nodes=nodes, root=0, options=self._ir["options"], spelled=spelled)
+        ir = extracted(self._ir, root, extra)
         return JsonSchemaConstraint(ir, self._constraint.options)
 
     # Objects.
 
     def objects(self, value: Conjunction) -> list[ObjectShape]:
         """Return shapes whose objects together are those among the values."""
-        found = [self._object(nodes) for nodes in self._branches(value, "object")]
+        try:
+            found = [self._object(nodes) for nodes in self._branches(value, "object")]
+        except _core.LimitError as error:
+            raise limit_exceeded(error, "the keys of an object") from None
         return [one for one in found if one is not None]
 
     def _object(self, nodes: list[Mapping[str, Any]]) -> ObjectShape | None:
         """The shape of the objects for which all of these nodes hold; None where there are none."""
+        keys = [_Keys(node, self._space) for node in nodes]
         required = dict.fromkeys(name for node in nodes for name in node.get("required", ()))
-        names = [string_language(self._part((node["propertyNames"],), _ALL).lower())
-                 for node in nodes if "propertyNames" in node]  # fmt: skip
-        declared = dict.fromkeys(name for node in nodes for name, _ in node.get("properties", ()))
+        names = [
+            string_language(self._part((node["propertyNames"],), _ALL).lower())
+            for node in nodes
+            if "propertyNames" in node
+        ]
+        declared = dict.fromkeys(name for one in keys for name in one.declared)
         declared |= required
-        for node in nodes:
-            for pattern, _ in node.get("patternProperties", ()):
-                declared |= dict.fromkeys(_listed(pattern))
-        for one in names:
-            declared |= dict.fromkeys(_listed(one))
-        if len(declared) > 100_000:
-            raise self._too_many("names of keys")
+        for one in keys:
+            declared |= dict.fromkeys(one.listed)
+        for language in names:
+            declared |= dict.fromkeys(_listed(language))
+        undeclared = tuple(self._undeclared(keys, names, declared))
+        if len(declared) * sum(len(one.patterns) for one in keys) > _MOST_MATCHES:
+            raise self._too_many("patterns of keys for so many keys")
         allowed = None if not names else self._space.compile(intersect(names))
         members = []
-        tables = [dict(node.get("properties", ())) for node in nodes]
         for name in declared:
-            inner = self._under(nodes, tables, name)
-            possible = inner is not None and (
-                allowed is None or self._space.matches(allowed, name.encode("utf-8", "surrogatepass"))
-            )
+            value = self._conjunction([place for one in keys for place in one.under(name)])
+            possible = value is not None and (allowed is None or self._space.matches(allowed, _utf8(name)))
             if not possible and name in required:
                 return None
             if possible:
-                assert inner is not None
-                members.append(Member(name, inner, name in required))
+                assert value is not None
+                members.append(Member(name, value, name in required))
         fewest = max((node.get("minProperties", 0) for node in nodes), default=0)
         most = min((node["maxProperties"] for node in nodes if "maxProperties" in node), default=None)
-        undeclared = self._undeclared(nodes, names, declared)
-        return ObjectShape(tuple(members), tuple(undeclared), fewest, most)
-
-    def _under(
-        self, nodes: list[Mapping[str, Any]], tables: list[dict[str, int]], name: str
-    ) -> Conjunction | None:
-        """What holds for the value under a key; None where the key is forbidden."""
-        found = []
-        for node, properties in zip(nodes, tables, strict=True):
-            here = [properties[name]] if name in properties else []
-            here += [
-                place
-                for pattern, place in node.get("patternProperties", ())
-                if self._space.matches(
-                    self._space.compile(scope(pattern)), name.encode("utf-8", "surrogatepass")
-                )
-            ]
-            if not here and "additionalProperties" in node:
-                here.append(node["additionalProperties"])
-            found += here
-        return self._conjunction(found)
+        return ObjectShape(tuple(members), undeclared, fewest, most)
 
     def _undeclared(
-        self, nodes: list[Mapping[str, Any]], names: list[RE], declared: Iterable[str]
+        self, keys: list[_Keys], names: list[RE], declared: Iterable[str]
     ) -> Iterator[Undeclared]:
         """Keys that are not declared, by the patterns that they match."""
-        patterns = [(number, scope(pattern), place)
-                    for number, node in enumerate(nodes)
-                    for pattern, place in node.get("patternProperties", ()) if not _listed(pattern)]  # fmt: skip
+        patterns = [
+            (number, pattern, place) for number, one in enumerate(keys) for pattern, _, place in one.patterns
+        ]
+        if len(patterns) > _MOST_ALTERNATIVES:
+            raise self._too_many("patterns of keys")
         others = complement(literals(declared)) if declared else TEXT
         regions: list[tuple[list[RE], list[tuple[int, int]]]] = [([others, *names], [])]
         for number, pattern, place in patterns:
@@ -250,7 +228,7 @@ class Shapes:
                     ([*expressions, pattern], [*matched, (number, place)]),
                     ([*expressions, complement(pattern)], matched),
                 ):
-                    if self._space.alive(self._space.compile(intersect(parts))):
+                    if self._is_alive(parts):
                         split.append((parts, more))
             regions = split
             if len(regions) > _MOST_ALTERNATIVES:
@@ -259,15 +237,16 @@ class Shapes:
             places = [place for _, place in matched]
             with_pattern = {number for number, _ in matched}
             places += [
-                node["additionalProperties"]
-                for number, node in enumerate(nodes)
-                if number not in with_pattern and "additionalProperties" in node
+                one.others
+                for number, one in enumerate(keys)
+                if number not in with_pattern and one.others is not None
             ]
             value = self._conjunction(places)
-            if value is not None:
-                expression = intersect(expressions)
-                if not names or patterns or self._space.alive(self._space.compile(expression)):
-                    yield Undeclared(expression, value, bool(matched or names))
+            if value is not None and (not names or patterns or self._is_alive(expressions)):
+                yield Undeclared(intersect(expressions), value, bool(matched or names))
+
+    def _is_alive(self, expressions: list[RE]) -> bool:
+        return self._space.alive(self._space.compile(intersect(expressions)))
 
     def _conjunction(self, places: Iterable[int]) -> Conjunction | None:
         """The nodes that say something; None where no value satisfies them by their types alone."""
@@ -381,6 +360,38 @@ class Shapes:
         )
 
 
+class _Keys:
+    """What one node says of keys."""
+
+    def __init__(self, node: Mapping[str, Any], space: _core.RegexSpace) -> None:
+        self.declared: dict[str, int] = dict(node.get("properties", ()))
+        self.others: int | None = node.get("additionalProperties")
+        self.listed: dict[str, list[int]] = {}
+        """By keys that patterns list."""
+        self.patterns: list[tuple[RE, int, int]] = []
+        """Other patterns: the expression, compiled, and the node of the values."""
+        for pattern, place in node.get("patternProperties", ()):
+            texts = _listed(pattern)
+            for text in texts:
+                self.listed.setdefault(text, []).append(place)
+            if not texts:
+                expression = scope(pattern)
+                self.patterns.append((expression, space.compile(expression), place))
+        self._space = space
+
+    def under(self, name: str) -> list[int]:
+        """The nodes that hold for the value under a key."""
+        found = [self.declared[name]] if name in self.declared else []
+        found += self.listed.get(name, ())
+        text = _utf8(name)
+        found += [place for _, compiled, place in self.patterns if self._space.matches(compiled, text)]
+        return found or ([] if self.others is None else [self.others])
+
+
+def _utf8(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")
+
+
 def _unsupported(node: Mapping[str, Any], keyword: str) -> UnsupportedKeyword:
     return UnsupportedKeyword(
         f"{keyword} cannot be followed where a value is written as elements and not as JSON",
@@ -401,44 +412,3 @@ def _listed(expression: RE) -> tuple[str, ...]:
     if expression[0] == "literals" and len(expression[1]) <= _MOST_NAMES:
         return tuple(expression[1])
     return ()
-
-
-_ONE = ("additionalProperties", "items", "contains", "propertyNames", "if", "then", "else")
-_MANY = ("values", "prefixItems", "allOf", "not", "ref")
-_GROUPS = ("anyOf", "oneOf")
-_NAMED = ("properties", "patternProperties")
-
-
-def _beside(node: Mapping[str, Any]) -> list[int]:
-    """The nodes that look at the same value."""
-    found = [place for key in ("ref", "allOf", "values") for place in node.get(key, ())]
-    return found + [place for key in _GROUPS for group in node.get(key, ()) for place in group]
-
-
-def _inner(node: Any) -> list[int]:
-    """The nodes that a node refers to."""
-    if isinstance(node, bool):
-        return []
-    found = [node[key] for key in _ONE if key in node]
-    found += [place for key in _MANY for place in node.get(key, ())]
-    found += [place for key in _GROUPS for group in node.get(key, ()) for place in group]
-    return found + [place for key in _NAMED for _, place in node.get(key, ())]
-
-
-def _renumbered(node: Any, numbers: Mapping[int, int]) -> Any:
-    if isinstance(node, bool):
-        return node
-    changed = dict(node)
-    for key in _ONE:
-        if key in node:
-            changed[key] = numbers[node[key]]
-    for key in _MANY:
-        if key in node:
-            changed[key] = tuple([numbers[place] for place in node[key]])
-    for key in _GROUPS:
-        if key in node:
-            changed[key] = tuple([tuple([numbers[place] for place in group]) for group in node[key]])
-    for key in _NAMED:
-        if key in node:
-            changed[key] = tuple([(name, numbers[place]) for name, place in node[key]])
-    return changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.composition import Composition, body_of, text
+from structgen.constraints.composition import Composition, text
 from structgen.constraints.composition.composed import Fragment
 from structgen.constraints.json_schema.excluding import excluding
 from structgen.constraints.json_schema.parsing import parse_schema
@@ -70,7 +70,7 @@ def json_schema(reading: Reading, form: Any, ends: tuple[str, ...], where: str, 
             any_order=loose,
             most_blanks=BLANKS if blanks is None else blanks,
             excluded=excluded,
-            write=lambda text: body_of(reading.written(text)),
+            write=reading.body,
         )
         name = f"arguments in the style {style}"
         return Composition(body, name, rules) if rules else Fragment(body, name)

@@ -10,6 +10,7 @@ from structgen.constraints.base import Constraint, Literal, as_constraint
 from structgen.constraints.composition import Special, Tokens, body_of, special
 from structgen.constraints.composition.composed import Fragment
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
+from structgen.constraints.grammar.ir import Body
 from structgen.errors import ConstraintError, LimitExceeded, a_kind
 from structgen.serving.requests import RequestLimits
 from structgen.serving.tag_fields import text as text_of
@@ -32,6 +33,7 @@ class Reading:
         self.formats = formats
         self.count = 0
         names = sorted(filter(None, specials), key=len, reverse=True)
+        self._bodies: dict[str, Body] = {}
         self.specials = re.compile("|".join(map(re.escape, names))) if names else None
 
     def format(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
@@ -87,6 +89,13 @@ class Reading:
     def written(self, text: str) -> Constraint:
         """Exactly this text, with its special tokens as such."""
         return in_order([as_constraint(part) for part in self.split(text)])
+
+    def body(self, text: str) -> Body:
+        """The same as a body, the same one for the same text."""
+        known = self._bodies.get(text)
+        if known is None:
+            known = self._bodies[text] = body_of(self.written(text))
+        return known
 
 
 def in_order(parts: Sequence[Constraint]) -> Constraint:

@@ -1,0 +1,98 @@
+"""Texts of elements as expressions: names, white space, strings without quotes.
+
+Invariant: what stands in many places is the same object each time: it is measured and lowered once.
+Source: names of XML are those of XML 1.0, fifth edition, production 5, without the colon.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from structgen.constraints.expressions import (
+    RE,
+    TEXT,
+    alternate,
+    character_class,
+    complement,
+    concat,
+    intersect,
+    negate_ranges,
+    normalise_ranges,
+    repeat,
+)
+from structgen.constraints.grammar.bodies import EMPTY
+from structgen.constraints.grammar.ir import Body
+from structgen.constraints.occurrences import without
+
+__all__ = ["PLAIN_NAME", "XML_NAME", "any_string", "is_name", "padded", "template_pieces", "white_space"]
+
+_BREAKS = '<>"'
+"""Characters that no name of an element has, beside control characters."""
+_PIECES = re.compile(r"(\$(?:name|type|value|gap))")
+_START = (
+    (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0x2FF), (0x370, 0x37D),
+    (0x37F, 0x1FFF), (0x200C, 0x200D), (0x2070, 0x218F), (0x2C00, 0x2FEF), (0x3001, 0xD7FF), (0xF900, 0xFDCF),
+    (0xFDF0, 0xFFFD), (0x10000, 0xEFFFF),
+)  # fmt: skip
+_MORE = ((0x2D, 0x2E), (0x30, 0x39), (0xB7, 0xB7), (0x300, 0x36F), (0x203F, 0x2040))
+XML_NAME = concat(
+    [
+        character_class(normalise_ranges(_START)),
+        repeat(character_class(normalise_ranges((*_START, *_MORE))), 0, None),
+    ]
+)
+PLAIN_NAME = repeat(
+    character_class(negate_ranges(normalise_ranges([(0, 0x1F), *((ord(one), ord(one)) for one in _BREAKS)]))),
+    1,
+    None,
+)
+
+
+def is_name(text: str) -> bool:
+    """Whether a declared key may be the name of an element."""
+    return bool(text) and not any(one in _BREAKS or one < " " for one in text)
+
+
+def template_pieces(template: str, name: str | None, shown: str) -> list[tuple[str, str]]:
+    """Return the template in pieces: ``text`` and what it is, ``value``, ``gap``, and ``name`` where none is given."""
+    pieces: list[tuple[str, str]] = []
+    text = ""
+    for piece in _PIECES.split(template):
+        if piece == "$type":
+            text += shown
+        elif piece == "$name" and name is not None:
+            text += name
+        elif piece in ("$name", "$value", "$gap"):
+            pieces += [("text", text), (piece[1:], "")]
+            text = ""
+        else:
+            text += piece
+    return [one for one in (*pieces, ("text", text)) if one != ("text", "")]
+
+
+@lru_cache(maxsize=64)
+def white_space(most_blanks: int) -> Body:
+    """Return white space of so many characters at most."""
+    blank = character_class(normalise_ranges([(9, 10), (13, 13), (32, 32)]))
+    return ("text", repeat(blank, 0, most_blanks)) if most_blanks else EMPTY
+
+
+@lru_cache(maxsize=64)
+def any_string(never: tuple[str, ...]) -> Body:
+    """Return any text that holds none of these."""
+    return ("text", without(never))
+
+
+def padded(strings: RE) -> RE:
+    """Return the texts that become one of `strings` without the line end that they may begin and end with."""
+    line = ("literal", "\n")
+    begun, ended = complement(concat([line, TEXT])), complement(concat([TEXT, line]))
+    return alternate(
+        [
+            concat([line, strings, line]),
+            concat([line, intersect([strings, ended])]),
+            concat([intersect([strings, begun]), line]),
+            intersect([strings, begun, ended]),
+        ]
+    )
