@@ -36,7 +36,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "lark": (
         "%import common.WORD\n", "%ignore /\\s/\n", "%declare X\n", "%override", "%extend", "start:", "?start:", "!x:", "_x{a}:",
         "_x{_x{a}}", " -> y", "~3..5", "~1000", '"a"i', "/a/i", "/(?=a)/", "..", '"a".."z"', "A.2:", "A.-99999999999:", "[x]",
-        "(x|)", "x*", "@name", "%json {}", "%regex {}", "start[stop=/a/]:", "\nstart: start\n", "\\", "//", "#", "|", "x: x x",
+        "(x|)", "x*", "@name", "%json {}", "%regex {}", "start[stop=/a/]:", '[capture, suffix="b"]:', "[temperature=0.5, lazy]", "[max_chars=3]", 'stop_capture="s"',
+        "\nstart: start\n", "\\", "//", "#", "|", "x: x x",
     ),
     "gbnf": (
         "root ::= ", "root ::= root\n", "{2,3}", "{,3}", "{0,0}", "{9999}", "[^\\n]", "[\\u00e9-\\U0001F600]", "[\\x00-", '"\\""',

@@ -40,6 +40,8 @@ _LARK = (
     'start: item ("," item)*\nitem: NAME | "(" start ")"\nNAME: /[a-z]+/\n%ignore " "\n',
     '?start: sum\n?sum: term (("+"|"-") term)*\nterm: INT\n%import common.INT\n%ignore /\\s+/\n',
     '_sep{x, s}: x (s x)*\nstart: _sep{A, ","}\nA.2: "a".."f"\nB: "b"i\n',
+    'start: (head body)* TEXT\nTEXT: /(.|\\n)*/\nhead[capture, suffix="<f", stop_capture="s"]: TEXT\n'
+    'body[temperature=0.5]: arg ">"\narg[capture, max_chars=4]: /[a-z]+/\n',
     'start: A~2..4 [B] -> pair\n     | "if"i start "then" start\nA: /a(?=b)|c/\nB: "b" | /x{2,3}/s\n',
 )
 _GBNF = (

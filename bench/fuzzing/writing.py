@@ -43,7 +43,11 @@ _RULES: dict[str, dict[str, list[str]]] = {
     "lark": {
         "start": ["start: <alt>\n<rules>", "?start: <alt>\n%ignore <term>\n<rules>", "!start: <alt>\n%import common.<lib>\n<rules>"],
         "rules": ["a: \"a\"\nb: B\nA: /a/\nB: \"b\"\n", "<rule><rules>", "<rule><rule><rules>"],
-        "rule": ["a: <alt>\n", "b: <alt>\n", "?c: <alt>\n", "A: <pattern>\n", "A.2: <pattern>\n", "B: <pattern>\n", "_T{x, y}: x <alt> y\n", "%declare D\n"],
+        "rule": ["a: <alt>\n", "b: <alt>\n", "?c: <alt>\n", "A: <pattern>\n", "A.2: <pattern>\n", "B: <pattern>\n", "_T{x, y}: x <alt> y\n", "%declare D\n", "a[<options>]: <alt>\n", "b[<options>]: <pattern>\n"],
+        "options": ["<option>", "<option>, <options>"],
+        "option": ["lazy", "capture", "capture=\"c\"", "capture=\"\"", "stop=\"x\"", "stop=\"\"", "stop=/<inner>/", "suffix=B", "suffix=b",
+                   "stop_capture=\"s\"", "temperature=0.5", "temperature=0", "temperature=1e9999", "max_chars=3", "max_chars=0",
+                   "max_chars=99999999999", "max_tokens=3"],
         "alt": ["<seq>", "<seq> | <alt>", "<seq> -> n\n  | <alt>", " | <seq>", "(<alt>)"],
         "seq": ["<item>", "<item> <seq>", "<item> <item>"],
         "item": ["<term>", "<name>", "<name>", "(<alt>)<many>", "[<alt>]", "<term><many>", "<name><many>", "_T{<item>, <item>}"],
