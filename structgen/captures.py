@@ -140,9 +140,7 @@ class _Reader:
         spans = self._spans(constraint, text, hidden)
         return [_capture(text.data, span, hidden) for span in spans]
 
-    def _spans(
-        self, constraint: Constraint, text: _Text, hidden: list[tuple[int, int]]
-    ) -> list[_Found]:
+    def _spans(self, constraint: Constraint, text: _Text, hidden: list[tuple[int, int]]) -> list[_Found]:
         """Names, first and last bytes; what is hidden from those around it is added to `hidden`."""
         parsed = constraint.parsed()
         if parsed is None:
@@ -225,11 +223,16 @@ class _Reader:
                     if span.start is None:
                         span.start = span.end = span.fallback
         listed = []
+        least = 0
         for one in found:
-            if not isinstance(one, _Span):
-                listed.append(one)
-            elif one not in open_spans and one.start is not None and one.end is not None:
-                listed.append(_Found(one.name, one.start, one.end))
+            if isinstance(one, _Span):
+                if one in open_spans or one.start is None or one.end is None:
+                    continue
+                one = _Found(one.name, one.start, one.end)
+            if one.start == one.end < least:  # it is empty, and text to ignore stands before what follows it
+                one = one._replace(start=least, end=least)
+            least = one.start
+            listed.append(one)
         return listed
 
     def _has_empty(self, leaf: Body) -> bool:
@@ -313,5 +316,3 @@ class _Languages:
                     seen.add(at + length)
                     pending.append(at + length)
         return 0
-
-

@@ -37,7 +37,14 @@ from structgen.vocabulary import Vocabulary
 from .captures import Capture, captures_of
 from .explanation import Explanation, explain_account, questions_about, stop_of
 
-__all__ = ["Matcher", "accepted_by_steps", "compile_constraint", "fill_masks", "open_matcher", "warn_of_temperatures"]
+__all__ = [
+    "Matcher",
+    "accepted_by_steps",
+    "compile_constraint",
+    "fill_masks",
+    "open_matcher",
+    "warn_of_temperatures",
+]
 
 _PROGRAMS_PER_VOCABULARY = 64
 _MASK_BYTES_PER_VOCABULARY = 12 << 20

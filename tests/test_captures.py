@@ -140,7 +140,11 @@ def test_scannerless_grammars() -> None:
         names = ["start", "x", "y"]
         rules = tuple(
             Rule(name, random_body(rnd, leaves, used, 2), capture=rnd.choice([None, name, name]))
-            for name, used in (("start", ["x", "y"]), ("x", rnd.choice([["y"], names])), ("y", rnd.choice([[], names])))
+            for name, used in (
+                ("start", ["x", "y"]),
+                ("x", rnd.choice([["y"], names])),
+                ("y", rnd.choice([[], names])),
+            )
         )
         whole += compare(Grammar(rules, "start"), rnd.sample(texts, 24))
     assert whole > 300
@@ -151,13 +155,127 @@ def test_lexed_grammars(contextual: bool) -> None:
     rnd = random.Random(6)
     texts = ["".join(letters) for n in range(6) for letters in itertools.product("ab", repeat=n)]
     leaves: list[Body] = [("terminal", "a"), ("terminal", "b")]
-    lexer = Lexer("longest", (Terminal("a", literal("a")), Terminal("b", literal("b"))), contextual=contextual)
+    lexer = Lexer(
+        "longest", (Terminal("a", literal("a")), Terminal("b", literal("b"))), contextual=contextual
+    )
     whole = 0
     for _ in range(100):
         names = ["start", "x", "y"]
         rules = tuple(
             Rule(name, random_body(rnd, leaves, used, 2), capture=rnd.choice([None, name, name]))
-            for name, used in (("start", ["x", "y"]), ("x", rnd.choice([["y"], names])), ("y", rnd.choice([[], names])))
+            for name, used in (
+                ("start", ["x", "y"]),
+                ("x", rnd.choice([["y"], names])),
+                ("y", rnd.choice([[], names])),
+            )
         )
         whole += compare(Grammar(rules, "start", lexer), rnd.sample(texts, 24))
     assert whole > 60
+
+
+def lark(source: str, **options: object) -> sg.Constraint:
+    return sg.lark(source, lexer="longest", contextual=True, **options)  # type: ignore[arg-type]
+
+
+def captured(constraint: sg.Constraint, text: str) -> list[tuple[str, str]]:
+    matcher = read(constraint, text)
+    assert matcher is not None
+    for one in matcher.captures():
+        assert 0 <= one.start <= one.end <= len(text.encode())
+    return [(one.name, one.text) for one in matcher.captures()]
+
+
+CASES = [
+    ('start: "a" v "b"\nv[capture]: /[0-9]+/', "a123b", [("v", "123")]),
+    ('start: outer\nouter[capture="o"]: "x" inner "!"\ninner[capture="i"]: /[a-z]+/', "xabc!", [("o", "xabc!"), ("i", "abc")]),
+    ('start: (i ",")* i\ni[capture]: /[0-9]+/', "1,22,333", [("i", "1"), ("i", "22"), ("i", "333")]),
+    ('start: l\nl[capture]: I "," l | I\nI: /[0-9]+/', "1,2,3", [("l", "1,2,3"), ("l", "2,3"), ("l", "3")]),
+    ('start: l\nl[capture]: l "," I | I\nI: /[0-9]+/', "1,2,3", [("l", "1,2,3"), ("l", "1,2"), ("l", "1")]),
+    ('start[capture="o"]: r "z"\nr[capture="i", suffix="!", stop_capture="e"]: /[a-z]*/', "xy!z", [("o", "xy!z"), ("i", "xy"), ("e", "!")]),
+    ('start[capture="o"]: r "z"\nr[capture="i", stop="💥", stop_capture="e"]: /[a-z]*/', "xy💥z", [("o", "xyz"), ("i", "xy"), ("e", "💥")]),
+    ('start[capture="o"]: i i "z"\ni[stop="!"]: /[ab]*/', "a!b!z", [("o", "abz")]),
+    ('start[capture="o"]: i i "z"\ni[suffix="!"]: /[ab]*/', "a!b!z", [("o", "a!b!z")]),
+    ('start: r "Z"\nr[capture, suffix=/b?a/, stop_capture="e"]: "b"', "baZ", [("r", "b"), ("e", "a")]),
+    ('start: r\nr[capture, suffix=/b?a/, stop_capture="e"]: /[ab]*/', "ba", [("r", ""), ("e", "ba")]),
+    ('start: r "!"\nr[max_chars=2, capture, stop=">", stop_capture="e"]: /(.|\\n)*/', "aa!", [("r", "aa")]),
+    ('start: r "!"\nr[max_chars=2, capture, stop=">", stop_capture="e"]: /(.|\\n)*/', "a>!", [("r", "a"), ("e", ">")]),
+    ('start: a b\na[capture]: "x" "y"\nb[capture]: "z"\n%ignore " "', "  x y  z ", [("a", "x y"), ("b", "z")]),
+    ('start: "x" a b "y"\na[capture]: "a"*\nb[capture]: "b"*\n%ignore " "', "x  bb y", [("a", ""), ("b", "bb")]),
+    ('start: "v=" d ";"\nd[capture]: %json {"type": "array"}', "v=[1, {}];", [("d", "[1, {}]")]),
+    ('start: t* T\nT: /(.|\\n)*/\nh[lazy]: T "<c>"\nt: h a "</c>"\na[capture]: /[0-9]+/', "x<c>4</c>y<c>7</c>z", [("a", "4"), ("a", "7")]),
+    ('start: r s\nr[lazy, capture]: /[a-z]+/\ns: /[a-z]*/', "abc", [("r", "a")]),
+    ('start: r s\nr[capture]: /[a-z]+/\ns: /[a-z]*/', "abc", [("r", "abc")]),
+    ('start: a-b\na-b[capture]: "x"', "x", [("a-b", "x")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "text", "expected"), CASES)
+def test_grammars(source: str, text: str, expected: list[tuple[str, str]]) -> None:
+    assert captured(lark(source), text) == expected
+
+
+def test_texts_that_are_not_complete() -> None:
+    constraint = lark('start: outer "." \nouter[capture="o"]: (i ",")* i\ni[capture]: /[0-9]+/')
+    assert captured(constraint, "1") == []
+    assert captured(constraint, "1,22") == [("i", "1")]
+    assert captured(constraint, "1,22,") == [("i", "1"), ("i", "22")]
+    assert captured(constraint, "1,22.") == [("o", "1,22"), ("i", "1"), ("i", "22")]
+    inner = lark('start: "<" n ">"\nn[capture]: /[0-9]+/')
+    assert captured(lark('start: "x" @sub "y"', constraints={"sub": inner}), "x<12>") == [("n", "12")]
+
+
+def test_constraints_made_of_grammars() -> None:
+    number = lark('start: "[" n "]"\nn[capture]: /[0-9]+/')
+    assert captured("é" + number + "-" + number, "é[1]-[23]") == [("n", "1"), ("n", "23")]
+    assert captured(number | sg.regex("x"), "[7]") == [("n", "7")]
+    assert captured(sg.repeat(number, separator=","), "[1],[2]") == [("n", "1"), ("n", "2")]
+    plain = sg.lark('start: "[" n "]"\nn[capture]: /[0-9]+/', lexer="longest")
+    assert captured(sg.regex(r"\[1.*") & plain, "[17]") == [("n", "17")]
+    assert captured(sg.lark('start: "a"'), "a") == []
+    assert not sg.lark('start: "a"').holds_captures()
+
+
+def test_a_matcher_that_moves() -> None:
+    matcher = read(lark('start: "a" v "b"\nv[capture]: /[0-9]+/'), "a12b")
+    assert matcher is not None
+    fork = matcher.fork()
+    matcher.rollback(2)
+    assert all(map(matcher.advance, b"9b"))
+    assert [one.text for one in matcher.captures()] == ["19"]
+    assert [one.text for one in fork.captures()] == ["12"]
+    assert fork.advance(BYTES.eos_ids[0])
+    assert fork.captures() == [sg.Capture("v", "12", 1, 3)]
+    tokens = list(b"a12b")
+    assert sg.captures_of(fork.constraint, BYTES, tokens) == fork.captures()
+
+
+def test_special_tokens() -> None:
+    vocabulary = sg.Vocabulary.from_tokens(
+        [*(bytes([b]) for b in range(256)), None, None], [256], specials={"<|t|>": 257}
+    )
+    constraint = lark('start: w "!"\nw[capture]: "a" <|t|> "b"')
+    matcher = sg.Matcher(constraint, vocabulary)
+    assert all(map(matcher.advance, [*b"a", 257, *b"b!"]))
+    assert matcher.captures() == [sg.Capture("w", "ab", 0, 2)]
+    spelled = sg.captures_of(constraint, vocabulary, [*b"a", 257, *b"b!"], spells_specials=True)
+    assert spelled == [sg.Capture("w", "a<|t|>b", 0, 7)]
+
+
+def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = Rule("start", ("repeat", ("text", literal("a")), 0, None), capture="start")
+    joined = GrammarConstraint(Grammar((letters,), "start"), "EBNF") & sg.regex("a{2}")
+    with pytest.raises(GrammarUnsupported, match="captures are not reported of"):
+        captured(joined, "aa")
+    monkeypatch.setattr("structgen.constraints.grammar.parsing.STEPS", 5_000)
+    ambiguous = read(lark('start: x\nx[capture]: x x x | "a"?'), "a" * 60)
+    assert ambiguous is not None
+    with pytest.raises(LimitExceeded, match="takes more than 5000 steps") as caught:
+        ambiguous.captures()
+    assert caught.value.limit == "capture_steps"
+
+
+def test_long_texts_take_linear_time() -> None:
+    constraint = lark('start: (i ",")* i\ni[capture]: /[0-9]+/')
+    matcher = read(constraint, ",".join(["12"] * 3_000))
+    assert matcher is not None
+    assert len(matcher.captures()) == 3_000

@@ -1,4 +1,4 @@
-"""Temperatures of rules: what the matcher says, against all parses of small grammars; what generation does with them."""
+"""Temperatures of rules: what the matcher says, against all parses of small grammars; what generation does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from structgen.constraints.grammar.ir import Body, Grammar, Lexer, Rule, Termina
 from structgen.errors import EmptyConstraint, OptionError, TemperatureNotApplied
 from structgen.matcher import warn_of_temperatures
 from structgen.sampling import SamplingOptions, generate_tokens
-
 from tests.oracles.toy_model import ToyModel
 
 BYTES = sg.Vocabulary.of_bytes()
@@ -122,7 +121,9 @@ def test_against_all_parses() -> None:
         }
         expected: dict[str, set[float | None]] = {}
         for text in texts:
-            for at, temperatures in enumerate(Twin(rules, text).of(("rule", "start"), 0, len(text), None) or []):
+            for at, temperatures in enumerate(
+                Twin(rules, text).of(("rule", "start"), 0, len(text), None) or []
+            ):
                 expected.setdefault(text[:at], set()).update(temperatures)
         if not expected or max(map(len, expected)) > 4:
             continue  # there may be longer texts

@@ -22,6 +22,7 @@ from structgen.constraints.json_schema import json_schema
 from structgen.constraints.ltl import automaton, english, parse, questions, simplify
 from structgen.constraints.ltl.empty_trace import holds_on_empty
 from structgen.constraints.regex import regex
+from structgen.matcher import Matcher
 from structgen.serving.requests import constraint_of
 from structgen.vocabulary import Vocabulary
 
@@ -143,7 +144,22 @@ def _lark(text: str, stage: Stage) -> None:
     rng = _dice(text)
     lexer: Any = rng.choice(["lark", "longest"])
     stage("read")
-    _walked(lark(text, lexer=lexer, contextual=rng.random() < 0.3), text, stage)
+    constraint = lark(text, lexer=lexer, contextual=rng.random() < 0.3)
+    found = _walked(constraint, text, stage)
+    if found is not None and constraint.holds_captures():
+        stage("captures")
+        _captured(constraint, found)
+
+
+def _captured(constraint: Constraint, found: bytes) -> None:
+    """Check that captures are parts of a finished text, in the order in which they begin."""
+    matcher = Matcher(constraint, Vocabulary.of_bytes())
+    if not all(map(matcher.advance, found)):
+        return  # special tokens
+    captures = matcher.captures()
+    starts = [one.start for one in captures]
+    if starts != sorted(starts) or not all(0 <= one.start <= one.end <= len(found) for one in captures):
+        raise Broken("captures are parts of the text", repr((found, captures)))
 
 
 def _gbnf(text: str, stage: Stage) -> None:

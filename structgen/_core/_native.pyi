@@ -175,8 +175,8 @@ class Matcher:
     def trace(
         self, units: Sequence[int]
     ) -> tuple[list[int], list[bool], list[tuple[int, int, int]], list[tuple[int, int]], int]:
-        """How a text of the grammar can be cut into terminals, from the start: positions of places, whether the text may
-        end there, edges (place, terminal, place), open (place, terminal or -1), and how many units could be read.
+        """How a text of the grammar can be cut into terminals, from the start: positions of places, whether the text
+        may end there, edges (place, terminal, place), open (place, terminal or -1), and how many units could be read.
 
         Units are bytes, and special tokens from 256 on; 2 ** 32 - 1 stands where a token ends."""
     @property

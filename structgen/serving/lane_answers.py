@@ -57,7 +57,9 @@ class View:
             raise Garbled("not the fields of a view")
         if _count(allowed) > size:
             raise Garbled("a view allows more tokens than there are")
-        if temperature is not None and not (type(temperature) in (int, float) and 0 <= temperature < math.inf):
+        if temperature is not None and not (
+            type(temperature) in (int, float) and 0 <= temperature < math.inf
+        ):
             raise Garbled("not a temperature")
         kept = _without_padding(mask, size)
         return cls(kept, allowed, is_complete, must_stop, _tokens(forced, size), temperature)

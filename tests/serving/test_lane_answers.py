@@ -26,7 +26,7 @@ from structgen.serving.wire import pack
 SIZE = 257
 WORDS = 9
 MASK = b"\xff" * (4 * WORDS)
-VIEW = pack("view", [1, False, False, [256]], MASK)
+VIEW = pack("view", [1, False, False, [256], None], MASK)
 QUERIES: dict[str, Callable[[LaneMatcher], Any]] = {
     "view": LaneMatcher.mask,
     "forced_bytes": lambda matcher: matcher.forced_bytes(10),
@@ -34,18 +34,18 @@ QUERIES: dict[str, Callable[[LaneMatcher], Any]] = {
     "least_tokens": lambda matcher: matcher.least_tokens(100),
 }
 GOOD = {
-    "view": [VIEW, pack("view", [0, True, True, []], bytes(4 * WORDS))],
+    "view": [VIEW, pack("view", [0, True, True, [], None], bytes(4 * WORDS))],
     "forced_bytes": [pack("bytes", None, b""), pack("bytes", None, b"0123456789")],
     "witness": [pack("value", None), pack("value", []), pack("value", [0, 256])],
     "least_tokens": [pack("value", None), pack("value", 0), pack("value", 1 << 70)],
 }
 BAD = {
     "view": [
-        pack("view", [1, False, False, [257]], MASK),
-        pack("view", [258, False, False, []], MASK),
-        pack("view", [-1, False, False, []], MASK),
-        pack("view", [True, False, False, []], MASK),
-        pack("view", [1, False, False, []], MASK + b"\0"),
+        pack("view", [1, False, False, [257], None], MASK),
+        pack("view", [258, False, False, [], None], MASK),
+        pack("view", [-1, False, False, [], None], MASK),
+        pack("view", [True, False, False, [], None], MASK),
+        pack("view", [1, False, False, [], None], MASK + b"\0"),
     ],
     "forced_bytes": [pack("bytes", None, b"0123456789a"), pack("bytes", 5)],
     "witness": [
@@ -153,7 +153,7 @@ def test_only_a_message_that_says_so_means_that_the_automaton_is_built(answer: b
 @pytest.mark.parametrize("size", [1, 31, 32, 33, 64, 257])
 def test_the_padding_of_a_mask_is_cleared(size: int) -> None:
     words = (size + 31) // 32
-    view = View.unpacked([size, False, False, []], b"\xff" * (4 * words), size)
+    view = View.unpacked([size, False, False, [], None], b"\xff" * (4 * words), size)
     bits = np.unpackbits(np.frombuffer(view.mask, np.uint8), bitorder="little")
     assert bits[:size].all() and not bits[size:].any()
 

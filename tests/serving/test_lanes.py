@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from structgen.constraints.grammar.constraint import lark
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 from structgen.serving import laned
@@ -122,6 +123,14 @@ def test_a_lane_answers_as_a_matcher_does(lanes: Lanes, kind: Any, spec: Any, se
             assert far.forced_bytes() == near.forced_bytes() and far.witness(50) == near.witness(50)
     with pytest.raises(ValueError, match="cannot roll back"):
         far.rollback(1000)
+
+
+def test_a_lane_says_at_which_temperature_a_token_is_drawn(lanes: Lanes) -> None:
+    constraint = lark('start: "a" x\nx[temperature=0.5]: /[ab]/', lexer="longest")
+    matcher = lanes.lane(pickle.dumps(constraint)).matcher()
+    assert matcher.sets_temperature and matcher.temperature is None
+    assert matcher.advance(ord("a")) and matcher.temperature == 0.5
+    assert matcher.advance(ord("b")) and matcher.temperature is None
 
 
 def test_matchers_of_one_lane_do_not_disturb_each_other(lanes: Lanes) -> None:

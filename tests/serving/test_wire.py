@@ -130,14 +130,18 @@ def test_what_is_no_trial_is_garbled(content: Any) -> None:
     ("content", "mask"),
     [
         (None, b"\0" * 8),
-        ([1, True, True, []], b"\0" * 7),
-        ([1, 1, True, []], b"\0" * 8),
-        (["1", True, True, []], b"\0" * 8),
-        ([1, True, True, [60]], b"\0" * 8),
-        ([61, True, True, []], b"\0" * 8),
-        ([-1, True, True, []], b"\0" * 8),
-        ([1, True, True, [-1]], b"\0" * 8),
-        ([1, True, True, "ab"], b"\0" * 8),
+        ([1, True, True, [], None], b"\0" * 7),
+        ([1, 1, True, [], None], b"\0" * 8),
+        (["1", True, True, [], None], b"\0" * 8),
+        ([1, True, True, [60], None], b"\0" * 8),
+        ([61, True, True, [], None], b"\0" * 8),
+        ([-1, True, True, [], None], b"\0" * 8),
+        ([1, True, True, [-1], None], b"\0" * 8),
+        ([1, True, True, "ab", None], b"\0" * 8),
+        ([1, True, True, []], b"\0" * 8),
+        ([1, True, True, [], "1"], b"\0" * 8),
+        ([1, True, True, [], -1], b"\0" * 8),
+        ([1, True, True, [], True], b"\0" * 8),
     ],
 )
 def test_what_is_no_view_is_garbled(content: Any, mask: bytes) -> None:
@@ -146,7 +150,7 @@ def test_what_is_no_view_is_garbled(content: Any, mask: bytes) -> None:
 
 
 def test_a_view_crosses_whole() -> None:
-    view = View(b"\1\0\0\0" * 2, 2, True, False, (0, 32))
+    view = View(b"\1\0\0\0" * 2, 2, True, False, (0, 32), 0.5)
     kind, content, tail = unpack(view.pack())
     assert kind == "view" and View.unpacked(content, tail, 60) == view
 

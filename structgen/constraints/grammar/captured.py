@@ -1,8 +1,8 @@
 """A grammar as its texts are parsed for captures.
 
 Why: captures are of rules. For masks, what is regular becomes one expression, in which there are no rules any more.
-Invariant: rules with captures stay rules, and so do those around them; a part of a body stays a part, since each is as long
-as it can be. The language is that of the grammar.
+Invariant: rules with captures stay rules, and so do those around them; a part of a body stays a part, since each is as
+long as it can be. The language is that of the grammar.
 Cost: that of lowering the grammar once more.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+
 from structgen.constraints.expressions import RE
 
 from .bodies import text
@@ -39,7 +40,9 @@ class Parsed:
         self.ir: tuple[str, GrammarIR] = ("grammar", ir)
         self.grammar = grammar
         named = {rule.name: rule for rule in grammar.rules}
-        self.rules: Mapping[str, Rule] = {name: replace(named[name], body=body) for name, body in bodies.items()}
+        self.rules: Mapping[str, Rule] = {
+            name: replace(named[name], body=body) for name, body in bodies.items()
+        }
         self.terminals: Mapping[Body, int] = {leaf: number for number, leaf in enumerate(leaves)}
 
     def within(self, expression: RE) -> Parsed:

@@ -316,7 +316,9 @@ class _Rewriter(ParametricRules):
         rule = name.text
         options, self.position = read_options(self.source, self.pieces, self.position, rule)
         is_terminal = rule.lstrip("_")[:1].isupper()
-        if is_terminal and options != RuleOptions(lazy=options.lazy, end=options.end, is_stop=options.is_stop):
+        if is_terminal and options != RuleOptions(
+            lazy=options.lazy, end=options.end, is_stop=options.is_stop
+        ):
             hint = "Give the rule that uses it the options, or make it a rule (lower-case name)."
             self._refuse("a terminal has no captures, temperature, max_chars or max_tokens", name, hint)
         while self._now.text != ":":
@@ -330,7 +332,10 @@ class _Rewriter(ParametricRules):
         if not options.makes_terminal:
             return [(": ", name.offset, False), *self._body(is_terminal)]
         head = self._special_head(options)
-        return [(": ", name.offset, False), *(head or self._bounded(name, options, self._body(terminal=True)))]
+        return [
+            (": ", name.offset, False),
+            *(head or self._bounded(name, options, self._body(terminal=True))),
+        ]
 
     def _bounded(self, name: Piece, options: RuleOptions, body: _Out) -> _Out:
         """The terminal that is the body of a rule with these options."""
@@ -357,7 +362,9 @@ class _Rewriter(ParametricRules):
 
     def _special_head(self, options: RuleOptions) -> _Out | None:
         """``TEXT <|tool|>`` with `lazy`: no text holds a special token, so the first one ends it anyway."""
-        special = next((at for at in range(self.position, len(self.pieces)) if self.pieces[at].kind != "space"), 0)
+        special = next(
+            (at for at in range(self.position, len(self.pieces)) if self.pieces[at].kind != "space"), 0
+        )
         pieces: list[Piece] = []
         at = special
         while self.pieces[at].kind != "newline":

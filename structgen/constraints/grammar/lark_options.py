@@ -119,10 +119,14 @@ class _Reader:
         if {name, *self.seen} >= {"stop", "suffix"}:
             self._fail("a rule has a stop or a suffix, not both", option, "Leave one of them out.")
         self.seen[name] = option
-        read: Callable[[Piece], dict[str, Any]] | None = getattr(self, f"_{name}", None) if name in _FORMS else None
+        read: Callable[[Piece], dict[str, Any]] | None = (
+            getattr(self, f"_{name}", None) if name in _FORMS else None
+        )
         if read is None:
             hint = f"Options are {KNOWN}."
-            raise self.source.unsupported(f"the option {name} is not supported", option.offset, len(name), hint)
+            raise self.source.unsupported(
+                f"the option {name} is not supported", option.offset, len(name), hint
+            )
         if name == "lazy":
             self.found = replace(self.found, lazy=True)
         elif name == "capture" and self._now().text != "=":

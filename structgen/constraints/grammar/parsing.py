@@ -2,15 +2,15 @@
 
 Why: captures are the texts of rules, and the parser of the core keeps only what can follow.
 Invariant: of several parses it is the first in an order that does not depend on how it is found. From the start down,
-each rule takes the first of its alternatives that fits its text, and in a sequence or repetition each part, from left to
-right, is as long as it can be; parts without a text are left out of repetitions. Where rules are in a circle over the
-same text, the circle is not taken.
+each rule takes the first of its alternatives that fits its text, and in a sequence or repetition each part, from left
+to right, is as long as it can be; parts without a text are left out of repetitions. Where rules are in a circle over
+the same text, the circle is not taken.
 Cost: polynomial: the third power of the places at most, and linear for grammars that are read by a lexer without
 ambiguity. `STEPS` bounds it.
 
-The text is a graph of places (numbers from 0, the start) with terminals between them, as `Matcher.trace` of the core has it.
-A *key* is a body and the place where its text begins. The chart holds where the texts of each key end; it is filled from
-the start rule on, a continuation waiting at each key (Scott and Johnstone, "GLL parsing", 2010).
+The text is a graph of places (numbers from 0, the start) with terminals between them, as `Matcher.trace` of the core
+has it. A *key* is a body and the place where its text begins. The chart holds where the texts of each key end; it is
+filled from the start rule on, a continuation waiting at each key (Scott and Johnstone, "GLL parsing", 2010).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Trace(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that a parse has, from left to right: a rule begins or ends, or a terminal stands between two places."""
+    """A step of a parse, from left to right: a rule begins or ends, or a terminal stands between two places."""
 
     kind: str
-    """``"begin"``, ``"end"``, ``"leaf"``; or ``"open"``, for a terminal that is not over at the end of the text."""
+    """``"begin"``, ``"end"``, ``"leaf"``, or ``"open"`` for a terminal that is not over at the end of the text."""
     rule: Rule | None
     leaf: Body | None
     start: int
@@ -197,8 +197,7 @@ class Parse:
                 self._ends[key] = {}
                 fresh.append(key)
             waiting.append((parent, state))
-            for end in self._ends[key]:
-                moved.append((parent, state, end))
+            moved.extend((parent, state, end) for end in self._ends[key])
 
         def ended(key: _Key, end: int) -> None:
             ends = self._ends[key]
@@ -331,7 +330,9 @@ class Parse:
             for to in self._ends.get(inner, ()):
                 if is_repeat and to == at:
                     continue
-                if self._trace.positions[to] <= self._trace.positions[end] and self._fits(inner, to, key, end):
+                if self._trace.positions[to] <= self._trace.positions[end] and self._fits(
+                    inner, to, key, end
+                ):
                     following.append((after, to))
             pending.extend(following)
         enough = part.low if is_repeat and part.inner[0] not in self._empties() else 0
@@ -401,7 +402,7 @@ class Parse:
         ]
         rank = 0
         while level:
-            following = []
+            following: list[_Key] = []
             for key in level:
                 if key in ranks:
                     continue
@@ -412,7 +413,7 @@ class Parse:
         return ranks
 
     def _open_chain(self, key: _Key, ranks: Mapping[_Key, int]) -> tuple[list[tuple[_Key, int]], _Key]:
-        """The parts that are over, and the one that is open. Of several ways, one whose last part is nearest to its end."""
+        """The parts that are over, and the one that is open: of several, the one nearest to the end of its text."""
         part = self._parts[key[0]]
         is_repeat = part.kind == "repeat"
         came: dict[tuple[int, int], tuple[int, int] | None] = {(0, key[1]): None}
