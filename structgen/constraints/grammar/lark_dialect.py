@@ -141,6 +141,8 @@ class _Rewriter(ParametricRules):
         self.constraints = constraints
         self.result = Rewritten(source)
         self.taken = {piece.text for piece in self.pieces if piece.kind == "name"}
+        self.numbers: dict[str, int] = {}
+        """The last number after each name that was wished for."""
         self.renamed: dict[str, str] = {}
         self.extra: _Out = []
         self.position = 0
@@ -201,10 +203,10 @@ class _Rewriter(ParametricRules):
     # -- names
 
     def _unused(self, wish: str) -> str:
-        name, number = wish, 1
+        name = wish
         while name in self.taken:
-            number += 1
-            name = f"{wish}_{number}"
+            self.numbers[wish] = self.numbers.get(wish, 1) + 1
+            name = f"{wish}_{self.numbers[wish]}"
         self.taken.add(name)
         return name
 
