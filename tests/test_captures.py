@@ -14,6 +14,7 @@ from structgen.constraints.expressions import concat, literal, repeat
 from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.constraints.grammar.ir import Body, Grammar, Lexer, Rule, Terminal
 from structgen.errors import EmptyConstraint, GrammarUnsupported, LimitExceeded
+from tests.oracles.scripted_model import ScriptedModel
 
 BYTES = sg.Vocabulary.of_bytes()
 PIECES = {"a": literal("a"), "b": literal("b"), "ab": literal("ab"), "a*": repeat(literal("a"), 0, None)}
@@ -259,6 +260,18 @@ def test_special_tokens() -> None:
     assert matcher.captures() == [sg.Capture("w", "ab", 0, 2)]
     spelled = sg.captures_of(constraint, vocabulary, [*b"a", 257, *b"b!"], spells_specials=True)
     assert spelled == [sg.Capture("w", "a<|t|>b", 0, 7)]
+
+
+def test_results_have_them() -> None:
+    constraint = lark('start: "a" v "b"\nv[capture]: /[0-9]+/')
+    result = sg.run(ScriptedModel("a12b"), "?", constraint)
+    assert list(result.captures) == [sg.Capture("v", "12", 1, 3)]
+    stream = sg.stream(ScriptedModel("a12b"), "?", constraint)
+    assert list(stream)[-1] == "a12b"
+    assert stream.result is not None and stream.result.captures == result.captures
+    cut = sg.run(ScriptedModel("a1234b"), "?", constraint, max_tokens=4, exact_weight=False)
+    assert cut.finish == "length" and list(cut.captures) == []
+    assert list(sg.run(ScriptedModel("x"), "?", sg.regex("x")).captures) == []
 
 
 def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

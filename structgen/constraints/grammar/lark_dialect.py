@@ -333,10 +333,10 @@ class _Rewriter(ParametricRules):
         self.result.options[self.renamed.get(rule, rule)] = options
         if not options.makes_terminal:
             return [(": ", name.offset, False), *self._body(is_terminal)]
-        head = self._special_head(options)
+        special = self._special_body(name, options)
         return [
             (": ", name.offset, False),
-            *(head or self._bounded(name, options, self._body(terminal=True))),
+            *(special or self._bounded(name, options, self._body(terminal=True))),
         ]
 
     def _bounded(self, name: Piece, options: RuleOptions, body: _Out) -> _Out:
@@ -362,26 +362,31 @@ class _Rewriter(ParametricRules):
         assert options.max_chars is not None
         return self._stand_in(wish, ("bounded", part, options.max_chars, None), offset)
 
-    def _special_head(self, options: RuleOptions) -> _Out | None:
-        """``TEXT <|tool|>`` with `lazy`: no text holds a special token, so the first one ends it anyway."""
-        special = next(
-            (at for at in range(self.position, len(self.pieces)) if self.pieces[at].kind != "space"), 0
-        )
-        pieces: list[Piece] = []
-        at = special
-        while self.pieces[at].kind != "newline":
-            if self.pieces[at].kind != "space":
-                pieces.append(self.pieces[at])
-            at += 1
-        specials = [one for one in pieces if one.kind == "special"]
-        if not options.lazy or options.end or options.max_chars is not None or len(specials) != 1:
+    def _special_body(self, name: Piece, options: RuleOptions) -> _Out | None:
+        """A body with special tokens that options leave as it is, but for what comes before them.
+
+        ``TEXT <|tool|>`` with `lazy`: no text holds a special token, so the first one ends it anyway. ``<|wide|>`` with
+        `max_chars`: a special token has no characters.
+        """
+        rest = self.pieces[self.position :]
+        until = next(at for at, piece in enumerate(rest) if piece.kind == "newline")
+        pieces = [piece for piece in rest[:until] if piece.kind != "space"]
+        specials = [piece for piece in pieces if piece.kind == "special"]
+        if options.end is not None or not specials:
             return None
-        if pieces[-1] is not specials[0] or any(one.text in ("|", "(", "[") for one in pieces):
-            return None
-        if specials[0].text.startswith(("<[^", "<[*")):
+        if specials[0].text.startswith(("<[^", "<[*")) and options.lazy:
             hint = "Name the tokens that end it, as in TEXT <[100-200]>."
             self._refuse("a negated set of tokens does not end a lazy rule", specials[0], hint)
-        return self._body(terminal=False)
+        if all(piece.kind == "special" or piece.text == "|" for piece in pieces):
+            return self._body(terminal=False)
+        is_head = options.lazy and options.max_chars is None and pieces.index(specials[0]) == len(pieces) - 1
+        if not is_head or any(piece.text in ("|", "(", "[", "&", "~") for piece in pieces):
+            return None
+        before: _Out = []
+        while self._now.kind != "special":
+            before += self._item(terminal=True)
+        part = self._define("PART_1", before, name.offset)
+        return [(f"{part} ", name.offset, False), *self._body(terminal=False)]
 
     # -- bodies
 

@@ -249,6 +249,48 @@ def test_refused(
         assert (error.line, error.column) == place  # type: ignore[attr-defined]
 
 
+OPTIONS = [
+    ('start: r "c"\nr[stop="b"]: /[a-z]*/', ["aabc", "bc"], ["aac", "aab", "abbc"]),
+    ('start: "<" r ">"\nr[suffix=END]: /[a-z]+/\nEND: /!!+/ | "??"', ["<a!!>", "<w??>"], ["<a!>", "<a!!!>", "<w???>"]),
+    ('start: r "z"\nr[suffix="END"i]: /[a-z]*/', ["aENDz", "aendz"], ["aENz", "aENDENDz"]),
+    ('start: r "z"\nr[stop=""]: /[a-y]*/', ["aaz", "z"], ["aa"]),
+    ('start: r "z"\nr[stop=/x?/]: "a"', ["az"], ["axz", "z"]),
+    ('start: "<" r ">"\nr[lazy]: /[a-z]*/', ["<>"], ["<a>"]),
+    ('start: "<" r "b"\nr[suffix=">"]: /[a-z]*/\n%ignore " "', ["<a>b", "< a> b"], ["<a a>b"]),
+    ('start: r ">"\nr[max_chars=2]: /(.|\\n)*/', ["中文>", ">"], ["中文a>"]),
+    ('start: r ">"\nr[max_chars=0]: /[a-z]*/', [">"], ["a>"]),
+    ('start: r "!"\nr[max_chars=2, suffix=">"]: /[a-z]*/', ["aa!", "a>!", ">!"], ["a!", "aa>!", "aaa!"]),
+    ('start: r ":" r\nr[max_chars=2]: /[a-z]*/', ["ab:ab", ":"], ["abc:a"]),
+    ('start: r\nr[max_chars=2, lazy]: /[a-z]*X/', ["aX", "X"], ["aaX", "aXX"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "taken", "refused"), OPTIONS)
+def test_options_of_rules(source: str, taken: list[str], refused: list[str]) -> None:
+    constraint = sg.lark(source, lexer="longest", contextual=True)
+    vocabulary = Vocabulary.of_bytes()
+    for text in (*taken, *refused):
+        matcher = Matcher(constraint, vocabulary)
+        right = all(map(matcher.advance, text.encode())) and matcher.is_complete()
+        assert right == (text in taken), text
+
+
+@pytest.mark.parametrize(
+    ("body", "texts"),
+    [
+        ("head[lazy]: /[a-z ]*/ <|t|>", [[*b"a b", 256, *b"!"], [256, *b"!"]]),
+        ("head[max_chars=1]: <|t|> | <|u|>", [[256, *b"!"], [257, *b"!"]]),
+    ],
+)
+def test_options_beside_special_tokens(body: str, texts: list[list[int]]) -> None:
+    vocabulary = Vocabulary.of_bytes(specials=["<|t|>", "<|u|>"])
+    numbers = {256: vocabulary.specials["<|t|>"], 257: vocabulary.specials["<|u|>"]}
+    constraint = sg.lark(f'start: head "!"\n{body}', lexer="longest", contextual=True)
+    for text in texts:
+        matcher = Matcher(constraint, vocabulary)
+        assert all(matcher.advance(numbers.get(token, token)) for token in text) and matcher.is_complete()
+
+
 def test_schemas_are_checked() -> None:
     with pytest.raises(SchemaInvalid) as caught:
         read('start: "a"\n  | %json {"type": "strin"}')
