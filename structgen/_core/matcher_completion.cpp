@@ -140,7 +140,7 @@ bool Matcher::heed_counts(const Node *from, Progress at, std::vector<uint32_t> *
     if (tries > 0 && read == before) return false;
     tokens->resize(read);
     WitnessSymbols symbols;
-    if (!complete_state(automaton, beyond, from, &symbols, false) || !fewest_tokens(vocabulary, symbols, tokens)) return false;
+    if (!complete_state(automaton, beyond, from, &symbols, false) || !fewest_tokens(automaton, symbols, tokens)) return false;
     ahead.release({});
   }
   return false;

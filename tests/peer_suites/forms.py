@@ -207,10 +207,24 @@ def _lark(peer: str, spec: Any, options: Mapping[str, Any], _: tuple[str, ...]) 
         if options.get("indenter") == "python":
             how["indenter"] = _blocks()
         name = f"lexer={rule}, contextual={contextual}" if place else ""
-        yield Form(name, functools.partial(_lark_of, peer, spec, options, how))
+        yield Form(name, functools.partial(_lark_of, peer, spec, options, how | _LARK_OPTIONS.get(peer, {})))
+
+
+# How rules end whose tokens are used up, and how integers are written.
+_LARK_OPTIONS: Mapping[str, dict[str, Any]] = {
+    "xgrammar": {"at_limit": "complete", "json": {"integers": "digits"}}
+}
+_NOT_AT_FIRST = '\n%llguidance {"allow_initial_skip": false}\n'
 
 
 def _lark_of(peer: str, spec: str, options: Mapping[str, Any], how: dict[str, Any]) -> Constraint:
+    # Where nothing else is said, these two ignore no text at the beginning.
+    if (
+        peer in ("xgrammar", "llguidance")
+        and "%ignore" in spec
+        and not {"%lark", "allow_initial_skip"} & _words(spec)
+    ):
+        spec += _NOT_AT_FIRST
     parts: dict[str, Any] = {
         name: sg.lark(grammar, **how)
         for name, grammar in (options.get("named_grammars") or {}).items()
@@ -223,6 +237,10 @@ def _lark_of(peer: str, spec: str, options: Mapping[str, Any], how: dict[str, An
             else _schema(sub["spec"], _json_options(peer, {}))
         )
     return sg.lark(spec, constraints=parts or None, **how)
+
+
+def _words(spec: str) -> set[str]:
+    return {word for word in ("%lark", "allow_initial_skip") if word in spec}
 
 
 @functools.cache

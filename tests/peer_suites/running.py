@@ -138,7 +138,7 @@ class _Running:
         for name, want, beginning in fields:
             for text in self.record.get(name, ()):
                 self.verdicts += 1
-                got = self._verdict(self.forms[0], text, beginning, self.vocabulary)
+                got = self._verdict(self.forms[0], text, beginning)
                 if not _is(got, want):
                     option = self._option(text, want, beginning)
                     yield Difference(
@@ -151,12 +151,13 @@ class _Running:
                         yield Difference(self.case, name, text, want, other, vocabulary="real")
 
     def _verdict(
-        self, form: Form, text: Any, beginning: bool, vocabulary: sg.Vocabulary
+        self, form: Form, text: Any, beginning: bool, vocabulary: sg.Vocabulary | None = None
     ) -> bool | str | None:
         """Is the text read? "empty": there is no text at all; another text: why it is not known."""
         made = self._constraint(form)
         if isinstance(made, Exception):
             return "empty" if isinstance(made, _EMPTY) else "error"
+        vocabulary = vocabulary or vocabularies.of_case(self.case, text)
         tokens = vocabularies.tokens_of(text, vocabulary)
         if tokens is None:
             return None
@@ -175,9 +176,7 @@ class _Running:
     def _option(self, text: Any, want: bool, beginning: bool) -> str:
         """The form in which the verdict is the peer's, without refusing what the case accepts."""
         for form in self.forms[1:]:
-            if _is(self._verdict(form, text, beginning, self.vocabulary), want) and self._reads_all(
-                form, want
-            ):
+            if _is(self._verdict(form, text, beginning), want) and self._reads_all(form, want):
                 return form.name
         return ""
 
@@ -185,13 +184,11 @@ class _Running:
         if want:
             return True
         texts = self.record.get("accept", ())[:12]
-        read = [self._verdict(self.forms[0], text, False, self.vocabulary) is True for text in texts]
+        read = [self._verdict(self.forms[0], text, False) is True for text in texts]
         if not texts and "whitespace" in form.name:
             return False
         return all(
-            self._verdict(form, text, False, self.vocabulary) is True
-            for text, own in zip(texts, read, strict=True)
-            if own
+            self._verdict(form, text, False) is True for text, own in zip(texts, read, strict=True) if own
         )
 
     # Masks, drawn texts, recorded events.

@@ -5,22 +5,49 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import structgen as sg
 
 from ..real_tokenizers import tokenizer_path
-from .cases import Case
+from .cases import Case, cases
 
-__all__ = ["BYTES", "of_case", "real", "special_names", "tokens_of"]
+__all__ = ["BYTES", "data", "of_case", "real", "special_names", "tokens_of"]
 
 BYTES = sg.Vocabulary.of_bytes()
 
-# The special tokens of the tokenizer that llguidance's traces are of.
+# The tokenizer that llguidance's traces are of: its special tokens, the words that its tests name by number, where its
+# bytes begin, and how wide it is padded.
 _PHI = {"<|assistant|>": 32001, "<|system|>": 32006, "<|end|>": 32007, "<|user|>": 32010}
-_PHI_TOKEN = re.compile(r"(<\|[^|>]+\|>)")
-# llama.cpp's token tests name tokens below this number, and give text between them.
+_PHI_WORDS = {
+    b"foo": 5431,
+    b" calling": 5432,
+    b"long": 5426,
+    b"asta": 5427,
+    b"reh": 9000,
+    b"zott": 29730,
+    b"que": 29842,
+}
+_PHI_END, _PHI_BYTES, _PHI_SIZE = 32000, 3, 35_000
+_PHI_TOKEN = re.compile(r"(<\|[^|>]+\|>|<\[\d+\]>)")
+# Texts of llguidance's tests of max_tokens, cut as these tests cut them.
+_CUT = [
+    "Name|:| Em|ily| Carter| Height|:| |5|'|6",
+    "Name|:| Em|ily| Height|:| |5|'|6",
+    "Name|:| Em|ily| Carter| is| great|;| Height|:| |5|'|6",
+    "JSON|[|1|,|2|END",
+    "JSON|[|1|,|2",
+    " x| x| x| q| q| q| q| x| a| a| b| y",
+    " x| x| x| q| q| q| q| a| a| b| y",
+    " x| x| x| q| q| q| q| x| a| a| a| y",
+    " x| x| x| q| q| q| q| a| a| a| y",
+    " x| x| x| a| a| a| y",
+    " a| a| a| y",
+    " x| a| a| a| y",
+]
+_PIECES = {text.replace("|", ""): text.split("|") for text in _CUT}
+# llama.cpp's tests of tokens name those below this number, and give text between them.
 _BY_NUMBER = 64
 
 
@@ -32,8 +59,25 @@ def real() -> sg.Vocabulary:
 
 @functools.cache
 def _phi() -> sg.Vocabulary:
-    tokens = [bytes([byte]) for byte in range(256)] + [None] * (32_064 - 256)
-    return sg.Vocabulary.from_tokens(tokens, [32_000], specials=_PHI)
+    tokens: list[bytes | None] = [f"{{token {number}}}".encode() for number in range(_PHI_SIZE)]
+    tokens[:_PHI_BYTES] = [None] * _PHI_BYTES
+    tokens[_PHI_BYTES : _PHI_BYTES + 256] = [bytes([byte]) for byte in range(256)]
+    for word, token in _PHI_WORDS.items():
+        tokens[token] = word
+    for token in (*_PHI.values(), _PHI_END):
+        tokens[token] = None
+    return sg.Vocabulary.from_tokens(tokens, [_PHI_END], specials=_PHI)
+
+
+@functools.cache
+def _wide() -> sg.Vocabulary:
+    """Bytes, the end, and tokens of other texts, for grammars that name tokens by larger numbers."""
+    tokens = (
+        [bytes([byte]) for byte in range(256)]
+        + [None]
+        + [f"{{token {n}}}".encode() for n in range(257, 4096)]
+    )
+    return sg.Vocabulary.from_tokens(tokens, [256])
 
 
 @functools.cache
@@ -44,13 +88,38 @@ def _numbered() -> sg.Vocabulary:
     return sg.Vocabulary.from_tokens(tokens, [len(tokens) - 1], specials=specials)
 
 
-def of_case(case: Case) -> sg.Vocabulary:
-    """The vocabulary that a case brings along, or that of bytes."""
+@functools.cache
+def _pieced() -> sg.Vocabulary:
+    """Bytes, and the pieces of texts that are cut."""
+    pieces = sorted({piece.encode() for pieces in _PIECES.values() for piece in pieces})
+    tokens = [bytes([byte]) for byte in range(256)] + [piece for piece in pieces if len(piece) > 1] + [None]
+    return sg.Vocabulary.from_tokens(tokens, [len(tokens) - 1])
+
+
+def of_case(case: Case, text: Any = None) -> sg.Vocabulary:
+    """The vocabulary that a case brings along, that which its verdicts are about, or that of bytes."""
     if "vocab" in case.options:
         return _own(json.dumps(case.options["vocab"]), special_names(case))
     if "token_accept" in case.record:
         return _numbered()
-    return _phi() if case.record.get("special") else BYTES
+    by_number = case.kind in ("gbnf", "lark") and "<[" in case.written
+    if case.record.get("special") or (case.peer == "llguidance" and by_number):
+        return _phi()
+    if by_number:
+        return _wide()
+    if isinstance(text, str) and text in _PIECES and case.peer == "llguidance":
+        return _pieced()
+    # The verdicts of one test are about one vocabulary, which only some of its records carry.
+    if case.kind in ("ebnf", "structural_tag") and "oken" in case.written:
+        twin = _twins(case.peer).get(case.written)
+        return BYTES if twin is None else _own(twin, ())
+    return BYTES
+
+
+@functools.cache
+def _twins(peer: str) -> Mapping[str, str]:
+    """The vocabularies of specifications of which some case has one."""
+    return {one.written: json.dumps(one.options["vocab"]) for one in cases(peer) if "vocab" in one.options}
 
 
 @functools.cache
@@ -73,20 +142,7 @@ def special_names(case: Case) -> tuple[str, ...]:
     names = set(case.options.get("specials", ()))
     if case.kind == "lark":
         names.update(re.findall(r"<\|[^|>]+\|>", case.written))
-    if case.kind == "structural_tag":
-        names.update(_token_texts(case.spec))
     return tuple(sorted(names))
-
-
-def _token_texts(node: Any) -> Iterator[str]:
-    if isinstance(node, list):
-        for one in node:
-            yield from _token_texts(one)
-    elif isinstance(node, dict):
-        if node.get("type") == "token" and isinstance(node.get("token"), str):
-            yield node["token"]
-        for one in node.values():
-            yield from _token_texts(one)
 
 
 def data(text: Any) -> bytes:
@@ -100,12 +156,29 @@ def tokens_of(text: Any, vocabulary: sg.Vocabulary) -> list[int] | None:
     """The tokens of a text; `None` where the vocabulary cannot spell it."""
     if isinstance(text, list):  # numbers and texts
         return [token for part in text for token in ([part] if isinstance(part, int) else _numbers(part))]
-    if vocabulary is BYTES:
+    if vocabulary is BYTES or vocabulary is _wide():
         return list(data(text))
     if isinstance(text, str) and vocabulary is _phi():
-        parts = _PHI_TOKEN.split(text)
-        return [token for part in parts for token in ([_PHI[part]] if part in _PHI else part.encode())]
+        return [token for part in _PHI_TOKEN.split(text) for token in _phi_tokens(part)]
+    if isinstance(text, str) and vocabulary is _pieced():
+        return [token for piece in _PIECES[text] for token in vocabulary.encode(piece) or ()]
     return vocabulary.encode(data(text))
+
+
+def _phi_tokens(part: str) -> list[int]:
+    if part in _PHI:
+        return [_PHI[part]]
+    if _PHI_TOKEN.fullmatch(part):
+        return [int(part[2:-2])]
+    content, tokens, place = part.encode(), [], 0
+    while place < len(content):
+        word = next(
+            (word for word in sorted(_PHI_WORDS, key=len, reverse=True) if content.startswith(word, place)),
+            None,
+        )
+        tokens.append(_PHI_BYTES + content[place] if word is None else _PHI_WORDS[word])
+        place += 1 if word is None else len(word)
+    return tokens
 
 
 def _numbers(text: str) -> list[int]:
