@@ -142,7 +142,9 @@ def _lark(text: str, stage: Stage) -> None:
     rng = _dice(text)
     lexer: Any = rng.choice(["lark", "longest"])
     stage("read")
-    _walked(lark(text, lexer=lexer, contextual=rng.random() < 0.3), text, stage)
+    contextual = rng.random() < 0.3
+    at_limit: Any = rng.choice(["cut", "complete"])
+    _walked(lark(text, lexer=lexer, contextual=contextual, at_limit=at_limit), text, stage)
 
 
 def _gbnf(text: str, stage: Stage) -> None:

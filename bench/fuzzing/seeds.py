@@ -40,6 +40,7 @@ _LARK = (
     'start: item ("," item)*\nitem: NAME | "(" start ")"\nNAME: /[a-z]+/\n%ignore " "\n',
     '?start: sum\n?sum: term (("+"|"-") term)*\nterm: INT\n%import common.INT\n%ignore /\\s+/\n',
     '_sep{x, s}: x (s x)*\nstart: _sep{A, ","}\nA.2: "a".."f"\nB: "b"i\n',
+    'start: item ("," item)* TEXT\nitem[max_tokens=2]: "(" (item | name)* ")"\nname[max_tokens=1, suffix="."]: /[a-c]+/\nTEXT: /(.|\\n)*/\n',
     'start: A~2..4 [B] -> pair\n     | "if"i start "then" start\nA: /a(?=b)|c/\nB: "b" | /x{2,3}/s\n',
 )
 _GBNF = (
