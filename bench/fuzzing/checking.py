@@ -144,7 +144,9 @@ def _lark(text: str, stage: Stage) -> None:
     rng = _dice(text)
     lexer: Any = rng.choice(["lark", "longest"])
     stage("read")
-    constraint = lark(text, lexer=lexer, contextual=rng.random() < 0.3)
+    contextual = rng.random() < 0.3
+    at_limit: Any = rng.choice(["cut", "complete"])
+    constraint = lark(text, lexer=lexer, contextual=contextual, at_limit=at_limit)
     found = _walked(constraint, text, stage)
     if found is not None and constraint.holds_captures():
         stage("captures")

@@ -46,6 +46,7 @@ _LARK = (
     "start: NAME <[97-99]> tail\ntail: <[^97]>* <[*]>\nNAME: /[a-c]+/\n",
     'start: (head body)* TEXT\nTEXT: /(.|\\n)*/\nhead[capture, suffix="<f", stop_capture="s"]: TEXT\n'
     'body[temperature=0.5]: arg ">"\narg[capture, max_chars=4]: /[a-z]+/\n',
+    'start: item ("," item)* TEXT\nitem[max_tokens=2]: "(" (item | name)* ")"\nname[max_tokens=1, suffix="."]: /[a-c]+/\nTEXT: /(.|\\n)*/\n',
     'start: A~2..4 [B] -> pair\n     | "if"i start "then" start\nA: /a(?=b)|c/\nB: "b" | /x{2,3}/s\n',
     'start: p::0\np::_ : "a" p::set_bit(0) %if bit_clear(0)\n  | B p::incr([1:3]) %if lt([1:3], 3)\n  | ""\nB: "b"\n',
     '%llguidance {"ignore_once": true}\nstart: "x" %lark {\n  start: A | %json {"type": "integer"}\n  A: "a"\n} "" B\nB: "b"\n%ignore " "\n',

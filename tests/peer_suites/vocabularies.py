@@ -168,7 +168,7 @@ def tokens_of(text: Any, vocabulary: sg.Vocabulary) -> list[int] | None:
 def _phi_tokens(part: str) -> list[int]:
     if part in _PHI:
         return [_PHI[part]]
-    if _PHI_TOKEN.fullmatch(part):
+    if part.startswith("<[") and _PHI_TOKEN.fullmatch(part):
         return [int(part[2:-2])]
     content, tokens, place = part.encode(), [], 0
     while place < len(content):
