@@ -208,6 +208,9 @@ def _lark(peer: str, spec: Any, options: Mapping[str, Any], _: tuple[str, ...]) 
             how["indenter"] = _blocks()
         name = f"lexer={rule}, contextual={contextual}" if place else ""
         yield Form(name, functools.partial(_lark_of, peer, spec, options, how | _LARK_OPTIONS.get(peer, {})))
+    if "%json" in spec:
+        how = {"lexer": choices[0][0], "contextual": choices[0][1], "json": {"escapes": "all"}}
+        yield Form("escapes=all", functools.partial(_lark_of, peer, spec, options, how))
 
 
 # How rules end whose tokens are used up, and how integers are written.

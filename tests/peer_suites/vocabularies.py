@@ -89,11 +89,17 @@ def _numbered() -> sg.Vocabulary:
 
 
 @functools.cache
+def _pieces() -> list[bytes]:
+    """The pieces of the texts that are cut, each once."""
+    return sorted({piece.encode() for pieces in _PIECES.values() for piece in pieces})
+
+
+@functools.cache
 def _pieced() -> sg.Vocabulary:
-    """Bytes, and the pieces of texts that are cut."""
-    pieces = sorted({piece.encode() for pieces in _PIECES.values() for piece in pieces})
-    tokens = [bytes([byte]) for byte in range(256)] + [piece for piece in pieces if len(piece) > 1] + [None]
-    return sg.Vocabulary.from_tokens(tokens, [len(tokens) - 1])
+    """Bytes, the pieces, the end."""
+    return sg.Vocabulary.from_tokens(
+        [*(bytes([byte]) for byte in range(256)), *_pieces(), None], [256 + len(_pieces())]
+    )
 
 
 def of_case(case: Case, text: Any = None) -> sg.Vocabulary:
@@ -161,7 +167,7 @@ def tokens_of(text: Any, vocabulary: sg.Vocabulary) -> list[int] | None:
     if isinstance(text, str) and vocabulary is _phi():
         return [token for part in _PHI_TOKEN.split(text) for token in _phi_tokens(part)]
     if isinstance(text, str) and vocabulary is _pieced():
-        return [token for piece in _PIECES[text] for token in vocabulary.encode(piece) or ()]
+        return [256 + _pieces().index(piece.encode()) for piece in _PIECES[text]]
     return vocabulary.encode(data(text))
 
 
