@@ -104,6 +104,7 @@ def constraints() -> dict[str, Any]:
         "regex": sg.regex(r"\w+", flags=2),
         "choice": sg.choice(["red", "blue"]),
         "substring": sg.substring("red or blue", by="words", empty=True),
+        "limit_tokens": sg.limit_tokens(letters, 2, at_limit="cut"),
         "json_schema": sg.json_schema({"type": "object", "properties": {"a": {"type": "integer"}}}),
         "lark": sg.lark('start: "a" NUMBER\nNUMBER: /[0-9]+/'),
         "gbnf": sg.gbnf('root ::= "a" [0-9]+'),

@@ -7,6 +7,7 @@
 //
 // Invariant: a state that has a completion still has one afterwards, since what follows a part is alive by itself.
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -70,7 +71,8 @@ const Node *Automaton::end_token(Reader &r, const Node *n, uint64_t tokens, bool
   // What ends now ends with the last byte of the token, and what begins then begins in the next token.
   r.token = tokens - 1;
   r.is_last_byte = r.is_read = true;
-  States ended, readings, open;
+  States ended, readings;
+  std::unordered_set<const Node *> open;  // used up, and going on, for it cannot end here
   States *const noted = std::exchange(r.ended, &ended);
   if (noted) ended = *noted;
   each_reading(n, [&](const Node *one) { readings.push_back(one); });
@@ -99,7 +101,7 @@ const Node *Automaton::end_token(Reader &r, const Node *n, uint64_t tokens, bool
       for (const Node *f = one; f; f = f->parent) {
         charge();
         if (is_counted(f) && is_used_up(f, tokens) && (!innermost || f->depth > innermost->depth) &&
-            std::find(open.begin(), open.end(), f) == open.end())
+            !open.contains(f))
           innermost = f;
       }
     if (!innermost) break;
@@ -115,7 +117,7 @@ const Node *Automaton::end_token(Reader &r, const Node *n, uint64_t tokens, bool
     for (const Node *one : readings) {
       const Node *f = frame_in(one, innermost);
       if (!f || !after) left.push_back(one);
-      if (f && !after) open.push_back(f);  // it goes on, for it cannot end here
+      if (f && !after) open.insert(f);
     }
     if (after) {
       has_changed = true;

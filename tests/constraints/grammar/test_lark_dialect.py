@@ -193,7 +193,9 @@ def test_terminals_that_may_be_empty() -> None:
     ("source", "kind", "message", "place"),
     [
         ('start[caption]: "a"', GrammarUnsupported, "the option caption is not supported", (1, 7)),
-        ('start[max_tokens=3]: "a"', GrammarUnsupported, "the option max_tokens", (1, 7)),
+        ('start[max_tokens="x"]: "a"', GrammarSyntaxError, "max_tokens is a whole number", (1, 18)),
+        ('start[max_tokens=3, max_tokens=4]: "a"', GrammarSyntaxError, "max_tokens is there twice", (1, 21)),
+        ('start: A\nA[max_tokens=3]: "a"', GrammarUnsupported, "a terminal has no", (2, 1)),
         ('start[capture=""]: "a"', GrammarSyntaxError, "the name of a capture is empty", (1, 15)),
         ('start[capture="a b"]: "a"', GrammarSyntaxError, "a space or a control character", (1, 15)),
         ('start[capture=X]: "a"', GrammarSyntaxError, "the name of a capture is a text in quotes", (1, 15)),
