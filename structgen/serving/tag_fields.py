@@ -14,6 +14,8 @@ from structgen.errors import ConstraintError, StructgenError, a_kind, with_kind
 
 __all__ = ["at", "check_fields", "flag", "items", "text", "texts", "whole"]
 
+_MOST = (1 << 31) - 1
+
 
 def check_fields(form: Mapping[str, Any], known: set[str], where: str) -> None:
     """Refuse fields that are not known, which would be ignored in silence otherwise."""
@@ -69,12 +71,14 @@ def texts(form: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
 
 
 def whole(form: Mapping[str, Any], key: str, where: str, default: int | None = None) -> int | None:
-    """Return a field that is a whole number of 0 or more; `default` where it is missing or null."""
+    """Return a field that is a whole number of 0 or more, of 31 bits; `default` where it is missing or null."""
     value = form.get(key)
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise _wrong(key, "a whole number of 0 or more", value, where)
+    if value > _MOST:
+        raise _wrong(key, f"at most {_MOST:,}", value, where)
     return value
 
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from structgen import _core
+from structgen.constraints.base import IR
 from structgen.constraints.composition.composed import body_of, text_of
 from structgen.constraints.expressions import (
     NOTHING,
@@ -30,6 +32,7 @@ from structgen.constraints.json_schema.shapes import ArrayShape, Conjunction, Me
 from structgen.constraints.json_schema.strings import TYPES
 from structgen.constraints.occurrences import without
 from structgen.errors import ConstraintError, LimitExceeded
+from structgen.vocabulary import Vocabulary
 
 from .xml_styles import XmlStyle
 from .xml_texts import PLAIN_NAME, XML_NAME, any_string, is_name, padded, template_pieces, white_space
@@ -69,7 +72,7 @@ def xml_elements(
         UnsupportedKeyword: the schema says something of objects that elements cannot follow.
         LimitExceeded: too many keys in any order, or too many alternatives.
     """
-    made = _Elements(Shapes(schema), style, any_order, most_blanks, tuple(excluded), write)
+    made = _Elements(Shapes(schema, _emptiness()), style, any_order, most_blanks, tuple(excluded), write)
     body = made.arguments()
     return body, tuple(Rule(name, content) for name, content in made.rules.items())
 
@@ -329,6 +332,22 @@ class _Elements:
                         options.append(sequence_of((other, rule(there, min(others + 1, bound)))))
                 self.rules[rule(there, others)[1]] = _either(options)
         return rule(0, 0)
+
+
+def _emptiness() -> Callable[[IR], bool]:
+    """Return a function that says whether it is proven that no value satisfies a schema."""
+    # A vocabulary of its own, made when it is needed: what it compiles would stay in a shared one.
+    known: list[Vocabulary] = []
+
+    def is_empty(schema: IR) -> bool:
+        if not known:
+            known.append(Vocabulary.of_bytes())
+        try:
+            return known[0].engine.compile(schema).empty_parts() is not None
+        except _core.LimitError:
+            return False
+
+    return is_empty
 
 
 def _either(bodies: list[Body]) -> Body:

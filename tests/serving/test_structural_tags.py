@@ -328,6 +328,10 @@ def test_the_legacy_form_names_its_own_fields():
             {"type": "repeat", "min": -1, "content": X},
             'format.min: "min" is a whole number of 0 or more, not -1',
         ),
+        (
+            {"type": "repeat", "max": 10**20, "content": X},
+            'format.max: "max" is at most 2,147,483,647, not 100000000000000000000',
+        ),
         ({"type": "tag", "begin": "a", "content": X, "end": []}, "needs an end"),
         ({"type": "triggered_tags", "triggers": ["<g"], "tags": [TAG]}, "0 triggers"),
         ({"type": "triggered_tags", "triggers": ["<", "<f"], "tags": [TAG]}, "2 triggers"),

@@ -21,6 +21,9 @@ from .composed import Composition, body_of
 
 __all__ = ["Special", "checked_count", "checked_texts", "optional", "repeat", "special", "text"]
 
+_MOST_COUNT = (1 << 63) - 1
+"""What the core counts to."""
+
 
 class Special(Composition):
     """Made by `special`."""
@@ -130,6 +133,8 @@ def checked_count(value: int, name: str) -> int:
     """A whole number of 0 or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise OptionError(f"{name} is {value!r:.60}; it must be a whole number of 0 or more")
+    if value > _MOST_COUNT:
+        raise OptionError(f"{name} is {value!r:.60}; it must be at most {_MOST_COUNT:,}")
     return value
 
 

@@ -10,11 +10,12 @@ Cost: alternatives of alternatives multiply, and patterns of keys that overlap d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from structgen import _core
+from structgen.constraints.base import IR
 from structgen.constraints.expressions import (
     NOTHING,
     RE,
@@ -89,8 +90,12 @@ class ArrayShape:
 class Shapes:
     """The shapes of one schema's values."""
 
-    def __init__(self, constraint: JsonSchemaConstraint) -> None:
+    def __init__(
+        self, constraint: JsonSchemaConstraint, is_empty: Callable[[IR], bool] = lambda _: False
+    ) -> None:
+        """`is_empty` says whether it is proven that a schema has no value, for branches of ``oneOf``."""
         self._constraint = constraint
+        self._is_empty = is_empty
         self._ir: SchemaIR = constraint.lower()[1]
         self._nodes: tuple[Any, ...] = self._ir["nodes"]
         self._types: dict[int, int] = {}
@@ -330,18 +335,10 @@ class Shapes:
         options = self._options(node, group, bit)
         if len(options) > _MOST_ALTERNATIVES:
             raise self._too_many("alternatives")
-        engine = None
         for place, one in enumerate(options):
             for other in options[:place]:
-                from structgen.vocabulary import Vocabulary
-
-                engine = engine or Vocabulary.of_bytes().engine
                 both = self._part((*sorted((one, other)),), bit)
-                try:
-                    is_empty = engine.compile(both.lower()).empty_parts() is not None
-                except _core.LimitError:
-                    is_empty = False
-                if not is_empty:
+                if not self._is_empty(both.lower()):
                     raise _unsupported(node, "oneOf")
         return options
 

@@ -153,6 +153,7 @@ def test_compositions_are_constraints_like_others() -> None:
         (lambda: text([1]), "text() looks for texts, not for 1, an int"),
         (lambda: text("\ud800"), "holds a lone surrogate"),
         (lambda: text(max_chars=-1), "max_chars is -1; it must be a whole number of 0 or more"),
+        (lambda: text(max_chars=1 << 63), "it must be at most 9,223,372,036,854,775,807"),
         (lambda: text(max_chars=2, min_chars=3), "max_chars is 2, below the least, 3"),
         (lambda: repeat("a", 2, 1), "max is 1, below the least, 2"),
         (lambda: repeat("a", True), "min is True"),
