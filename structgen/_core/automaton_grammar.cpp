@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "automaton.h"
+#include "read_first.h"
 
 namespace structgen {
 namespace {
@@ -128,18 +128,6 @@ bool Automaton::newline_leads_on(Reader &r, GrammarControl &g, const GrammarEntr
   Earley::Builder builder(g.earley(), r.reads);
   builder.recognised(entry.set, ~static_cast<Symbol>(g.grammar().indentation.newline));
   return builder.finish(r.arena) != nullptr;
-}
-
-// Reads the first byte or token of a constraint that has just begun in a grammar.
-template <class Read>
-const Node *Automaton::read_first(Reader &r, const Node *child, const Read &read) {
-  const Node *frame = child;
-  while (frame->kind != Node::Symbol) frame = frame->kind == Node::Alternatives ? frame->control.left : frame->parent;
-  const Unread unread{frame, r.unread};
-  r.unread = &unread;
-  const Node *next = read(child);
-  r.unread = unread.outer;
-  return next;
 }
 
 void Automaton::bound_mask(Reader &r) const {
@@ -402,119 +390,6 @@ bool Automaton::grammar_ends(Reader &r, const Node *n) {
     return accepting = accepting || (place.set && place.set->accepting && g.may_end(place));
   });
   return accepting;
-}
-
-const Node *Automaton::tokens_in_grammar(Reader &r, const Node *n, uint32_t set) {
-  GrammarControl &g = *n->control.grammar;
-  std::vector<GrammarEntry> entries;
-  const Node *others = nullptr;
-  each_place(r, n, [&](const GrammarEntry &place, Re) {
-    for (uint32_t t : g.others(place.set->outlook)) {
-      charge();
-      const GrammarTerminal &terminal = g.grammar().terminals[t];
-      if (terminal.kind == GrammarTerminal::Tokens && terminal.tokens != set) continue;
-      if (!g.life().other(place.set, place.brackets, t, r.reads, r.arena)) continue;
-      if (terminal.kind == GrammarTerminal::Tokens) {
-        GrammarEntry next;
-        if (after_terminal(r, g, place, t, &next)) entries.push_back(next);
-      } else if (terminal.kind == GrammarTerminal::Constraint) {
-        if (const Node *child = begin_constraint(r, g, place, t, n->parent)) {
-          const Node *next = read_first(r, child, [&](const Node *begun) { return step_tokens(r, begun, set); });
-          others = alternatives(r, next, others);
-        }
-      }
-    }
-    if (place.set->accepting && n->parent && g.may_end(place))
-      if (const Node *after = finish(r, n->parent)) others = alternatives(r, step_tokens(r, after, set), others);
-    return false;
-  });
-  return alternatives(r, grammar_node(r, g, entries, n->parent), others);
-}
-
-const Node *Automaton::step_tokens(Reader &r, const Node *n, uint32_t set) {
-  charge();
-  r.trace = nullptr;
-  switch (n->kind) {
-    case Node::Grammar: return tokens_in_grammar(r, n, set);
-    case Node::Alternatives: {
-      const Node *left = step_tokens(r, n->control.left, set);
-      return alternatives(r, left, step_tokens(r, n->parent, set));
-    }
-    case Node::Scalar: {
-      if (!n->parent || !text_.complete(n->text)) return nullptr;
-      if (n->parent->kind != Node::Sequence && n->parent->kind != Node::Symbol) return nullptr;
-      const Node *after = finish(r, n->parent);  // those have no verdicts in question
-      return after ? step_tokens(r, after, set) : nullptr;
-    }
-    default: return nullptr;
-  }
-}
-
-std::vector<uint32_t> Automaton::expected_sets(Reader &r, const Node *node) {
-  std::vector<uint32_t> out;
-  if (!token_sets_.empty()) add_expected_sets(r, node, out);
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
-
-// As `step_tokens` reads a token of each.
-void Automaton::add_expected_sets(Reader &r, const Node *n, std::vector<uint32_t> &out) {
-  charge();
-  r.trace = nullptr;
-  if (n->kind == Node::Alternatives) {
-    add_expected_sets(r, n->control.left, out);
-    return add_expected_sets(r, n->parent, out);
-  }
-  if (n->kind == Node::Scalar) {
-    if (!n->parent || !text_.complete(n->text)) return;
-    if (n->parent->kind != Node::Sequence && n->parent->kind != Node::Symbol) return;
-    if (const Node *after = finish(r, n->parent)) add_expected_sets(r, after, out);
-    return;
-  }
-  if (n->kind != Node::Grammar) return;
-  GrammarControl &g = *n->control.grammar;
-  each_place(r, n, [&](const GrammarEntry &place, Re) {
-    for (uint32_t t : g.others(place.set->outlook)) {
-      charge();
-      const GrammarTerminal &terminal = g.grammar().terminals[t];
-      if (!g.life().other(place.set, place.brackets, t, r.reads, r.arena)) continue;
-      GrammarEntry next;
-      if (terminal.kind == GrammarTerminal::Tokens) {
-        if (!terminal.is_made() && after_terminal(r, g, place, t, &next)) out.push_back(terminal.tokens);
-      } else if (const Node *child = begin_constraint(r, g, place, t, n->parent)) {
-        read_first(r, child, [&](const Node *begun) {
-          add_expected_sets(r, begun, out);
-          return nullptr;
-        });
-      }
-    }
-    if (place.set->accepting && n->parent && g.may_end(place))
-      if (const Node *after = finish(r, n->parent)) add_expected_sets(r, after, out);
-    return false;
-  });
-}
-
-const Node *Automaton::step_whole(Reader &r, const Node *node, uint32_t token) {
-  r.is_last_byte = false;
-  const Node *read = nullptr;
-  for (const auto &[set, tokens] : token_sets_)
-    if (node && tokens->has(token)) read = alternatives(r, step_tokens(r, node, set), read);
-  return read;
-}
-
-const Node *Automaton::step_token(Reader &r, const Node *node, uint32_t token) {
-  const Vocabulary &vocabulary = text_.vocabulary();
-  const std::string_view bytes = vocabulary.is_eos(token) ? std::string_view() : vocabulary.token(token);
-  const Node *read = bytes.empty() ? nullptr : node;
-  bound_token(r);
-  for (size_t i = 0; i < bytes.size() && read; ++i) {
-    r.is_last_byte = i + 1 == bytes.size();
-    read = step(r, read, static_cast<uint8_t>(bytes[i]));
-  }
-  if (read && read->kind == Node::Scalar && !read->parent && !text_.spellable(read->text)) read = nullptr;
-  if (read) read = past_lexemes(r, read);
-  return token_sets_.empty() ? read : alternatives(r, step_whole(r, node, token), read);
 }
 
 }  // namespace structgen

@@ -11,6 +11,7 @@ import pytest
 
 from structgen.constraints.composition import Composition
 from structgen.constraints.expressions import literal
+from structgen.constraints.grammar.constraint import lark
 from structgen.errors import EmptyConstraint
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
@@ -178,3 +179,65 @@ def test_every_token_is_one_step_of_the_set() -> None:
     )
     assert bits_of(matcher) == set(range(len(letters) + 1)) - {3}
     assert matcher.advance(10) and not matcher.advance(3) and matcher.text == letters[10]
+
+
+LEXED: tuple[list[bytes | None], list[int], dict[str, int]] = (
+    [b"a", b"b", b"ab", b"1", b" ", b"1 ", b"a1", None, None], [7], {"<s>": 8},
+)  # fmt: skip
+
+
+def lark_of(rnd: random.Random) -> str:
+    """A small grammar of terminals that overlap, sets of tokens, and recursion."""
+    items = [
+        "NAME",
+        "NUMBER",
+        '"a"',
+        "<[0-3]>",
+        "<[2]>",
+        "<[^4-6]>",
+        "<[6,8]>",
+        "<s>",
+        "<[*]>",
+        "x",
+        "y",
+        "(x y)?",
+        "y*",
+    ]
+
+    def rule() -> str:
+        return " | ".join(
+            " ".join(rnd.choice(items) for _ in range(rnd.randint(1, 3))) for _ in range(rnd.randint(1, 3))
+        )
+
+    ignored = rnd.choice(['%ignore " "', ""])
+    return (
+        f"start: {rule()}\nx: {rule()} | NAME\ny: {rule()} | <[1]>\nNAME: /[ab]+/\nNUMBER: /1+/\n{ignored}\n"
+    )
+
+
+@pytest.mark.parametrize("lexer", ["longest", "lark"])
+@pytest.mark.parametrize("seed", range(10))
+def test_lexed_grammars_read_what_their_masks_allow(lexer: Any, seed: int) -> None:
+    vocabulary = Vocabulary.from_tokens(LEXED[0], LEXED[1], specials=LEXED[2])
+    rnd = random.Random(f"{lexer} {seed}")
+    for _ in range(4):
+        source = lark_of(rnd)
+        try:
+            matcher = Matcher(lark(source, lexer=lexer, contextual=rnd.random() < 0.3), vocabulary)
+        except EmptyConstraint:  # a name next to a name
+            continue
+        for _ in range(8):
+            allowed = bits_of(matcher)
+            assert allowed == {one for one in range(vocabulary.size) if matcher.accepts([one])}, (
+                source,
+                matcher.tokens,
+            )
+            assert (7 in allowed) == matcher.is_complete()
+            rest = matcher.witness()
+            assert rest is not None, (source, matcher.tokens)
+            done = matcher.fork()
+            assert all(map(done.advance, rest)) and done.is_complete(), (source, matcher.tokens, rest)
+            onward = sorted(allowed - {7})
+            if not onward:
+                break
+            assert matcher.advance(rnd.choice(onward))
