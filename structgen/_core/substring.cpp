@@ -1,6 +1,7 @@
 #include "substring.h"
 
 #include <algorithm>
+#include <bitset>
 
 #include "suffix_array.h"
 #include "work.h"

@@ -3,11 +3,10 @@
 // A text of pieces (its characters, words, lines) has as many runs as pairs of pieces. The machine finds its way among
 // them in the sorted suffixes that begin at a piece: what has been read is the beginning of a range of them, and the
 // next byte narrows the range. A range of one suffix is a position of the text. Nothing is made for a state before it
-// is reached, so compiling is linear in the text, and so is the memory: five bytes for each of its bytes, and 24 for each
-// state that was reached where the text may go on in several ways.
+// is reached, so compiling is linear in the text, and so is the memory: five bytes for each of its bytes, and about 70 for
+// each state that was reached where the text may go on in several ways.
 #pragma once
 
-#include <bitset>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -34,7 +33,7 @@ class SubstringMachine final : public Machine {
   std::string_view alphabet() const override { return alphabet_; }
   void edges(uint64_t state, std::vector<std::pair<uint8_t, uint64_t>> &out) const override;
   bool lists_edges() const override { return true; }
-  // Of texts that end earlier the later ones are: a suffix holds no more than the text does.
+  // Is it the machine of this text and these ends?
   bool is_of(std::string_view text, const std::vector<uint32_t> &ends) const;
   size_t size() const { return ranges_.size(); }  // states of several suffixes that were reached
 

@@ -63,7 +63,7 @@ MOST_PARTS = 2_000_000
 MOST_CHARACTERS = 20_000_000
 """Characters of one text, or of one choice of texts."""
 MOST_SUBSTRING_CHARACTERS = 5_000_000
-"""Characters of a text whose substrings are asked for; they take a second and 100 MB."""
+"""Characters of the text of a substring; they take a second and 100 MB."""
 ALL_RANGES: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 
 

@@ -105,7 +105,7 @@ def test_references_of_ecma() -> None:
     [
         ("(a*)\\1", "its group has more than 256 texts", 4),
         ("(.)\\1", "its group has more than 256 texts", 3),
-        ("(a\\b)\\1", "asks for what is around it", 5),
+        ("(a\\b)\\1", "depends on the text around it", 5),
         ("(a)+\\1", "its group is repeated", 4),
         ("(?=(a))\\1", "its group is in a look-around", 7),
         ("(?:(a)|b\\1)*", "an earlier round", 8),

@@ -19,7 +19,7 @@ from tests.strategies.patterns import patterns, texts
 # Name of each pattern of MaskBench that is refused, and why; this list only shrinks.
 REFUSED = {
     r"^\s*<([A-Za-z]+).+?(\/>|\/\1>)\s*$": "this back-reference is not supported: its group has more than 256 texts, "
-    "or asks for what is around it"
+    "or depends on the text around it"
 }
 
 

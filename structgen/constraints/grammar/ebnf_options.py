@@ -1,8 +1,8 @@
 """Options of rules in XGrammar's EBNF: ``name[lazy, max_chars=80] ::= ...``.
 
 Why: they say where a rule ends, or what is done with its text.
-Invariant: every option is carried out or refused by name; each is read once. What an option needs to know of a rule's
-body as a regular language is refused where the body is none.
+Invariant: every option is carried out or refused by name; each is read once. An option that needs a regular body is
+refused for other rules.
 Cost: linear in the rules.
 Source: XGrammar 0.2.6, "EBNF Grammar", section Rule Options.
 

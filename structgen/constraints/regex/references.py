@@ -2,7 +2,7 @@ r"""Back-references to groups that match few texts, written out.
 
 Why: ``<(b|i)>[^<]*</\1>`` is regular: it is one alternative for each text of the group.
 Invariant: the result has exactly the texts of the pattern. A reference is refused where its group has more than
-`_TEXTS` texts, stands in a repetition or a look-around that the reference is not in, or asks for what is around it.
+`_TEXTS` texts, stands in a repetition or a look-around that the reference is not in, or depends on the text around it.
 Cost: the part of the pattern that holds a group and its references is copied for each text of the group.
 Source: CPython 3.11, the documentation of `re`; ECMA-262, section 22.2.2.7.1 (a group that matched nothing).
 
@@ -108,7 +108,7 @@ class _Expansion:
         group, optional, atomic_inside = self._way_to_group(parts[home])
         texts = _listed(group[2])
         if texts is None:
-            raise self._refused(f"its group has more than {_TEXTS} texts, or asks for what is around it")
+            raise self._refused(f"its group has more than {_TEXTS} texts, or depends on the text around it")
         texts = list(dict.fromkeys(texts))
         if optional and repeated and self.keeps_rounds:
             raise self._refused("its group may have matched in an earlier round of a repetition")

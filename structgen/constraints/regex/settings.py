@@ -1,6 +1,6 @@
 """How a pattern is read: its bounds, and the modes in which each place of it is read.
 
-Why: parsers of all dialects share them, and so does whoever calls a parser.
+Why: the parsers of all dialects share them with the code that calls a parser.
 """
 
 from __future__ import annotations
