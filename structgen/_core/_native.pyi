@@ -273,7 +273,11 @@ def read_lark_module(
     text: str, unbounded: int
 ) -> (
     tuple[
-        list[tuple[str, int, tuple[str, ...], Any, set[str], list[tuple[int, str]], list[tuple[int, Any]], bool]],
+        list[
+            tuple[
+                str, int, tuple[str, ...], Any, set[str], list[tuple[int, str]], list[tuple[int, Any]], bool
+            ]
+        ],
         list[tuple[str, int, int, Any, int]],
         list[str],
         list[tuple[bool, tuple[str, ...], list[tuple[str, str]]]],

@@ -29,7 +29,7 @@ class Class(Enum):
     PEER = "peer"
     """The peer's: it contradicts a specification, or its own documentation."""
     ARTIFACT = "artifact"
-    """Nobody's: the record of the case is not complete."""
+    """It says nothing about a library: the record of the case is not complete."""
 
 
 Check = Callable[[Difference], bool]

@@ -254,7 +254,7 @@ def _said(made: Constraint | Exception) -> str:
 
 
 def _is_valid(case: Case, text: str) -> bool:
-    """Is a text that was drawn one of the case's, after somebody else's reading?"""
+    """Is a drawn text one of the case's, as another library reads it?"""
     if case.kind == "json_schema":
         import jsonschema_rs
 
