@@ -265,7 +265,11 @@ CHARACTERS = [b"a", b"\xc3", b"\xa9", b"\xe4\xb8", b"\xad", b"a\xc3", b"\xa9.", 
 
 @pytest.mark.parametrize("at_limit", ["complete", "cut"])
 def test_a_part_does_not_end_inside_a_character(at_limit: Any) -> None:
-    form = ("all", ("limit", ("some", ("any", text("a"), text("\u00e9"), text("\u4e2d"))), 2, at_limit), text("."))
+    form = (
+        "all",
+        ("limit", ("some", ("any", text("a"), text("\u00e9"), text("\u4e2d"))), 2, at_limit),
+        text("."),
+    )
     assert check(form, CHARACTERS, 5) > 20
 
 
@@ -377,7 +381,8 @@ def test_wrong_limits_are_errors() -> None:
 def test_equal_limits_are_equal_constraints() -> None:
     assert sg.limit_tokens("a", 1) == sg.limit_tokens("a", 1) != sg.limit_tokens("a", 2)
     assert sg.limit_tokens("a", 1) != sg.limit_tokens("a", 1, at_limit="cut")
-    assert counts_tokens((sg.repeat(sg.limit_tokens("a", 1)) + "b").lower()) and not counts_tokens(sg.regex("a").lower())
+    assert counts_tokens((sg.repeat(sg.limit_tokens("a", 1)) + "b").lower())
+    assert not counts_tokens(sg.regex("a").lower())
 
 
 # ---- Lark

@@ -352,7 +352,12 @@ def opened(form, *tokens):
 
 
 def counted_tag(most, **more):
-    return {"type": "tag", "begin": "<f>", "content": {"type": "any_text", "max_tokens": most, **more}, "end": "</f>"}
+    return {
+        "type": "tag",
+        "begin": "<f>",
+        "content": {"type": "any_text", "max_tokens": most, **more},
+        "end": "</f>",
+    }
 
 
 def test_any_text_of_so_many_tokens():

@@ -202,8 +202,8 @@ def lark(
     matches, in its order), ``"longest"`` the longest match of any. With `contextual` only terminals compete that the
     grammar allows at the place. `indenter` is one of lark's (``lark.indenter.PythonIndenter``); `import_paths` are
     folders where ``%import`` looks; `constraints` are what ``@name`` stands for in a rule. `at_limit`
-    is how a rule ends that has used up its ``[max_tokens=...]`` (see `limit_tokens`): cut, as in llguidance, or where it
-    is ``"complete"``, as in XGrammar.
+    is how a rule ends whose ``[max_tokens=...]`` are used up (see `limit_tokens`): ``"cut"`` as in llguidance, or where
+    it is ``"complete"``, as in XGrammar.
     """
     from .lark import read_lark
     from .lark_direct import lower_plain

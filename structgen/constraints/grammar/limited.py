@@ -1,9 +1,9 @@
 """Rules whose tokens are limited: each becomes a constraint of its own, which the grammar has in its place.
 
 Why: an Earley set cannot count tokens; a frame around the text of a rule can (`constraints/token_limits.py`).
-Invariant: a rule with a limit has the texts that it has without, as far as its tokens last. Its part is a grammar with the
-same lexer, which sees its text alone: lexemes end where the part does. Inside its own text a rule is not counted again,
-since its outermost occurrence runs out first.
+Invariant: a rule with a limit has the texts that it has without, as far as its tokens last. Its part is a grammar with
+the same lexer, which sees its text alone: lexemes end where the part does. Inside its own text a rule is not counted
+again, since its outermost occurrence runs out first.
 Cost: the rules that a limited rule uses are copied for it.
 """
 
