@@ -88,8 +88,8 @@ def limit_tokens(constraint: Operand, max_tokens: int, *, at_limit: AtLimit = "c
     """Return a part of a text that ends after at most `max_tokens` tokens.
 
     A token counts if it holds a byte of the part, even if it also holds bytes before or after it. Each occurrence of
-    the part is counted from its own first token on. A text without tokens, as `Matcher.explain` reads it, is judged by its
-    characters and meets no limit.
+    the part is counted from its own first token on. A text without tokens, as `Matcher.explain` reads it, is judged by
+    its characters and meets no limit.
 
     Args:
         constraint: What the part is: a constraint, a type or a string.
