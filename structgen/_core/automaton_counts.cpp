@@ -2,8 +2,9 @@
 //
 // A part is a `Sequence` of one part, whose frame knows the token that its text began in. Bytes know nothing of tokens,
 // so steps and masks are those of the same text without a count. Only where a token ends, the parts that have used up
-// theirs are ended: all readings in such a part become what follows it, if one of them is complete there, or if the part
-// may be cut. A part that neither is complete nor may be cut goes on until the end of a token where it is complete.
+// theirs are ended: all readings in such a part become what follows it, if one of them is complete there, or if the
+// part may be cut. A part that neither is complete nor may be cut goes on until the end of a token where it is
+// complete.
 //
 // Invariant: a state that has a completion still has one afterwards, since what follows a part is alive by itself.
 #include <algorithm>
@@ -54,7 +55,8 @@ const Node *Automaton::after_part(Reader &r, const Node *n, const Node *frame) {
     }
     case Node::Scalar:
       if (!stands_in(n, frame)) return n;  // the end of an inner part was the end of this one
-      if (!text_.complete(n->text) || (n->parent->kind != Node::Sequence && n->parent->kind != Node::Symbol)) return nullptr;
+      if (!text_.complete(n->text) || (n->parent->kind != Node::Sequence && n->parent->kind != Node::Symbol))
+        return nullptr;
       break;
     case Node::Grammar:
       if (!stands_in(n, frame)) return n;
@@ -80,7 +82,8 @@ const Node *Automaton::end_token(Reader &r, const Node *n, uint64_t tokens, bool
   const auto frame_in = [&](const Node *one, const Node *frame) -> const Node * {
     const Node *f = one;
     while (f && f->depth > frame->depth) f = f->parent;
-    const bool is_it = f && is_counted(f) && f->control.plan == frame->control.plan && f->count == frame->count && same(r, f, frame);
+    const bool is_it =
+        f && is_counted(f) && f->control.plan == frame->control.plan && f->count == frame->count && same(r, f, frame);
     return is_it ? f : nullptr;
   };
   bool has_changed = false;
@@ -100,8 +103,7 @@ const Node *Automaton::end_token(Reader &r, const Node *n, uint64_t tokens, bool
     for (const Node *one : readings)
       for (const Node *f = one; f; f = f->parent) {
         charge();
-        if (is_counted(f) && is_used_up(f, tokens) && (!innermost || f->depth > innermost->depth) &&
-            !open.contains(f))
+        if (is_counted(f) && is_used_up(f, tokens) && (!innermost || f->depth > innermost->depth) && !open.contains(f))
           innermost = f;
       }
     if (!innermost) break;
@@ -142,7 +144,8 @@ const Node *Automaton::with_cuts(Reader &r, const Node *n, uint64_t bytes) {
   each_reading(n, [&](const Node *one) {
     for (const Node *f = one; f; f = f->parent) {
       charge();
-      if (is_counted(f) && f->control.plan->cuts && bytes > f->count) ended = alternatives(r, finish(r, f->parent), ended);
+      if (is_counted(f) && f->control.plan->cuts && bytes > f->count)
+        ended = alternatives(r, finish(r, f->parent), ended);
     }
   });
   r.is_read = false;

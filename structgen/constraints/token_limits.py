@@ -87,16 +87,16 @@ class TokenLimit(Constraint):
 def limit_tokens(constraint: Operand, max_tokens: int, *, at_limit: AtLimit = "complete") -> TokenLimit:
     """Return a part of a text that ends after at most `max_tokens` tokens.
 
-    A token counts if it holds a byte of the part: one that also holds the end of what comes before the part, or the
-    beginning of what comes after it, counts. Each time that the part occurs it is counted from its first token on. A text
-    without tokens, as `Matcher.explain` reads it, is judged by its characters: no limit is met in it.
+    A token counts if it holds a byte of the part, even if it also holds bytes before or after it. Each occurrence of
+    the part is counted from its own first token on. A text without tokens, as `Matcher.explain` reads it, is judged by
+    its characters and meets no limit.
 
     Args:
         constraint: What the part is: a constraint, a type or a string.
         max_tokens: The most tokens. 0 leaves the empty text, if the part has it or is cut.
-        at_limit: What happens where the tokens are used up. ``"complete"``: the part ends as soon as its text is
-            complete at the end of a token; where it is not complete it goes on, so a part that cannot end early may have
-            more tokens. ``"cut"``: the part ends there, complete or not, once the last character is whole.
+        at_limit: What happens where the tokens are used up. ``"complete"``: the part ends at the first end of a token
+            where its text is complete, so a part that cannot end early may have more tokens. ``"cut"``: the part ends
+            there, complete or not, once the last character is whole.
 
     Raises:
         OptionError: `max_tokens` is no whole number of 0 or more, or there is no such `at_limit`.

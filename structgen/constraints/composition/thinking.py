@@ -118,8 +118,8 @@ class CappedReasoning(Constraint):
         raise CombinationError(
             "reasoning with max_tokens cannot be a part of another constraint: its tokens are counted while a text "
             "grows",
-            hint="Bound the reasoning with max_chars instead, put the other constraint into its answer, or write the parts out: "
-            '"<think>" + limit_tokens(text("</think>"), 200) + "</think>" + answer.',
+            hint="Bound the reasoning with max_chars instead, put the other constraint into its answer, or write the "
+            "parts out: text('</think>') within limit_tokens(...).",
         )
 
     def tree_size(self) -> int:

@@ -1,9 +1,9 @@
 """Rules whose tokens are limited: each becomes a constraint of its own, which the grammar has in its place.
 
 Why: an Earley set cannot count tokens; a frame around the text of a rule can (`constraints/token_limits.py`).
-Invariant: a rule with a limit has the texts that it has without, as far as its tokens last. Its part is a grammar with the
-same lexer, which sees its text alone: lexemes end where the part does. Inside its own text a rule is not counted again,
-since its outermost occurrence runs out first.
+Invariant: a rule with a limit has the texts that it has without, as far as its tokens last. Its part is a grammar with
+the same lexer, which sees its text alone: lexemes end where the part does. Inside its own text a rule is not counted
+again, since its outermost occurrence runs out first.
 Cost: the rules that a limited rule uses are copied for it.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.expressions import TEXT, complement, concat, intersect
+from structgen.constraints.expressions import EPSILON, TEXT, alternate, complement, concat, intersect
 from structgen.constraints.token_limits import TokenLimit
 from structgen.errors import GrammarUnsupported, LimitExceeded
 
@@ -116,10 +116,28 @@ class _Parts:
                 raise _too_many(
                     f"rules with max_tokens stand in more than {_MOST_PARTS:,} ways in one another"
                 )
-            rules = self._without(self._reached(name, around), around, depth + 1)
-            part = RulePart(name, self.lower(replace(self.grammar, rules=rules, start=name)))
+            ir = self._lexeme(name)
+            if ir is None:
+                rules = self._without(self._reached(name, around), around, depth + 1)
+                ir = self.lower(replace(self.grammar, rules=rules, start=name))
+            part = RulePart(name, ir)
             self.known[key] = ("constraint", _limited(part, self.rules[name]))
         return self.known[key]
+
+    def _lexeme(self, name: str) -> tuple[str, Any] | None:
+        """The language of a rule that is one terminal, which nothing competes with in its own text.
+
+        The core knows of a language whether it may end anywhere; then a cut text is a complete one."""
+        lexer, body = self.grammar.lexer, self.rules[name].body
+        may_be_empty = body[0] == "repeat" and body[2:] == (0, 1)
+        if may_be_empty:
+            body = body[1]
+        if lexer is None or not lexer.contextual or body[0] != "terminal":
+            return None
+        language = next((one.language for one in lexer.terminals if one.name == body[1]), None)
+        if language is None or lexer.rule != "longest":
+            return None
+        return ("regex", alternate([EPSILON, language]) if may_be_empty else language)
 
     def _reached(self, name: str, around: frozenset[str]) -> list[str]:
         """The rule and those that it uses, not through the limits of others."""
