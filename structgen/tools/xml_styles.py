@@ -3,14 +3,14 @@
 Why: the constraint of arguments and their reader follow the same few texts, so a style is a row here and no code.
 What: ``$name``, ``$type`` and ``$value`` in `element` stand for what they say, ``$gap`` for white space that may stand
 there. White space may also stand before each element, after the last one, and around JSON.
-Sources: the chat templates and model cards of Qwen3-Coder, MiniMax-M2, DeepSeek V3.2, GLM-4.5 to 4.7, Command A and
-Kimi K3, and the styles of a ``json_schema`` in XGrammar's documentation of structural tags.
+Source: the styles of a ``json_schema`` in XGrammar's structural tags; the chat template of Qwen3-Coder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from structgen.brief import short_repr
 
@@ -45,7 +45,7 @@ class XmlStyle:
         """What ends a value; no value holds it."""
         return self.element.partition("$value")[2]
 
-    @property
+    @cached_property
     def forms(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Each ``$type`` with the JSON types that have it and are written alike; strings are always apart."""
         groups: dict[tuple[str, str], tuple[str, ...]] = {}

@@ -1,6 +1,7 @@
 """Structural tags in both forms; where XGrammar is installed, it must say the same of short texts."""
 
 import json
+import pickle
 from itertools import product
 
 import pytest
@@ -84,6 +85,13 @@ def test_xgrammar_says_the_same(name):
             theirs = xgrammar.GrammarMatcher(compiled)
             expected = all(map(theirs.accept_token, text.encode())) and theirs.accept_token(256)
             assert fits(ours, text) == expected, text
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_what_is_read_can_be_sent(name):
+    made = read(FORMS[name])
+    sent = pickle.loads(pickle.dumps(made))
+    assert sent == made and sent.lower() == made.lower()
 
 
 def test_the_legacy_form():

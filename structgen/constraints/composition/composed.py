@@ -93,6 +93,9 @@ class Fragment(Composition):
             object.__setattr__(self, slot, getattr(whole, slot))
         return getattr(whole, name)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fragment, (self.body, self.name)
+
     def whole(self) -> Composition:
         """Return the same as a constraint of its own."""
         return Composition(self.body, self.name)
