@@ -396,7 +396,7 @@ nb::object text(const std::string &v) {
 }  // namespace
 
 nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
-  // Tokens that were read whole are no text: what follows the last of them is told from there on.
+  // Tokens that were read whole are no text: the account starts after the last of them.
   const Matcher::Whole read = matcher.last_whole();
   const std::string whole = (read.tokens > 0 ? matcher.text().substr(read.bytes) : matcher.text()) + std::string(after);
   Account account;

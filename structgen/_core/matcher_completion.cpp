@@ -13,7 +13,7 @@ namespace {
 
 // Reasons that are not bounds of the search.
 constexpr const char *DEAD_END = "the text so far has none: it cannot be read";
-constexpr const char *TOKENS = "the one that was found has tokens that are read whole, as no bytes are";
+constexpr const char *TOKENS = "the one that was found has tokens that are read whole, not as bytes";
 constexpr const char *UNSPELLED = "no tokens were found that spell one";
 
 }  // namespace
