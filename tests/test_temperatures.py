@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.constraints.expressions import literal
+from structgen.constraints.expressions import literal, repeat
 from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.constraints.grammar.ir import Body, Grammar, Lexer, Rule, Terminal
 from structgen.errors import EmptyConstraint, OptionError, TemperatureNotApplied
@@ -183,3 +183,20 @@ def test_exact_samplers_refuse_and_engines_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_of_temperatures(sg.Matcher(lark('start: "a"'), LETTERS), "some engine")
+
+
+def test_grammars_without_a_lexer() -> None:
+    value = Rule("value", ("text", repeat(literal("x"), 1, None)), temperature=0.6)
+    root = Rule("root", ("sequence", (("text", literal("a")), ("rule", "value"), ("text", literal("z")))))
+    assert said(GrammarConstraint(Grammar((root, value), "root"), "EBNF"), "axxz") == [
+        None,
+        0.6,
+        0.6,
+        0.6,
+        None,
+    ]
+    whole = Rule("root", ("text", literal("ab")), temperature=1.5)
+    constraint = GrammarConstraint(Grammar((whole,), "root"), "EBNF")
+    assert said(constraint, "ab") == [1.5, 1.5, None]
+    assert said("x" + constraint, "xab") == [None, 1.5, 1.5, None]
+    assert constraint != GrammarConstraint(Grammar((Rule("root", whole.body),), "root"), "EBNF")

@@ -89,6 +89,10 @@ class Scopes {
   void look(const Node *n) {
     for (; n && n->kind == Node::Alternatives; n = n->parent) look(n->control.left);
     if (!n) return;
+    if (n->kind == Node::Scalar && is_over(n)) {
+      const Node *after = automaton_.finish(reader_, n->parent);
+      if (after) return look(after);
+    }
     if (n->kind != Node::Grammar) return around(n);
     GrammarControl &g = *n->control.grammar;
     bool outside = false;
@@ -109,6 +113,15 @@ class Scopes {
   std::optional<double> found;
 
  private:
+  // Has a text that is followed by something been read to its end, so that it can only end here?
+  bool is_over(const Node *n) const {
+    if (!n->parent || (n->parent->kind != Node::Sequence && n->parent->kind != Node::Symbol)) return false;
+    TextSpace &text = automaton_.text();
+    if (!text.complete(n->text)) return false;
+    const auto &row = text.row(n->text);
+    return std::all_of(row.begin(), row.end(), [](TextState to) { return to == TextSpace::DEAD; });
+  }
+
   // The grammar around a constraint in it.
   void around(const Node *n) {
     do n = n->parent;
@@ -153,6 +166,8 @@ class Scopes {
   }
 
   Automaton &automaton_;
+  Arena arena_;  // of what follows a text that is over
+  Reader reader_{arena_};
   std::set<std::pair<const EarleySet *, Symbol>> seen_;
 };
 

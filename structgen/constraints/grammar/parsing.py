@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from structgen.errors import LimitExceeded
 
+from .cycles import components
 from .ir import Body, Rule
 
 __all__ = ["STEPS", "Event", "Parse", "Trace"]
@@ -477,46 +478,7 @@ def _mark_cycles(parts: list[_Part]) -> None:
         ]
         for part in parts
     ]
-    for group in _components(alike):
+    for group in components(alike):
         if len(group) > 1 or group[0] in alike[group[0]]:
             for number in group:
                 parts[number].is_cyclic = True
-
-
-def _components(following: list[list[int]]) -> Iterator[list[int]]:
-    """The strongly connected components of a graph (Tarjan, 1972)."""
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
-    for root in range(len(following)):
-        if root in index:
-            continue
-        path = [(root, iter(following[root]))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
-        while path:
-            number, rest = path[-1]
-            for one in rest:
-                if one not in index:
-                    index[one] = low[one] = len(index)
-                    stack.append(one)
-                    on_stack.add(one)
-                    path.append((one, iter(following[one])))
-                    break
-                if one in on_stack:
-                    low[number] = min(low[number], index[one])
-            else:
-                path.pop()
-                if path:
-                    low[path[-1][0]] = min(low[path[-1][0]], low[number])
-                if low[number] == index[number]:
-                    group = []
-                    while True:
-                        one = stack.pop()
-                        on_stack.discard(one)
-                        group.append(one)
-                        if one == number:
-                            break
-                    yield group
