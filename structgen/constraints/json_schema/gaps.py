@@ -40,12 +40,12 @@ def gaps(gap: str | None, item: str, key: str) -> Gaps:
     """Return the table of these patterns.
 
     Args:
-        gap: Of the white space in a gap, which may also be empty; None: there is none.
+        gap: Of the white space in a gap, which may also be empty; None: no gap holds any.
         item: Of what stands between items, with a comma.
         key: Of what stands between a key and its value, with a colon.
 
     Raises:
-        OptionError: A pattern cannot be read, or is none of white space and its sign.
+        OptionError: A pattern cannot be read, or matches more than white space and its sign.
         LimitExceeded: The patterns have too many states.
     """
     return _Table(gap, item, key).build()

@@ -87,7 +87,7 @@ class Whitespace:
         """White space as patterns say, in the notation of `structgen.regex`.
 
         Args:
-            gap: Matches the white space in a gap between two tokens, which may also be empty; None: there is none.
+            gap: Matches the white space in a gap between two tokens, which may also be empty; None: no gap holds any.
                 A pattern without a bound lets a model write white space for ever.
             item_separator: Matches a comma with white space; it stands between items, with gaps around it.
             key_separator: The same with a colon.
