@@ -14,13 +14,33 @@ const Node *Automaton::step_space(Reader &r, const Node *n, uint8_t b) {
   int next = space_step(options, n->space, b, static_cast<uint64_t>(n->depth - options.root_depth + inside));
   if (next < 0 || (next == SPACE_RETURN && options.whitespace == Whitespace::Flexible && !text_.vocabulary().spellable().test('\n')))
     return nullptr;
-  if (options.whitespace == Whitespace::Written && !leads_on(r, n, static_cast<uint16_t>(next))) return nullptr;
+  if (options.whitespace != Whitespace::Flexible && !leads_on(r, n, static_cast<uint16_t>(next))) return nullptr;
   Node *m = r.arena.make<Node>(*n);
   m->space = static_cast<uint16_t>(next);
   return m;
 }
 
 bool Automaton::leads_on(Reader &r, const Node *n, uint16_t space) {
+  const JsonOptions &options = n->json->schema().options;
+  if (options.whitespace == Whitespace::Table) {
+    const SpaceRow &now = options.rows[n->space], &next = options.rows[space];
+    if (!next.can_go_on && !next.can_close) return false;
+    // Both after a value alone: elsewhere the same may follow whatever the gap holds.
+    if (n->kind == Node::Value || n->phase != Phase::AfterValue) return true;
+    if (next.can_go_on == now.can_go_on && next.can_close == now.can_close) return true;
+    const TextLink *trace = r.trace;
+    Node after = *n;
+    const auto leads = [&](uint16_t state, uint8_t token) {
+      after = *n;
+      after.trace = trace;
+      after.space = state;
+      const bool found = step(r, &after, token) != nullptr;
+      r.trace = trace;
+      return found;
+    };
+    return (next.can_go_on && leads(SPACE_GOES_ON, ',')) ||
+           (next.can_close && leads(SPACE_CLOSES, n->kind == Node::Array ? ']' : '}'));
+  }
   if (n->space != SPACE_EMPTY && n->space != SPACE_AFTER) return true;
   if (n->kind == Node::Array && n->space == SPACE_EMPTY) {
     if (!n->json->item_allowed(n->control.array, n->count)) return false;

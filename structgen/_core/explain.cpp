@@ -90,7 +90,7 @@ class Witnessing {
       if (each->kind != Node::Alternatives) break;
     }
     while (n->kind == Node::Alternatives) n = n->control.left;
-    if (n->json) out.optional_space = n->json->schema().options.whitespace == Whitespace::Flexible;
+    if (n->json) out.optional_space = n->json->schema().options.whitespace != Whitespace::Written;
     std::string_view so_far = text.substr(std::min(begin, i), i - std::min(begin, i));
     int next_byte = i < text.size() ? static_cast<unsigned char>(text[i]) : -1;
     tell(n, so_far, next_byte, out);

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "json_oracle.h"
+#include "json_space.h"
 #include "shortest.h"
 #include "sorting.h"
+#include "work.h"
 
 namespace structgen {
 namespace {
@@ -38,6 +40,17 @@ void JsonControl::find_written() {
     const std::bitset<256> &bytes = text_.vocabulary().spellable();
     return std::all_of(text.begin(), text.end(), [&](char c) { return bytes.test(static_cast<uint8_t>(c)); });
   };
+  if (o.whitespace == Whitespace::Table) {
+    find_gaps();
+    const auto goes_on = [&](SpaceAt at) { return o.rows[space_start(o, at)].can_go_on; };
+    if (!spelled("\"")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::String));
+    if (!spelled("{}")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::Object));
+    if (!spelled("[]")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::Array));
+    const bool key = spelled("\":") && goes_on(SpaceAt::AfterKey) && goes_on(SpaceAt::AfterColon);
+    const bool next = spelled(",") && goes_on(SpaceAt::AfterValue) && goes_on(SpaceAt::AfterComma);
+    limit_structure(true, key, next);
+    return;
+  }
   auto blanks = [&](uint8_t before, uint8_t after) { return !written || before + after == 0 || spelled(" "); };
   if (!spelled("\"")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::String));
   if (!spelled("{}")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::Object));
@@ -45,6 +58,36 @@ void JsonControl::find_written() {
   const bool line = !written || !o.lines || spelled("\n" + o.indent);
   const bool one_key = line && spelled("\":") && blanks(o.before_colon, o.after_colon);
   const bool more = spelled(",") && blanks(o.before_comma, o.after_comma);
+  limit_structure(line, one_key, more);
+}
+
+// White space that no token spells leads nowhere; which tokens may follow the rest is found backwards.
+void JsonControl::find_gaps() {
+  std::vector<SpaceRow> &rows = schema_.options.rows;
+  const std::bitset<256> &bytes = text_.vocabulary().spellable();
+  constexpr char BLANKS[] = {' ', '\t', '\n', '\r'};
+  for (SpaceRow &row : rows) {
+    row.can_go_on = row.goes_on;
+    row.can_close = row.closes;
+    for (int i = 0; i < 4; ++i)
+      if (!bytes.test(static_cast<uint8_t>(BLANKS[i]))) row.next[i] = SpaceRow::NONE;
+  }
+  for (bool changed = true; changed;) {  // one byte further in each round, so that the texts are shortest ones
+    changed = false;
+    const std::vector<SpaceRow> before = rows;
+    for (SpaceRow &row : rows) {
+      charge();
+      for (int i = 0; i < 4; ++i) {
+        if (row.next[i] == SpaceRow::NONE) continue;
+        const SpaceRow &next = before[row.next[i]];
+        if (next.can_go_on && !row.can_go_on) row.can_go_on = changed = true, row.to_go_on = BLANKS[i];
+        if (next.can_close && !row.can_close) row.can_close = changed = true, row.to_close = BLANKS[i];
+      }
+    }
+  }
+}
+
+void JsonControl::limit_structure(bool line, bool one_key, bool more) {
   if (line && one_key && more) return;
   SchemaNode n;
   n.pointer = "#";

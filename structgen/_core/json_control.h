@@ -356,6 +356,8 @@ class JsonControl {
   bool holds_type(Formula requirement, Type type);
 
   void find_written();
+  void find_gaps();
+  void limit_structure(bool line, bool one_key, bool more);
 
   Schema schema_;
   TextSpace &text_;

@@ -4,7 +4,7 @@
 // read here in a few nanoseconds a character. What the terminals are to lark, `lark_plain` (Python) knows.
 //
 // Invariant: a text is read as lark reads it, or not at all: the additions of other dialects and every mistake make it
-// "not plain". Then lark itself is asked, and words the error. Templates, `%override`, `%extend`, `%declare` and imports
+// "not plain". Then lark's loader reads it, and finds the mistake. Templates, `%override`, `%extend`, `%declare` and imports
 // from other modules are read as modules (`module`), whose definitions `lark_modules` (Python) joins.
 // Cost: linear in the text. Source: lark 1.3, load_grammar (its tokens and its rules of them).
 #pragma once
@@ -35,7 +35,7 @@ struct LarkText {
   struct Definition {
     enum Kind : uint8_t { Define, Override, Extend, Declare };
     Text name;
-    uint32_t body;     // a node; of a declaration there is none
+    uint32_t body;     // a node; a declaration has no body
     int32_t priority;  // of a terminal
     std::vector<Text> symbols;  // of a rule: what it mentions, each once
     // Of modules:

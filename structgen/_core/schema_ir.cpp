@@ -142,7 +142,8 @@ const std::unordered_map<std::string_view, Handler> HANDLERS = {
     {"else", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.else_ = r.id(v); }},
 };
 
-// ("flexible", blanks, indentation) or ("written", indent or None, spaces before and after ',' and ':').
+// ("flexible", blanks, indentation), ("written", indent or None, spaces before and after ',' and ':'), or
+// ("table", where gaps begin, rows): a row is where ' ', '\t', '\n', '\r' lead, and the tokens that may follow.
 void read_whitespace(nb::handle ir, JsonOptions &o) {
   const std::string_view kind = text_of(ir[0]);
   if (kind == "flexible") {
@@ -150,6 +151,27 @@ void read_whitespace(nb::handle ir, JsonOptions &o) {
     o.max_indent = nb::cast<uint32_t>(ir[2]);
     if (o.max_inline >= SPACE_RETURN || o.max_indent >= SPACE_CLOSED - SPACE_INDENT)
       throw std::invalid_argument("white space without a bound");
+    return;
+  }
+  if (kind == "table") {
+    o.whitespace = Whitespace::Table;
+    for (nb::handle one : nb::cast<nb::list>(nb::list(ir[2]))) {
+      SpaceRow row;
+      for (int i = 0; i < 4; ++i) {
+        const int next = nb::cast<int>(one[i]);
+        row.next[i] = next < 0 ? SpaceRow::NONE : static_cast<uint16_t>(next);
+      }
+      row.goes_on = nb::cast<bool>(one[4]);
+      row.closes = nb::cast<bool>(one[5]);
+      o.rows.push_back(row);
+    }
+    if (o.rows.size() < 2 || o.rows.size() >= SPACE_RETURN) throw std::invalid_argument("white space with too many states");
+    for (int i = 0; i < 6; ++i) o.gap_starts[i] = nb::cast<uint16_t>(ir[1][i]);
+    for (const SpaceRow &row : o.rows)
+      for (uint16_t next : row.next)
+        if (next != SpaceRow::NONE && next >= o.rows.size()) throw std::invalid_argument("white space has no such state");
+    for (uint16_t start : o.gap_starts)
+      if (start >= o.rows.size()) throw std::invalid_argument("white space has no such state");
     return;
   }
   if (kind != "written") throw std::invalid_argument("unknown whitespace policy: " + std::string(kind));

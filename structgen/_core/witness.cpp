@@ -199,6 +199,7 @@ const Node *WitnessSearch::grammar(const Node *n) {
 }
 
 const Node *WitnessSearch::end(const Node *n, char bracket) {
+  if (options(n).whitespace == Whitespace::Table) return read(n, space_before(options(n), n->space, true) + bracket);
   return read(n, (n->space == SPACE_AFTER ? last_line(n) : std::string{}) + bracket);
 }
 
@@ -212,6 +213,7 @@ std::string WitnessSearch::last_line(const Node *container) {
 }
 
 const Node *WitnessSearch::comma(const Node *n) {
+  if (options(n).whitespace == Whitespace::Table) return read(n, space_before(options(n), n->space, false) + ',');
   const bool before = options(n).whitespace == Whitespace::Written && n->space == SPACE_AFTER;
   return read(n, std::string(before ? options(n).before_comma : 0, ' ') + ',');
 }

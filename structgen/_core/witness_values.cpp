@@ -45,6 +45,10 @@ const Node *WitnessSearch::read_space_before(const Node *n, char c) {
   const bool closes = c == ']' || c == '}', ends = closes || c == ',';
   if (n->kind == Node::Scalar && !ends) return n;
   const Node *container = n->kind == Node::Scalar ? n->parent : n;
+  if (options(n).whitespace == Whitespace::Table) {
+    const uint16_t now = n->kind == Node::Scalar ? space_start(options(n), SpaceAt::AfterValue) : n->space;
+    return now == SPACE_CLOSED ? n : read(n, space_before(options(n), now, closes));
+  }
   if ((ends && container != n) || n->space == SPACE_AFTER) {
     if (closes) return read(n, last_line(container));
     const JsonOptions &o = options(n);

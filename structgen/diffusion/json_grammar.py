@@ -103,6 +103,11 @@ class _Lowering:
                 ("text", concat((gap, literal(","), gap))),
                 ("text", concat((gap, literal(":"), gap))),
             )
+        if kind == "table":
+            raise CombinationError(
+                "JSON whose white space patterns describe cannot be put on a canvas",
+                hint="Use whitespace='compact', 'json.dumps' or 'flexible'.",
+            )
         indent, before_comma, after_comma, before_colon, after_colon = more
         if indent is not None:
             raise CombinationError(

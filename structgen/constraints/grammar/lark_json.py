@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from structgen.constraints.base import Constraint
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.json_schema.whitespace import Whitespace
+from structgen.errors import LimitExceeded, OptionError
 
 from .lark_source import Piece, Source
 
@@ -23,6 +24,8 @@ __all__ = ["schema_constraint"]
 
 _OPTIONS = "x-guidance"
 _WRITTEN = re.compile(" {0,8}[,:] {0,8}")
+_ANY = r"[ \t\n\r]+"
+"""What flexible white space is to llguidance."""
 _ESCAPES = frozenset('nrbtf\\"u')
 """What may follow a backslash in JSON that escapes only what it must."""
 
@@ -78,26 +81,29 @@ class _Guidance:
         return result
 
     def _whitespace(self, written: Mapping[str, Any], result: dict[str, Any]) -> None:
-        if "whitespace_pattern" in written:
-            hint = "Leave it out and pass json={'whitespace': structgen.Whitespace.flexible(...)} to sg.lark."
-            self._refuse("whitespace_pattern", "patterns for white space are not supported", hint)
-        if not {"whitespace_flexible", "item_separator", "key_separator"} & written.keys():
+        names = ("whitespace_flexible", "whitespace_pattern", "item_separator", "key_separator")
+        if not any(name in written for name in names):
             return
-        flexible = written.get("whitespace_flexible", True)
-        separators = {
-            "item_separator": written.get("item_separator", ","),
-            "key_separator": written.get("key_separator", ":"),
-        }
-        for (name, separator), sign in zip(separators.items(), ",:", strict=True):
-            if not _WRITTEN.fullmatch(separator) or sign not in separator:
-                what = "a comma" if sign == "," else "a colon"
-                hint = f"It is {what} with at most 8 spaces on each side; other texts are no JSON."
-                self._refuse(name, f"this {name} is not supported", hint)
-            if flexible and separator != sign:
-                hint = 'Write "whitespace_flexible": false, or leave the spaces out.'
-                self._refuse(name, "spaces that must be there do not join with flexible white space", hint)
-        if not flexible:
-            result["whitespace"] = Whitespace.written(separators=tuple(separators.values()))
+        gap = written.get("whitespace_pattern") if "whitespace_pattern" in written else None
+        if "whitespace_pattern" not in written and written.get("whitespace_flexible", True):
+            gap = _ANY
+        separators = written.get("item_separator", ","), written.get("key_separator", ":")
+        if not gap and all(map(_WRITTEN.fullmatch, separators)):
+            plain = [separator.strip(" ") for separator in separators] == [",", ":"]
+            if plain:
+                result["whitespace"] = Whitespace.written(separators=separators)
+                return
+        try:
+            result["whitespace"] = Whitespace.matching(
+                gap, item_separator=separators[0], key_separator=separators[1]
+            )
+        except OptionError as error:
+            name = next((one for one in names if error.message.startswith(one)), "whitespace_pattern")
+            self._fail(name, error.message, error.hint or "It is a regular expression of white space.")
+        except LimitExceeded as error:
+            place = self.source.place(self.block.offset)
+            error.where = f"%json at line {place.line}, column {place.column}"
+            raise
 
     def _span(self, name: str) -> tuple[int, int]:
         shown = json.dumps(name)

@@ -4,7 +4,7 @@ Why: lark's loader is a general parser in Python whose trees are transformed sev
 rule. Here templates are written out, terminals become patterns, and texts in rules get lark's names.
 Invariant: what is returned is what lark would have loaded: the same terminals in the same order with the same patterns,
 down to the names of anonymous ones. Whatever it would refuse, and the little that the core does not read, makes
-`read_modules` return None: lark itself is asked then, and words the error.
+`read_modules` return None: lark's loader reads the text then, and finds the mistake.
 Cost: about twenty microseconds a rule or use of a template, which are bounded as in `lark_loading`.
 Source: lark 1.3, load_grammar (`ApplyTemplates`, `TerminalTreeToPattern`, `PrepareAnonTerminals`).
 """
@@ -41,7 +41,7 @@ def read_modules(
     placeholders: Iterable[str] = (),
     unbounded: int | None = None,
 ) -> Loaded | None:
-    """What lark would load; None if it has to be asked.
+    """Return what lark would load; None where its loader has to read the text.
 
     Args:
         text: The grammar.

@@ -296,6 +296,8 @@ def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
             f"white space between tokens is at most {whitespace.blanks} blanks, a line end and "
             f"{whitespace.indentation} blanks; there is none around the value (whitespace={whitespace})"
         )
+    elif whitespace.patterns is not None:
+        choices.append(f"white space between tokens is what patterns match (whitespace={whitespace})")
     else:
         choices.append(f"white space is fixed (whitespace={whitespace})")
     if options.ordered:

@@ -2,7 +2,7 @@
 
 Why: a model should write JSON as it has read it, and a program that compares or signs texts wants the very bytes
 of one writer. So there are two kinds: *written*, the text that `json.dumps` makes of the value with the same
-`indent` and `separators`, and *flexible*, what any pretty-printer writes, within bounds.
+`indent` and `separators`, and *flexible*, what any pretty-printer writes, within bounds; and what patterns match.
 Invariant: equal values lower to equal IR; a name such as ``"compact"`` is short for one value.
 Cost: none at run time; the automaton keeps one counter per gap.
 """
@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 from structgen.argument_names import checks_names_of_init
 from structgen.errors import OptionError
+
+from .gaps import gaps
 
 __all__ = ["WHITESPACE_NAMES", "Whitespace", "WhitespaceName"]
 
@@ -40,8 +42,12 @@ class Whitespace:
     """Flexible: most blanks in a row on a line."""
     indentation: int = 64
     """Flexible: most blanks after a line end."""
+    patterns: tuple[str | None, str, str] | None = None
+    """Of the white space in a gap, and of the separators of items and of keys; None: it is one of the kinds above."""
 
     def __post_init__(self) -> None:
+        if self.patterns is not None:
+            gaps(*self.patterns)
         object.__setattr__(self, "indent", _indent(self.indent))
         if self.separators is not None:
             object.__setattr__(self, "separators", _separators(self.separators))
@@ -75,6 +81,29 @@ class Whitespace:
         return Whitespace(None, None, blanks, indentation)
 
     @staticmethod
+    def matching(
+        gap: str | None = r"\s+", *, item_separator: str = ",", key_separator: str = ":"
+    ) -> Whitespace:
+        """White space as patterns say, in the notation of `structgen.regex`.
+
+        Args:
+            gap: Matches the white space in a gap between two tokens, which may also be empty; None: no gap holds any.
+                A pattern without a bound lets a model write white space for ever.
+            item_separator: Matches a comma with white space; it stands between items, with gaps around it.
+            key_separator: The same with a colon.
+
+        Raises:
+            OptionError: A pattern cannot be read, or matches other text.
+            LimitExceeded: The patterns have more than 2,000 states.
+        """
+        for name, pattern in (("item_separator", item_separator), ("key_separator", key_separator)):
+            if not isinstance(pattern, str):
+                raise OptionError(f"{name} is {pattern!r:.40}; it is a pattern")
+        if gap is not None and not isinstance(gap, str):
+            raise OptionError(f"gap is {gap!r:.40}; it is a pattern or None")
+        return Whitespace(None, None, 0, 0, (gap or None, item_separator, key_separator))
+
+    @staticmethod
     def of(value: Any) -> Whitespace:
         """`value`, which is one already or the name of one."""
         if isinstance(value, Whitespace):
@@ -88,10 +117,12 @@ class Whitespace:
 
     @property
     def is_flexible(self) -> bool:
-        return self.separators is None
+        return self.separators is None and self.patterns is None
 
     def lower(self) -> tuple[object, ...]:
         """What the native automaton reads."""
+        if self.patterns is not None:
+            return gaps(*self.patterns).ir
         if self.separators is None:
             return ("flexible", self.blanks, self.indentation)
         around = [
@@ -103,11 +134,11 @@ class Whitespace:
 
     def lay_out(self, compact: str) -> str:
         """The least white space of this kind in a compact JSON text; numbers and strings stay as they are spelled."""
-        if self.separators is None:
+        if self.is_flexible:
             return compact
         pieces: list[str] = []
         depth = 0
-        comma, colon = self.separators
+        comma, colon = self.separators or gaps(*self.patterns or (None, ",", ":")).separators
 
         def line() -> str:
             return "" if self.indent is None else "\n" + self.indent * depth
@@ -132,6 +163,9 @@ class Whitespace:
         for name, value in WHITESPACE_NAMES.items():
             if self == value:
                 return repr(name)
+        if self.patterns is not None:
+            gap, item, key = self.patterns
+            return f"Whitespace.matching({gap!r}, item_separator={item!r}, key_separator={key!r})"
         if self.separators is None:
             return f"Whitespace.flexible({self.blanks}, {self.indentation})"
         indent = self.indent
