@@ -170,10 +170,10 @@ void Masks::inside(const Fragment &f) {
 
 // Tokens that stay inside a string whose length is bounded.
 // Tokens that end in one state after as many characters are alike: some text of a length within bounds goes on from there.
-void Masks::inside_by_end(Vocabulary::Node at, const Node *n, Fragment &f, uint64_t least, uint64_t most) {
+void Masks::inside_by_end(const Fragment &f, uint64_t least, uint64_t most) {
   enum : uint8_t { Unknown, No, Yes };
   std::vector<uint8_t> verdicts;
-  for (const TokensByEnd &group : text_.by_end(f, at, n->text)) {
+  for (const TokensByEnd &group : *f.by_end) {
     verdicts.clear();
     const auto fits = [&](uint32_t characters) {
       if (characters > most) return false;
@@ -192,13 +192,13 @@ void Masks::inside_by_end(Vocabulary::Node at, const Node *n, Fragment &f, uint6
   }
 }
 
-void Masks::inside_bounded(Vocabulary::Node at, const Node *n, Fragment &f, uint64_t least, uint64_t most) {
+void Masks::inside_bounded(Vocabulary::Node at, const Node *n, const Fragment &f, uint64_t least, uint64_t most) {
   const bool any = text_.re(n->text) == RegexSpace::ANY_TEXT, odd = text_.escape(n->text) != 0;
   const size_t skip = v_.depth(at);
   const int64_t reach = any ? 0 : text_.reach(text_.re(n->text));
   // Token lengths (characters) that are surely within bounds.
   const bool bounded_above = most != UNBOUNDED;
-  if (!any && !text_.regex().open(text_.re(n->text))) return inside_by_end(at, n, f, least, most);
+  if (f.by_end) return inside_by_end(f, least, most);
   // Where any text may follow, a text can be drawn out to `least` characters and then completed.
   const bool stretches = any || (reach >= 0 && text_.regex().open(text_.re(n->text)) &&
                                  (!bounded_above || least + static_cast<uint64_t>(reach) <= most));
@@ -240,9 +240,9 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
   const uint64_t most = language.max == UNBOUNDED ? UNBOUNDED : language.max - n->length;
   const bool any = text_.re(n->text) == RegexSpace::ANY_TEXT;
   const size_t skip = v_.depth(at);
-  Fragment &f = text_.fragment(at, n->text);
-  // Texts inside: all of the fragment where the length cannot matter, the others one by one.
   const bool free = most == UNBOUNDED && (least == 0 || any);
+  Fragment &f = text_.fragment(at, n->text, !free && !any && !text_.regex().open(text_.re(n->text)));
+  // Texts inside: all of the fragment where the length cannot matter, the others by their characters.
   const bool started = least == 0 || (least == 1 && n->length == 0);  // any character is enough for minLength
   if (free || (!any && text_.escape(n->text) == 0 && started && most != UNBOUNDED &&
                static_cast<uint64_t>(text_.needs(f)) <= most))

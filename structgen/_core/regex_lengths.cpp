@@ -247,6 +247,47 @@ void RegexSpace::Impl::after_character(Re r, std::vector<Re> &out) {
   for (size_t i = 0; i < todo.size(); ++i) visit(todo[i].r, todo[i].more);
 }
 
+// Has a live state texts without a bound of their length? Then a state on the way from it leads back to itself. Nothing: the
+// budget ends the search.
+std::optional<bool> RegexSpace::Impl::is_endless(Re root) {
+  struct Visit {
+    Re state;
+    std::vector<Re> next;
+  };
+  constexpr size_t MOST_KNOWN = 200'000;
+  if (endless.size() > MOST_KNOWN) endless.clear();
+  if (const auto known = endless.find(root); known != endless.end()) return known->second;
+  std::vector<Visit> path;
+  std::unordered_map<Re, bool> on_path;
+  const auto enter = [&](Re r) {
+    path.push_back({r, {}});
+    on_path[r] = true;
+    after_character(r, path.back().next);
+  };
+  const Budget allowed(*this, limits.emptiness_budget);
+  enter(root);
+  for (size_t states = 1; !path.empty();) {
+    charge();
+    if (path.back().next.empty()) {
+      endless[path.back().state] = false;
+      on_path.erase(path.back().state);
+      path.pop_back();
+      continue;
+    }
+    const Re to = path.back().next.back();
+    path.back().next.pop_back();
+    const auto known = endless.find(to);
+    if (on_path.contains(to) || (known != endless.end() && known->second)) {
+      for (const Visit &one : path) endless[one.state] = true;
+      return true;
+    }
+    if (known != endless.end()) continue;
+    if (allowed.exceeded(++states)) return std::nullopt;
+    enter(to);
+  }
+  return false;
+}
+
 bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
   charge();
   Impl &s = *impl_;
@@ -260,6 +301,7 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
     ++s.unproven;
     return true;
   }
+  if (hi < 0 && s.is_endless(r) == true) return true;
   const Hash128 key = hash_words(11, r, lo, hi);
   if (auto it = s.has_length.find(key); it != s.has_length.end()) return it->second;
   std::vector<Re> now{r};

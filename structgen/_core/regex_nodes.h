@@ -135,6 +135,7 @@ struct RegexSpace::Impl {
   std::unordered_map<Re, int64_t> shortest_lengths;  // in bytes
   std::unordered_map<Hash128, bool, HashOf128> has_length;
   std::unordered_map<Re, int64_t> min_lengths;
+  std::unordered_map<Re, bool> endless;  // has it texts of any length?
   std::unordered_map<Re, uint64_t> counts;  // of texts
 
   std::vector<uint32_t> visited;  // per node: the last search that met it
@@ -224,6 +225,7 @@ struct RegexSpace::Impl {
   Bounded bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known);
   Bounded make_bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known);
   void after_character(Re r, std::vector<Re> &out);
+  std::optional<bool> is_endless(Re r);
   int pending_bytes(Re r);
 };
 

@@ -159,9 +159,19 @@ Re TextSpace::writable(Re re) {
   return regex_.intersect(re, regex_.repeat(regex_.text_class(spoken), 0, -1));
 }
 
-Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s) {
+Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s, bool by_end) {
   uint64_t key = static_cast<uint64_t>(node) << 32 | s;
-  if (auto it = fragments_.find(key); it != fragments_.end()) return *it->second;
+  std::unique_ptr<std::vector<TokensByEnd>> ends;
+  if (by_end) ends = std::make_unique<std::vector<TokensByEnd>>();
+  if (auto it = fragments_.find(key); it != fragments_.end()) {
+    Fragment &known = *it->second;
+    if (!by_end || known.by_end) return known;
+    walk(node, s, ends.get());
+    fragment_bytes_ -= known.memory();
+    known.by_end = std::move(ends);
+    fragment_bytes_ += known.memory();
+    return known;
+  }
   // `row` may make states but never fragments of the same key, and slots stay where they are.
   const bool inside_json = states_[s].encoding != Encoding::Plain;
   std::unique_ptr<Fragment> made;
@@ -169,7 +179,8 @@ Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s) {
     const Fragment &any = fragment(node, state(RegexSpace::ANY_TEXT, 0, states_[s].encoding));
     made = narrow(any, node, s);
   } else {
-    made = walk(node, s);
+    made = walk(node, s, ends.get());
+    made->by_end = std::move(ends);
   }
   made->exits.shrink_to_fit();
   made->ends.shrink_to_fit();
@@ -218,17 +229,6 @@ Kinds TextSpace::loops(TextState s) {
   return states_[s].loops;
 }
 
-const std::vector<TokensByEnd> &TextSpace::by_end(Fragment &f, Vocabulary::Node node, TextState s) {
-  if (f.by_end) return *f.by_end;
-  auto found = std::make_unique<std::vector<TokensByEnd>>();
-  walk(node, s, found.get());
-  fragment_bytes_ -= f.memory();
-  f.by_end = std::move(found);
-  fragment_bytes_ += f.memory();
-  return *f.by_end;
-}
-
-// With `by_end` the tokens go there, and nowhere else.
 std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end) {
   auto made = std::make_unique<Fragment>();
   const Vocabulary &v = *vocabulary_;
@@ -255,7 +255,6 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, st
         last_place = it->second;
       }
       (*by_end)[last_place].tokens.push_back({id, characters});
-      return;
     }
     if (made->dense) {
       made->bits[id >> 5] |= 1u << (id & 31);

@@ -75,7 +75,7 @@ struct Fragment {
   // States in which tokens end, with the most characters of such a token; until `needs` is asked for.
   std::vector<std::pair<TextState, uint32_t>> ends;
   int64_t needs = -1;
-  std::unique_ptr<std::vector<TokensByEnd>> by_end;  // of a string, made on demand
+  std::unique_ptr<std::vector<TokensByEnd>> by_end;  // made on demand
   size_t memory() const;
 };
 
@@ -126,10 +126,9 @@ class TextSpace {
   bool complete(TextState s) const { return states_[s].complete; }
 
   // Tokens below trie node `node`, whose own byte led to state `s`.
-  Fragment &fragment(Vocabulary::Node node, TextState s);
+  // With `by_end` they are grouped, too, by the states in which they end (strings alone).
+  Fragment &fragment(Vocabulary::Node node, TextState s, bool by_end = false);
   const RestTrie &rests(Fragment &fragment);
-  // The tokens inside by the states in which they end; `node` and `s` are those of the fragment.
-  const std::vector<TokensByEnd> &by_end(Fragment &fragment, Vocabulary::Node node, TextState s);
   // Characters within which every token of the fragment, and a completion after it, fits.
   int64_t needs(Fragment &fragment);
 
