@@ -117,7 +117,6 @@ bool Matcher::hopeless() {
 
 bool Matcher::heed_counts(const Node *from, Progress at, std::vector<uint32_t> *tokens) {
   constexpr size_t MOST = 50;
-  const Vocabulary &vocabulary = program_->space().vocabulary();
   Automaton &automaton = program_->automaton();
   Arena path, ahead;
   Reader r{path}, beyond{ahead};

@@ -1,6 +1,6 @@
 """The test suites of nine peers, read by structgen.
 
-The cases are shared data: schemas, grammars, patterns, and texts that the peer accepts or refuses, each with its source.
+The cases are shared data: schemas, grammars and patterns, and texts that the peer takes or refuses, with their source.
 `python -m tests.peer_suites` runs all of them and prints the table of docs/peer-suites.md.
 
     cases      the cases of a peer

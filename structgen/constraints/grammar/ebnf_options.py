@@ -216,7 +216,7 @@ def _check_inside(
             used = pending.pop()
             if used in inner and used != name:
                 raise reader.unsupported(
-                    f"the rule {used:.60} has a capture, a temperature or max_tokens, and is inside {name:.60}, whose options "
+                    f"the rule {used:.60} has a capture, temperature or max_tokens, inside {name:.60}, whose options "
                     "make it one text",
                     found.position, found.length,
                     hint="Give the option to the outer rule.",
