@@ -15,7 +15,6 @@ import numpy as np
 from structgen import reasking
 from structgen.argument_names import checks_names
 from structgen.constraints.composition import CappedReasoning
-from structgen.constraints.token_limits import counts_tokens
 from structgen.errors import OptionError, PromptError, StructgenError, a_kind
 from structgen.matcher import open_matcher
 from structgen.models.messages import prompt_of
@@ -381,7 +380,7 @@ def answers_itself(model: Any) -> TypeGuard[AnsweringModel]:
 def _check_answerable(output: OutputType) -> None:
     """Refuse what only a loop over tokens can keep, for a model behind a server."""
     constraint = output.constraint
-    if not isinstance(constraint, CappedReasoning) and counts_tokens(constraint.lower()):
+    if not isinstance(constraint, CappedReasoning) and constraint.counts_tokens():
         raise OptionError(
             "a model behind a server cannot count the tokens of a part (max_tokens)",
             hint="Load the model here: structgen.load(). Or bound the part by its characters.",

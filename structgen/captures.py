@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from structgen import _core
+from structgen.argument_names import checks_names
+from structgen.brief import brief
 from structgen.constraints.base import Constraint
 from structgen.constraints.expressions import RE, nullable, scope
 from structgen.constraints.failures import limit_exceeded
@@ -39,6 +41,11 @@ class Capture(NamedTuple):
     start: int
     end: int
 
+    def __repr__(self) -> str:
+        return (
+            f"Capture(name={brief(self.name)}, text={brief(self.text)}, start={self.start}, end={self.end})"
+        )
+
 
 class _Text(NamedTuple):
     """A text as the core reads it, and the bytes that each unit of it stands for."""
@@ -57,6 +64,7 @@ class _Text(NamedTuple):
         return _Text(self.units[start:end], ends, self.offsets[start : end + 1], self.data)
 
 
+@checks_names
 def captures_of(
     constraint: Constraint,
     vocabulary: Vocabulary,
@@ -79,7 +87,8 @@ def captures_of(
 
     Raises:
         LimitExceeded: the text has too many parses.
-        GrammarUnsupported: the grammar stands where its rules cannot be found again.
+        GrammarUnsupported: the grammar stands where its rules cannot be found again; or the text cannot be read again
+            by its bytes, since `max_tokens` has cut a rule, or a token that is text was read whole.
     """
     if not constraint.holds_captures():
         return []
@@ -152,7 +161,12 @@ class _Reader:
         marked = list(text.units)
         for place in sorted(text.ends, reverse=True):
             marked.insert(place, _TOKEN_END)
-        positions, accepting, edges, open_places, _ = _core.Matcher(program).trace(marked)
+        positions, accepting, edges, open_places, read = _core.Matcher(program).trace(marked)
+        if read < len(text.units):
+            raise GrammarUnsupported(
+                f"the captures of this text cannot be found from byte {text.offsets[read]} on",
+                hint="It is read again by its bytes: not where max_tokens cut a rule, or tokens were read whole.",
+            )
         trace = Trace(positions, accepting, edges, open_places)
         parse = Parse(parsed.rules, parsed.grammar.start, parsed.terminals, self._has_empty, trace)
         return self._listed(parsed, parse, trace, text, hidden)

@@ -50,6 +50,7 @@ def made() -> dict[str, Any]:
         "schema": sg.json_schema(Person.model_json_schema()),
         "regex": sg.regex(f"({LONG})?"),
         "choice": alternatives,
+        "capture": sg.Capture("value", LONG, 0, 9),
         "substring": sg.substring(LONG, by="words"),
         "lark": sg.grammar("sql"),
         "sequence": LONG + alternatives + sg.regex("a"),

@@ -278,6 +278,16 @@ def test_results_have_them() -> None:
     assert list(sg.run(ScriptedModel("x"), "?", sg.regex("x")).captures) == []
 
 
+def test_texts_that_are_not_read_by_bytes_have_none() -> None:
+    source = 'start: "<" r ">"\nr[max_tokens=3, capture]: /[a-z]{5}/'
+    whole = sg.Matcher(sg.lark(source), sg.Vocabulary.from_tokens([b"<", b">", b"abc", b"de", None], [4]))
+    assert all(map(whole.advance, (0, 2, 3, 1))) and [one.text for one in whole.captures()] == ["abcde"]
+    cut = sg.Matcher(sg.lark(source), sg.Vocabulary.of_bytes())
+    assert all(map(cut.advance, b"<abc>"))
+    with pytest.raises(GrammarUnsupported, match="from byte 4 on"):
+        cut.captures()
+
+
 def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     letters = Rule("start", ("repeat", ("text", literal("a")), 0, None), capture="start")
     joined = GrammarConstraint(Grammar((letters,), "start"), "EBNF") & sg.regex("a{2}")

@@ -224,7 +224,8 @@ void Masks::visit_states(Vocabulary::Node at) {
   }
   for (const Node *node : others) {
     if (!is_read_by_bytes(node)) below(at, node);
-    else if (!is_wide(at) || !text_below(at, node)) step_by_bytes(node);
+    // Below the root the same tokens would be tried again at each node of a token that is read in many ways.
+    else if (at != Vocabulary::ROOT || !text_below(at, node)) step_by_bytes(node);
   }
 }
 

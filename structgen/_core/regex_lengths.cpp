@@ -197,8 +197,10 @@ RegexSpace::Impl::Bounded RegexSpace::Impl::make_bounded_by_length(Re r, int dep
 }
 
 std::optional<std::pair<Re, int64_t>> RegexSpace::bounded_by_length(Re r) {
+  Impl &s = *impl_;
+  if (const auto it = s.bounded.find(r); it != s.bounded.end()) return it->second;
   std::unordered_map<Re, Impl::Bounded> known;
-  return impl_->bounded_by_length(r, 0, known);
+  return s.bounded[r] = s.bounded_by_length(r, 0, known);
 }
 
 // How many bytes a state still needs to end the character it is in.

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, get_origin
 from structgen.brief import cut
 from structgen.errors import TypeNotSupported
 
+from .counting import counts_tokens
 from .expressions import RE, literal
 
 __all__ = [
@@ -105,6 +106,10 @@ class Constraint(ABC):
     def regular(self) -> RE | None:
         """The same language as one regular expression over the whole text; None if it is not regular."""
         return None
+
+    def counts_tokens(self) -> bool:
+        """Return whether a part of it has a limit of tokens (`structgen.limit_tokens`)."""
+        return counts_tokens(self.lower())
 
     def holds_captures(self) -> bool:
         """Return whether rules in it capture parts of its texts."""

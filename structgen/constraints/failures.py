@@ -25,6 +25,7 @@ Result = TypeVar("Result")
 _RAISED = "Raise it: vocabulary.with_limits({name}=...)."
 _FIXED_HINTS = {
     "call_seconds": "Allow the calls more time, or simplify the constraint.",
+    "capture_steps": "Ask for the captures of a shorter text, or make the grammar less ambiguous.",
     "constraint_depth": "Nest constraints less, or write a grammar whose rules refer to one another.",
     "constraint_parts": "Write a grammar (sg.lark, sg.gbnf), whose rules may stand in many places.",
     "key_patterns": "Join the patterns that have equal schemas by |.",

@@ -23,7 +23,7 @@ from .algebra import check_tree_size
 from .base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from .expressions import RE
 
-__all__ = ["AtLimit", "TokenLimit", "checked_token_limit", "counts_tokens", "limit_tokens"]
+__all__ = ["AtLimit", "TokenLimit", "checked_token_limit", "limit_tokens"]
 
 AtLimit = Literal["complete", "cut"]
 
@@ -126,22 +126,3 @@ def checked_token_limit(max_tokens: int, at_limit: AtLimit) -> tuple[int, AtLimi
     if at_limit not in get_args(AtLimit):
         raise OptionError(f"at_limit is {at_limit!r:.40}", hint="It is 'complete' or 'cut'.")
     return max_tokens, at_limit
-
-
-def counts_tokens(ir: IR) -> bool:
-    """Return whether a part of a constraint, by its IR, has a limit of tokens."""
-    pending: list[IR] = [ir]
-    seen: set[int] = set()
-    while pending:
-        one = pending.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        kind, content = one
-        if kind == "counted":
-            return True
-        if kind in ("sequence", "union"):
-            pending.extend(content)
-        elif kind == "grammar":
-            pending.extend(part for kind, _, part, _ in content["terminals"] if kind == "constraint")
-    return False

@@ -116,6 +116,9 @@ class Monitored(Constraint):
             kept[generated] = found
         return found
 
+    def counts_tokens(self) -> bool:
+        return self.constraint.counts_tokens()
+
     def holds_captures(self) -> bool:
         return self.constraint.holds_captures()
 

@@ -111,7 +111,7 @@ def test_closing_within_the_budget(model: ByteModel, capsys: pytest.CaptureFixtu
         (["--comments"], "--comments can only be given with --grammar"),
         (["--grammar", "json", "--no-parameters"], "has no parameter 'parameters'"),
         (["--schema", '{"type": "strnig"}'], "#/type"),
-        (["--regex", "(?P<x>a)(?P=x)"], "position"),
+        (["--regex", "(?P<x>a*)(?P=x)"], "position"),
         (["--schema", "{}", "--regex", "a"], "cannot be given together"),
         (["--whitespace", "compact"], "--whitespace"),
         (["--stream", "--details"], "cannot be given together"),

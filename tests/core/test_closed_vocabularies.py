@@ -52,6 +52,32 @@ def test_closed_vocabularies(pattern: str) -> None:
     never_stuck(regex(pattern), {text for text in SPELLED if re.fullmatch(pattern, text.decode())})
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_small_vocabularies(seed: int) -> None:
+    """Masks are those of single steps, and lead to a text, where the vocabulary has few tokens of few bytes."""
+    rng = random.Random(seed)
+    tokens = sorted(
+        {"".join(rng.choices("abc", k=rng.randint(1, 3))).encode() for _ in range(rng.randint(2, 6))}
+    )
+    vocabulary = Vocabulary.from_tokens([*tokens, None], [len(tokens)])
+    for pattern in ("bac", "a+b?", "(ab|c)*", "[abc]{2,4}", "b*ac|ca"):
+        try:
+            matcher = Matcher(regex(pattern), vocabulary)
+            matcher.mask()
+        except EmptyConstraint:
+            continue
+        for _ in range(4):
+            found = {one for one in range(len(tokens)) if int(matcher.mask()[0]) >> one & 1}
+            assert found == {one for one in range(len(tokens)) if matcher.accepts([one])}, (
+                tokens,
+                pattern,
+                matcher.text,
+            )
+            assert matcher.witness() is not None, (tokens, pattern, matcher.text)
+            if not found or not matcher.advance(rng.choice(sorted(found))):
+                break
+
+
 CHOICES = st.lists(st.text(LETTERS, min_size=1, max_size=6), min_size=1, max_size=6, unique=True)
 
 

@@ -401,6 +401,12 @@ REASONS: tuple[Reason, ...] = (
         ("general_unicode_escapes_do_not_change_regex",),
     ),
     Reason(
+        Class.CHOICE,
+        "separators are those of JSON",
+        "llguidance",
+        ("test_alternate_separators",),
+    ),
+    Reason(
         Class.PEER,
         "llguidance does not count the first token of an embedded grammar",
         "llguidance",

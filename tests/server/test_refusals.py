@@ -123,7 +123,7 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
     ),
     ({"structured_outputs": {"json": DEEP}}, None, "nested"),
     ({"structured_outputs": {"regex": "(a"}}, "structured_outputs.regex", "not closed"),
-    ({"structured_outputs": {"regex": r"(a)\1"}}, "structured_outputs.regex", ""),
+    ({"structured_outputs": {"regex": r"(a*)\1"}}, "structured_outputs.regex", ""),
     ({"structured_outputs": {"grammar": "root ::= nothing"}}, "structured_outputs.grammar", "nothing"),
     ({"structured_outputs": {"choice": []}}, "structured_outputs.choice", ""),
     ({"structured_outputs": {}}, "structured_outputs", "one of"),

@@ -247,6 +247,17 @@ def _rules(source: str) -> dict[str, Rule]:
     return {rule.name: rule for rule in read_ebnf(source).rules}
 
 
+def test_tokens_are_counted() -> None:
+    rules = _rules('root ::= a " " b\na[max_tokens=1] ::= sub\nb ::= sub\nsub ::= [a-z] sub | [a-z]')
+    assert rules["a"].token_limit == (1, False) and rules["b"].token_limit is None
+    vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", b"ab", b" ", b"!", None], [5])
+    matcher = sg.Matcher(sg.ebnf('root ::= a "!" a " "\na[max_tokens=2] ::= ("a" "b"*)+'), vocabulary)
+    for token, following in ((0, [0, 1, 2, 4]), (1, [4]), (4, [0, 2]), (2, [0, 1, 2, 3]), (2, [3])):
+        assert matcher.advance(token)
+        mask = int(matcher.mask()[0])
+        assert [i for i in range(5) if mask >> i & 1] == following
+
+
 def test_captures_and_temperatures() -> None:
     rules = _rules(
         'root ::= "a" v w\nv[capture="num", temperature=0.5] ::= [0-9]+\nw[capture] ::= v | "x" w\n'
