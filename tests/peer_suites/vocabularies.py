@@ -15,7 +15,9 @@ from .cases import Case, cases
 
 __all__ = ["BYTES", "data", "of_case", "real", "special_names", "tokens_of"]
 
-BYTES = sg.Vocabulary.of_bytes()
+# Thousands of constraints are compiled for each: what they share is begun afresh sooner than by default.
+_SPACE = {"space_bytes": 32 << 20, "fragment_cache_bytes": 16 << 20}
+BYTES = sg.Vocabulary.of_bytes().with_limits(**_SPACE)
 
 # The tokenizer that llguidance's traces are of: its special tokens, the words that its tests name by number, where its
 # bytes begin, and how wide it is padded.
@@ -54,7 +56,9 @@ _BY_NUMBER = 64
 @functools.cache
 def real() -> sg.Vocabulary:
     """SmolLM2's, of 49,152 tokens."""
-    return sg.Vocabulary.from_tokenizer(str(tokenizer_path("smollm2") / "tokenizer.json"))
+    return sg.Vocabulary.from_tokenizer(str(tokenizer_path("smollm2") / "tokenizer.json")).with_limits(
+        **_SPACE
+    )
 
 
 @functools.cache
@@ -66,7 +70,7 @@ def _phi() -> sg.Vocabulary:
         tokens[token] = word
     for token in (*_PHI.values(), _PHI_END):
         tokens[token] = None
-    return sg.Vocabulary.from_tokens(tokens, [_PHI_END], specials=_PHI)
+    return sg.Vocabulary.from_tokens(tokens, [_PHI_END], specials=_PHI).with_limits(**_SPACE)
 
 
 @functools.cache
