@@ -1,7 +1,7 @@
 """Parts of a text that rules of a grammar capture: `name[capture]: ...` in Lark's notation.
 
 Why: a grammar names the parts that its user wants; without captures they would have to be parsed out a second time.
-What: the text is read once more, when its captures are asked for, and one parse of it is found (`grammar/parsing.py`).
+What: when captures are read, the text is parsed once more, and one parse of it is taken (`grammar/parsing.py`).
 Invariant: masks and steps know nothing of captures. Of several parses the first in a fixed order counts; see
 docs/grammars.md.
 Cost: that of reading the text again, and of its parse in Python: about 20 microseconds for each terminal of an
@@ -309,7 +309,7 @@ class _Languages:
         return found
 
     def divided(self, ending: Ending, data: bytes) -> int | None:
-        """Where the ending begins, as early as it can; None where there is none."""
+        """Where the ending begins, as early as it can; None if it does not occur."""
         end = self._state(ending.text)
         for at in self._ends(ending.before, data):
             if self._space.matches(end, data[at:]):

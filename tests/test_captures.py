@@ -132,21 +132,23 @@ def compare(grammar: Grammar, texts: list[str]) -> int:
     return whole
 
 
+def random_rules(rnd: random.Random, leaves: list[Body]) -> tuple[Rule, ...]:
+    """Three rules of which some use each other, most with a capture."""
+    names = ["start", "x", "y"]
+    used = {"start": ["x", "y"], "x": rnd.choice([["y"], names]), "y": rnd.choice([[], names])}
+    return tuple(
+        Rule(name, random_body(rnd, leaves, used[name], 2), capture=rnd.choice([None, name, name]))
+        for name in names
+    )
+
+
 def test_scannerless_grammars() -> None:
     rnd = random.Random(5)
     texts = ["".join(letters) for n in range(6) for letters in itertools.product("ab", repeat=n)]
     leaves: list[Body] = [("text", expression) for expression in PIECES.values()]
     whole = 0
     for _ in range(150):
-        names = ["start", "x", "y"]
-        rules = tuple(
-            Rule(name, random_body(rnd, leaves, used, 2), capture=rnd.choice([None, name, name]))
-            for name, used in (
-                ("start", ["x", "y"]),
-                ("x", rnd.choice([["y"], names])),
-                ("y", rnd.choice([[], names])),
-            )
-        )
+        rules = random_rules(rnd, leaves)
         whole += compare(Grammar(rules, "start"), rnd.sample(texts, 24))
     assert whole > 300
 
@@ -161,15 +163,7 @@ def test_lexed_grammars(contextual: bool) -> None:
     )
     whole = 0
     for _ in range(100):
-        names = ["start", "x", "y"]
-        rules = tuple(
-            Rule(name, random_body(rnd, leaves, used, 2), capture=rnd.choice([None, name, name]))
-            for name, used in (
-                ("start", ["x", "y"]),
-                ("x", rnd.choice([["y"], names])),
-                ("y", rnd.choice([[], names])),
-            )
-        )
+        rules = random_rules(rnd, leaves)
         whole += compare(Grammar(rules, "start", lexer), rnd.sample(texts, 24))
     assert whole > 60
 

@@ -82,7 +82,7 @@ def check_matcher(
             if not np.array_equal(mask, matcher.mask()):
                 raise Broken("going back brings the mask back", repr(matcher.text))
             matcher.advance(token)
-    if matcher.names_text_tokens:  # what it reads is no matter of texts
+    if matcher.names_text_tokens:  # what it reads depends on tokens, not on text alone
         rest = matcher.witness()
         if rest is not None and not (all(map(matcher.advance, rest)) and matcher.is_complete()):
             raise Broken("a completion completes", f"{matcher.text!r}, tokens {rest}")

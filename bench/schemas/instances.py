@@ -55,7 +55,7 @@ def instances(schema: Any, count: int, source: random.Random, validator: Any = N
         validator: The schema's oracle, where it exists already.
 
     Raises:
-        NoInstance: If there is none after all draws.
+        NoInstance: If all draws have failed.
         ValueError: If the oracle refuses the schema.
     """
     validator = make_validator(schema) if validator is None else validator

@@ -10,7 +10,7 @@
 namespace structgen {
 namespace {
 
-// Every place where a token may come that is read whole. What the lexer's rule forbids after a lexeme is no matter of such
+// Every place where a token may come that is read whole. What the lexer's rule forbids after a lexeme does not apply to such
 // a token, so all lexemes that end here lead to one place, as in a step. Not so where lines are indented, or where
 // another constraint tells readings apart.
 template <class Visit>
@@ -68,7 +68,7 @@ const Node *Automaton::tokens_in_grammar(Reader &r, const Node *n, uint32_t set)
         after_token = place;
       } else if (terminal.kind == GrammarTerminal::Constraint) {
         if (const Node *child = begin_constraint(r, g, place, t, n->parent)) {
-          const Node *next = read_first(r, child, [&](const Node *begun) { return step_tokens(r, begun, set); });
+          const Node *next = read_first(r, child, [&](const Node *started) { return step_tokens(r, started, set); });
           others = alternatives(r, next, others);
         }
       }
@@ -137,8 +137,8 @@ void Automaton::add_expected_sets(Reader &r, const Node *n, std::vector<uint32_t
         // What is expected leads on, where no indentation has a say.
         if (!terminal.is_made() && (!indented || after_terminal(r, g, place, t, &next))) out.push_back(terminal.tokens);
       } else if (const Node *child = begin_constraint(r, g, place, t, n->parent)) {
-        read_first(r, child, [&](const Node *begun) {
-          add_expected_sets(r, begun, out);
+        read_first(r, child, [&](const Node *started) {
+          add_expected_sets(r, started, out);
           return nullptr;
         });
       }

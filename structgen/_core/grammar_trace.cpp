@@ -31,7 +31,7 @@ class Recording {
   Reader &r_;
 };
 
-// Places are numbered where they are made: mostly by the unit after them. Those at which nothing has begun are past the
+// Places are numbered where they are made: mostly by the unit after them. Those at which nothing has started are past the
 // unit that was read last, as it ended what leads there: a special token, or the bracket of a JSON value.
 void note_fresh(const Node *n, const GrammarControl *top, EarleyTrace &trace) {
   for (; n; n = n->parent) {

@@ -110,7 +110,7 @@ std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32
 
 void Masks::below(Vocabulary::Node at, const Node *node) {
   check_stack("a token is too long");
-  // subtle: the root is never small, as only what follows here asks whether tokens can complete the text.
+  // subtle: also at a small root, since only these functions check that tokens can complete the text.
   if (at == Vocabulary::ROOT || v_.end(at) - at > SMALL_SUBTREE) switch (node->kind) {
       case Node::String: return string_below(at, node);
       case Node::Key: return key_below(at, node);

@@ -216,7 +216,7 @@ class Matcher {
   explicit Matcher(Matcher *origin);
   struct Progress {
     uint64_t tokens;      // that have been read
-    uint8_t lacking = 0;  // bytes of a character that the last of them has begun
+    uint8_t lacking = 0;  // bytes that the character at the end still lacks
     bool ended_part = false;  // a part ended there because its tokens were used up
   };
   Progress progress() const { return {history_.size() - 1 + (begun_.empty() ? 0 : 1), history_.back().lacking}; }
@@ -229,7 +229,7 @@ class Matcher {
   enum class Search : uint8_t { Found, Nothing, Cut };
   Search search_tokens(const Node *from, Progress at, std::vector<uint32_t> *out);
   // Makes of tokens that complete the text, but for the ends of parts with `max_tokens`, some that do; false where none are found.
-  bool heed_counts(const Node *from, Progress at, std::vector<uint32_t> *tokens);
+  bool respect_limits(const Node *from, Progress at, std::vector<uint32_t> *tokens);
   const Node *keep(const Node *node);
   const EarleySet *keep(const EarleySet *set);
   const IndentLevel *keep(const IndentLevel *level);

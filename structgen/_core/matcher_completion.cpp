@@ -56,7 +56,7 @@ bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
   });
 }
 
-// Between tokens that are read whole, the fewest tokens that spell what is there; false where there are none.
+// Between tokens that are read whole, the fewest tokens that spell what is there; false if no tokens do.
 static bool fewest_tokens(Automaton &automaton, const WitnessSymbols &symbols, std::vector<uint32_t> *out) {
   const Vocabulary &vocabulary = automaton.text().vocabulary();
   for (auto at = symbols.begin();;) {
@@ -92,13 +92,13 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   if (found && fewest_tokens(program_->automaton(), symbols, out)) {
     if (!program_->automaton().counts_tokens()) return true;
     Program::Turn turn(*program_, Program::SEARCH);
-    bool heeded = heed_counts(state(), progress(), out);
-    if (!heeded) {
+    bool complete_within = respect_limits(state(), progress(), out);
+    if (!complete_within) {
       out->clear();
-      heeded = search_tokens(state(), progress(), out) == Search::Found;
+      complete_within = search_tokens(state(), progress(), out) == Search::Found;
     }
     hand_over(*out);
-    if (heeded) return true;
+    if (complete_within) return true;
   }
   if (found) search_failure_ = UNSPELLED;
   if (vocabulary.closed()) return false;
@@ -115,7 +115,7 @@ bool Matcher::hopeless() {
   return !program_->space().vocabulary().closed() && !(state() && can_be_spelled(state(), progress()));
 }
 
-bool Matcher::heed_counts(const Node *from, Progress at, std::vector<uint32_t> *tokens) {
+bool Matcher::respect_limits(const Node *from, Progress at, std::vector<uint32_t> *tokens) {
   constexpr size_t MOST = 50;
   Automaton &automaton = program_->automaton();
   Arena path, ahead;
@@ -157,7 +157,7 @@ bool Matcher::can_be_spelled(const Node *node, Progress at) {
   std::vector<uint32_t> tokens;
   bool can = complete_state(program_->automaton(), r, node, &symbols, false) &&
              fewest_tokens(program_->automaton(), symbols, &tokens) &&
-             (!program_->automaton().counts_tokens() || heed_counts(node, at, &tokens));
+             (!program_->automaton().counts_tokens() || respect_limits(node, at, &tokens));
   if (!can) {
     tokens.clear();
     const Search found = search_tokens(node, at, &tokens);

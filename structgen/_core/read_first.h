@@ -5,7 +5,7 @@
 
 namespace structgen {
 
-// Reads the first byte or token of a constraint that has just begun in a grammar.
+// Reads the first byte or token of a constraint that has just started in a grammar.
 template <class Read>
 const Node *Automaton::read_first(Reader &r, const Node *child, const Read &read) {
   const Node *frame = child;

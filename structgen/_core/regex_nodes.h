@@ -135,7 +135,7 @@ struct RegexSpace::Impl {
   std::unordered_map<Re, int64_t> shortest_lengths;  // in bytes
   std::unordered_map<Hash128, bool, HashOf128> has_length;
   std::unordered_map<Re, int64_t> min_lengths;
-  std::unordered_map<Re, std::optional<std::pair<Re, int64_t>>> bounded;  // by whole expressions that were asked about
+  std::unordered_map<Re, std::optional<std::pair<Re, int64_t>>> bounded;  // of whole expressions, see `bounded_by_length`
   std::unordered_map<Re, bool> endless;  // has it texts of any length?
   std::unordered_map<Re, uint64_t> counts;  // of texts
 

@@ -2,7 +2,7 @@
 //
 // A terminal of a grammar may be such a set; any one of its tokens, whole, is a text of the terminal, whatever the token's
 // bytes are. A set is made for one vocabulary, kept once, and known by its number: a step reads a set and not a token, so
-// that one step tells for all tokens of the set that they may come.
+// that one step decides for all tokens of the set whether they may come.
 #pragma once
 
 #include <cstdint>

@@ -112,7 +112,7 @@ def checked_token_limit(max_tokens: int, at_limit: AtLimit) -> tuple[int, AtLimi
     """Return both as they are.
 
     Raises:
-        OptionError: one of them is none.
+        OptionError: `max_tokens` is no whole number, or `at_limit` is unknown.
         LimitExceeded: `max_tokens` is larger than is counted.
     """
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 0:

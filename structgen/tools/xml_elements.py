@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from structgen import _core
 from structgen.constraints.base import IR
@@ -75,6 +76,17 @@ def xml_elements(
     made = _Elements(Shapes(schema, _emptiness()), style, any_order, most_blanks, tuple(excluded), write)
     body = made.arguments()
     return body, tuple(Rule(name, content) for name, content in made.rules.items())
+
+
+class _Keys(NamedTuple):
+    """The keys of an object: those that are declared, an element for each, and how many there may be."""
+
+    members: list[Member]
+    elements: list[Body]
+    other: Body | None
+    """An element of a key that is not declared; None if there may be no such key."""
+    fewest: int
+    most: int | None
 
 
 @dataclass
@@ -228,10 +240,11 @@ class _Elements:
                 f"minProperties is {shape.fewest}, and keys that are not declared could come again to make it up",
                 hint="Forbid other keys (additionalProperties: false), or require the keys that are needed.",
             )
+        keys = _Keys(members, elements, other, fewest, most)
         if self.any_order and len(members) > 1 - (other is not None):
-            body = self._in_any_order(members, elements, other, fewest, most, name)
+            body = self._in_any_order(keys, name)
         elif fewest or most is not None:
-            body = self._counted(members, elements, other, fewest, most, name)
+            body = self._counted(keys, name)
         else:
             body = sequence_of(
                 [
@@ -254,16 +267,9 @@ class _Elements:
             )
         return self._element(self.style.element, name, member.value)
 
-    def _counted(
-        self,
-        members: list[Member],
-        elements: list[Body],
-        other: Body | None,
-        fewest: int,
-        most: int | None,
-        name: str,
-    ) -> Body:
+    def _counted(self, keys: _Keys, name: str) -> Body:
         """Keys in order, as many as are allowed: a rule for each place and how many there are."""
+        members, elements, other, fewest, most = keys
         bound = fewest if most is None else most
 
         def rule(place: int, count: int) -> Body:
@@ -288,16 +294,9 @@ class _Elements:
             self.rules[rule(len(members), count)[1]] = tail
         return rule(0, 0)
 
-    def _in_any_order(
-        self,
-        members: list[Member],
-        elements: list[Body],
-        other: Body | None,
-        fewest: int,
-        most: int | None,
-        name: str,
-    ) -> Body:
+    def _in_any_order(self, keys: _Keys, name: str) -> Body:
         """A rule for each set of keys that are there, and for how many undeclared ones, if that matters."""
+        members, elements, other, fewest, most = keys
         if len(members) > _MOST_IN_ANY_ORDER:
             raise LimitExceeded(
                 f"{len(members)} keys in any order, each as an element, more than {_MOST_IN_ANY_ORDER}",

@@ -28,7 +28,7 @@ class XmlStyle:
     element: str
     """One argument."""
     types: Mapping[str, str] = field(default_factory=dict)
-    """What ``$type`` is for values of each JSON type. Without it a string is not told apart from other values."""
+    """What ``$type`` is for values of each JSON type. Without it strings are not marked."""
     item: str = ""
     """An item of an array, where arrays are `nested`."""
     nested: tuple[str, ...] = ()

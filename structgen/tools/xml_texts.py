@@ -87,12 +87,12 @@ def any_string(never: tuple[str, ...]) -> Body:
 def padded(strings: RE) -> RE:
     """Return the texts that become one of `strings` without the line end that they may begin and end with."""
     line = ("literal", "\n")
-    begun, ended = complement(concat([line, TEXT])), complement(concat([TEXT, line]))
+    no_line_before, no_line_after = complement(concat([line, TEXT])), complement(concat([TEXT, line]))
     return alternate(
         [
             concat([line, strings, line]),
-            concat([line, intersect([strings, ended])]),
-            concat([intersect([strings, begun]), line]),
-            intersect([strings, begun, ended]),
+            concat([line, intersect([strings, no_line_after])]),
+            concat([intersect([strings, no_line_before]), line]),
+            intersect([strings, no_line_before, no_line_after]),
         ]
     )

@@ -36,38 +36,40 @@ class Reading:
         """Where a text of the form from `start` on may end, and up to where the text is the beginning of one."""
         key = form, start
         if key not in self.known:
-            ends, begun = self._of(form, start)
-            self.known[key] = frozenset(ends), frozenset(begun | ends)
+            ends, started = self._of(form, start)
+            self.known[key] = frozenset(ends), frozenset(started | ends)
         return self.known[key]
 
     def _of(self, form: Form, start: int) -> tuple[set[int], set[int]]:
         kind = form[0]
         if kind == "text":
             whole: bytes = form[1]
-            begun = {start + n for n in range(len(whole) + 1) if self.text[start : start + n] == whole[:n]}
-            begun = {place for place in begun if place <= len(self.text)}
-            return ({start + len(whole)} & begun), begun
+            started = {start + n for n in range(len(whole) + 1) if self.text[start : start + n] == whole[:n]}
+            started = {place for place in started if place <= len(self.text)}
+            return ({start + len(whole)} & started), started
         if kind == "any":
             several = [self.of(one, start) for one in form[1:]]
-            return set().union(*(ends for ends, _ in several)), set().union(*(begun for _, begun in several))
+            return set().union(*(ends for ends, _ in several)), set().union(
+                *(started for _, started in several)
+            )
         if kind == "all":
-            ends, begun = {start}, {start}
+            ends, started = {start}, {start}
             for one in form[1:]:
                 read = [self.of(one, place) for place in ends]
                 ends = set().union(*(after for after, _ in read))
-                begun = begun.union(*(more for _, more in read))
-            return ends, begun
+                started = started.union(*(more for _, more in read))
+            return ends, started
         if kind == "some":
-            ends, begun = {start}, {start}
+            ends, started = {start}, {start}
             pending = [start]
             while pending:
                 after, more = self.of(form[1], pending.pop())
-                begun |= more
+                started |= more
                 pending += after - ends
                 ends |= after
-            return ends, begun
+            return ends, started
         _, inner, most, at_limit = form
-        ends, begun = map(set, self.of(inner, start))
+        ends, started = map(set, self.of(inner, start))
         if most == 0:
             if at_limit == "cut" or start in ends:
                 return {start}, {start}
@@ -77,13 +79,15 @@ class Reading:
             if place <= start:
                 continue
             used += 1
-            if used < most or place not in begun:
+            if used < most or place not in started:
                 continue
             if at_limit == "complete" and place in ends:
-                return {one for one in ends if one <= place}, {one for one in begun if one <= place}
+                return {one for one in ends if one <= place}, {one for one in started if one <= place}
             if at_limit == "cut" and not in_character(self.text[:place]):
-                return {one for one in ends if one < place} | {place}, {one for one in begun if one <= place}
-        return ends, begun
+                return {one for one in ends if one < place} | {place}, {
+                    one for one in started if one <= place
+                }
+        return ends, started
 
 
 def in_character(text: bytes) -> bool:

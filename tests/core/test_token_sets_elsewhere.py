@@ -99,9 +99,9 @@ def test_explanations_start_after_the_last_token_that_is_read_whole() -> None:
     record = sg.json_schema({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]})
     matcher = sg.Matcher(sg.regex("[a-z]+") + sg.token("<|a|>") + record, BYTES)
     assert all(map(matcher.advance, [*b"so", A]))
-    told = matcher.explain('{"x": "y"}')
-    assert (told.position, told.instance, told.viable) == (len('so{"x": '), "/x", False)
-    assert [rule.keyword for rule in told.rules] == ["type"]
+    shown = matcher.explain('{"x": "y"}')
+    assert (shown.position, shown.instance, shown.viable) == (len('so{"x": '), "/x", False)
+    assert [rule.keyword for rule in shown.rules] == ["type"]
     assert matcher.explain('{"x": 1}').ok
     before = sg.Matcher(sg.gbnf('root ::= "x" !<[97]>'), BYTES).explain("x")
     assert before.viable and not before.ok and before.expected == ("<[^97]>",)

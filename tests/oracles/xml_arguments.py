@@ -74,8 +74,8 @@ def _element(style: str, name: str | None, value: Any, rng: random.Random) -> st
     if style == "minimax_xml":
         return f'<parameter name="{name}">{shown}</parameter>'
     if style == "deepseek_xml":
-        told = "true" if kind == "string" else "false"
-        return f'<｜DSML｜parameter name="{name}" string="{told}">{shown}</｜DSML｜parameter>'
+        label = "true" if kind == "string" else "false"
+        return f'<｜DSML｜parameter name="{name}" string="{label}">{shown}</｜DSML｜parameter>'
     if style == "glm_xml":
         return f"<arg_key>{name}</arg_key>{rng.choice(BLANKS)}<arg_value>{shown}</arg_value>"
     if style == "cohere_xml":
@@ -119,22 +119,22 @@ def readings(style: str, text: str) -> Iterator[list[tuple[str, Any]]]:
         yield list(zip(names, chosen, strict=True))
 
 
-def _values(style: str, told: str | None, text: str) -> Iterator[Any]:
+def _values(style: str, label: str | None, text: str) -> Iterator[Any]:
     if any(one in text for one in NEVER[style]):
         raise Unreadable(text)
-    if told in (None, "true", "string"):
+    if label in (None, "true", "string"):
         line = style == "qwen_xml"
         yield text[
             line and text.startswith("\n") : len(text) - (line and len(text) > 1 and text.endswith("\n"))
         ]
-    if told in (None, "true", "string") and told is not None:
+    if label in (None, "true", "string") and label is not None:
         return
     try:
         value = json.loads(text)
     except ValueError:
         return
     kind = _JSON_TYPE[type(value)]
-    if kind != "string" and told in (None, "false", kind):
+    if kind != "string" and label in (None, "false", kind):
         yield value
 
 
@@ -143,27 +143,27 @@ def _cohere(text: str, place: int, *, named: bool) -> tuple[list[tuple[str, Any]
     opened = re.compile(r"\s*<cofl:value " + (r'name="([^"]+)" ' if named else "()") + r'type="(\w+)">')
     pairs: list[tuple[str, Any]] = []
     while found := opened.match(text, place):
-        name, told = found.groups()
+        name, label = found.groups()
         place = found.end()
         value: Any
-        if told in ("dict", "list"):
-            inner, place = _cohere(text, place, named=told == "dict")
-            value = dict(inner) if told == "dict" else [one for _, one in inner]
-            if told == "dict" and len(value) != len(inner):
+        if label in ("dict", "list"):
+            inner, place = _cohere(text, place, named=label == "dict")
+            value = dict(inner) if label == "dict" else [one for _, one in inner]
+            if label == "dict" and len(value) != len(inner):
                 raise Unreadable(text)
         else:
             end = text.find("</cofl:value>", place)
             if end < 0 or any(one in text[place:end] for one in NEVER["cohere_xml"]):
                 raise Unreadable(text)
             value, place = text[place:end], end
-            if told == "json":
+            if label == "json":
                 try:
                     value = json.loads(value)
                 except ValueError:
                     raise Unreadable(text) from None
                 if isinstance(value, (str, list, dict)):
                     raise Unreadable(text)
-            elif told != "raw":
+            elif label != "raw":
                 raise Unreadable(text)
         if not text.startswith("</cofl:value>", place):
             raise Unreadable(text)

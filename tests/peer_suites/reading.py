@@ -133,7 +133,7 @@ def _spelled(event: str, given: Any, vocabulary: sg.Vocabulary) -> list[int] | N
 
 
 def _greedy(text: bytes, vocabulary: sg.Vocabulary) -> list[int] | None:
-    """The longest token at each place; `None` where there is none."""
+    """The longest token at each place; `None` if some place has no token."""
     by_text = {vocabulary.token_bytes(token): token for token in range(vocabulary.size)}
     tokens, place = [], 0
     while place < len(text):

@@ -15,7 +15,7 @@ from .cases import Case, cases
 
 __all__ = ["BYTES", "data", "of_case", "real", "special_names", "tokens_of"]
 
-# Thousands of constraints are compiled for each: what they share is begun afresh sooner than by default.
+# Thousands of constraints are compiled for each: caches are emptied sooner than by default.
 _SPACE = {"space_bytes": 32 << 20, "fragment_cache_bytes": 16 << 20}
 BYTES = sg.Vocabulary.of_bytes().with_limits(**_SPACE)
 

@@ -84,7 +84,7 @@ FORMATS: list[tuple[Any, Any]] = [
     ({**tag(0, {"type": "any_tokens"}, 1), "end": "b"}, order(one(0), some(other()), text("b"))),
     ({**tag(0, {"type": "any_tokens"}, 1), "end": ""}, order(one(0), some(other()))),
     (tag(2, CONST, 2), order(one(2), text("ab"), one(2))),
-    # Free text is not told by tokens, so it may hold what the end spells.
+    # Free text is read by bytes, so it may hold what the end spells.
     (tag(2, {"type": "any_text"}, MARK), order(one(2), some(("choice", tuple(map(text, "ab<x>")))), one(MARK))),
     (
         {"type": "sequence", "elements": [{"type": "exclude_token", "exclude_tokens": [0]}, {"type": "any_tokens"}]},

@@ -28,14 +28,13 @@ matcher disagree there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from structgen.constraints.expressions import ANY, NOTHING, RE, scope
 from structgen.constraints.occurrences import ends_first, without
-from structgen.errors import GrammarSyntaxError
 
 from . import bodies
+from .ebnf_arguments import NAME, STRING, ArgumentReader
 from .ebnf_assertions import read_assertion
 from .ebnf_macros import REGULAR_MACROS, read_regular_macro
 from .ebnf_options import RuleOptions, carried_out, read_options
@@ -71,7 +70,6 @@ _HINTS = {
     "\\w": "Write [0-9A-Za-z_].",
     "\\W": "Write [^0-9A-Za-z_].",
 }
-_ARGUMENT = re.compile(rf"{WIDE_BLANK}(?:({_STRING})|({_NAME})|([(),=])|(\Z)|(.))", re.DOTALL)
 
 
 class _Reader(Reader):
@@ -123,86 +121,68 @@ class _Reader(Reader):
         raise LookupError(f"{name} is not among the macros of this notation")
 
 
-class _TagDispatch:
+_DISPATCH_FORM = 'TagDispatch(("tag", rule), ..., loop_after_dispatch=true, excludes=("text",))'
+
+
+class _TagDispatch(ArgumentReader):
     """Reads the arguments of a `TagDispatch` and makes the body."""
 
     def __init__(self, reader: _Reader, position: int, end: int) -> None:
-        self.reader = reader
+        super().__init__(reader, "TagDispatch", _DISPATCH_FORM, end)
         self.position = position
-        self.end = end
         self.pairs: list[tuple[str, Body]] = []
         self.excludes: list[str] | None = None
         self.loops: bool | None = None
         self.words = 0
 
     def read(self) -> tuple[Body, int]:
-        self._take("(", "the arguments in parentheses")
-        if self._peek() != ")":
+        self.take("(", "the arguments in parentheses")
+        if self.peek() != ")":
             self._argument()
-            while self._peek() == ",":
-                self._take(",", "")
+            while self.peek() == ",":
+                self.take(",", "")
                 self._argument()
-        self._take(")", "a comma or the closing parenthesis")
+        self.take(")", "a comma or the closing parenthesis")
         return self._body(), self.end
 
     # Arguments.
 
-    def _next(self) -> re.Match[str]:
-        match = _ARGUMENT.match(self.reader.source, self.end)
-        assert match is not None  # its last group is any character, the one before it the end
-        return match
-
-    def _peek(self) -> str:
-        match = self._next()
-        return match[match.lastindex or 0]
-
-    def _take(self, wanted: str | int, meaning: str) -> tuple[str, int]:
-        """The next token, a sign or one of a group, and its position."""
-        match = self._next()
-        kind = match.lastindex or 0
-        if wanted != (match[kind] if isinstance(wanted, str) else kind):
-            raise self._fault(
-                f"here TagDispatch needs {meaning}", match.start(kind), max(1, len(match[kind]))
-            )
-        self.end = match.end()
-        return match[kind], match.start(kind)
-
     def _argument(self) -> None:
-        if self._peek() == "(":
-            self._take("(", "")
+        if self.peek() == "(":
+            self.take("(", "")
             tag = self._text("a tag, a string")
-            self._take(",", "a comma and the name of the tag's rule")
-            name, at = self._take(2, "the name of the tag's rule")
+            self.take(",", "a comma and the name of the tag's rule")
+            name, at = self.take(NAME, "the name of the tag's rule")
             self._end_of_tuple()
             self.pairs.append((tag, self.reader.reference(name, at)))
             return
-        option, at = self._take(2, 'a pair of a tag and its rule, ("tag", rule), or an option')
+        option, at = self.take(NAME, 'a pair of a tag and its rule, ("tag", rule), or an option')
         if option not in ("loop_after_dispatch", "excludes"):
             message = f"TagDispatch has no option {option!r:.60}"
-            raise self._fault(message, at, len(option), "Its options are loop_after_dispatch and excludes.")
+            raise self.fault(message, at, len(option), "Its options are loop_after_dispatch and excludes.")
         if (self.loops if option == "loop_after_dispatch" else self.excludes) is not None:
-            raise self._fault(f"{option} is given a second time", at, len(option), "Give it once.")
-        self._take("=", f"{option}=...")
+            raise self.fault(f"{option} is given a second time", at, len(option), "Give it once.")
+        self.take("=", f"{option}=...")
         if option == "loop_after_dispatch":
-            value, at = self._take(2, "true or false")
+            value, at = self.take(NAME, "true or false")
             if value not in ("true", "false"):
-                raise self._fault("here TagDispatch needs true or false", at, len(value))
+                raise self.fault("here TagDispatch needs true or false", at, len(value))
             self.loops = value == "true"
             return
-        self._take("(", "a tuple of strings")
+        self.take("(", "a tuple of strings")
         self.excludes = []
-        if self._peek() == ")":
-            self._take(")", "")
+        if self.peek() == ")":
+            self.take(")", "")
             return
         self.excludes.append(self._text("a string"))
         while not self._end_of_tuple(more=True):
             self.excludes.append(self._text("a string"))
 
     def _text(self, meaning: str) -> str:
-        raw, at = self._take(1, meaning)
+        raw, at = self.take(STRING, meaning)
         text = self.reader.string(raw, at)
         if not text:
-            raise self._fault("the empty text cannot be looked for", at, len(raw))
+            raise self.fault("the empty text cannot be looked for", at, len(raw))
         self.words += 1
         if self.words > self.reader.limits.tags:
             raise self.reader.limit("tags", "a TagDispatch has too many tags and excluded texts", at)
@@ -212,11 +192,11 @@ class _TagDispatch:
 
     def _end_of_tuple(self, *, more: bool = False) -> bool:
         """Takes ``)`` or ``,)``; where there may be `more`, a comma alone, and the answer is False."""
-        if self._peek() == ",":
-            self._take(",", "")
-            if more and self._peek() != ")":
+        if self.peek() == ",":
+            self.take(",", "")
+            if more and self.peek() != ")":
                 return False
-        self._take(")", "a closing parenthesis")
+        self.take(")", "a closing parenthesis")
         return True
 
     # The body.
@@ -241,7 +221,7 @@ class _TagDispatch:
             for other in excludes:
                 if tag.startswith(other):
                     message = f"the tag {tag!r:.60} begins with an excluded text, {other!r:.60}"
-                    raise self._fault(message, self.position, len("TagDispatch"), "It could never appear.")
+                    raise self.fault(message, self.position, len("TagDispatch"), "It could never appear.")
             for other in tags:
                 if other in tag[:-1]:
                     raise self.reader.unsupported(
@@ -249,10 +229,3 @@ class _TagDispatch:
                         self.position, len("TagDispatch"),
                         hint="Make the tags differ: XGrammar leaves open which of the two is meant.",
                     )  # fmt: skip
-
-    def _fault(self, message: str, position: int, length: int, hint: str | None = None) -> GrammarSyntaxError:
-        hint = (
-            hint
-            or 'The form is TagDispatch(("tag", rule), ..., loop_after_dispatch=true, excludes=("text",)).'
-        )
-        return self.reader.fault(message, position, length, hint=hint)

@@ -11,28 +11,23 @@ Source: XGrammar 0.2.6, "EBNF Grammar", sections Macros and Accepted Arguments.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from structgen.constraints.expressions import RE, substring
 from structgen.constraints.regex.xgrammar import FLAGS, xgrammar_pattern
-from structgen.errors import GrammarSyntaxError, LimitExceeded, RegexError
+from structgen.errors import LimitExceeded, RegexError
 
+from .ebnf_arguments import NAME, NUMBER, STRING, ArgumentReader
 from .ir import place_at
-from .notation import WIDE_BLANK, Reader
+from .notation import Reader
 
 __all__ = ["REGULAR_MACROS", "read_regular_macro"]
 
 _FORMS = {
-    "Regex": 'The form is Regex("pattern"), with flags="is" and json_string=true where they are needed.',
-    "Substring": 'The form is Substring("chunk", "chunk", ...).',
+    "Regex": 'Regex("pattern"), with flags="is" and json_string=true where they are needed',
+    "Substring": 'Substring("chunk", "chunk", ...)',
 }
 REGULAR_MACROS = frozenset(_FORMS)
-_STRING, _NAME, _NUMBER, _SIGN, _END = range(1, 6)
-_TOKEN = re.compile(
-    rf'{WIDE_BLANK}(?:("(?:[^"\\\r\n]|\\[^\r\n])*+")|([A-Za-z_.-][A-Za-z0-9_.-]*+)|([0-9]++)|([(),=])|(\Z)|(.))',
-    re.DOTALL,
-)
 
 
 class _Value(NamedTuple):
@@ -43,54 +38,31 @@ class _Value(NamedTuple):
     position: int
 
 
-class _Call:
-    """Reads the arguments of one call."""
+class _Call(ArgumentReader):
+    """Reads the arguments of one call, positional and named."""
 
     def __init__(self, reader: Reader, macro: str, end: int) -> None:
-        self.reader = reader
-        self.macro = macro
-        self.end = end
+        super().__init__(reader, macro, _FORMS[macro], end)
         self.positional: list[_Value] = []
         self.named: dict[str, _Value] = {}
-        self._take("(", "the arguments in parentheses")
-        if self._peek() != ")":
+        self.take("(", "the arguments in parentheses")
+        if self.peek() != ")":
             self._argument()
-            while self._peek() == ",":
-                self._take(",", "a comma")
+            while self.peek() == ",":
+                self.take(",", "a comma")
                 self._argument()
-        self._take(")", "a comma or the closing parenthesis")
-
-    def _match(self) -> re.Match[str]:
-        match = _TOKEN.match(self.reader.source, self.end)
-        assert match is not None  # its last group is any character, the one before it the end
-        return match
-
-    def _peek(self) -> str:
-        match = self._match()
-        return match[match.lastindex or _END]
-
-    def _take(self, sign: str, meaning: str) -> None:
-        match = self._match()
-        kind = match.lastindex or _END
-        if match[kind] != sign:
-            raise self.fault(
-                f"here {self.macro} needs {meaning}", match.start(kind), max(1, len(match[kind]))
-            )
-        self.end = match.end()
+        self.take(")", "a comma or the closing parenthesis")
 
     def _value(self) -> _Value:
-        match = self._match()
-        kind = match.lastindex or _END
-        if kind > _NUMBER:
-            raise self.fault(
-                f"here {self.macro} needs an argument", match.start(kind), max(1, len(match[kind]))
-            )
-        self.end = match.end()
-        return _Value(kind, match[kind], match.start(kind))
+        kind, raw, position = self.next()
+        if kind not in (STRING, NUMBER, NAME):
+            raise self.fault(f"here {self.macro} needs an argument", position, max(1, len(raw)))
+        self.end = position + len(raw)
+        return _Value(kind, raw, position)
 
     def _argument(self) -> None:
         first = self._value()
-        if first.kind != _NAME or self._peek() != "=":
+        if first.kind != NAME or self.peek() != "=":
             if self.named:
                 raise self.fault("a value without a name follows a named one", first.position, len(first.raw))
             self.positional.append(first)
@@ -99,11 +71,11 @@ class _Call:
             raise self.fault(
                 f"{first.raw} is given a second time", first.position, len(first.raw), "Give it once."
             )
-        self._take("=", "a value")
+        self.take("=", "a value")
         self.named[first.raw] = self._value()
 
     def text(self, value: _Value, what: str) -> str:
-        if value.kind != _STRING:
+        if value.kind != STRING:
             raise self.fault(f"{what} is a string in double quotes", value.position, len(value.raw))
         return self.reader.string(value.raw, value.position)
 
@@ -111,9 +83,6 @@ class _Call:
         if value.raw not in ("true", "false"):
             raise self.fault(f"{what} is true or false", value.position, len(value.raw))
         return value.raw == "true"
-
-    def fault(self, message: str, position: int, length: int, hint: str | None = None) -> GrammarSyntaxError:
-        return self.reader.fault(message, position, length, hint=hint or _FORMS[self.macro])
 
 
 def read_regular_macro(reader: Reader, macro: str, position: int, end: int) -> tuple[RE, int]:

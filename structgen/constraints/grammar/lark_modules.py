@@ -7,7 +7,7 @@ Cost: about ten microseconds a definition.
 Source: lark 1.3, load_grammar (`GrammarBuilder`).
 
 Names of an imported module get its path in front (``common__DIGIT``), but for those that are imported by name. What an
-imported terminal is made of is settled in its module, and stays when the importing one overrides a part of it; what is
+imported terminal is made of is decided in its module, and stays when the importing one overrides a part of it; what is
 extended is extended everywhere.
 """
 

@@ -46,7 +46,7 @@ class Settings:
 
         Raises:
             GrammarSyntaxError: There is no such option, or it has another type.
-            GrammarUnsupported: The option asks for what is not supported.
+            GrammarUnsupported: The option has a value that is not supported.
         """
         name = block.text.split("{")[0].strip()
         options = json.loads(source.text[block.content : block.offset + len(block.text)])

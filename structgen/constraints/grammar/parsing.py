@@ -69,6 +69,14 @@ class _Part:
         self.is_empty = False
         self.is_cyclic = False
 
+    def step(self, state: int) -> tuple[int, int] | None:
+        """Of a sequence or repetition: the part that may follow in this state, and the state after it."""
+        if self.kind == "repeat":
+            if self.high is not None and state >= self.high:
+                return None
+            return self.inner[0], min(state + 1, self.low if self.high is None else self.high)
+        return (self.inner[state], state + 1) if state < len(self.inner) else None
+
 
 _Key = tuple[int, int]
 """The number of a part, and a place."""
@@ -257,7 +265,7 @@ class Parse:
     def events(self) -> Iterator[Event]:
         """Yield the parse of a whole text; of a text that is not complete, the parse of what is there.
 
-        A rule that has begun and is not over has no ``"end"``.
+        A rule that has started and not ended has no ``"end"``.
         """
         if self._whole is not None and self._whole in self._ends[self._root]:
             yield from self._derived(self._root, self._whole)
@@ -319,15 +327,10 @@ class Parse:
                 continue
             self._count()
             following = ways[one] = []
-            if is_repeat:
-                if part.high is not None and state >= part.high:
-                    continue
-                inner = (part.inner[0], at)
-                after = min(state + 1, part.low if part.high is None else part.high)
-            elif state < len(part.inner):
-                inner, after = (part.inner[state], at), state + 1
-            else:
+            step = part.step(state)
+            if step is None:
                 continue
+            inner, after = (step[0], at), step[1]
             for to in self._ends.get(inner, ()):
                 if is_repeat and to == at:
                     continue
@@ -390,7 +393,7 @@ class Parse:
             key = following
 
     def _open_ranks(self) -> dict[_Key, int]:
-        """Keys whose texts are begun at the end, with the number of steps from what is open to them."""
+        """Keys of texts that have started and not ended, with the number of steps from what is open to them."""
         ranks: dict[_Key, int] = {}
         level = [
             (number, place)
@@ -423,15 +426,10 @@ class Parse:
         while pending:
             state, at = one = pending.pop()
             self._count()
-            if is_repeat:
-                if part.high is not None and state >= part.high:
-                    continue
-                inner = (part.inner[0], at)
-                after = min(state + 1, part.low if part.high is None else part.high)
-            elif state < len(part.inner):
-                inner, after = (part.inner[state], at), state + 1
-            else:
+            step = part.step(state)
+            if step is None:
                 continue
+            inner, after = (step[0], at), step[1]
             rank = ranks.get(inner)
             if rank is not None and rank < ranks[key]:
                 found = min(found or (rank, -at, one), (rank, -at, one))

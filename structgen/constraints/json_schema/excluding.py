@@ -112,9 +112,9 @@ def _from_start(text: str) -> RE:
     while place < len(text):
         character = text[place]
         if character == "\\":
-            whole, begun = _escapes(text[place:])
-            if begun:  # the text ends inside an escape
-                return concat([*parts, _one_of(begun)])
+            whole, partial = _escapes(text[place:])
+            if partial:  # the text ends inside an escape
+                return concat([*parts, _one_of(partial)])
             if whole is None:
                 return NOTHING
             parts.append(literal(whole))

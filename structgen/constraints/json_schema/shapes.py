@@ -184,7 +184,7 @@ class Shapes:
         return [one for one in found if one is not None]
 
     def _object(self, nodes: list[Mapping[str, Any]]) -> ObjectShape | None:
-        """The shape of the objects for which all of these nodes hold; None where there are none."""
+        """The shape of the objects for which all of these nodes hold; None if no object is possible."""
         keys = [_Keys(node, self._space) for node in nodes]
         required = dict.fromkeys(name for node in nodes for name in node.get("required", ()))
         names = [

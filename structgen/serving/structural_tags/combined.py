@@ -115,7 +115,7 @@ def _text_and_end(
         inside = intersect([inside, expressions.repeat(ANY, 0, most)])
     if tokens is not None:
         return counted_text(inside, ends, tokens)
-    # Whether the end comes first is asked of both together, what is excluded of the text before it alone.
+    # The end must come first in both together; what is excluded concerns the text before it alone.
     found = [
         ("text", intersect([ends_first(end, ends), concat([inside, literal(end)])]))
         for end in ends

@@ -180,7 +180,7 @@ def test_what_ends_somewhere_is_not_refused(source: str) -> None:
 
 
 def test_a_chain_of_many_rules_before_an_endless_one_is_checked_at_once() -> None:
-    many = 20_000  # in an order in which a pass over all rules settles one of them
+    many = 20_000  # in an order in which a pass over all rules decides one of them
     chain = "".join(f"c{i} ::= c{i + 1}\n" for i in range(many)) + f'c{many} ::= "x"\n'
     with pytest.raises(EmptyConstraint, match="root -> e -> e\n"):
         sg.gbnf('root ::= c0 e\ne ::= "a" e\n' + chain)
