@@ -4,13 +4,16 @@ Why: a grammar names the parts that its user wants; without captures they would 
 What: when captures are read, the text is parsed once more, and one parse of it is taken (`grammar/parsing.py`).
 Invariant: masks and steps know nothing of captures. Of several parses the first in a fixed order counts; see
 docs/grammars.md.
-Cost: that of reading the text again, and of its parse in Python: about 20 microseconds for each terminal of an
-unambiguous grammar. Limits: `capture_steps`, and those of the core.
+Cost: that of reading the text again, and of its parse in Python: some 0.1 ms for each terminal of an unambiguous
+grammar. Limits: `capture_steps`, and those of the core.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from structgen import _core
@@ -21,13 +24,13 @@ from structgen.constraints.expressions import RE, nullable, scope
 from structgen.constraints.failures import limit_exceeded
 from structgen.constraints.grammar.ir import Body, Ending
 from structgen.constraints.grammar.parsing import Event, Parse, Trace
+from structgen.constraints.token_limits import TokenLimit
 from structgen.errors import GrammarUnsupported
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["Capture", "captures_of"]
+__all__ = ["Capture", "CapturedText", "captures_of"]
 
 _SPECIAL = 256
-_TOKEN_END = 2**32 - 1
 
 
 class Capture(NamedTuple):
@@ -52,16 +55,26 @@ class _Text(NamedTuple):
 
     units: list[int]
     """Bytes, and special tokens from 256 on."""
-    ends: frozenset[int]
-    """Numbers of units after which a token ends."""
+    ends: Sequence[int]
+    """Numbers of units after which a token ends, those of the whole text, in ascending order."""
+    begin: int
+    """Units of the whole text before these."""
     offsets: list[int]
     """Of each unit and of the end: bytes before it."""
     data: bytes
 
     def part(self, start: int, end: int) -> _Text:
         """The units from one to another; offsets stay those of the whole."""
-        ends = frozenset(one - start for one in self.ends if start < one <= end)
-        return _Text(self.units[start:end], ends, self.offsets[start : end + 1], self.data)
+        return _Text(
+            self.units[start:end], self.ends, self.begin + start, self.offsets[start : end + 1], self.data
+        )
+
+    def tokens(self, start: int, end: int) -> int:
+        """How many tokens hold a unit of a part."""
+        if start == end:
+            return 0
+        first, last = self.begin + start, self.begin + end
+        return bisect_left(self.ends, last) - bisect_right(self.ends, first) + 1
 
 
 @checks_names
@@ -88,7 +101,7 @@ def captures_of(
     Raises:
         LimitExceeded: the text has too many parses.
         GrammarUnsupported: the grammar stands where its rules cannot be found again; or the text cannot be read again
-            by its bytes, since `max_tokens` has cut a rule, or a token that is text was read whole.
+            by its bytes: `max_tokens` has cut a part or it has more tokens, or a token of text was read whole.
     """
     if not constraint.holds_captures():
         return []
@@ -96,7 +109,7 @@ def captures_of(
     units = list(before)
     lengths = [1] * len(before)
     data = [before]
-    ends: set[int] = set()
+    ends = [len(units)] if units else []
     for token in tokens:
         content = vocabulary.token_bytes(token)
         if content:
@@ -108,15 +121,32 @@ def captures_of(
             name = named.get(token, "").encode()
             lengths.append(len(name))
             data.append(name)
-        ends.add(len(units))
+        ends.append(len(units))
     offsets = [0]
     for length in lengths:
         offsets.append(offsets[-1] + length)
-    text = _Text(units, frozenset(ends), offsets, b"".join(data))
+    text = _Text(units, ends, 0, offsets, b"".join(data))
     try:
         return _Reader(vocabulary).read(constraint, text)
     except _core.LimitError as error:
         raise limit_exceeded(error) from None
+
+
+@dataclass(frozen=True)
+class CapturedText:
+    """A text whose captures are found when they are wanted."""
+
+    constraint: Constraint
+    vocabulary: Vocabulary
+    tokens: tuple[int, ...]
+    spells_specials: bool
+
+    @cached_property
+    def captures(self) -> list[Capture]:
+        """See `captures_of`."""
+        return captures_of(
+            self.constraint, self.vocabulary, self.tokens, spells_specials=self.spells_specials
+        )
 
 
 class _Found(NamedTuple):
@@ -147,6 +177,7 @@ class _Reader:
     def read(self, constraint: Constraint, text: _Text) -> list[Capture]:
         hidden: list[tuple[int, int]] = []
         spans = self._spans(constraint, text, hidden)
+        hidden = sorted(set(hidden))
         return [_capture(text.data, span, hidden) for span in spans]
 
     def _spans(self, constraint: Constraint, text: _Text, hidden: list[tuple[int, int]]) -> list[_Found]:
@@ -157,16 +188,12 @@ class _Reader:
                 f"captures are not reported of {constraint.describe()}",
                 hint="Use the grammar itself as the constraint, or put it together with +, | and the other operators.",
             )
+        if isinstance(constraint, TokenLimit) and text.tokens(0, len(text.units)) > constraint.max_tokens:
+            raise _not_by_bytes(text.offsets[0])
         program = self.vocabulary.engine.compile(parsed.ir)
-        marked = list(text.units)
-        for place in sorted(text.ends, reverse=True):
-            marked.insert(place, _TOKEN_END)
-        positions, accepting, edges, open_places, read = _core.Matcher(program).trace(marked)
-        if read < len(text.units):
-            raise GrammarUnsupported(
-                f"the captures of this text cannot be found from byte {text.offsets[read]} on",
-                hint="It is read again by its bytes: not where max_tokens cut a rule, or tokens were read whole.",
-            )
+        positions, accepting, edges, open_places, read = _core.Matcher(program).trace(text.units)
+        if read < len(text.units) or not positions:
+            raise _not_by_bytes(text.offsets[read])
         trace = Trace(positions, accepting, edges, open_places)
         parse = Parse(parsed.rules, parsed.grammar.start, parsed.terminals, self._has_empty, trace)
         return self._listed(parsed, parse, trace, text, hidden)
@@ -179,6 +206,8 @@ class _Reader:
         """Captures around what is read now, innermost last."""
         endings: list[tuple[Ending, int] | None] = []
         """Of each rule around: its ending, and how many captures were open before its own."""
+        begins: list[int] = []
+        """Of each rule around: units before it."""
 
         def position(place: int) -> int:
             return text.offsets[trace.positions[place]]
@@ -225,6 +254,7 @@ class _Reader:
                 assert event.rule is not None
                 rule = event.rule
                 endings.append(None if rule.ending is None else (rule.ending, len(open_spans)))
+                begins.append(trace.positions[event.start])
                 if rule.capture is not None:
                     span = _Span(rule.capture, position(event.start))
                     found.append(span)
@@ -232,6 +262,9 @@ class _Reader:
             else:
                 assert event.rule is not None
                 endings.pop()
+                limit, begin = event.rule.token_limit, begins.pop()
+                if limit is not None and text.tokens(begin, trace.positions[event.end]) > limit[0]:
+                    raise _not_by_bytes(text.offsets[begin])
                 if event.rule.capture is not None:
                     span = open_spans.pop()
                     if span.start is None:
@@ -268,10 +301,20 @@ class _Reader:
         return self.languages.ignored(ignored, terminals[leaf[1]].language, bytes(units))
 
 
+def _not_by_bytes(offset: int) -> GrammarUnsupported:
+    return GrammarUnsupported(
+        f"the captures of this text cannot be found from byte {offset} on",
+        hint="It is read again by its bytes: not where max_tokens cut a part, or tokens were read whole.",
+    )
+
+
 def _capture(data: bytes, span: _Found, hidden: Sequence[tuple[int, int]]) -> Capture:
     text = bytearray()
     at = span.start
-    for first, last in () if span.is_ending else sorted(set(hidden)):
+    for number in range(bisect_left(hidden, (span.start, 0)), len(hidden)):
+        first, last = hidden[number]
+        if span.is_ending or first >= span.end:
+            break
         if at <= first and last <= span.end:
             text += data[at:first]
             at = last

@@ -127,11 +127,10 @@ class Result(Generic[T]):
 
         Raises:
             LimitExceeded: the text can be parsed in too many ways.
+            GrammarUnsupported: the text cannot be read again by its bytes; see `structgen.captures_of`.
         """
-        found = self.generation.captures
-        if isinstance(found, StructgenError):
-            raise found
-        return found
+        captured = self.generation.captured
+        return () if captured is None else captured.captures
 
     @property
     def finish(self) -> Finish:

@@ -471,8 +471,11 @@ bool are_alike(const Node *a, const Node *b) {
 // Frames of one part that began in different tokens, and that ends where it is complete: the later one goes on wherever the
 // other does, and may end wherever the other must.
 bool differ_in_tokens(const Node *a, const Node *b) {
-  return a->kind == Node::Sequence && b->kind == Node::Sequence && a->control.plan == b->control.plan && a->depth == b->depth &&
-         a->control.plan->max_tokens > 0 && !a->control.plan->cuts && a->count != b->count;
+  if (a->kind != Node::Sequence || b->kind != Node::Sequence || a->control.plan != b->control.plan) return false;
+  const Plan &plan = *a->control.plan;
+  // What is enough at the limit may end the earlier one alone.
+  const bool alike = plan.max_tokens > 0 && !plan.cuts && !(plan.parts[0]->kind == Plan::Union && plan.parts[0]->parts.back()->at_limit);
+  return alike && a->depth == b->depth && a->count != b->count;
 }
 
 // Places that differ in their sets alone, so that one terminal leads from all of them to one.

@@ -50,9 +50,8 @@ struct GrammarTrace {
   std::vector<std::pair<uint32_t, uint32_t>> open;
 };
 
-// Reads a text from the start of a constraint that is a grammar. Units are bytes, and special tokens as 256 and more;
-// `TOKEN_END` is no unit, and stands where a token ends.
-constexpr uint32_t TOKEN_END = UINT32_MAX;
+// Reads a text from the start of a constraint that is a grammar. Units are bytes, and special tokens as 256 and more. Limits of tokens
+// are not regarded. A grammar without a text has no places.
 GrammarTrace trace_grammar(Automaton &automaton, Reader &r, std::span<const uint32_t> units);
 
 // The temperature at which the next token of a state is sampled: of each rule around a terminal that is being read, or

@@ -169,7 +169,6 @@ void Masks::inside(const Fragment &f) {
     add_bits(out_, f.bits.data(), v_.words());
 }
 
-// Tokens that stay inside a string whose length is bounded.
 // Tokens that end in one state after as many characters are alike: some text of a length within bounds goes on from there.
 void Masks::inside_by_end(const Fragment &f, uint64_t least, uint64_t most) {
   enum : uint8_t { Unknown, No, Yes };
@@ -193,6 +192,7 @@ void Masks::inside_by_end(const Fragment &f, uint64_t least, uint64_t most) {
   }
 }
 
+// Tokens that stay inside a string whose length is bounded.
 void Masks::inside_bounded(Vocabulary::Node at, const Node *n, const Fragment &f, uint64_t least, uint64_t most) {
   const bool any = text_.re(n->text) == RegexSpace::ANY_TEXT, odd = text_.escape(n->text) != 0;
   const size_t skip = v_.depth(at);

@@ -14,7 +14,7 @@ Cost: none for a mask; a look at the open parts for each token.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from structgen.argument_names import checks_names
 from structgen.errors import LimitExceeded, OptionError
@@ -60,6 +60,12 @@ class TokenLimit(Constraint):
 
     def tree_size(self) -> int:
         return 1 + self.part.tree_size()
+
+    def holds_captures(self) -> bool:
+        return self.part.holds_captures()
+
+    def parsed(self) -> Any:
+        return self.part.parsed()
 
     @property
     def spells_specials(self) -> bool:

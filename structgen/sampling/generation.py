@@ -18,12 +18,11 @@ a dead end, and where closing within the budget removed a token.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from structgen.brief import short_repr
-from structgen.captures import Capture
+from structgen.captures import CapturedText
 from structgen.errors import StructgenError
 
 __all__ = ["Finish", "Generation", "Timing"]
@@ -89,8 +88,8 @@ class Generation:
     """What monitors did (`structgen.monitors.MonitorReport`), where there were any."""
     error: StructgenError | None = None
     """What stopped a row that failed."""
-    captures: Sequence[Capture] | StructgenError = ()
-    """What rules of a grammar capture of the text (`structgen.captures_of`), or why that was not found out."""
+    captured: CapturedText | None = field(default=None, compare=False, repr=False)
+    """The text, if rules of a grammar capture parts of it."""
     seed: int | tuple[int, ...] = 0
     """The seed that repeats this draw."""
     timing: Timing = field(default_factory=Timing)

@@ -316,7 +316,7 @@ def generation_of(row: Row, timing: Timing) -> Generation:
         unproven=row.unproven,
         monitors=getattr(row.matcher, "report", None),
         error=row.error,
-        captures=row.captures,
+        captured=row.captured,
         seed=row.seed,
         timing=timing,
     )

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.captures import Capture, captures_of
+from structgen.captures import CapturedText
 from structgen.errors import StructgenError
 
 from .budget import Budget, check_room, room_after
@@ -236,17 +236,12 @@ class Row:
         return [self._tops.get(position, []) for position in range(len(self.tokens))]
 
     @property
-    def captures(self) -> Sequence[Capture] | StructgenError:
-        """What rules of the constraint capture of the text so far, or why that cannot be found out."""
+    def captured(self) -> CapturedText | None:
+        """The text so far, if rules of the constraint capture parts of it."""
         constraint = getattr(self._matcher, "constraint", None)
-        if constraint is None:
-            return ()
-        try:
-            return captures_of(
-                constraint, self._vocabulary, self.tokens, spells_specials=self._spells_specials
-            )
-        except StructgenError as error:
-            return error
+        if constraint is None or not constraint.holds_captures():
+            return None
+        return CapturedText(constraint, self._vocabulary, tuple(self.tokens), self._spells_specials)
 
     @property
     def unproven(self) -> int:
@@ -494,6 +489,7 @@ class Row:
             del self.tokens[position:]
             del self._steps[position:]
             self._tops = {at: top for at, top in self._tops.items() if at < position}
+            self._temperatures = {at: one for at, one in self._temperatures.items() if at < position}
             self._banned = {at: tokens for at, tokens in self._banned.items() if at <= position}
             self._banned.setdefault(position, set()).add(token)
             if self._budget is not None:

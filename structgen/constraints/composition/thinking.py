@@ -95,6 +95,9 @@ class CappedReasoning(Constraint):
         object.__setattr__(self, "reasoning", reasoning)
         object.__setattr__(self, "max_tokens", max_tokens)
 
+    def counts_tokens(self) -> bool:
+        return True
+
     def matcher_class(self) -> Any:
         """The class whose instances match it, in a layer above this one."""
         return import_module("structgen.capped_matcher").CappedMatcher

@@ -19,7 +19,6 @@ Source: XGrammar 0.2.6, "EBNF Grammar", section Rule Options.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from . import bodies
 from .ir import Ending, Grammar, Rule
 from .notation import Reader
 from .regular import Regular, used_rules
+from .rule_values import MOST_TEMPERATURE, temperature_of
 
 __all__ = ["RuleOptions", "carried_out", "read_options"]
 
@@ -303,11 +303,9 @@ def _value(
 
 
 def _temperature(reader: Reader, value: str | None, at: int, length: int) -> float:
-    try:
-        temperature = float(value or "")
-    except ValueError:
-        temperature = -1.0
-    if not math.isfinite(temperature) or temperature < 0:
+    temperature = temperature_of(value or "")
+    if temperature is None:
         hint = "Write temperature=0.7, for example."
-        raise reader.fault("temperature takes a number, not below 0", at, length, hint=hint)
+        message = f"temperature takes a number from 0 to {MOST_TEMPERATURE:,.0f}"
+        raise reader.fault(message, at, length, hint=hint)
     return temperature

@@ -43,10 +43,11 @@ from structgen.errors import LimitExceeded, OptionError, a_kind
 from .bodies import EMPTY
 from .characters import check_characters
 from .ir import Body, Grammar, Indentation, Lexer, Rule, too_deep
-from .lark_dialect import UNBOUNDED, Rewritten, rewrite
+from .lark_dialect import rewrite
 from .lark_loading import ImportPath, Loaded, load
 from .lark_parameters import instantiate
 from .lark_plain import read_plain
+from .lark_rewritten import UNBOUNDED, Rewritten
 from .lark_rules import Following, rule_bodies
 from .lark_source import Source
 from .lark_templates import read_modules

@@ -23,10 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any, NoReturn
 
 from structgen.constraints.base import Constraint, as_constraint
@@ -38,17 +35,11 @@ from .ir import Body
 from .lark_json import schema_constraint
 from .lark_options import RuleOptions, read_options
 from .lark_parametric import ParametricRules
-from .lark_settings import Settings
+from .lark_rewritten import UNBOUNDED, Out, Rewritten, StandIn
 from .lark_source import Piece, Source
 from .token_numbers import TOKENS_HINT, token_set
 
-__all__ = ["MARK", "UNBOUNDED", "Rewritten", "StandIn", "rewrite"]
-
-UNBOUNDED = 4_000_000_007
-"""The count that is written for none."""
-
-MARK = re.compile(r"\(\?#structgen ([0-9]+)\)")
-"""The pattern of a terminal that stands for something that no pattern can say."""
+__all__ = ["rewrite"]
 
 _WRITTEN_OUT = 100_000
 """Parts of one terminal, those of the terminals in it included: lark writes them all out."""
@@ -56,51 +47,6 @@ _WRITTEN_OUT = 100_000
 _DIRECTIVES = frozenset(["%ignore", "%import", "%declare", "%override", "%extend"])
 _NAME = re.compile(r"_?[a-z][a-z0-9_]*|_?[A-Z][A-Z0-9_]*")
 _COUNT = re.compile(r"\{\s*([0-9]*)\s*(,?)\s*([0-9]*)\s*\}")
-
-StandIn = tuple[Any, ...]
-"""("and", (terminal, ...)) | ("not", terminal) | ("lazy", terminal) | ("language", RE)
-| ("bounded", terminal, most characters, (terminal before an ending, all of it) or None)"""
-
-_Out = list[tuple[str, int, bool]]
-"""Text, the offset that it came from, and whether it is a copy of what is there."""
-
-
-@dataclass
-class Rewritten:
-    """A text that lark reads, and what the names in it stand for."""
-
-    source: Source
-    out: _Out = field(default_factory=list)
-    bodies: dict[str, Body] = field(default_factory=dict)
-    stand_ins: list[StandIn] = field(default_factory=list)
-    helpers: dict[str, int] = field(default_factory=dict)
-    """Terminals that are not in the source, and the offset of what they are made from."""
-    spelled: dict[str, str] = field(default_factory=dict)
-    """How names that were changed are written in the source."""
-    options: dict[str, RuleOptions] = field(default_factory=dict)
-    """Those of rules that have some."""
-    endings: dict[str, tuple[str, str, str | None, bool]] = field(default_factory=dict)
-    """Of rules with a stop or suffix: the terminals before it and of it, its capture, whether it is a stop."""
-    settings: Settings = field(default_factory=Settings)
-    parametric: set[str] = field(default_factory=set)
-    """Rules that have a parameter."""
-
-    @property
-    def text(self) -> str:
-        return "".join(text for text, _, _ in self.out)
-
-    def written(self, name: str) -> str:
-        """A rule's or terminal's name as it is in the source; of a template's use, the template's."""
-        name = name.split("{")[0].split("::")[0]
-        return self.spelled.get(name, name)
-
-    def origin(self, line: int, column: int) -> int:
-        """The offset in the source that a line and column of `text` came from."""
-        offset = Source(self.text).offset(line, column)
-        starts = list(accumulate((len(text) for text, _, _ in self.out), initial=0))
-        index = min(bisect_right(starts, offset), len(self.out)) - 1
-        _, origin, copied = self.out[index] if self.out else ("", 0, False)
-        return min(origin + (offset - starts[index] if copied else 0), len(self.source.text))
 
 
 def rewrite(
@@ -144,7 +90,7 @@ class _Rewriter(ParametricRules):
         self.numbers: dict[str, int] = {}
         """The last number after each name that was wished for."""
         self.renamed: dict[str, str] = {}
-        self.extra: _Out = []
+        self.extra: Out = []
         self.position = 0
         self.parts: dict[str, list[str]] = {}
         self.parametric = self._parametric()
@@ -165,7 +111,7 @@ class _Rewriter(ParametricRules):
     def _now(self) -> Piece:
         return self.pieces[self.position]
 
-    def _copy(self) -> _Out:
+    def _copy(self) -> Out:
         piece = self._now
         self.position += 1
         if piece.kind != "name" or piece.text[0] in "%@":
@@ -179,7 +125,7 @@ class _Rewriter(ParametricRules):
             return [(self._without_hyphens(piece.text), piece.offset, False)]
         return [(piece.text, piece.offset, True)]
 
-    def _spaces(self) -> _Out:
+    def _spaces(self) -> Out:
         return self._copy() if self._now.kind == "space" else []
 
     def _next(self, start: int) -> Piece:
@@ -216,27 +162,27 @@ class _Rewriter(ParametricRules):
             self.result.spelled[self.renamed[name]] = name
         return self.renamed[name]
 
-    def _define(self, wish: str, out: _Out, offset: int) -> str:
+    def _define(self, wish: str, out: Out, offset: int) -> str:
         """The name of a new terminal."""
         name = self._unused(wish)
         self.result.helpers[name] = offset
         self.extra += [(f"{name}: ", offset, False), *out, ("\n", offset, False)]
         return name
 
-    def _stand_in(self, wish: str, meaning: StandIn, offset: int) -> _Out:
+    def _stand_in(self, wish: str, meaning: StandIn, offset: int) -> Out:
         """The name of a new terminal that means something that no pattern can say."""
         mark = f"/(?#structgen {len(self.result.stand_ins)})/"
         self.result.stand_ins.append(meaning)
         return [(self._define(wish, [(mark, offset, False)], offset), offset, False)]
 
-    def _rule(self, wish: str, body: Body, offset: int) -> _Out:
+    def _rule(self, wish: str, body: Body, offset: int) -> Out:
         name = self._unused(wish)
         self.result.bodies[name] = body
         return [(name, offset, False)]
 
     # -- statements
 
-    def _statement(self) -> _Out:
+    def _statement(self) -> Out:
         """A definition, a directive or an empty line, with its end."""
         out = self._spaces()
         piece = self._now
@@ -262,7 +208,7 @@ class _Rewriter(ParametricRules):
             out += self._item(terminal=False)
         return out + self._copy()
 
-    def _definition(self) -> _Out:
+    def _definition(self) -> Out:
         """``name: ...``, with template parameters, options and a priority."""
         name = self._now
         out = self._copy() + self._spaces()
@@ -313,7 +259,7 @@ class _Rewriter(ParametricRules):
                     hint="Make the larger parts of it rules (lower-case names).",
                 )
 
-    def _optional_rule(self, name: Piece) -> _Out:
+    def _optional_rule(self, name: Piece) -> Out:
         """``name[lazy, suffix="</end>"]: ...``: with some options its body is one terminal."""
         rule = name.text
         options, self.position = read_options(self.source, self.pieces, self.position, rule)
@@ -339,7 +285,7 @@ class _Rewriter(ParametricRules):
             *(special or self._bounded(name, options, self._body(terminal=True))),
         ]
 
-    def _bounded(self, name: Piece, options: RuleOptions, body: _Out) -> _Out:
+    def _bounded(self, name: Piece, options: RuleOptions, body: Out) -> Out:
         """The terminal that is the body of a rule with these options."""
         offset = name.offset
         wish = re.sub("[^A-Z0-9_]", "_", name.text.upper())
@@ -362,7 +308,7 @@ class _Rewriter(ParametricRules):
         assert options.max_chars is not None
         return self._stand_in(wish, ("bounded", part, options.max_chars, None), offset)
 
-    def _special_body(self, name: Piece, options: RuleOptions) -> _Out | None:
+    def _special_body(self, name: Piece, options: RuleOptions) -> Out | None:
         """A body with special tokens that options leave as it is, but for what comes before them.
 
         ``TEXT <|tool|>`` with `lazy`: no text holds a special token, so the first one ends it anyway. ``<|wide|>`` with
@@ -382,7 +328,7 @@ class _Rewriter(ParametricRules):
         is_head = options.lazy and options.max_chars is None and pieces.index(specials[0]) == len(pieces) - 1
         if not is_head or any(piece.text in ("|", "(", "[", "&", "~") for piece in pieces):
             return None
-        before: _Out = []
+        before: Out = []
         while self._now.kind != "special":
             before += self._item(terminal=True)
         part = self._define("PART_1", before, name.offset)
@@ -390,16 +336,16 @@ class _Rewriter(ParametricRules):
 
     # -- bodies
 
-    def _body(self, terminal: bool) -> _Out:
+    def _body(self, terminal: bool) -> Out:
         """What stands behind a colon, without the end of the line."""
-        out: _Out = []
+        out: Out = []
         if terminal:
             out += self._choice()
         while not self._over():
             out += self._item(terminal)
         return out
 
-    def _choice(self) -> _Out:
+    def _choice(self) -> Out:
         out = self._conjunction()
         while True:
             while self._now.kind == "space" or (self._now.kind == "newline" and not self._over()):
@@ -408,7 +354,7 @@ class _Rewriter(ParametricRules):
                 return out
             out += self._copy() + self._conjunction()
 
-    def _conjunction(self) -> _Out:
+    def _conjunction(self) -> Out:
         """``A B & C``."""
         start = self._next(self.position).offset
         first = self._sequence()
@@ -421,7 +367,7 @@ class _Rewriter(ParametricRules):
             names.append(self._define("PART_1", self._sequence(), offset))
         return self._stand_in("AND_1", ("and", tuple(names)), start)
 
-    def _sequence(self) -> _Out:
+    def _sequence(self) -> Out:
         out = self._spaces()
         while self._now.text not in ("|", "&", ")", "]") and self._now.kind != "newline":
             out += self._complement() if self._now.text == "~" else self._atom()
@@ -436,7 +382,7 @@ class _Rewriter(ParametricRules):
             out += self._spaces()
         return out
 
-    def _complement(self) -> _Out:
+    def _complement(self) -> Out:
         """``~A``, which binds tighter than what repeats it."""
         start = self._now.offset
         self.position += 1
@@ -446,14 +392,14 @@ class _Rewriter(ParametricRules):
         inner = self._complement() if self._now.text == "~" else self._atom()
         return self._stand_in("NOT_1", ("not", self._define("PART_1", inner, start)), start)
 
-    def _atom(self) -> _Out:
+    def _atom(self) -> Out:
         closer = {"(": ")", "[": "]"}.get(self._now.text)
         if closer:
             out = self._copy() + self._choice()
             return out + (self._copy() if self._now.text == closer else [])
         return self._item(terminal=True)
 
-    def _item(self, terminal: bool) -> _Out:
+    def _item(self, terminal: bool) -> Out:
         """One piece of a body."""
         piece = self._now
         if piece.kind == "block":
@@ -505,7 +451,7 @@ class _Rewriter(ParametricRules):
             self._next(self.position + 1).text in ("(", "[")
         )
 
-    def _repetition(self, found: re.Match[str]) -> _Out:
+    def _repetition(self, found: re.Match[str]) -> Out:
         low, comma, high = int(found[1] or 0), found[2], found[3]
         last = int(high) if high else UNBOUNDED if comma else low
         if last < low:
@@ -517,7 +463,7 @@ class _Rewriter(ParametricRules):
             self.position += 1
         return [(f" ~ {low}..{last} ", found.start(), False)]
 
-    def _block(self, block: Piece, terminal: bool) -> _Out:
+    def _block(self, block: Piece, terminal: bool) -> Out:
         content = self.source.text[block.content : block.offset + len(block.text)]
         self.position += 1
         if block.text.startswith("%regex"):
@@ -544,7 +490,7 @@ class _Rewriter(ParametricRules):
             raise
         return self._rule("json_1", ("constraint", schema), block.offset)
 
-    def _nested(self, block: Piece, terminal: bool) -> _Out:
+    def _nested(self, block: Piece, terminal: bool) -> Out:
         """``%lark {...}``: a grammar with its own names, terminals and ignored text."""
         if terminal:
             self._refuse("a grammar is not part of terminals", block, "Use it in a rule (lower-case name).")
@@ -574,7 +520,7 @@ class _Rewriter(ParametricRules):
             self._refuse("chunks are texts", block, 'As in {"substring_chunks": ["one ", "two"]}.')
         return substring(content if key == "substring_chars" else chunks, empty=False)
 
-    def _token(self, piece: Piece) -> _Out:
+    def _token(self, piece: Piece) -> Out:
         """A special token by its text, or by numbers."""
         if not piece.text.startswith("<["):
             return self._rule("special_1", ("special", piece.text), piece.offset)
@@ -586,7 +532,7 @@ class _Rewriter(ParametricRules):
             self.source.fail(str(error), piece.offset, len(piece.text), TOKENS_HINT)
         return self._rule("special_1", tokens, piece.offset)
 
-    def _reference(self, piece: Piece) -> _Out:
+    def _reference(self, piece: Piece) -> Out:
         name = piece.text[1:]
         constraint = self.constraints.get(name)
         if constraint is None:

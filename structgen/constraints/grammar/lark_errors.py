@@ -18,7 +18,7 @@ from lark.load_grammar import _get_parser, _literal_to_pattern
 
 from structgen.errors import GrammarSyntaxError, LimitExceeded, StructgenError
 
-from .lark_dialect import Rewritten
+from .lark_rewritten import Rewritten
 from .lark_source import Source
 
 __all__ = ["explain"]

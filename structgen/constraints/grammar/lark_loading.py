@@ -38,8 +38,8 @@ from lark.load_grammar import (
 from structgen.errors import GrammarSyntaxError, LimitExceeded
 
 from .ir import Body
-from .lark_dialect import UNBOUNDED, Rewritten
 from .lark_errors import explain
+from .lark_rewritten import UNBOUNDED, Rewritten
 
 __all__ = ["ARGUMENTS", "INSTANCES", "ImportPath", "Loaded", "last_place", "load", "select", "symbols_of"]
 

@@ -11,7 +11,6 @@ Source: llguidance, docs/syntax.md; XGrammar, docs/defining_structures/lark_gram
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,14 +19,13 @@ from typing import Any
 from structgen.errors import LimitExceeded
 
 from .lark_source import Piece, Source
+from .rule_values import capture_name_fault, temperature_of
 
-__all__ = ["MAX_CHARS", "RuleOptions", "capture_name_fault", "read_options", "temperature_of"]
+__all__ = ["MAX_CHARS", "RuleOptions", "read_options"]
 
 MAX_CHARS = 2**31 - 1
 """Largest bound that is counted."""
 
-_NAME_LENGTH = 200
-_NUMBER = re.compile(r"\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _COUNT = re.compile(r"\+?[0-9]+")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
@@ -52,23 +50,6 @@ class RuleOptions:
     def makes_terminal(self) -> bool:
         """Is the body of the rule one terminal?"""
         return self.lazy or self.end is not None or self.max_chars is not None
-
-
-def capture_name_fault(name: str) -> str | None:
-    """Return what is wrong with the name of a capture, as the end of a sentence; None if it is a good one."""
-    if not name:
-        return "is empty"
-    if len(name) > _NAME_LENGTH:
-        return f"is longer than {_NAME_LENGTH} characters"
-    if any(one.isspace() or not one.isprintable() for one in name):
-        return "holds a space or a control character"
-    return None
-
-
-def temperature_of(text: str) -> float | None:
-    """Return a temperature as it is written in a grammar; None if it is not a finite number from 0 on."""
-    value = float(text) if _NUMBER.fullmatch(text) else math.nan
-    return value if math.isfinite(value) and value >= 0 else None
 
 
 def read_options(source: Source, pieces: list[Piece], start: int, rule: str) -> tuple[RuleOptions, int]:

@@ -10,19 +10,13 @@ Cost: linear in the text.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
 
 from .ir import Body
 from .lark_parameters import Parameters, uses_parameter
+from .lark_rewritten import Out, Rewritten
 from .lark_source import Piece, Source
 
-if TYPE_CHECKING:
-    from .lark_dialect import Rewritten
-
-__all__ = ["Out", "ParametricRules"]
-
-Out = list[tuple[str, int, bool]]
-"""Text, the offset that it came from, and whether it is a copy of what is there."""
+__all__ = ["ParametricRules"]
 
 
 class ParametricRules:

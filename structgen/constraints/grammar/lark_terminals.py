@@ -51,13 +51,13 @@ from structgen.errors import LimitExceeded, RegexError, RegexSyntaxError, RegexU
 
 from .bodies import EMPTY, choice_of
 from .ir import Body, Ending, Keyword, Terminal
-from .lark_dialect import MARK, Rewritten
 from .lark_keywords import keywords_of
 from .lark_languages import Languages
 from .lark_loading import Loaded
 from .lark_lookahead import Entry, Follow, Scanner, followed_as_allowed, guard_longest, guard_ordered
 from .lark_pattern import GreedyParser
 from .lark_preference import Preference, preference, shortest
+from .lark_rewritten import MARK, Rewritten
 from .lark_rules import optional
 
 __all__ = ["Lexemes", "lexemes_longest", "lexemes_ordered", "widest_text"]

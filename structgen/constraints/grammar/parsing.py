@@ -25,8 +25,8 @@ from .ir import Body, Rule
 
 __all__ = ["STEPS", "Event", "Parse", "Trace"]
 
-STEPS = 5_000_000
-"""Moves in the chart for one text: some ten seconds."""
+STEPS = 2_000_000
+"""Moves in the chart for one text: some seconds."""
 
 
 class Trace(NamedTuple):
@@ -206,6 +206,7 @@ class Parse:
                 self._ends[key] = {}
                 fresh.append(key)
             waiting.append((parent, state))
+            self._count(len(self._ends[key]))
             moved.extend((parent, state, end) for end in self._ends[key])
 
         def ended(key: _Key, end: int) -> None:
@@ -213,7 +214,7 @@ class Parse:
             if end in ends:
                 return
             ends[end] = self._steps
-            self._count()
+            self._count(1 + len(self._waiting[key]))
             for parent, state in self._waiting[key]:
                 moved.append((parent, state, end))
 
@@ -331,7 +332,9 @@ class Parse:
             if step is None:
                 continue
             inner, after = (step[0], at), step[1]
-            for to in self._ends.get(inner, ()):
+            ends = self._ends.get(inner, ())
+            self._count(len(ends))
+            for to in ends:
                 if is_repeat and to == at:
                     continue
                 if self._trace.positions[to] <= self._trace.positions[end] and self._fits(
@@ -433,7 +436,9 @@ class Parse:
             rank = ranks.get(inner)
             if rank is not None and rank < ranks[key]:
                 found = min(found or (rank, -at, one), (rank, -at, one))
-            for to in self._ends.get(inner, ()):
+            ends = self._ends.get(inner, ())
+            self._count(len(ends))
+            for to in ends:
                 if (after, to) not in came and not (is_repeat and to == at):
                     came[after, to] = one
                     pending.append((after, to))

@@ -34,7 +34,8 @@ from structgen.constraints.expressions import (
 from structgen.errors import LimitExceeded, RegexSyntaxError, RegexUnsupported
 
 from .backtracking import Resolver, plain_language
-from .casing import close_ranges, variants
+from .casing import variants
+from .class_parser import UNITS, ClassParser
 from .foreign import ADVICE, FOREIGN_GROUPS
 from .references import expand_references
 from .settings import DEFAULT_LIMITS, NO_FLAGS, Flags, RegexLimits
@@ -50,8 +51,6 @@ _NEWLINE: RE = ("literal", "\n")
 _CLASSES = 256
 """Classes that are remembered; one can have hundreds of ranges, and take 100 kB."""
 _CHARGED_AT_ONCE = 64
-_UNITS = 75
-"""Units of work (of 20 ns) that an item of a pattern takes, and a range of a class."""
 
 
 class _Group(NamedTuple):
@@ -84,14 +83,10 @@ class _OrderMatters(Exception):
     """A pattern has an atomic group, a possessive quantifier or a back-reference."""
 
 
-class Parser:
+class Parser(ClassParser):
     """Reads one pattern; `parse` may be called once."""
 
-    dialect: ClassVar[str]
     line_ends: ClassVar[Ranges]
-    class_text: ClassVar[re.Pattern[str]]
-    """A bracketed class up to its closing bracket."""
-    class_cache: ClassVar[dict[tuple[str, Flags], RE]]
     look_repeats: ClassVar[bool] = True
     """May a quantifier follow a look-around?"""
     quantifiers_repeat: ClassVar[bool] = False
@@ -104,10 +99,8 @@ class Parser:
     """Does a reference to a group that took no part match the empty text?"""
 
     def __init__(self, pattern: str, flags: Flags = NO_FLAGS, limits: RegexLimits = DEFAULT_LIMITS) -> None:
-        self.pattern = pattern
-        self.limits = limits
-        self.position = 0
-        self.flags = self.first_flags = flags
+        super().__init__(pattern, flags, limits)
+        self.first_flags = flags
         self.branches: list[RE] = []
         self.items: list[RE] = []
         self.groups: list[_Group] = []
@@ -120,9 +113,6 @@ class Parser:
         self.plain: RE | None = None
         """The language without regard to atomic groups and possessive quantifiers, where there are any."""
         self.has_looks = False
-        self.ranges = 0
-        self.case_closures: dict[tuple[int, bool], tuple[Ranges, Ranges]] = {}
-        """By `id` of the ranges of an escape, which are one object: the ranges, and those with the other cases."""
         self.run = _VERBOSE_RUN if flags.verbose else _RUN
         if len(pattern) > limits.length:
             raise LimitExceeded(
@@ -157,7 +147,7 @@ class Parser:
         while self.position < length:
             items += 1
             if not items % _CHARGED_AT_ONCE:
-                charge(_CHARGED_AT_ONCE * _UNITS)
+                charge(_CHARGED_AT_ONCE * UNITS)
             handler = handlers.get(pattern[self.position])
             if handler is None:
                 self._literal_run()
@@ -509,108 +499,11 @@ class Parser:
         key = (text, self.flags)
         known = self.class_cache.get(key)
         if known is None:
-            known = self._read_class(self.position, found.end())
+            known = self.read_class(self.position, found.end())
             if len(self.class_cache) >= _CLASSES:
                 self.class_cache.clear()
             self.class_cache[key] = known
         self.add(known, len(text))
-
-    def _read_class(self, start: int, stop: int) -> RE:
-        pattern = self.pattern
-        position = start + 1
-        negated_class = pattern[position] == "^"
-        position += negated_class
-        ranges: list[tuple[int, int]] = []
-        while position < stop - 1:
-            first, after = self.class_atom(position)
-            if pattern[after] != "-" or after + 1 >= stop - 1:
-                ranges.extend(first if isinstance(first, tuple) else ((first, first),))
-                position = after
-                continue
-            last, after_last = self.class_atom(after + 1)
-            if isinstance(first, tuple) or isinstance(last, tuple):
-                self.set_in_range(position, after_last)
-                for end in (first, last):
-                    ranges.extend(end if isinstance(end, tuple) else ((end, end),))
-                ranges.append((0x2D, 0x2D))
-            elif last < first:
-                self.fail(
-                    f"the range {pattern[position:after_last]!r} ends before it starts",
-                    position,
-                    after_last,
-                    hint="Swap the ends, or write '\\-' for the character '-'.",
-                )
-            else:
-                ranges.append((first, last))
-            position = after_last
-        self.count_ranges((5 if negated_class else 1) * len(ranges), start)  # negation takes longer
-        result = normalise_ranges(ranges)
-        if self.flags.ignore_case:
-            self.count_ranges(4 * len(result), start)
-            result = close_ranges(result, self.dialect, self.flags.ascii)
-        return character_class(negate_ranges(result) if negated_class else result)
-
-    def close_under_case(self, ranges: Ranges, position: int) -> Ranges:
-        """Add the other cases of the characters that an escape stands for."""
-        key = (id(ranges), self.flags.ascii)
-        if key not in self.case_closures:
-            self.count_ranges(4 * len(ranges), position)
-            self.case_closures[key] = ranges, close_ranges(ranges, self.dialect, self.flags.ascii)
-        return self.case_closures[key][1]
-
-    def count_ranges(self, ranges: int, position: int) -> None:
-        """Count ranges of characters against the limit. A short escape can stand for hundreds of ranges."""
-        charge(_UNITS * ranges)
-        self.ranges += ranges
-        if self.ranges > self.limits.class_ranges:
-            raise LimitExceeded(
-                f"the classes of the pattern have more than {self.limits.class_ranges:,} ranges of characters",
-                limit="class_ranges",
-                hint="Use fewer different classes with \\w, \\W or \\p{...} in them, or narrower ones.",
-                pattern=self.pattern,
-                position=position,
-            )
-
-    def class_atom(self, position: int) -> tuple[int | Ranges, int]:
-        """One member of a class, as a code point or a set, and the position after it."""
-        if self.pattern[position] == "\\":
-            return self.class_escape(position)
-        return ord(self.pattern[position]), position + 1
-
-    def class_escape(self, position: int) -> tuple[int | Ranges, int]:
-        """An escape inside a class."""
-        raise self.error("the dialect has no escapes in classes", position)
-
-    def set_in_range(self, start: int, stop: int) -> None:
-        """A range one end of which is a set, such as ``[\\w-z]``."""
-        self.fail(
-            f"the range {self.pattern[start:stop]!r} needs single characters at its ends",
-            start,
-            stop,
-            hint="Write '\\-' for the character '-'.",
-        )
-
-    # -- errors
-
-    def error(
-        self, message: str, position: int, end: int | None = None, hint: str | None = None
-    ) -> RegexSyntaxError:
-        """A syntax error at a place of this pattern."""
-        return RegexSyntaxError(message, pattern=self.pattern, position=position, end=end, hint=hint)
-
-    def fail(self, message: str, position: int, end: int | None = None, hint: str | None = None) -> NoReturn:
-        """Raises a syntax error."""
-        raise self.error(message, position, end, hint)
-
-    def unsupported(self, feature: str, position: int, end: int) -> RegexUnsupported:
-        """The error for a feature that is understood but refused."""
-        return RegexUnsupported(
-            f"{feature} are not supported",
-            pattern=self.pattern,
-            position=position,
-            end=end,
-            hint=ADVICE.get(feature),
-        )
 
     handlers: ClassVar[Mapping[str, Callable[[Any], None]]] = {
         "[": add_class,

@@ -12,7 +12,7 @@ Source: CPython 3.11, the documentation of `re`; ECMA-262, section 22.2.2.7.1 (a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 
 from structgen.constraints.expressions import EPSILON, NOTHING, RE, concat
 
@@ -45,11 +45,17 @@ def expand_references(tree: Node, refuse: Refuse, *, unset_is_empty: bool) -> No
         references = [node for node in _nodes(tree) if node[0] == "reference"]
         if not references:
             return tree
-        numbers = {node[1] for node in references}
-        if len(numbers) > _GROUPS:
+        first = {node[1]: node for node in reversed(references)}  # of each group
+        if len(first) > _GROUPS:
             raise refuse(references[0], f"there are references to more than {_GROUPS} groups")
+        if sum(1 for _ in _nodes(tree, _SIZE)) >= _SIZE:
+            raise refuse(references[0], "writing it out would make the pattern too large")
         inner = next(
-            (one for one in references if not _groups_in(_group(tree, one[1]), numbers - {one[1]})),
+            (
+                one
+                for number, one in first.items()
+                if not _holds_others(tree, number, first.keys() - {number})
+            ),
             references[0],
         )
         tree = _Expansion(tree, inner, refuse, unset_is_empty).tree()
@@ -105,18 +111,26 @@ class _Expansion:
         home = next(i for i in concerned if self._holds_group(parts[i]))
         if home != concerned[0] or self._refers_early(parts[home]):
             raise self._refused("it stands before its group, or in it")
-        group, optional, atomic_inside = self._way_to_group(parts[home])
-        texts = _listed(group[2])
-        if texts is None:
-            raise self._refused(f"its group has more than {_TEXTS} texts, or depends on the text around it")
-        texts = list(dict.fromkeys(texts))
+        # An earlier expansion has copied the group where it stands in several cases.
+        copies = list(self._ways_to_group(parts[home]))
+        if len(copies) > 1 and (self._refers(parts[home]) or any(map(self._holds_group, parts[home + 1 :]))):
+            raise self._refused("its group is written out several times")
+        optional, atomic_inside = any(one[1] for one in copies), any(one[2] for one in copies)
+        texts: list[str] = []
+        for group, _, _ in copies:
+            listed = _listed(group[2])
+            if listed is None:
+                raise self._refused(
+                    f"its group has more than {_TEXTS} texts, or depends on the text around it"
+                )
+            texts = list(dict.fromkeys([*texts, *listed]))
         if optional and repeated and self.keeps_rounds:
             raise self._refused("its group may have matched in an earlier round of a repetition")
         if (atomic or atomic_inside) and len(texts) + optional > 1:
             raise self._refused("it is in an atomic group, where the order of its texts matters")
-        if sum(1 for _ in _nodes(node, _SIZE)) * len(texts) > _SIZE:
+        if sum(1 for _ in _nodes(node, _SIZE)) * len(texts) * len(copies) > _SIZE:
             raise self._refused("writing it out would make the pattern too large")
-        cases = [self._filled(node, text) for text in texts]
+        cases = [case for text in texts for case in self._filled(node, text)]
         if optional:
             cases.append(self._unset(node, NOTHING))
         return ("cases", tuple(cases)) if len(cases) != 1 else cases[0]
@@ -138,33 +152,41 @@ class _Expansion:
         )
         return bool(found[0] == "reference")
 
-    def _way_to_group(self, node: Node) -> tuple[Node, bool, bool]:
-        """The group, whether a match may leave it out, and whether it is in an atomic group here."""
-        optional = atomic = False
-        while not (node[0] == "group" and node[1] == self.number):
-            if node[0] == "look":
-                raise self._refused("its group is in a look-around")
-            if node[0] == "quantified":
-                if node[3] != 1:
-                    raise self._refused("its group is repeated")
-                optional |= node[2] == 0
-            optional |= node[0] in ("ordered", "cases")
-            atomic |= _is_atomic(node)
-            node = next(part for part in _parts(node) if self._holds_group(part))
-        return node, optional, atomic
-
-    def _filled(self, node: Node, text: str) -> Node:
-        """The node where the group takes part and has this text."""
-        if node[0] == "reference":
-            return node[2](text) if node[1] == self.number else node
+    def _ways_to_group(
+        self, node: Node, optional: bool = False, atomic: bool = False
+    ) -> Iterator[tuple[Node, bool, bool]]:
+        """Each copy of the group, whether a match may leave it out, and whether it is in an atomic group here."""
         if node[0] == "group" and node[1] == self.number:
-            return ("literal", text)
+            yield node, optional, atomic
+            return
+        if not self._holds_group(node):
+            return
+        if node[0] == "look":
+            raise self._refused("its group is in a look-around")
+        if node[0] == "quantified":
+            if node[3] != 1:
+                raise self._refused("its group is repeated")
+            optional |= node[2] == 0
+        optional |= node[0] in ("ordered", "cases")
+        atomic |= _is_atomic(node)
+        for part in _parts(node):
+            yield from self._ways_to_group(part, optional, atomic)
+
+    def _filled(self, node: Node, text: str) -> list[Node]:
+        """The node where the group takes part and has this text, once for each copy of the group that may."""
+        if node[0] == "reference":
+            return [node[2](text) if node[1] == self.number else node]
+        if node[0] == "group" and node[1] == self.number:
+            return [("literal", text)] if text in (_listed(node[2]) or ()) else []
         parts = _parts(node)
         if self._holds_group(node) and node[0] in ("ordered", "cases", "quantified"):
-            return self._filled(next(part for part in parts if self._holds_group(part)), text)
+            return [one for part in parts if self._holds_group(part) for one in self._filled(part, text)]
         if not self._holds_group(node) and not self._refers(node):
-            return node
-        return _with(node, [self._filled(part, text) for part in parts])
+            return [node]
+        made: list[list[Node]] = [[]]
+        for part in parts:
+            made = [[*before, one] for before in made for one in self._filled(part, text)]
+        return [_with(node, one) for one in made]
 
     def _unset(self, node: Node, group: Node) -> Node:
         """The node where the group takes no part, and is this."""
@@ -262,6 +284,7 @@ def _group(tree: Node, number: int) -> Node | None:
     return next((node for node in _nodes(tree) if node[0] == "group" and node[1] == number), None)
 
 
-def _groups_in(group: Node | None, numbers: set[int]) -> bool:
-    """Are there groups with these numbers inside?"""
-    return group is not None and any(node[0] == "group" and node[1] in numbers for node in _nodes(group[2]))
+def _holds_others(tree: Node, number: int, numbers: Set[int]) -> bool:
+    """Are there groups with these numbers inside of a copy of the group?"""
+    copies = (node for node in _nodes(tree) if node[0] == "group" and node[1] == number)
+    return any(one[0] == "group" and one[1] in numbers for copy in copies for one in _nodes(copy[2]))

@@ -11,8 +11,9 @@ import lark
 import pytest
 
 import structgen as sg
-from structgen.constraints.grammar.lark_dialect import UNBOUNDED, rewrite
+from structgen.constraints.grammar.lark_dialect import rewrite
 from structgen.constraints.grammar.lark_loading import Loaded, load
+from structgen.constraints.grammar.lark_rewritten import UNBOUNDED
 from structgen.constraints.grammar.lark_rules import rule_bodies
 from structgen.constraints.grammar.lark_source import Source
 from structgen.constraints.grammar.lark_templates import read_modules
