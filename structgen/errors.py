@@ -116,7 +116,11 @@ def a_kind(value: object) -> str:
 
 def with_kind(value: object) -> str:
     """A wrong argument and what it is: "5, an int"; None needs no more words."""
-    return f"{value!r:.60}" + ("" if value is None else f", {a_kind(value)}")
+    try:
+        shown = f"{value!r:.60}"
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return "a very large int"
+    return shown + ("" if value is None else f", {a_kind(value)}")
 
 
 def did_you_mean(name: object, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str | None:

@@ -282,6 +282,40 @@ def test_texts_that_are_not_read_by_bytes_have_none() -> None:
         cut.captures()
 
 
+def test_limits_of_tokens() -> None:
+    """A parse by bytes that breaks a limit, or does not exist without one, is refused."""
+    vocabulary = sg.Vocabulary.of_bytes()
+
+    def after(constraint: sg.Constraint, text: str) -> sg.Matcher:
+        matcher = sg.Matcher(constraint, vocabulary)
+        assert all(map(matcher.advance, text.encode()))
+        return matcher
+
+    ambiguous = lark(
+        'start: a b\na[capture, max_tokens=2]: (X | Y)+\nb[capture]: (X | Y | Z)+\nX: "x"\nY: "y"\nZ: "z"'
+    )
+    with pytest.raises(GrammarUnsupported, match="from byte 0 on"):
+        after(ambiguous, "xyxyz").captures()
+    empty = sg.lark(
+        "start: t u\nt[max_tokens=2, capture]: /[a-z]+/\nu[capture]: /[a-z]+/",
+        lexer="longest",
+        contextual=True,
+    )
+    with pytest.raises(GrammarUnsupported):
+        after(empty, "abcd").captures()
+    part = lark("start: w\nw[capture]: /[a-z]+/")
+    limited = "<" + sg.limit_tokens(part, 4) + ">"
+    assert [one.text for one in after(limited, "<abc>").captures()] == ["abc"]
+
+
+def test_captures_are_found_when_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("structgen.constraints.grammar.parsing.STEPS", 2)
+    result = sg.run(ScriptedModel("a12b"), "?", lark('start: "a" v "b"\nv[capture]: /[0-9]+/'))
+    assert result.finish == "complete"
+    with pytest.raises(LimitExceeded):
+        _ = result.captures
+
+
 def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     letters = Rule("start", ("repeat", ("text", literal("a")), 0, None), capture="start")
     joined = GrammarConstraint(Grammar((letters,), "start"), "EBNF") & sg.regex("a{2}")

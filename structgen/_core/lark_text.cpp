@@ -8,6 +8,9 @@
 #include "work.h"
 
 namespace structgen {
+
+using namespace lark;
+
 namespace {
 
 constexpr int64_t MOST = 999'999'999;  // of a number; what is larger is lark's business

@@ -78,7 +78,7 @@ def whole(form: Mapping[str, Any], key: str, where: str, default: int | None = N
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise _wrong(key, "a whole number of 0 or more", value, where)
     if value > _MOST:
-        raise _wrong(key, f"at most {_MOST:,}", value, where)
+        raise ConstraintError(f'"{key}" is more than {_MOST:,}', where=f"{where}.{key}")
     return value
 
 

@@ -256,10 +256,13 @@ class _Elements:
         return sequence_of((body, self.gap))
 
     def _is_possible(self, member: Member) -> bool:
-        return not any(text in member.name for text in self.excluded)
+        return not any(text in self._written_name(member) for text in self.excluded)
+
+    def _written_name(self, member: Member) -> str:
+        return "".join([self.style.escapes.get(character, character) for character in member.name])
 
     def _member(self, member: Member) -> Body:
-        name = "".join([self.style.escapes.get(character, character) for character in member.name])
+        name = self._written_name(member)
         if not is_name(name):
             raise ConstraintError(
                 f"{member.name!r:.60} is no name of an element",

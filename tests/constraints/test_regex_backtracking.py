@@ -86,6 +86,19 @@ REFERENCES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "pattern", [r"(?:(a|b)(c|d)\1|e)\2", r"(?:x(a|b)(c|d)\1|e)\2", r"((a|a)|(b|a))b\3(?:\2|b)\1"]
+)
+def test_groups_that_an_earlier_reference_has_copied(pattern: str) -> None:
+    texts = ["".join(one) for n in range(6) for one in itertools.product("abcdex", repeat=n)]
+    matcher = sg.Matcher(sg.regex(pattern), sg.Vocabulary.of_bytes())
+    wanted = [text for text in texts if re.fullmatch(pattern, text)]
+    assert wanted and [text for text in texts if matcher.viable_bytes(text) == len(text)] != []
+    assert all(matcher.explain(text).ok for text in wanted)
+    others = random.Random(1).sample([text for text in texts if text not in set(wanted)], 500)
+    assert not any(matcher.explain(text).ok for text in others)
+
+
 @pytest.mark.parametrize("pattern", REFERENCES)
 def test_back_references(pattern: str) -> None:
     texts = [*TEXTS, *("".join(letters) for n in range(4) for letters in itertools.product("aAbB", repeat=n))]

@@ -427,12 +427,16 @@ REASONS: tuple[Reason, ...] = (
         check=_mask(missing=b"eE"),
     ),
     Reason(Class.CHOICE, "numbers have more spellings (3e1, 4.0)", "guidance", check=_mask(extra=b".Ee")),
-    Reason(Class.CHOICE, "-0 is a JSON number equal to 0", "guidance", check=_mask(extra=b"-0")),
+    Reason(
+        Class.CHOICE, "more spellings of numbers: -0, zeros at the end", "guidance", check=_mask(extra=b"-0")
+    ),
     Reason(Class.CHOICE, "DEL may stand in a JSON string (RFC 8259)", "guidance", check=_mask(extra=(0x7F,))),
-    Reason(Class.CHOICE, "equal numbers in other spellings", "guidance", check=_mask(extra=_DIGITS)),
+    Reason(
+        Class.CHOICE, "more spellings of numbers, with an exponent", "guidance", check=_mask(extra=_DIGITS)
+    ),
     Reason(
         Class.CHOICE,
-        "\\w and \\s of Python's re and of Rust's regex differ beyond ASCII",
+        "\\w and \\s of Python's re and of Rust's regex differ, beyond ASCII and in 0x1C to 0x1F",
         "guidance",
         check=_all(_field("masks"), _spec("\\w", "\\W", "\\s", "\\S")),
     ),

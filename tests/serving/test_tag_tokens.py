@@ -159,7 +159,7 @@ TAGS = {"type": "token_triggered_tags", "trigger_tokens": [CALL], "tags": [A_TAG
     [
         ({"type": "token"}, "format", '"token" is missing'),
         ({"type": "token", "token": True}, "format.token", "a token is a number or a text, not"),
-        ({"type": "token", "token": -1}, "format.token", "no token has the number -1"),
+        ({"type": "token", "token": -1}, "format.token", "tokens have numbers from 0 to"),
         ({"type": "token", "token": ""}, "format.token", "no token has the empty text"),
         ({"type": "token", "token": 1, "text": "a"}, "format", "'text' is not supported here"),
         ({"type": "exclude_token", "exclude_tokens": "ab"}, "format.exclude_tokens", "is a list of tokens"),

@@ -113,4 +113,4 @@ def _check_number(number: object, where: str) -> None:
             f"{where} names tokens by number or text, not by {with_kind(number)}", hint=_HINT
         )
     if not 0 <= number <= MOST_NUMBER:
-        raise ConstraintError(f"no token has the number {number}", hint=_HINT)
+        raise ConstraintError(f"no token has the number {with_kind(number)}", hint=_HINT)

@@ -31,7 +31,7 @@ from . import bodies
 from .ir import Ending, Grammar, Rule
 from .notation import Reader
 from .regular import Regular, used_rules
-from .rule_values import MOST_TEMPERATURE, temperature_of
+from .rule_values import MOST_TEMPERATURE, capture_name_fault, temperature_of
 
 __all__ = ["RuleOptions", "carried_out", "read_options"]
 
@@ -292,14 +292,23 @@ def _value(
         if value is None or value[:1] != '"' or len(value) < 3:
             hint = f'Write {option}="name".'
             raise reader.fault(f"{option} takes a name in double quotes", at, length, hint=hint)
-        return reader.string(value, at)
+        found = reader.string(value, at)
+        if fault := capture_name_fault(found):
+            raise reader.fault(f"the name of a capture {fault}", at, length, hint="Use a short word.")
+        return found
     if option == "temperature":
         return _temperature(reader, value, at, length)
     low, high = _COUNTS[option]
-    if value is None or not value.isascii() or not value.isdecimal() or not low <= int(value[:20]) <= high:
+    digits = (value or "").lstrip("0") or "0"
+    if (
+        not value
+        or not (value.isascii() and value.isdecimal())
+        or len(digits) > 10
+        or not low <= int(digits) <= high
+    ):
         hint = f"Write {option}=32, for example."
         raise reader.fault(f"{option} takes a whole number from {low} to {high:,}", at, length, hint=hint)
-    return int(value)
+    return int(digits)
 
 
 def _temperature(reader: Reader, value: str | None, at: int, length: int) -> float:

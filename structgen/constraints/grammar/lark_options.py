@@ -152,7 +152,9 @@ class _Reader:
     def _temperature(self, value: Piece) -> dict[str, Any]:
         found = temperature_of(value.text)
         if found is None:
-            self._fail("a temperature is a finite number from 0 on", value, f"As in {_FORMS['temperature']}.")
+            self._fail(
+                "a temperature is a number from 0 to 1,000,000", value, f"As in {_FORMS['temperature']}."
+            )
         return {"temperature": found}
 
     def _max_chars(self, value: Piece) -> dict[str, Any]:

@@ -111,6 +111,12 @@ class Source:
                 error.pos,
                 hint=f"What follows {name.text} is one JSON value.",
             )
+        except ValueError:  # Python reads no whole number of so many digits
+            raise LimitExceeded(
+                "a number in the JSON of the grammar has too many digits",
+                limit="number_digits",
+                hint="Write it with fewer digits, or as 1e5000.",
+            ) from None
         except RecursionError:
             raise LimitExceeded(
                 "the JSON in the grammar is nested too deeply", limit="grammar_depth", hint="Flatten it."

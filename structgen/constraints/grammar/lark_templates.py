@@ -29,6 +29,8 @@ __all__ = ["read_modules"]
 
 _CHARACTERS, _ALL_CHARACTERS = 300_000, 1_500_000
 """Of a terminal's pattern, and of all: patterns in patterns are written out."""
+_MOST_CHARACTERS = 5_000_000
+"""Of parts that are joined: more is refused."""
 _BODIES = 500_000
 """Parts of the bodies of templates, written out."""
 
@@ -64,9 +66,11 @@ def read_modules(
         if {name for name, rule in module.rules.items() if rule is None} - set(placeholders):
             return None
         return _Joined(module, reader).loaded(list(read[2]), start, frozenset(keep))
-    except (LimitExceeded, RecursionError):
+    except (LimitExceeded, RecursionError, MemoryError):
         raise
-    except Exception:  # of patterns lark raises what Python raises, too; it shall tell them itself
+    except (
+        Exception
+    ):  # lark raises for patterns what Python raises, and reads the grammar once more to report it
         return None
 
 
@@ -217,16 +221,30 @@ class _Joined:
                 raise NotPlain
         return terminal.pattern
 
+    def _parts(self, bodies: Sequence[Body], scope: Mapping[str, TerminalDefinition]) -> list[Pattern]:
+        parts: list[Pattern] = []
+        characters = 0
+        for one in bodies:
+            parts.append(self._pattern(one, scope))
+            characters += len(parts[-1].value)
+            if characters > _MOST_CHARACTERS:
+                raise LimitExceeded(
+                    f"a terminal has more than {_MOST_CHARACTERS:,} characters with the terminals that it uses",
+                    limit="terminal_parts",
+                    hint="Make the larger parts of it rules (lower-case names).",
+                )
+        return parts
+
     def _pattern(self, body: Body, scope: Mapping[str, TerminalDefinition]) -> Pattern:
         kind = body[0]
         if kind == "terminal":
             text: str = body[1]
             return literal_pattern(text) if text[0] in '"/' else self._pattern_of(scope[text])
         if kind == "sequence":
-            parts = [self._pattern(part, scope) for part in body[1]]
+            parts = self._parts(body[1], scope)
             return PatternRE("".join(part.to_regexp() for part in parts)) if parts else PatternStr("")
         if kind == "choice":
-            parts = [self._pattern(part, scope) for part in body[1]]
+            parts = self._parts(body[1], scope)
             parts.sort(key=lambda one: (-one.max_width, -one.min_width, -len(one.value)))
             return PatternRE(f"(?:{'|'.join(part.to_regexp() for part in parts)})")
         if kind == "within":

@@ -46,7 +46,7 @@ class Event(NamedTuple):
     """A step of a parse, from left to right: a rule begins or ends, or a terminal stands between two places."""
 
     kind: str
-    """``"begin"``, ``"end"``, ``"leaf"``, or ``"open"`` for a terminal that is not over at the end of the text."""
+    """``"begin"``, ``"end"``, ``"leaf"``, or ``"open"`` for a terminal that has not ended where the text ends."""
     rule: Rule | None
     leaf: Body | None
     start: int
@@ -192,7 +192,7 @@ class Parse:
             )
 
     def _fill(self) -> None:
-        """Continuations are (key, state): the parts of a sequence, or the rounds of a repetition, that are over."""
+        """Continuations are (key, state): the parts of a sequence, or the rounds of a repetition, that have ended."""
         fresh: list[_Key] = [self._root]
         self._waiting[self._root] = []
         self._ends[self._root] = {}
@@ -271,7 +271,7 @@ class Parse:
         if self._whole is not None and self._whole in self._ends[self._root]:
             yield from self._derived(self._root, self._whole)
         elif self._trace.open:
-            yield from self._begun()
+            yield from self._unfinished()
 
     def _derived(self, root: _Key, root_end: int) -> Iterator[Event]:
         pending: list[Event | tuple[_Key, int]] = [(root, root_end)]
@@ -372,8 +372,8 @@ class Parse:
 
     # -- a text that is not complete
 
-    def _begun(self) -> Iterator[Event]:
-        """The parse of a beginning: what is open at its end, and what is over before that."""
+    def _unfinished(self) -> Iterator[Event]:
+        """The parse of a beginning: what is open at its end, and what has ended before that."""
         ranks = self._open_ranks()
         if self._root not in ranks:
             return
@@ -420,7 +420,7 @@ class Parse:
         return ranks
 
     def _open_chain(self, key: _Key, ranks: Mapping[_Key, int]) -> tuple[list[tuple[_Key, int]], _Key]:
-        """The parts that are over, and the one that is open: of several, the one nearest to the end of its text."""
+        """The parts that have ended, and the one that is open: of several, the one nearest to the end of its text."""
         part = self._parts[key[0]]
         is_repeat = part.kind == "repeat"
         came: dict[tuple[int, int], tuple[int, int] | None] = {(0, key[1]): None}

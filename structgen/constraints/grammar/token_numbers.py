@@ -36,7 +36,7 @@ TOKENS_HINT = (
     "its text, as in <|name|>."
 )
 
-_SET = re.compile(r"<\[\s*(\^?)(.*?)\s*\]>", re.DOTALL)
+_SET = re.compile(r"<\[\s*+(\^?)(.*)\]>", re.DOTALL)
 _RANGE = re.compile(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?")
 _MOST_DIGITS = 10
 _MOST_SHOWN = 8
@@ -71,7 +71,7 @@ def token_set(written: str, where: str, *, negated: bool = False) -> Body:
         raise ValueError("this is not a set of token numbers")
     if found[1] and negated:
         raise ValueError("this set is negated twice")
-    if found[2] == "*":
+    if found[2].strip() == "*":
         if found[1] or negated:
             raise ValueError("the set of all tokens is negated: nothing is left")
         return tokens_body(None, where=where)

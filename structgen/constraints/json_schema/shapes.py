@@ -10,6 +10,7 @@ Cost: alternatives of alternatives multiply, and patterns of keys that overlap d
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -114,21 +115,25 @@ class Shapes:
 
     def _types_of(self, root: int) -> int:
         # subtle: references may lead in a circle through `anyOf`, where nothing more is known than all types.
-        pending = [root]
+        if root in self._types:
+            return self._types[root]
+        pending = [(root, iter(self._beside(root)))]
+        open_places = {root}
         while pending:
-            place = pending[-1]
-            if place in self._types:
-                pending.pop()
+            place, inner = pending[-1]
+            child = next((one for one in inner if one not in self._types and one not in open_places), None)
+            if child is not None:
+                pending.append((child, iter(self._beside(child))))
+                open_places.add(child)
                 continue
-            node = self._nodes[place]
-            inner = [] if isinstance(node, bool) else nodes_beside(node)
-            missing = [one for one in inner if one not in self._types and one not in pending]
-            if missing:
-                pending.append(missing[0])
-                continue
-            self._types[place] = self._bits(node)
+            self._types[place] = self._bits(self._nodes[place])
+            open_places.discard(place)
             pending.pop()
         return self._types[root]
+
+    def _beside(self, place: int) -> Iterable[int]:
+        node = self._nodes[place]
+        return () if isinstance(node, bool) else nodes_beside(node)
 
     def _bits(self, node: Any) -> int:
         if isinstance(node, bool):
@@ -199,12 +204,18 @@ class Shapes:
         for language in names:
             declared |= dict.fromkeys(_listed(language))
         undeclared = tuple(self._undeclared(keys, names, declared))
-        if len(declared) * sum(len(one.patterns) for one in keys) > _MOST_MATCHES:
+        by_name: dict[str, set[int]] = {}
+        for number, one in enumerate(keys):
+            for name in (*one.declared, *one.listed):
+                by_name.setdefault(name, set()).add(number)
+        speak_of_all = [n for n, one in enumerate(keys) if one.patterns or one.others is not None]
+        if len(declared) * sum(1 + len(keys[n].patterns) for n in speak_of_all) > _MOST_MATCHES:
             raise self._too_many("patterns of keys for so many keys")
         allowed = None if not names else self._space.compile(intersect(names))
         members = []
         for name in declared:
-            value = self._conjunction([place for one in keys for place in one.under(name)])
+            concerned = sorted(by_name.get(name, set()).union(speak_of_all))
+            value = self._conjunction([place for n in concerned for place in keys[n].under(name)])
             possible = value is not None and (allowed is None or self._space.matches(allowed, _utf8(name)))
             if not possible and name in required:
                 return None
@@ -293,20 +304,19 @@ class Shapes:
     def _branches(self, value: Conjunction, kind: str) -> Iterator[list[Mapping[str, Any]]]:
         """Lists of nodes of which all hold, one list for each alternative; only for values of this type."""
         bit = TYPES[kind]
-        pending: list[tuple[tuple[int, ...], dict[int, Mapping[str, Any]]]] = [(value, {})]
+        pending: list[tuple[deque[int], dict[int, Mapping[str, Any]]]] = [(deque(value), {})]
         made = 0
         while pending:
             todo, done = pending.pop()
             while todo:
-                place, *rest = todo
-                todo = tuple(rest)
+                place = todo.popleft()
                 if not self.types((place,)) & bit:
                     break
                 node = self._nodes[place]
                 if node is True or place in done:
                     continue
-                done = {**done, place: node}
-                todo += (*node.get("ref", ()), *node.get("allOf", ()))
+                done[place] = node
+                todo.extend((*node.get("ref", ()), *node.get("allOf", ())))
                 groups = [self._options(node, group, bit) for group in node.get("anyOf", ())]
                 groups += [self._disjoint(node, group, bit) for group in node.get("oneOf", ())]
                 if _is_listed(node):
@@ -318,9 +328,9 @@ class Shapes:
                     if len(ways) > _MOST_ALTERNATIVES:
                         raise self._too_many("alternatives")
                 if len(ways) != 1:
-                    pending += [(todo + way, done) for way in reversed(ways)]
+                    pending += [(deque((*todo, *way)), dict(done)) for way in reversed(ways)]
                     break
-                todo += ways[0]
+                todo.extend(ways[0])
             else:
                 made += 1
                 if made + len(pending) > _MOST_ALTERNATIVES:

@@ -52,7 +52,14 @@ def of_types(schema: IR, types: Iterable[str]) -> IR:
 def string_language(schema: IR) -> RE:
     """Return the strings that satisfy the schema, as they are without quotes and escapes."""
     content: SchemaIR = schema[1]
-    return _Strings(content["nodes"]).of(content["root"])[0]
+    try:
+        return _Strings(content["nodes"]).of(content["root"])[0]
+    except RecursionError:
+        raise LimitExceeded(
+            "the sub-schemas that say what a string is are nested too deeply",
+            limit="schema_depth",
+            hint="Refer to fewer schemas one after another.",
+        ) from None
 
 
 class _Strings:

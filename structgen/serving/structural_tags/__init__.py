@@ -4,9 +4,10 @@ Why: vLLM and SGLang hand over tool calls and reasoning in this form, and users 
 What: the legacy form ``{"structures": [{"begin", "schema", "end"}], "triggers": [...]}`` and the newer one
 ``{"type": "structural_tag", "format": {...}}``, as XGrammar 0.2 documents its formats. `FORMATS` lists what is
 supported.
-Invariant: free text never holds what ends it: the end of the tag that it stands in, a trigger. `excludes` of `any_text`
-are about that text alone, so they may share letters with the end. `at_least_one` means that a tag comes at once, as
-XGrammar has it. Where a text holds a special token of the vocabulary, that token is meant. Every field has its type, or
+Invariant: free text never holds what ends it: the end of the tag that it stands in, a trigger; repeated free texts may
+hold an end across their border. `excludes` of `any_text` are about that text alone, so they may share letters with the
+end. `at_least_one` means that a tag comes at once, as XGrammar has it. Where a text holds a special token of the
+vocabulary, that token is meant. Every field has its type, or
 an error with the path to it.
 Cost: linear in the formats; triggers are compared with one another.
 """

@@ -26,12 +26,34 @@ __all__ = ["optional", "or_", "plus", "repeat", "sequence", "star", "tag", "tag_
 def sequence(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
     check_fields(form, {"type", "elements"}, where)
     elements = items(form, "elements", where)
-    last = len(elements) - 1
+    # The end may come after an element if all that follow it may be empty.
+    at_end = [all(map(_may_be_empty, elements[place + 1 :])) for place in range(len(elements))]
     parts = [
-        reading.format(one, ends if place == last else (), f"{where}.elements[{place}]", depth)
-        for place, one in enumerate(elements)
+        reading.format(one, ends if is_at_end else (), f"{where}.elements[{place}]", depth)
+        for place, (one, is_at_end) in enumerate(zip(elements, at_end, strict=True))
     ]
     return in_order(parts)
+
+
+def _may_be_empty(form: Any) -> bool:
+    """Has a format the empty text? Formats that hold none of free text count as not."""
+    if not isinstance(form, dict):
+        return False
+    kind = form.get("type")
+    if kind in ("any_text", "any_tokens", "optional", "star", "triggered_tags", "dispatch"):
+        return not form.get("at_least_one")
+    if kind == "repeat":
+        return not form.get("min") or _may_be_empty(form.get("content"))
+    if kind == "plus":
+        return _may_be_empty(form.get("content"))
+    if kind == "const_string":
+        return form.get("value") == ""
+    elements = form.get("elements")
+    if not isinstance(elements, (list, tuple)):
+        return False
+    return (kind == "sequence" and all(map(_may_be_empty, elements))) or (
+        kind == "or" and any(map(_may_be_empty, elements))
+    )
 
 
 def or_(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
@@ -51,12 +73,12 @@ def optional(reading: Reading, form: Any, ends: tuple[str, ...], where: str, dep
 
 def star(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
     check_fields(form, {"type", "content"}, where)
-    return repeat_of(reading.format(form.get("content"), (), f"{where}.content", depth))
+    return repeat_of(reading.format(form.get("content"), ends, f"{where}.content", depth))
 
 
 def plus(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
     check_fields(form, {"type", "content"}, where)
-    return repeat_of(reading.format(form.get("content"), (), f"{where}.content", depth), 1)
+    return repeat_of(reading.format(form.get("content"), ends, f"{where}.content", depth), 1)
 
 
 def repeat(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
@@ -64,18 +86,20 @@ def repeat(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth
     least = whole(form, "min", where, 0)
     most = None if form.get("max") == -1 else whole(form, "max", where)
     assert least is not None
-    inner = reading.format(form.get("content"), (), f"{where}.content", depth)
+    inner = reading.format(form.get("content"), ends, f"{where}.content", depth)
     with at(where):
         return repeat_of(inner, least, most)
 
 
 def tag(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-    begin, rest = tag_parts(reading, form, where, depth)
+    begin, rest = tag_parts(reading, form, where, depth, ends)
     return in_order([reading.written(begin), rest])
 
 
-def tag_parts(reading: Reading, form: Any, where: str, depth: int) -> tuple[str, Constraint]:
-    """What a tag begins with, and the rest of it."""
+def tag_parts(
+    reading: Reading, form: Any, where: str, depth: int, around: tuple[str, ...] = ()
+) -> tuple[str, Constraint]:
+    """What a tag begins with, and the rest of it; `around` are the ends of what it is in."""
     reading.count_format(depth)
     if not isinstance(form, dict) or form.get("type", "tag") != "tag":
         raise ConstraintError('a tag is an object with "type": "tag"', where=where)
@@ -85,7 +109,8 @@ def tag_parts(reading: Reading, form: Any, where: str, depth: int) -> tuple[str,
     content = form.get("content")
     if isinstance(content, dict) and content.get("type") == "any_text" and all(ends):
         return begin, _text_and_end(reading, content, ends, f"{where}.content", depth)
-    inner = reading.format(content, tuple(filter(None, ends)), f"{where}.content", depth)
+    own = tuple(filter(None, ends))
+    inner = reading.format(content, own if all(ends) else (*own, *around), f"{where}.content", depth)
     return begin, in_order([inner, either([reading.written(end) for end in ends])])
 
 
@@ -132,7 +157,7 @@ def tags_with_separator(
     most = 1 if flag(form, "stop_after_first", where) else None
     separator = text_of(form, "separator", where, "")
     tags = [
-        tag(reading, one, (), f"{where}.tags[{place}]", depth)
+        tag(reading, one, ends, f"{where}.tags[{place}]", depth)
         for place, one in enumerate(items(form, "tags", where))
     ]
     return repeat_of(either(tags), least, most, reading.written(separator) if separator else None)

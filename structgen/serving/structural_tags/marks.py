@@ -77,7 +77,7 @@ def member_of(token: object, where: str) -> Member:
     if not isinstance(token, int) or isinstance(token, bool):
         raise ConstraintError(f"a token is a number or a text, not {a_kind(token)}", where=where)
     if not 0 <= token <= MOST_NUMBER:
-        raise ConstraintError(f"no token has the number {token}", where=where)
+        raise ConstraintError(f"tokens have numbers from 0 to {MOST_NUMBER:,}", where=where)
     return token, token
 
 

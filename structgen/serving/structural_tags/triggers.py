@@ -41,7 +41,7 @@ def triggered_tags(reading: Reading, form: Any, ends: tuple[str, ...], where: st
     tags = []
     for place, one in enumerate(items(form, "tags", where)):
         path = f"{where}.tags[{place}]"
-        tags.append((*tag_parts(reading, one, path, depth), path))
+        tags.append((*tag_parts(reading, one, path, depth, ends), path))
     return _triggered(reading, form, tags, ends, where, at_once, once)
 
 
