@@ -338,7 +338,7 @@ def test_the_legacy_form_names_its_own_fields():
         ),
         (
             {"type": "repeat", "max": 10**20, "content": X},
-            'format.max: "max" is at most 2,147,483,647, not 100000000000000000000',
+            'format.max: "max" is more than 2,147,483,647',
         ),
         ({"type": "tag", "begin": "a", "content": X, "end": []}, "needs an end"),
         ({"type": "triggered_tags", "triggers": ["<g"], "tags": [TAG]}, "0 triggers"),
@@ -422,5 +422,5 @@ def test_counted_text_has_the_texts_of_uncounted_text():
 
 
 def test_too_many_tokens_is_a_limit():
-    with pytest.raises(ConstraintError, match="format.max_tokens.* at most 2,147,483,647"):
+    with pytest.raises(ConstraintError, match="format.max_tokens.* is more than 2,147,483,647"):
         read({"type": "any_text", "max_tokens": 2**31})

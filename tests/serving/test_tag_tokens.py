@@ -166,7 +166,7 @@ TAGS = {"type": "token_triggered_tags", "trigger_tokens": [CALL], "tags": [A_TAG
         ({"type": "any_tokens", "exclude_tokens": [1, None]}, "format.exclude_tokens[1]", "a number or a text"),
         ({"type": "any_tokens", "max_tokens": -1}, "format.max_tokens", "a whole number of 0 or more"),
         ({"type": "any_tokens", "max_tokens": 1.5}, "format.max_tokens", "a whole number of 0 or more"),
-        ({"type": "any_tokens", "max_tokens": 2**31}, "format.max_tokens", "is at most 2,147,483,647"),
+        ({"type": "any_tokens", "max_tokens": 2**31}, "format.max_tokens", "is more than 2,147,483,647"),
         ({**TAGS, "trigger_tokens": []}, "format.trigger_tokens", "must not be empty"),
         ({**TAGS, "trigger_tokens": [CALL, 0]}, "format.trigger_tokens[1]", "no tag begins with the trigger 0"),
         ({**TAGS, "trigger_tokens": [0]}, "format.tags[0]", "the tag that begins with '<[4]>' has no trigger"),
