@@ -67,60 +67,6 @@ Re RegexSpace::text_class(std::span<const CodeRange> given) {
 
 Re RegexSpace::any_char() { return impl_->any_character; }
 
-Re RegexSpace::literal(std::string_view utf8) {
-  Re r = EPSILON;
-  for (size_t i = utf8.size(); i-- > 0;) {
-    const auto byte = static_cast<uint8_t>(utf8[i]);
-    if (!impl_->spellable.test(byte)) return EMPTY;
-    const Re child[] = {byte, r};
-    r = impl_->intern({.kind = ReKind::Literals}, child);
-  }
-  return r;
-}
-
-Re RegexSpace::literals(std::span<const std::string> texts) {
-  Impl &s = *impl_;
-  std::vector<std::string_view> sorted;
-  for (const std::string &t : texts) {
-    charge(1 + t.size() / 16);
-    if (std::all_of(t.begin(), t.end(), [&](char c) { return s.spellable.test(static_cast<uint8_t>(c)); }))
-      sorted.push_back(t);
-  }
-  sort_texts(sorted.begin(), sorted.end());
-  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-  if (sorted.empty()) return EMPTY;
-  // The path from the root to the text read last; what lies left of it is made already.
-  struct Open {
-    std::vector<Re> children;
-    bool ends = false;
-  };
-  std::vector<Open> path(1);
-  std::string_view previous;
-  auto shut = [&](size_t depth) {
-    while (path.size() > depth + 1) {
-      charge();
-      Open done = std::move(path.back());
-      path.pop_back();
-      ReNode n{.kind = ReKind::Literals, .nullable = done.ends, .lo = done.ends};
-      path.back().children.push_back(static_cast<uint8_t>(previous[path.size() - 1]));
-      // Equal sub-tries are one node.
-      path.back().children.push_back(done.children.empty() ? EPSILON : s.intern(n, done.children));
-    }
-  };
-  for (std::string_view text : sorted) {
-    charge(1 + text.size());
-    size_t common = 0;
-    while (common < text.size() && common < previous.size() && text[common] == previous[common]) ++common;
-    shut(common);
-    path.resize(text.size() + 1);
-    path.back().ends = true;
-    previous = text;
-  }
-  shut(0);
-  if (path[0].children.empty()) return EPSILON;
-  return s.intern({.kind = ReKind::Literals, .nullable = path[0].ends, .lo = path[0].ends}, path[0].children);
-}
-
 Re RegexSpace::Impl::concat(Re a, Re b) {
   if (a == EMPTY || b == EMPTY) return EMPTY;
   if (a == EPSILON) return b;

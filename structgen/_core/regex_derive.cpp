@@ -157,6 +157,7 @@ Steps RegexSpace::Impl::machine_steps(Re r) {
 }
 
 Steps RegexSpace::Impl::derive(Re r) {
+  expand(r);
   const ReNode n = nodes[r];
   switch (n.kind) {
     case ReKind::Empty:

@@ -76,6 +76,18 @@ Lengths repeated(const Lengths &body, int64_t lo, int64_t hi) {
   return out;
 }
 
+Lengths lengths_of_texts(const std::vector<std::string_view> &texts) {
+  std::vector<Lengths::Interval> all;
+  size_t read = 0;
+  for (const std::string_view text : texts) {
+    read += text.size();
+    const auto n = std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
+    if (all.empty() || all.back().lo != n) all.push_back({n, n});
+  }
+  charge(read / 16);
+  return tidy(std::move(all));
+}
+
 bool meets(const Lengths &l, int64_t lo, int64_t hi) {
   return std::any_of(l.intervals.begin(), l.intervals.end(),
                      [&](auto x) { return x.hi >= lo && (hi < 0 || x.lo <= hi); });
@@ -98,6 +110,7 @@ Lengths RegexSpace::Impl::own_lengths(Re r) {
     }
     case ReKind::Repeat: return repeated(lengths.at(part(r, 0)), n.lo, n.hi);
     case ReKind::Literals: {
+      if (is_run(r)) return lengths_of_texts(rests_of_run(r));
       Lengths out = n.lo ? exactly(0) : Lengths{};
       for (uint32_t i = 0; i < n.count; i += 2) {
         const bool first_byte = (part(r, i) & 0xc0) != 0x80;

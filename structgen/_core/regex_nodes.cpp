@@ -75,9 +75,7 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
         m.hi == n.hi && m.count == its.size() && std::equal(its.begin(), its.end(), parts.begin() + m.begin))
       return slots[at];
   }
-  if (nodes.size() >= nodes_allowed)
-    throw LimitError("regular expressions need more than " + std::to_string(limits.max_nodes) +
-                     " nodes (limit regex_nodes): simplify counted repetitions, negations and look-arounds");
+  check_nodes();
   const bool structural = n.kind != ReKind::Literals && !its.empty() && its[0] < nodes.size();
   if (structural) {
     uint32_t depth = 0;
@@ -128,15 +126,25 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
     mask = slots.size() - 1;
     for (at = n.hash & mask; slots[at] != EMPTY;) at = (at + 1) & mask;
   }
-  const auto r = static_cast<Re>(nodes.size());
   n.begin = static_cast<uint32_t>(parts.size());
   n.count = static_cast<uint32_t>(its.size());
   parts.insert(parts.end(), its.begin(), its.end());
-  nodes.push_back(n);
+  bytes += sizeof(Re) * (its.size() + 2);
+  return slots[at] = add_node(n);
+}
+
+void RegexSpace::Impl::check_nodes() const {
+  if (nodes.size() >= nodes_allowed)
+    throw LimitError("regular expressions need more than " + std::to_string(limits.max_nodes) +
+                     " nodes (limit regex_nodes): simplify counted repetitions, negations and look-arounds");
+}
+
+Re RegexSpace::Impl::add_node(ReNode node) {
+  check_nodes();
+  nodes.push_back(node);
   rows.emplace_back();
-  bytes += sizeof(ReNode) + sizeof(Re) * (its.size() + 2) + sizeof(void *);
-  slots[at] = r;
-  return r;
+  bytes += sizeof(ReNode) + sizeof(void *);
+  return static_cast<Re>(nodes.size() - 1);
 }
 
 void RegexSpace::Impl::widen_slots() {

@@ -2,6 +2,7 @@
 //
 //   regex_nodes.cpp      the table of nodes, the space's constructor, descriptions
 //   regex_build.cpp      smart constructors: expressions stay small and canonical
+//   regex_literals.cpp   tries of literals
 //   regex_merge.cpp      unions of counted repetitions
 //   regex_derive.cpp     derivatives of all bytes at once, rows
 //   regex_look.cpp       look-arounds: explicit continuations, states that run beside
@@ -39,6 +40,7 @@ enum class ReKind : uint8_t {
   Difference,  // parts: a derivative of ANY_TEXT, what is taken away
   Repeat,      // parts: body; lo, hi (hi < 0: unbounded)
   Literals,    // a node of a trie of literals; lo: a literal ends here; parts: byte, child, byte, child, ...
+               // index: of the run that has no parts yet, plus one (regex_literals.cpp)
   Machine,     // index of the machine; lo: its state
   Source,      // index of the source; lo: its state
   LookAhead,   // parts: body; index: negative. Open: means something only before a continuation
@@ -122,6 +124,19 @@ struct RegexSpace::Impl {
   std::vector<bool> machine_spelled;  // can the vocabulary spell every text of this machine?
   std::vector<std::shared_ptr<structgen::Source>> sources;
 
+  // Many literals, of which only what is read gets nodes.
+  struct LiteralTexts {
+    std::unique_ptr<char[]> characters;
+    std::vector<std::string_view> texts;
+  };
+  struct Run {
+    std::span<std::string_view> texts;  // they begin with the same `depth` bytes, which have been read
+    size_t depth;
+  };
+  std::deque<LiteralTexts> literal_texts;
+  std::vector<Run> runs;
+  std::unordered_map<Hash128, Re, HashOf128> known_literals;
+
   std::vector<std::unique_ptr<Row>> rows;  // pruned
   std::vector<std::unique_ptr<Step[]>> step_chunks;
   size_t step_chunk_used = 0;
@@ -149,6 +164,8 @@ struct RegexSpace::Impl {
 
   // regex_nodes.cpp
   Re intern(ReNode node, std::span<const Re> its_parts);
+  Re add_node(ReNode node);  // which `intern` does not find, unless it is told of it
+  void check_nodes() const;
   void widen_slots();
   uint32_t intern_ranges(std::vector<CodeRange> r);
   Re part(Re r, uint32_t i) const { return parts[nodes[r].begin + i]; }
@@ -173,6 +190,14 @@ struct RegexSpace::Impl {
   void absorb(std::vector<Re> &parts_of_union);
   bool meet_machines(std::vector<Re> &parts_of_intersection);
   Re distribute(const std::vector<Re> &parts_of_intersection);
+
+  // regex_literals.cpp
+  Re trie(std::vector<std::string_view> texts);
+  Re many_literals(std::span<const std::string_view> texts);
+  Re literals_run(std::span<std::string_view> texts, size_t depth);
+  bool is_run(Re r) const { return nodes[r].kind == ReKind::Literals && nodes[r].index != 0; }
+  void expand(Re r);
+  std::vector<std::string_view> rests_of_run(Re r) const;
 
   // regex_merge.cpp
   void merge_repeats(std::vector<Re> &parts_of_union);

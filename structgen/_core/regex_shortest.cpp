@@ -36,6 +36,12 @@ void write_character(uint32_t c, std::string *out) {
 
 int64_t encoded_length(uint32_t c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
 
+std::string_view shortest_of(const std::vector<std::string_view> &texts) {
+  return *std::min_element(texts.begin(), texts.end(), [](std::string_view a, std::string_view b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  });
+}
+
 }  // namespace
 
 // In bytes; TOO_LONG where it is longer, or where structure does not tell.
@@ -66,6 +72,7 @@ int64_t RegexSpace::Impl::shortest_length(Re root) {
           break;
         case ReKind::Repeat: length = n.lo == 0 || of(0) == 0 ? 0 : n.lo >= TOO_LONG ? TOO_LONG : n.lo * of(0); break;
         case ReKind::Literals:
+          if (is_run(r)) length = static_cast<int64_t>(shortest_of(rests_of_run(r)).size());
           for (uint32_t i = 1; i < n.count; i += 2) length = std::min(length, 1 + of(i));
           if (n.lo) length = 0;
           break;
@@ -119,6 +126,7 @@ bool RegexSpace::Impl::shortest_plain(Re root, std::string *out) {
         if (!n.nullable && !sources[n.index]->completion(static_cast<uint64_t>(n.lo), out)) return false;
         break;
       default:  // Literals
+        if (is_run(r)) *out += shortest_of(rests_of_run(r));
         for (uint32_t i = 1; i < n.count; i += 2)
           if (shortest_lengths.at(part(r, i)) + 1 == length) {
             *out += static_cast<char>(part(r, i - 1));
