@@ -27,6 +27,15 @@ Re one_of(RegexSpace &space, std::span<const Re> xs, Re everything, Re *none) {
   return space.alternate(space.intersect(left, none_right), space.intersect(none_left, right));
 }
 
+// Bounds that the language keeps anyway: without bounds, the length of what has been read does not matter.
+void drop_implied_bounds(RegexSpace &space, StringLanguage &s) {
+  if (s.min == 0 && s.max == UNBOUNDED) return;
+  const auto lengths = space.length_bounds(s.re);
+  if (!lengths) return;
+  if (static_cast<uint64_t>(lengths->lo) >= s.min) s.min = 0;
+  if (lengths->hi >= 0 && static_cast<uint64_t>(lengths->hi) <= s.max) s.max = UNBOUNDED;
+}
+
 }  // namespace
 
 // `known`: the languages of formulas with parts.
@@ -109,6 +118,7 @@ StringLanguage JsonControl::string_language(const Goal &g) {
                           text_.regex().has_length(s.re, static_cast<int64_t>(s.min),
                                                    s.max == UNBOUNDED ? -1 : static_cast<int64_t>(s.max));
     if (!fits) s.re = RegexSpace::EMPTY;
+    else if (s.re != RegexSpace::ANY_TEXT) drop_implied_bounds(text_.regex(), s);
     return s;
   }
   s.re = string_re(g.combined);

@@ -182,6 +182,10 @@ void Masks::inside_by_end(const Fragment &f, uint64_t least, uint64_t most) {
       const auto has_length = [&](Re rest) { return text_.regex().has_length(rest, lo, hi); };
       return text_.escape(group.end) == 0 ? has_length(text_.re(group.end)) : text_.escape_viable(group.end, has_length);
     };
+    if (group.kinds && fits(group.characters)) {
+      charge(v_.words() / 16);
+      add_bits(out_, group.kinds->by_length[group.characters].data(), v_.words());
+    }
     charge(1 + group.tokens.size() / 16);
     for (const auto [id, characters] : group.tokens) {
       if (verdicts.size() <= characters) verdicts.resize(characters + 1, Unknown);
@@ -235,17 +239,26 @@ void Masks::inside_bounded(Vocabulary::Node at, const Node *n, const Fragment &f
   }
 }
 
+// Does every token that stays inside the text leave room for the rest of it?
+bool Masks::fits_surely(TextState s, uint64_t most) {
+  if (text_.escape(s) != 0 || text_.re(s) == RegexSpace::ANY_TEXT) return false;
+  const int64_t missing = text_.regex().most_missing(text_.re(s));
+  return missing >= 0 && text_.longest_characters() + static_cast<uint64_t>(missing) <= most;
+}
+
 void Masks::string_below(Vocabulary::Node at, const Node *n) {
   const StringLanguage &language = n->control.value->string;
   const uint64_t least = language.min > n->length ? language.min - n->length : 0;
   const uint64_t most = language.max == UNBOUNDED ? UNBOUNDED : language.max - n->length;
   const bool any = text_.re(n->text) == RegexSpace::ANY_TEXT;
   const size_t skip = v_.depth(at);
-  const bool free = most == UNBOUNDED && (least == 0 || any);
-  Fragment &f = text_.fragment(at, n->text, !free && !any && !text_.regex().open(text_.re(n->text)));
-  // Texts inside: all of the fragment where the length cannot matter, the others by their characters.
   const bool started = least == 0 || (least == 1 && n->length == 0);  // any character is enough for minLength
-  if (free || (!any && text_.escape(n->text) == 0 && started && most != UNBOUNDED &&
+  const bool free = most == UNBOUNDED && (least == 0 || any);
+  // Texts inside: all of the fragment where the length cannot matter, the others by their characters.
+  const bool fits = free || (started && fits_surely(n->text, most));
+  const bool by_end = !fits && !any && !text_.regex().open(text_.re(n->text));
+  Fragment &f = text_.fragment(at, n->text, by_end);
+  if (fits || (by_end && text_.escape(n->text) == 0 && started && most != UNBOUNDED &&
                static_cast<uint64_t>(text_.needs(f)) <= most))
     inside(f);
   else

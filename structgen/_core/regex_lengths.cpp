@@ -122,29 +122,96 @@ Lengths RegexSpace::Impl::own_lengths(Re r) {
   }
 }
 
+// Puts the parts of a plain expression that are not known yet on the stack; true if there are none.
+template <class Known>
+bool RegexSpace::Impl::settle_parts(Re r, const Known &known, std::vector<Re> &stack) const {
+  const size_t before = stack.size();
+  const ReNode &n = nodes[r];
+  if (n.plain) {
+    const bool trie = n.kind == ReKind::Literals;
+    for (uint32_t i = trie; i < n.count; i += 1 + trie)
+      if (!known.contains(part(r, i))) stack.push_back(part(r, i));
+  }
+  return stack.size() == before;
+}
+
 const Lengths &RegexSpace::Impl::lengths_of(Re root) {
   std::vector<Re> stack{root};
   while (!stack.empty()) {
     charge();
     const Re r = stack.back();
-    if (lengths.contains(r)) {
-      stack.pop_back();
-      continue;
+    if (!lengths.contains(r)) {
+      if (!settle_parts(r, lengths, stack)) continue;
+      Lengths own = nodes[r].plain ? own_lengths(r) : unknown();
+      bytes += 64 + own.intervals.size() * sizeof(Lengths::Interval);
+      lengths.emplace(r, std::move(own));
     }
-    const size_t before = stack.size();
-    const ReNode &n = nodes[r];
-    if (n.plain) {
-      const bool trie = n.kind == ReKind::Literals;
-      for (uint32_t i = trie; i < n.count; i += 1 + trie)
-        if (!lengths.contains(part(r, i))) stack.push_back(part(r, i));
-    }
-    if (stack.size() > before) continue;
     stack.pop_back();
-    Lengths own = n.plain ? own_lengths(r) : unknown();
-    bytes += 64 + own.intervals.size() * sizeof(Lengths::Interval);
-    lengths.emplace(r, std::move(own));
   }
   return lengths.at(root);
+}
+
+std::optional<RegexSpace::LengthBounds> RegexSpace::length_bounds(Re r) {
+  const Lengths &l = impl_->lengths_of(impl_->closed_form(r));
+  if (!l.known || l.intervals.empty()) return std::nullopt;
+  const int64_t hi = l.intervals.back().hi;
+  return LengthBounds{l.intervals.front().lo, hi >= FOREVER ? -1 : hi};
+}
+
+// Of a node whose parts have theirs: the greatest minimal length of its derivatives. That of a union is the least of those
+// that go on, so at most the greatest.
+int64_t RegexSpace::Impl::own_most_missing(Re r) {
+  const ReNode &n = nodes[r];
+  if (!n.plain) return -1;
+  const auto least = [&](Re x) {
+    const Lengths &l = lengths_of(x);
+    return l.known && !l.intervals.empty() ? l.intervals.front().lo : -1;
+  };
+  const auto of = [&](uint32_t i) { return most_missing.at(part(r, i)); };
+  switch (n.kind) {
+    case ReKind::Empty:
+    case ReKind::Epsilon:
+    case ReKind::Class: return 0;  // a character that has begun is counted
+    case ReKind::Concat: {
+      const int64_t after = least(part(r, 1));
+      return of(0) < 0 || of(1) < 0 || after < 0 ? -1 : std::max(plus(of(0), after), of(1));
+    }
+    case ReKind::Repeat: {
+      const int64_t body = least(part(r, 0));
+      return of(0) < 0 || body < 0 ? -1 : plus(of(0), times(body, std::max<int64_t>(n.lo - 1, 0)));
+    }
+    case ReKind::Alternate: {
+      int64_t most = 0;
+      for (uint32_t i = 0; i < n.count; ++i) {
+        if (of(i) < 0) return -1;
+        most = std::max(most, of(i));
+      }
+      return most;
+    }
+    case ReKind::Literals: {
+      const Lengths &l = lengths_of(r);
+      return l.known && !l.intervals.empty() ? l.intervals.back().hi : -1;
+    }
+    default: return -1;
+  }
+}
+
+int64_t RegexSpace::most_missing(Re root) {
+  Impl &s = *impl_;
+  root = s.closed_form(root);
+  std::vector<Re> stack{root};
+  while (!stack.empty()) {
+    charge();
+    const Re r = stack.back();
+    const bool is_trie = s.nodes[r].kind == ReKind::Literals;
+    if (!s.most_missing.contains(r)) {
+      if (!is_trie && !s.settle_parts(r, s.most_missing, stack)) continue;
+      s.most_missing.emplace(r, s.own_most_missing(r));
+      s.bytes += 48;
+    }
+    stack.pop_back();
+  }
+  return s.most_missing.at(root);
 }
 
 // By structure: one part may lose its bound where the lengths of all others are fixed, or within the bound anyway.

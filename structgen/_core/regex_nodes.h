@@ -150,6 +150,7 @@ struct RegexSpace::Impl {
   std::unordered_map<Re, int64_t> shortest_lengths;  // in bytes
   std::unordered_map<Hash128, bool, HashOf128> has_length;
   std::unordered_map<Re, int64_t> min_lengths;
+  std::unordered_map<Re, int64_t> most_missing;
   std::unordered_map<Re, std::optional<std::pair<Re, int64_t>>> bounded;  // of whole expressions, see `bounded_by_length`
   std::unordered_map<Re, bool> endless;  // has it texts of any length?
   std::unordered_map<Re, uint64_t> counts;  // of texts
@@ -247,6 +248,9 @@ struct RegexSpace::Impl {
   // regex_lengths.cpp
   const Lengths &lengths_of(Re r);
   Lengths own_lengths(Re r);
+  template <class Known>
+  bool settle_parts(Re r, const Known &known, std::vector<Re> &stack) const;
+  int64_t own_most_missing(Re r);
   using Bounded = std::optional<std::pair<Re, int64_t>>;
   Bounded bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known);
   Bounded make_bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known);

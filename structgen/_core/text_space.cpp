@@ -9,14 +9,11 @@
 #include <unordered_set>
 
 #include "lexemes.h"
-#include "looping.h"
 
 namespace structgen {
 namespace {
 
-constexpr uint32_t SMALL_SUBTREE = 12;  // trie nodes that are walked rather than looked at as a whole
 constexpr size_t MOST_ESCAPES = 1024;
-constexpr int64_t UNKNOWN_NEEDS = std::numeric_limits<int64_t>::max();
 
 // Control characters can be written as escapes, so only bytes from 0x20 on depend on the vocabulary.
 std::bitset<256> text_alphabet(const Vocabulary &vocabulary) {
@@ -32,8 +29,7 @@ Escapes escapes_of(Encoding encoding) {
 }  // namespace
 
 size_t Fragment::memory() const {
-  size_t total = sizeof(*this) + (bits.size() + ids.size() + characters.size()) * 4 + exits.size() * sizeof(Exit) +
-                 ends.size() * sizeof(ends[0]);
+  size_t total = sizeof(*this) + (bits.size() + ids.size() + characters.size()) * 4 + exits.size() * sizeof(Exit);
   if (rests) total += rests->memory();
   if (by_end)
     for (const TokensByEnd &one : *by_end) total += sizeof(one) + one.tokens.size() * sizeof(one.tokens[0]);
@@ -49,8 +45,7 @@ TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits 
       regex_(text_alphabet(*vocabulary_), limits.regex),
       lexemes_(std::make_unique<Lexemes>(*this)) {
   states_.resize(2);
-  states_[DEAD] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, 0, nullptr};
-  states_[LEAVE] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, 0, nullptr};
+  for (const TextState s : {DEAD, LEAVE}) states_[s] = {RegexSpace::EMPTY, 0, Encoding::Plain, false, 0, nullptr};
   for (uint32_t c = 0; c <= '\\'; ++c) {
     if (c < 0x20 || c == '"' || c == '\\') {
       const char one = static_cast<char>(c);
@@ -183,7 +178,6 @@ Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s, bool by_end) {
     made->by_end = std::move(ends);
   }
   made->exits.shrink_to_fit();
-  made->ends.shrink_to_fit();
   fragment_bytes_ += made->memory();
   auto &place = fragments_[key];
   place = std::move(made);
@@ -197,7 +191,6 @@ std::unique_ptr<Fragment> TextSpace::narrow(const Fragment &any, Vocabulary::Nod
   made->bits = any.bits;
   made->ids = any.ids;
   made->characters = any.characters;
-  made->needs = UNKNOWN_NEEDS;
   const size_t base = vocabulary_->depth(node);
   std::vector<TextState> states{s};  // after each byte of the path so far
   std::string previous;
@@ -217,114 +210,12 @@ std::unique_ptr<Fragment> TextSpace::narrow(const Fragment &any, Vocabulary::Nod
 int64_t TextSpace::needs(Fragment &f) {
   if (f.needs >= 0) return f.needs;
   int64_t most = 0;
-  for (auto &[s, characters] : f.ends) most = std::max(most, characters + regex_.min_length(states_[s].re));
-  f.ends = {};
+  for (const TokensByEnd &group : *f.by_end) {
+    uint32_t longest = group.characters;
+    for (const TokensByEnd::Token &one : group.tokens) longest = std::max(longest, one.characters);
+    most = std::max(most, longest + regex_.min_length(states_[group.end].re));
+  }
   return f.needs = most;
-}
-
-// The kinds of bytes and characters that lead from `s` back to it.
-Kinds TextSpace::loops(TextState s) {
-  if (states_[s].loops == NO_KINDS_YET)
-    states_[s].loops = looping_kinds(s, vocabulary_->spellable(), [&](TextState from, uint8_t b) { return row(from)[b]; });
-  return states_[s].loops;
-}
-
-std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end) {
-  auto made = std::make_unique<Fragment>();
-  const Vocabulary &v = *vocabulary_;
-  const bool plain = states_[s].encoding == Encoding::Plain;
-  const uint16_t base = v.depth(node);
-  // After each byte of the path: the state, its row, the characters of the text, and of the token's bytes.
-  struct Place {
-    TextState state;
-    const TextRow *row;
-    uint32_t characters, of_token;
-  };
-  std::vector<Place> path(v.longest_token() + 2);
-  path[base] = {s, &row(s), 0, 0};
-  for (char c : v.path(node)) path[base].of_token += (c & 0xc0) != 0x80;
-  std::vector<uint32_t> &ids = made->ids, &counts = made->characters;
-  std::unordered_map<TextState, size_t> places;  // in `by_end`
-  TextState last_end = DEAD;
-  size_t last_place = 0;
-  auto add = [&](uint32_t id, uint32_t characters, TextState end) {
-    if (by_end) {
-      if (end != last_end) {
-        const auto [it, fresh] = places.try_emplace(last_end = end, by_end->size());
-        if (fresh) by_end->push_back({end, {}});
-        last_place = it->second;
-      }
-      (*by_end)[last_place].tokens.push_back({id, characters});
-    }
-    if (made->dense) {
-      made->bits[id >> 5] |= 1u << (id & 31);
-      return;
-    }
-    ids.push_back(id);
-    counts.push_back(characters);
-    if (ids.size() <= v.words()) return;
-    made->dense = true;
-    made->bits.assign(v.words(), 0);
-    for (uint32_t early : ids) made->bits[early >> 5] |= 1u << (early & 31);
-    ids = counts = {};
-  };
-  // Also where a limit is met on the way.
-  struct Forgotten {
-    std::vector<uint32_t> &longest;
-    const Fragment &of;
-    ~Forgotten() {
-      for (auto &[end, most] : of.ends) longest[end] = 0;
-    }
-  };
-  const Forgotten forgotten{longest_end_, *made};
-  auto ends_in = [&](TextState end, uint32_t characters) {
-    if (longest_end_.size() <= end) longest_end_.resize(states_.size());
-    if (longest_end_[end] == 0) made->ends.emplace_back(end, 0);
-    longest_end_[end] = std::max(longest_end_[end], characters + 1);
-  };
-  for (Vocabulary::Node n = node + 1, end = v.end(node); n < end;) {
-    charge();
-    const uint16_t d = v.depth(n);
-    const Place &before = path[d - 1];
-    const uint8_t b = v.byte(n);
-    const TextState after = (*before.row)[b];
-    if (after == LEAVE) {
-      made->exits.push_back({n, before.characters});
-      n = v.end(n);
-      continue;
-    }
-    if (after == DEAD) {
-      if (plain && states_[before.state].complete) made->exits.push_back({n, 0});
-      n = v.end(n);
-      continue;
-    }
-    Place &here = path[d];
-    const bool begins = (b & 0xc0) != 0x80;
-    here.state = after;
-    // A character counts when it begins, an escaped one at its backslash.
-    here.characters = before.characters + (!plain && begins && escape(before.state) == 0);
-    here.of_token = before.of_token + begins;
-    const Vocabulary::Node next = v.end(n);
-    if (next - n > SMALL_SUBTREE && (v.kinds_below(n) & ~loops(after)) == 0) {
-      // Every token below stays in the same state.
-      for (uint32_t id : v.ids_within(n)) add(id, plain ? 0 : here.characters + token_characters_[id] - here.of_token, after);
-      if (!plain) ends_in(after, here.characters + v.characters_below(n));
-      n = next;
-      continue;
-    }
-    for (uint32_t id : v.ids(n)) add(id, here.characters, after);
-    if (!plain && !v.ids(n).empty()) ends_in(after, here.characters);
-    if (next > n + 1) here.row = &row(after);
-    ++n;
-  }
-  for (auto &[end, most] : made->ends) most = longest_end_[end] - 1;
-  ids.shrink_to_fit();
-  counts.shrink_to_fit();
-  if (ids.size() > v.many()) {
-    made->bits.assign(v.words(), 0);
-    for (uint32_t id : ids) made->bits[id >> 5] |= 1u << (id & 31);
-  }
-  return made;
 }
 
 const RestTrie &TextSpace::rests(Fragment &fragment) {
@@ -490,6 +381,8 @@ bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut
 int64_t TextSpace::reach(Re re) {
   if (re == RegexSpace::ANY_TEXT) return 0;
   if (const auto it = reach_.find(re); it != reach_.end()) return it->second;
+  if (const int64_t missing = regex_.most_missing(re); missing >= 0)
+    return reach_[re] = std::max(missing, regex_.min_length(re));
   constexpr size_t STATES = 128;
   std::unordered_set<Re> seen{re};
   std::vector<Re> todo{re};
@@ -512,6 +405,7 @@ void TextSpace::make_room() {
   lexemes_->make_room();
   if (fragment_bytes_ <= limits_.fragment_cache_bytes) return;
   fragments_.clear();
+  kind_tokens_.clear();
   at_most_.clear();
   fragment_bytes_ = 0;
 }

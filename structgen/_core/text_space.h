@@ -20,6 +20,7 @@
 #include "fork_safety.h"
 #include "hashing.h"
 #include "json_text.h"
+#include "kind_tokens.h"
 #include "mask.h"
 #include "regex.h"
 #include "rest_trie.h"
@@ -63,6 +64,9 @@ struct TokensByEnd {
   };
   TextState end;
   std::vector<Token> tokens;
+  // Instead: all tokens of some kinds that have so many characters.
+  std::shared_ptr<const KindTokens> kinds;
+  uint32_t characters = 0;
 };
 
 struct Fragment {
@@ -72,10 +76,8 @@ struct Fragment {
   std::vector<uint32_t> characters;
   std::vector<Exit> exits;
   std::unique_ptr<RestTrie> rests;  // of `exits`, for strings; made on demand
-  // States in which tokens end, with the most characters of such a token; until `needs` is asked for.
-  std::vector<std::pair<TextState, uint32_t>> ends;
-  int64_t needs = -1;
   std::unique_ptr<std::vector<TokensByEnd>> by_end;  // made on demand
+  int64_t needs = -1;                                // of those
   size_t memory() const;
 };
 
@@ -129,7 +131,7 @@ class TextSpace {
   // With `by_end` they are grouped, too, by the states in which they end (strings alone).
   Fragment &fragment(Vocabulary::Node node, TextState s, bool by_end = false);
   const RestTrie &rests(Fragment &fragment);
-  // Characters within which every token of the fragment, and a completion after it, fits.
+  // Characters within which every token of a fragment that has `by_end`, and a completion after it, fits.
   int64_t needs(Fragment &fragment);
 
   // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.
@@ -151,7 +153,7 @@ class TextSpace {
   // `cut` that is one of work, too, and it says whether the budget ended the search.
   bool fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut = nullptr);
 
-  // Greatest minimal length (characters) over the states reachable from `re`; -1: too many to tell.
+  // Greatest minimal length (characters) over the states reachable from `re`, or a bound on it; -1: too many to tell.
   int64_t reach(Re re);
 
   void make_room();  // drops fragments past their budget
@@ -173,6 +175,14 @@ class TextSpace {
   bool escape_viable(Re re, uint32_t escape, Encoding encoding, const std::function<bool(Re)> &enough);
   template <class Met>
   bool any_token(TextState s, const Met &met);
+  // Where each character of some kinds leads from a state: after so many of them, to the state of that number.
+  struct Chain {
+    Kinds kinds = 0;
+    std::vector<TextState> states;
+  };
+  Chain chain(TextState s);
+  std::shared_ptr<const KindTokens> kind_tokens(Kinds kinds);
+  class Walk;  // makes fragments (fragment_walk.cpp)
   std::unique_ptr<Fragment> walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end = nullptr);
   std::unique_ptr<Fragment> narrow(const Fragment &any, Vocabulary::Node node, TextState s);
 
@@ -188,6 +198,7 @@ class TextSpace {
   std::deque<State> states_;
   std::unordered_map<uint64_t, TextState> index_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
+  std::unordered_map<Kinds, std::shared_ptr<const KindTokens>> kind_tokens_;
   std::unordered_map<Re, int64_t> reach_;
   std::unordered_map<TextState, bool> spellable_;
   std::vector<uint32_t> token_characters_;  // UINT32_MAX where the token has no text
@@ -196,7 +207,6 @@ class TextSpace {
   std::unique_ptr<EndingTokens> ending_tokens_[2];
   std::vector<std::unique_ptr<std::vector<uint32_t>>> at_most_;
   uint32_t longest_characters_ = 0;
-  std::vector<uint32_t> longest_end_;  // by text state, while a fragment is made
   size_t table_bytes_ = 0, fragment_bytes_ = 0;
 };
 

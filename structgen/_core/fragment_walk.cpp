@@ -1,0 +1,219 @@
+// How fragments are made: one walk through the vocabulary's trie for a text state.
+//
+// Two things spare most of the trie. Where the characters of a subtree all lead back to the state it begins in, it is taken
+// whole. And from the root, where the state's class of characters is repeated, tokens made of these characters are
+// taken as bit sets, and the walk begins at the first other character of each token (kind_tokens.h).
+#include <algorithm>
+
+#include "bits.h"
+#include "looping.h"
+#include "text_space.h"
+
+namespace structgen {
+namespace {
+
+constexpr uint32_t SMALL_SUBTREE = 12;  // trie nodes that are walked rather than looked at as a whole
+constexpr int MANY_CHARACTERS = 20;     // of a class: with fewer, most of the vocabulary is left at once
+constexpr size_t MOST_KIND_TOKENS = 16;
+
+}  // namespace
+
+class TextSpace::Walk {
+ public:
+  Walk(TextSpace &space, Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end)
+      : space_(space),
+        v_(*space.vocabulary_),
+        plain_(space.states_[s].encoding == Encoding::Plain),
+        by_end_(by_end),
+        path_(v_.longest_token() + 2) {
+    Place &first = path_[v_.depth(node)];
+    first = {s, &space_.row(s), 0, 0};
+    for (const char c : v_.path(node)) first.of_token += (c & 0xc0) != 0x80;
+  }
+
+  std::unique_ptr<Fragment> below(Vocabulary::Node node) {
+    visit(node + 1, v_.end(node));
+    return finish();
+  }
+
+  std::unique_ptr<Fragment> along(const Chain &chain, const std::shared_ptr<const KindTokens> &tokens) {
+    make_dense();
+    std::array<const TextRow *, KindTokens::LONGEST + 1> rows{};
+    for (size_t n = 0; n < chain.states.size(); ++n) {
+      rows[n] = &space_.row(chain.states[n]);
+      const std::vector<uint32_t> &bits = tokens->by_length[n];
+      if (n == 0 || bits.empty()) continue;
+      charge(v_.words() / 16);
+      add_bits(made_->bits.data(), bits.data(), v_.words());
+      if (by_end_) by_end_->push_back({chain.states[n], {}, tokens, plain_ ? 0 : static_cast<uint32_t>(n)});
+    }
+    charge(tokens->edges.size() / 8);
+    for (const KindTokens::Edge &edge : tokens->edges) {
+      const TextRow *row = rows[edge.before];
+      if (!row || ((*row)[edge.byte] == DEAD && !plain_)) continue;
+      enter(chain.states[edge.before], row, edge.before);
+      visit(edge.node, v_.end(edge.node));
+    }
+    if (chain.states.size() > KindTokens::LONGEST)
+      for (const Vocabulary::Node node : tokens->longer) {
+        enter(chain.states.back(), rows.back(), KindTokens::LONGEST);
+        visit(node, v_.end(node));
+      }
+    return finish();
+  }
+
+ private:
+  // After each byte of the path: the state, its row, the characters of the text, and of the token's bytes.
+  struct Place {
+    TextState state;
+    const TextRow *row;
+    uint32_t characters, of_token;
+  };
+
+  // So many ASCII characters have been read from the root.
+  void enter(TextState s, const TextRow *row, uint32_t read) { path_[read] = {s, row, plain_ ? 0 : read, read}; }
+
+  void make_dense() {
+    made_->dense = true;
+    made_->bits.assign(v_.words(), 0);
+    for (const uint32_t id : made_->ids) made_->bits[id >> 5] |= 1u << (id & 31);
+    made_->ids = made_->characters = {};
+  }
+
+  void add(uint32_t id, uint32_t characters, TextState end) {
+    if (by_end_) {
+      if (end != last_end_) {
+        const auto [it, fresh] = groups_.try_emplace(last_end_ = end, by_end_->size());
+        if (fresh) by_end_->push_back({end, {}, nullptr});
+        last_group_ = it->second;
+      }
+      (*by_end_)[last_group_].tokens.push_back({id, characters});
+    }
+    if (made_->dense) {
+      made_->bits[id >> 5] |= 1u << (id & 31);
+      return;
+    }
+    made_->ids.push_back(id);
+    made_->characters.push_back(characters);
+    if (made_->ids.size() > v_.words()) make_dense();
+  }
+
+  void visit(Vocabulary::Node n, Vocabulary::Node end) {
+    while (n < end) {
+      charge();
+      const uint16_t d = v_.depth(n);
+      const Place &before = path_[d - 1];
+      const uint8_t b = v_.byte(n);
+      const Vocabulary::Node next = v_.end(n);
+      const TextState after = (*before.row)[b];
+      if (after == LEAVE) made_->exits.push_back({n, before.characters});
+      if (after == DEAD && plain_ && space_.states_[before.state].complete) made_->exits.push_back({n, 0});
+      if (after == LEAVE || after == DEAD) {
+        n = next;
+        continue;
+      }
+      Place &here = path_[d];
+      const bool begins = (b & 0xc0) != 0x80;
+      here.state = after;
+      // A character counts when it begins, an escaped one at its backslash.
+      here.characters = before.characters + (!plain_ && begins && space_.escape(before.state) == 0);
+      here.of_token = before.of_token + begins;
+      if (next - n > SMALL_SUBTREE && (v_.kinds_below(n) & ~space_.loops(after)) == 0) {
+        // Every token below stays in the same state.
+        for (const uint32_t id : v_.ids_within(n))
+          add(id, plain_ ? 0 : here.characters + space_.token_characters_[id] - here.of_token, after);
+        n = next;
+        continue;
+      }
+      for (const uint32_t id : v_.ids(n)) add(id, here.characters, after);
+      if (next > n + 1) here.row = &space_.row(after);
+      ++n;
+    }
+  }
+
+  std::unique_ptr<Fragment> finish() {
+    made_->ids.shrink_to_fit();
+    made_->characters.shrink_to_fit();
+    if (made_->ids.size() > v_.many()) {
+      made_->bits.assign(v_.words(), 0);
+      for (const uint32_t id : made_->ids) made_->bits[id >> 5] |= 1u << (id & 31);
+    }
+    return std::move(made_);
+  }
+
+  TextSpace &space_;
+  const Vocabulary &v_;
+  const bool plain_;
+  std::vector<TokensByEnd> *const by_end_;
+  std::vector<Place> path_;  // by depth
+  std::unique_ptr<Fragment> made_ = std::make_unique<Fragment>();
+  std::unordered_map<TextState, size_t> groups_;  // in `by_end_`
+  TextState last_end_ = DEAD;
+  size_t last_group_ = 0;
+};
+
+// The kinds of bytes and characters that lead from `s` back to it.
+Kinds TextSpace::loops(TextState s) {
+  if (states_[s].loops == NO_KINDS_YET)
+    states_[s].loops = looping_kinds(s, vocabulary_->spellable(), [&](TextState from, uint8_t b) { return row(from)[b]; });
+  return states_[s].loops;
+}
+
+TextSpace::Chain TextSpace::chain(TextState s) {
+  const auto is_inside = [&](TextState to) { return to != DEAD && to != LEAVE && escape(to) == 0; };
+  if (escape(s) != 0) return {};
+  charge(16);
+  // The state that most characters lead to.
+  TextState next = DEAD;
+  int most = 0;
+  std::vector<std::pair<TextState, int>> targets;
+  for (uint8_t b = 0; b < 128; ++b) {
+    const TextState to = row(s)[b];
+    if (!is_inside(to)) continue;
+    auto one = std::ranges::find(targets, to, &std::pair<TextState, int>::first);
+    if (one == targets.end()) one = targets.insert(one, {to, 0});
+    if (++one->second > most) most = one->second, next = to;
+  }
+  if (most < MANY_CHARACTERS) return {};
+  Kinds kinds = 0, others = 0;
+  for (uint8_t b = 0; b < 128; ++b) (row(s)[b] == next ? kinds : others) |= kind_of(b);
+  kinds &= ~others;
+  std::vector<uint8_t> bytes;
+  for (uint8_t b = 0; b < 128; ++b)
+    if ((kind_of(b) & kinds) != 0) bytes.push_back(b);
+  if (bytes.size() < static_cast<size_t>(MANY_CHARACTERS)) return {};
+  Chain chain{kinds, {s, next}};
+  while (chain.states.size() <= KindTokens::LONGEST) {
+    charge(8);
+    const TextState last = chain.states.back();
+    const TextRow &from = row(last);
+    const TextState to = from[bytes.front()];
+    if (std::ranges::any_of(bytes, [&](uint8_t b) { return from[b] != to; })) return {};
+    // In plain texts a character after the end is outside: an exit, which no bit set tells.
+    if (to == DEAD && states_[s].encoding != Encoding::Plain) break;
+    if (!is_inside(to)) return {};
+    chain.states.push_back(to);
+  }
+  return chain;
+}
+
+std::shared_ptr<const KindTokens> TextSpace::kind_tokens(Kinds kinds) {
+  std::shared_ptr<const KindTokens> &known = kind_tokens_[kinds];
+  if (known) return known;
+  auto made = std::make_shared<const KindTokens>(*vocabulary_, kinds);
+  fragment_bytes_ += made->memory();
+  if (kind_tokens_.size() <= MOST_KIND_TOKENS) return known = std::move(made);
+  for (const auto &[_, one] : kind_tokens_)
+    if (one) fragment_bytes_ -= one->memory();
+  kind_tokens_.clear();
+  return kind_tokens_[kinds] = std::move(made);
+}
+
+std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end) {
+  Walk walk(*this, node, s, by_end);
+  if (node == Vocabulary::ROOT)
+    if (const Chain found = chain(s); found.kinds != 0) return walk.along(found, kind_tokens(found.kinds));
+  return walk.below(node);
+}
+
+}  // namespace structgen
