@@ -32,17 +32,21 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
     if (!changed) changed = new_mask(*mask);
     changed->clear(id);
   };
+  const auto check_all = [&](const std::vector<uint32_t> &set) {
+    charge(v_.words() / 16);
+    for (uint32_t w = 0; w < v_.words(); ++w)
+      for (uint32_t rest = set[w] & (changed ? *changed : *mask).bits()[w]; rest; rest &= rest - 1)
+        check(w * 32 + static_cast<uint32_t>(std::countr_zero(rest)));
+  };
   const EndingTokens &ending = text_.ending_tokens(a_.writes_lines());
   const bool inside = node->kind == Node::String || node->kind == Node::Key;
   for (uint32_t id : inside ? ending.after_quote : ending.all) check(id);
   if (within_loose_array(node)) {
     // Where only a repeated item helps, any other must not end.
-    const std::string_view ends = inside ? "\"" : "\",]} \t\r\n";
-    for (uint32_t id = 0; id < v_.size(); ++id) {
-      const std::string_view t = v_.token(id);
-      if (t.find_first_of(ends) != t.npos) check(id);
-      // A repeated item can also be what allows the array to end in the same token.
-      if (t.find(']') == t.npos || (changed ? *changed : *mask).test(id) || !token_allowed(node, id, 0)) continue;
+    check_all(inside ? ending.with_quote : ending.with_end);
+    // A repeated item can also be what allows the array to end in the same token.
+    for (const uint32_t id : ending.brackets) {
+      if ((changed ? *changed : *mask).test(id) || !token_allowed(node, id, 0)) continue;
       if (!changed) changed = new_mask(*mask);
       changed->data()[id >> 5] |= 1u << (id & 31);
     }
@@ -53,8 +57,7 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
     std::string read = Automaton::item_text(node->trace, node->parent);
     read.erase(0, read.find('"') + 1);
     if (a_.encoding(node) == Encoding::AllEscapes) {
-      for (uint32_t id = 0; id < v_.size(); ++id)
-        if (v_.token(id).find('"') != std::string::npos) check(id);
+      check_all(ending.with_quote);
     } else {
       const bool plain = read.find('\\') == std::string::npos;
       for (const SeenItem *s = node->parent->items; s; s = s->previous) {

@@ -268,11 +268,19 @@ const EndingTokens &TextSpace::ending_tokens(bool lines) {
   auto &slot = ending_tokens_[lines];
   if (slot) return *slot;
   slot = std::make_unique<EndingTokens>();
-  std::array<bool, 256> marks{};  // most tokens have none of these bytes
+  slot->with_quote.resize(vocabulary_->words());
+  slot->with_end.resize(vocabulary_->words());
+  std::array<bool, 256> marks{}, ends{};  // most tokens have none of the bytes marked first
+  for (unsigned char c : std::string_view("\",]} \t\r\n")) ends[c] = true;
   for (unsigned char c : std::string_view("\",]}\n")) marks[c] = true;
   for (uint32_t id = 0; id < vocabulary_->size(); ++id) {
     const std::string_view t = vocabulary_->token(id);
-    if (std::none_of(t.begin(), t.end(), [&](unsigned char c) { return marks[c]; })) continue;
+    const auto has = [&](const std::array<bool, 256> &set) { return std::ranges::any_of(t, [&](unsigned char c) { return set[c]; }); };
+    const uint32_t bit = 1u << (id & 31);
+    if (has(ends)) slot->with_end[id >> 5] |= bit;
+    if (!has(marks)) continue;
+    if (t.find('"') != t.npos) slot->with_quote[id >> 5] |= bit;
+    if (t.find(']') != t.npos) slot->brackets.push_back(id);
     const size_t quote = t.find('"'), bracket = t.find_last_of(lines ? "]}\n" : "]}");
     const bool two = quote != t.npos && t.find('"', quote + 1) != t.npos;
     if (bracket != t.npos || two) slot->all.push_back(id);

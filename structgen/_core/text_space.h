@@ -85,6 +85,8 @@ struct Fragment {
 struct EndingTokens {
   std::vector<uint32_t> all, after_quote;  // from outside of a string, and from inside
   std::vector<uint32_t> commas;            // further ones, where an item is a scalar
+  std::vector<uint32_t> brackets;          // with a closing bracket
+  std::vector<uint32_t> with_quote, with_end;  // bits by id: with a quote; with any byte that may follow an item, or a quote
   bool second_key = false;                 // some token may close a key, and then hold a whole one
 };
 
