@@ -90,17 +90,21 @@ bool JsonOracle::any_object(const Settled &settled, const ObjectControl &frame, 
   if (f == FormulaSpace::TRUE || c_.formulas_.is_conjunction(f)) return check(c_.formulas_.leaves(f), {});
   // A branch whose keys are all there is the most likely one to hold.
   const auto outer = std::exchange(preferred_, settled.begun.empty() ? nullptr : &settled.begun);
-  std::set<std::string_view> seen;
-  if (c_.has_tags(f))
-    for (uint32_t i = 0; i < frame.universe->keys.size(); ++i)
-      if (bit(view.seen, i)) seen.insert(frame.universe->keys[i]);
-  const bool any = any_object(f, seen, {}, check);
+  std::optional<bool> any = any_branch(f, check);
+  if (!any) {
+    std::set<std::string_view> seen;
+    if (c_.has_tags(f))
+      for (uint32_t i = 0; i < frame.universe->keys.size(); ++i)
+        if (bit(view.seen, i)) seen.insert(frame.universe->keys[i]);
+    any = any_object(f, seen, {}, check);
+  }
   preferred_ = outer;
-  return any;
+  return *any;
 }
 
 bool JsonOracle::any_object(Formula f, const Check &check) {
   if (c_.formulas_.is_conjunction(f)) return check(c_.formulas_.leaves(f), {});
+  if (const std::optional<bool> any = any_branch(f, check)) return *any;
   return any_object(f, std::set<std::string_view>{}, {}, check);
 }
 

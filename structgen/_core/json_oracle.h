@@ -60,7 +60,10 @@ class JsonOracle {
   bool ways(Formula f, size_t most, std::vector<std::pair<Groups, Groups>> *out);
 
  private:
+  Formula choice_among(Formula f, Groups *common) const;
+  Groups groups_of_branch(Formula branch, const Groups &common) const;
   std::vector<Groups> branches(Formula f) const;
+  std::optional<bool> any_branch(Formula f, const Check &check);
   std::optional<Formula> verdicts_of_branches(Formula frame, const Verdicts &on,
                                               const std::function<bool(const Groups &)> &possible);
   // Adds the keys that may come next; false where the frame has no such form.
