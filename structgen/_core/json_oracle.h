@@ -130,6 +130,7 @@ class JsonOracle {
   void tell(const ObjectQuery &q, RestOfObject *rest);
   static uint64_t extras_there(const ObjectQuery &q);
   bool has_key_left(const ObjectQuery &q, uint32_t kind, uint64_t included);
+  bool needs_no_choice(ObjectQuery &q);
   bool choose_violations(ObjectQuery &q, size_t next);
   bool finish_object(ObjectQuery &q);
   struct ArrayQuery;
