@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint64_t FORMULA = 43;
 constexpr size_t MAX_ABSORBED_PARTS = 16;  // of one part of a formula, looked at to see whether the others imply it
+constexpr size_t MAX_COMPARED_CHOICES = 4;  // of one conjunction
 
 bool has(const std::vector<Formula> &sorted, Formula f) {
   charge(search_work(sorted.size()));
@@ -61,6 +62,48 @@ void FormulaSpace::absorb(std::vector<Formula> *flat, Kind inner) const {
   flat->swap(left);
 }
 
+// Does each alternative of `a` say all that one of `b` says? Those of `b` are found by the first thing they say, so this
+// is linear; false, too, where that tells too few of them apart.
+bool FormulaSpace::implies_choice(Formula a, Formula b) const {
+  const auto said = [&](const Formula &f) {
+    return kind(f) == Kind::And ? parts(f) : std::span<const Formula>(&f, 1);
+  };
+  const auto says = [&](std::span<const Formula> more, const Formula &p) {
+    const std::span<const Formula> less = said(p);
+    charge(1 + less.size() / 4);
+    return std::includes(more.begin(), more.end(), less.begin(), less.end());
+  };
+  // Mostly the first alternative shows that it does not.
+  const std::span<const Formula> one = said(parts(a)[0]);
+  if (std::none_of(parts(b).begin(), parts(b).end(), [&](const Formula &p) { return says(one, p); })) return false;
+  std::unordered_map<Formula, std::vector<const Formula *>> by_first;
+  charge(4 * parts(b).size());
+  for (const Formula &p : parts(b)) by_first[said(p)[0]].push_back(&p);
+  return std::all_of(parts(a).begin(), parts(a).end(), [&](const Formula &p) {
+    const std::span<const Formula> more = said(p);
+    charge(more.size());
+    return std::any_of(more.begin(), more.end(), [&](Formula first) {
+      const auto it = by_first.find(first);
+      return it != by_first.end() && it->second.size() <= MAX_ABSORBED_PARTS &&
+             std::any_of(it->second.begin(), it->second.end(), [&](const Formula *less) { return says(more, *less); });
+    });
+  });
+}
+
+// Of a conjunction: choices that another one implies.
+void FormulaSpace::absorb_choices(std::vector<Formula> *flat) const {
+  std::vector<Formula> choices;
+  for (Formula p : *flat)
+    if (kind(p) == Kind::Or && choices.size() <= MAX_COMPARED_CHOICES) choices.push_back(p);
+  if (choices.size() < 2 || choices.size() > MAX_COMPARED_CHOICES) return;
+  for (Formula b : choices)
+    for (Formula a : choices)
+      if (a != b && has(*flat, a) && implies_choice(a, b)) {
+        std::erase(*flat, b);
+        break;
+      }
+}
+
 Formula FormulaSpace::leaf(uint32_t id) {
   if (id < leaves_.size() && leaves_[id] != FALSE) return leaves_[id];
   const Formula made = intern(Kind::Leaf, id, {});
@@ -84,6 +127,7 @@ Formula FormulaSpace::conjunction(std::vector<Formula> parts) {
   for (Formula p : flat)
     if (kind(p) == Kind::Not && has(flat, this->parts(p)[0])) return FALSE;
   absorb(&flat, Kind::Or);
+  absorb_choices(&flat);
   if (flat.size() == 1) return flat[0];
   return intern(Kind::And, 0, flat);
 }

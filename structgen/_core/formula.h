@@ -75,6 +75,8 @@ class FormulaSpace {
   };
   Formula substitute(Formula f, const std::function<Formula(uint32_t)> &with, std::unordered_map<Formula, Formula> &known);
   void absorb(std::vector<Formula> *flat, Kind inner) const;
+  bool implies_choice(Formula a, Formula b) const;
+  void absorb_choices(std::vector<Formula> *flat) const;
   Formula intern(Kind kind, uint32_t leaf, std::span<const Formula> parts);
   std::vector<Node> nodes_;
   std::vector<Formula> parts_;

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "json_object_query.h"
+#include "sorting.h"
 
 namespace structgen {
 namespace {
@@ -232,6 +233,7 @@ class JsonOracle::KeySearch {
     }
     Bits bits(o_->universe->words());
     for (const Groups &yes : ways) {
+      if (!may_allow_more(yes)) continue;
       std::vector<Formula> leaves;
       for (SchemaId g : yes) leaves.push_back(c_.formulas_.leaf(g));
       const Formula f = c_.formulas_.conjunction(std::move(leaves));
@@ -242,6 +244,19 @@ class JsonOracle::KeySearch {
       for (size_t w = 0; w < bits.size(); ++w) found_.keys[w] |= bits[w];
     }
     return all;
+  }
+
+  // Could these groups together allow a key that is not known to be allowed? Few keys are left, and a control looks at all.
+  bool may_allow_more(const Groups &yes) {
+    const auto is_closed = [&](SchemaId g) { return c_.is_closed(g); };
+    if (!found_.extra && std::none_of(yes.begin(), yes.end(), is_closed)) return true;
+    Groups sorted = yes;
+    sort_numbers(sorted.begin(), sorted.end());
+    const Groups unnamed = c_.open_among(sorted);
+    charge(1 + o_->universe->keys.size() / 16);
+    for (uint32_t i = 0; i < o_->universe->keys.size(); ++i)
+      if (open(i) && c_.can_hold(c_.key_requirement_of_all(o_->universe->keys[i], sorted, unnamed))) return true;
+    return false;
   }
 
   void one_by_one() {

@@ -14,30 +14,55 @@ namespace {
 constexpr size_t MANY_BRANCHES = 16;  // fewer are no work for the general search
 }  // namespace
 
-// Empty: the formula has another form, or few branches.
-std::vector<JsonOracle::Groups> JsonOracle::branches(Formula f) const {
+// The groups that hold in each branch, and the branches, each a conjunction; FALSE: the formula has another form.
+Formula JsonOracle::choice_among(Formula f, Groups *common) const {
   const FormulaSpace &fs = c_.formulas_;
-  Groups common;
   Formula choice = f;
   if (fs.kind(f) == FormulaSpace::Kind::And) {
-    choice = FormulaSpace::TRUE;
+    choice = FormulaSpace::FALSE;
     for (Formula p : fs.parts(f)) {
-      if (fs.kind(p) == FormulaSpace::Kind::Leaf) common.push_back(fs.leaf_id(p));
-      else if (choice == FormulaSpace::TRUE) choice = p;
-      else return {};
+      if (fs.kind(p) == FormulaSpace::Kind::Leaf) common->push_back(fs.leaf_id(p));
+      else if (choice == FormulaSpace::FALSE) choice = p;
+      else return FormulaSpace::FALSE;
     }
   }
-  if (fs.kind(choice) != FormulaSpace::Kind::Or || fs.parts(choice).size() < MANY_BRANCHES) return {};
+  if (fs.kind(choice) != FormulaSpace::Kind::Or) return FormulaSpace::FALSE;
+  charge(fs.parts(choice).size() / 4);
+  for (Formula p : fs.parts(choice))
+    if (!fs.is_conjunction(p)) return FormulaSpace::FALSE;
+  return choice;
+}
+
+JsonOracle::Groups JsonOracle::groups_of_branch(Formula branch, const Groups &common) const {
+  Groups one = c_.formulas_.leaves(branch);
+  one.insert(one.end(), common.begin(), common.end());
+  sort_numbers(one.begin(), one.end());
+  return one;
+}
+
+// Empty: the formula has another form, or few branches.
+std::vector<JsonOracle::Groups> JsonOracle::branches(Formula f) const {
+  Groups common;
+  const Formula choice = choice_among(f, &common);
+  if (c_.formulas_.parts(choice).size() < MANY_BRANCHES) return {};
   std::vector<Groups> out;
-  charge(4 * fs.parts(choice).size());
-  for (Formula p : fs.parts(choice)) {
-    if (!fs.is_conjunction(p)) return {};
-    Groups one = fs.leaves(p);
-    one.insert(one.end(), common.begin(), common.end());
-    sort_numbers(one.begin(), one.end());
-    out.push_back(std::move(one));
-  }
+  charge(4 * c_.formulas_.parts(choice).size());
+  for (Formula p : c_.formulas_.parts(choice)) out.push_back(groups_of_branch(p, common));
   return out;
+}
+
+// Nothing where the formula has another form. Each branch is a way without a violation, so no tag need be decided.
+std::optional<bool> JsonOracle::any_branch(Formula f, const Check &check) {
+  Groups common;
+  const Formula choice = choice_among(f, &common);
+  if (choice == FormulaSpace::FALSE) return std::nullopt;
+  std::vector<Formula> parts(c_.formulas_.parts(choice).begin(), c_.formulas_.parts(choice).end());
+  preferred_first(&parts);
+  for (Formula p : parts) {
+    if (!spend(1 + common.size() / 4)) return true;
+    if (check(groups_of_branch(p, common), {})) return true;
+  }
+  return false;
 }
 
 std::optional<Formula> JsonOracle::verdicts_of_branches(Formula frame, const Verdicts &on,

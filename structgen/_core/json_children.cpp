@@ -181,11 +181,21 @@ ItemControl *JsonControl::next_item(ArrayControl *a, uint64_t count) {
 
 // ---------------------------------------------------------------- verdicts
 
+// Many texts end with the same verdicts, and a mask reads all of them to their ends.
 GoalId JsonControl::goal_after(GoalId goal, const Verdicts &verdicts, const Holds &holds) {
   std::vector<SchemaId> failed;
+  charge(1 + verdicts.size() / 4);
+  Hash128 key = hash_words(7, goal);
   for (auto &[group, root] : verdicts)
-    if (!holds(root)) failed.push_back(group);
-  return without_groups(goal, failed);
+    if (!holds(root)) {
+      failed.push_back(group);
+      key = extend(key, group);
+    }
+  if (failed.empty()) return goal;
+  if (const auto it = goals_after_.find(key); it != goals_after_.end()) return it->second;
+  if (goals_after_.size() > MAX_RESOLVED) goals_after_.clear();
+  const GoalId after = without_groups(goal, failed);
+  return goals_after_[key] = after;
 }
 
 GoalId JsonControl::without_groups(GoalId goal, const std::vector<SchemaId> &failed) {

@@ -376,7 +376,9 @@ class JsonControl {
   std::unordered_map<SchemaId, const std::vector<std::string> *> used_lists_;
   std::unordered_map<Hash128, KeyControl *, HashOf128> resolved_keys_;  // by the key and what its frame has read
   std::unordered_map<Hash128, ItemControl *, HashOf128> resolved_items_;
+  std::unordered_map<Hash128, GoalId, HashOf128> goals_after_;  // by the goal and the groups that have failed
   std::unordered_map<SchemaId, Re> number_leaves_, name_languages_;
+  std::unordered_map<SchemaId, Re> value_languages_;  // of `enum` and `const`, strings alone
   std::unordered_map<Formula, Re> string_languages_, number_languages_;  // of expanded formulas with parts
   std::unordered_map<SchemaId, std::vector<std::string>> few_values_, few_names_;
   std::unordered_map<Formula, bool> has_tags_;

@@ -228,6 +228,7 @@ Formula JsonControl::key_requirement(SchemaId group, std::string_view key) {
 const std::vector<SchemaId> &JsonControl::groups_naming(std::string_view key) {
   if (naming_.empty()) {
     decltype(naming_) made;  // subtle: kept when it is whole, since a limit may be met on the way
+    made.reserve(schema_.nodes.size());
     for (SchemaId g = 0; g < schema_.nodes.size(); ++g) {
       charge();
       const SchemaNode &n = schema_.nodes[g];

@@ -90,17 +90,21 @@ bool JsonOracle::any_object(const Settled &settled, const ObjectControl &frame, 
   if (f == FormulaSpace::TRUE || c_.formulas_.is_conjunction(f)) return check(c_.formulas_.leaves(f), {});
   // A branch whose keys are all there is the most likely one to hold.
   const auto outer = std::exchange(preferred_, settled.begun.empty() ? nullptr : &settled.begun);
-  std::set<std::string_view> seen;
-  if (c_.has_tags(f))
-    for (uint32_t i = 0; i < frame.universe->keys.size(); ++i)
-      if (bit(view.seen, i)) seen.insert(frame.universe->keys[i]);
-  const bool any = any_object(f, seen, {}, check);
+  std::optional<bool> any = any_branch(f, check);
+  if (!any) {
+    std::set<std::string_view> seen;
+    if (c_.has_tags(f))
+      for (uint32_t i = 0; i < frame.universe->keys.size(); ++i)
+        if (bit(view.seen, i)) seen.insert(frame.universe->keys[i]);
+    any = any_object(f, seen, {}, check);
+  }
   preferred_ = outer;
-  return any;
+  return *any;
 }
 
 bool JsonOracle::any_object(Formula f, const Check &check) {
   if (c_.formulas_.is_conjunction(f)) return check(c_.formulas_.leaves(f), {});
+  if (const std::optional<bool> any = any_branch(f, check)) return *any;
   return any_object(f, std::set<std::string_view>{}, {}, check);
 }
 
@@ -168,6 +172,17 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
   if (include && include->extra)
     for (SchemaId g : q.open)
       if (c_.extra_requirement(g, *frame, include->matched) == FormulaSpace::FALSE) return false;
+  if (!include || !include->extra) {
+    if (include) q.included.try_emplace(std::string(include->name));
+    if (needs_no_choice(q)) {
+      for (auto &[name, demands] : q.included) {
+        work_ += QUESTION;
+        if (!can_hold(q.key(c_, name))) return false;
+      }
+      if (model && !spent_) tell(q, model);
+      return true;
+    }
+  }
   // Groups in one control, so that classes of extra keys are the same for all.
   if (!no.empty() || q.min > 0 || (include && include->extra)) {
     if (!spend(CONTROL)) return true;
@@ -181,16 +196,12 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
     q.classes = include && include->extra ? frame
                                           : c_.object_control(c_.intern({f}, c_.formulas_.leaf(0)), c_.universe(all));
   }
-  if (include) {
-    if (include->extra) {
-      std::vector<Formula> all;
-      for (SchemaId g : q.open) all.push_back(c_.extra_requirement(g, *q.classes, include->matched));
-      if (!can_hold(c_.formulas_.conjunction(std::move(all)))) return false;
-      if (!has_key_left(q, include->matched, 0)) return false;
-      q.extras.push_back({include->matched, {}});
-    } else {
-      q.included.try_emplace(std::string(include->name));
-    }
+  if (include && include->extra) {
+    std::vector<Formula> all;
+    for (SchemaId g : q.open) all.push_back(c_.extra_requirement(g, *q.classes, include->matched));
+    if (!can_hold(c_.formulas_.conjunction(std::move(all)))) return false;
+    if (!has_key_left(q, include->matched, 0)) return false;
+    q.extras.push_back({include->matched, {}});
   }
   // Those that fail as soon as a key is left out come last: whatever the others need, they hardly are in the way.
   Groups ordered = no;
@@ -209,6 +220,27 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
   }
   if (!choose_violations(q, 0)) return false;
   if (model && !spent_) tell(q, model);
+  return true;
+}
+
+// Are there enough keys, and does each group that must fail do so by a key left out? It finds those keys.
+bool JsonOracle::needs_no_choice(ObjectQuery &q) {
+  const uint64_t count = q.view.count + q.included.size();
+  if (count < q.min || count > q.max) return false;
+  const auto there = [&](const std::string &name) {
+    const int64_t i = q.frame ? q.frame->universe->find(name) : -1;
+    return (i >= 0 && bit(q.view.seen, static_cast<uint32_t>(i))) || q.included.contains(name);
+  };
+  for (SchemaId g : *q.no) {
+    const std::vector<std::string> &required = c_.schema_.nodes[g].required;
+    charge(1 + required.size() + search_work(q.included.size()));
+    const auto left_out = std::find_if_not(required.begin(), required.end(), there);
+    if (left_out == required.end()) {
+      q.absences.clear();
+      return false;
+    }
+    q.absences.emplace_back(*left_out, g);
+  }
   return true;
 }
 

@@ -60,7 +60,10 @@ class JsonOracle {
   bool ways(Formula f, size_t most, std::vector<std::pair<Groups, Groups>> *out);
 
  private:
+  Formula choice_among(Formula f, Groups *common) const;
+  Groups groups_of_branch(Formula branch, const Groups &common) const;
   std::vector<Groups> branches(Formula f) const;
+  std::optional<bool> any_branch(Formula f, const Check &check);
   std::optional<Formula> verdicts_of_branches(Formula frame, const Verdicts &on,
                                               const std::function<bool(const Groups &)> &possible);
   // Adds the keys that may come next; false where the frame has no such form.
@@ -127,6 +130,7 @@ class JsonOracle {
   void tell(const ObjectQuery &q, RestOfObject *rest);
   static uint64_t extras_there(const ObjectQuery &q);
   bool has_key_left(const ObjectQuery &q, uint32_t kind, uint64_t included);
+  bool needs_no_choice(ObjectQuery &q);
   bool choose_violations(ObjectQuery &q, size_t next);
   bool finish_object(ObjectQuery &q);
   struct ArrayQuery;

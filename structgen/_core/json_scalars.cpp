@@ -64,6 +64,10 @@ StringLanguage JsonControl::string_leaf(SchemaId id, bool lengths_apart) {
   const SchemaNode &n = schema_.nodes[id];
   charge(3 + n.languages.size());
   StringLanguage s;
+  if (const auto it = value_languages_.find(id); it != value_languages_.end()) {
+    s.re = it->second;
+    return s;
+  }
   s.min = n.min_length;
   s.max = n.max_length;
   std::vector<Re> all = n.languages;
@@ -86,6 +90,7 @@ StringLanguage JsonControl::string_leaf(SchemaId id, bool lengths_apart) {
     }
   }
   s.re = text_.writable(all.empty() ? RegexSpace::ANY_TEXT : space.intersect(all));
+  if (n.has_values) value_languages_.emplace(id, s.re);
   return s;
 }
 

@@ -107,6 +107,36 @@ def test_many_groups(keyword: str, parts: list[Any], names: list[str], values: l
     agrees({keyword: parts}, dict(zip(names, values, strict=True)))
 
 
+@st.composite
+def tagged(draw: DrawFn) -> dict[str, Any]:
+    """Records behind references with a tag beside them, a base, and perhaps no other keys."""
+    tags: list[Any] = [1, "x", 1.5]
+    records = draw(st.lists(groups(), min_size=3, max_size=3))
+    shape = draw(st.sampled_from(["few", "overlapping", "many"]))
+    if shape == "overlapping":
+        tags[1] = tags[0]
+    elif shape == "many":  # the tags of the others are not in the world, so they must allow what the other text does
+        tags += [f"t{i}" for i in range(18)]
+        records += [records[1]] * 18
+    key = draw(st.sampled_from(NAMES))
+    branches = [
+        {"allOf": [{"$ref": f"#/$defs/r{i}"}, {"properties": {key: {"const": tag}}, "required": [key]}]}
+        for i, tag in enumerate(tags)
+    ]
+    schema: dict[str, Any] = {
+        "allOf": [draw(groups()), {draw(st.sampled_from(["oneOf", "anyOf"])): branches}],
+        "$defs": {f"r{i}": record for i, record in enumerate(records)},
+    }
+    closed = draw(st.sampled_from([None, False, {"type": "integer"}]))
+    return schema if closed is None else {**schema, "unevaluatedProperties": closed}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tagged(), st.permutations(NAMES), st.lists(st.sampled_from(VALUES[1:]), min_size=3, max_size=3))
+def test_tagged_records(schema: Any, names: list[str], values: list[Any]) -> None:
+    agrees(schema, dict(zip(names, values, strict=True)))
+
+
 @pytest.mark.parametrize(
     "more", [{}, {"additionalProperties": False}, {"properties": {"common": {"type": "string"}}}]
 )

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .exclusive import demanded, exclude_each_other
 from .unevaluated import Edge, Evaluated, ObjectKeys, demand_evaluated, edges_of
 from .values import OBJECT
 
@@ -195,7 +196,7 @@ class _Closing:
         exclusive: list[tuple[int, ...]] = []
         for group in groups:
             closed = tuple([beside(child) for child in group])
-            if self._exclude_each_other(group):
+            if exclude_each_other(self._reader, group):
                 exclusive.append(closed)
                 continue
             self.is_in_place = False
@@ -205,54 +206,6 @@ class _Closing:
             copy["anyOf"] = (*copy.get("anyOf", ()), closed)
         if exclusive:
             copy["oneOf"] = tuple(exclusive)
-
-    def _exclude_each_other(self, group: tuple[int, ...]) -> bool:
-        """Does no value satisfy two of the branches, by its type or by what one required key says?"""
-        taken = 0
-        tags: list[dict[str, frozenset[str]]] = []
-        for place in group:
-            types, tagged = self._kinds(place)
-            if types == OBJECT:
-                tags.append(tagged)
-            elif types & taken:
-                return False
-            else:
-                taken |= types
-        if tags and taken & OBJECT:
-            return False
-        names = set.intersection(*(set(one) for one in tags)) if tags else set()
-        return len(tags) < 2 or any(
-            len(frozenset().union(*(one[name] for one in tags))) == sum(len(one[name]) for one in tags)
-            for name in names
-        )
-
-    def _kinds(self, place: int) -> tuple[int, dict[str, frozenset[str]]]:
-        """The types that the node allows, and what it lists for required keys."""
-        types = _ALL_TYPES
-        required: set[str] = set()
-        listed: dict[str, frozenset[str]] = {}
-        for node in self._demanded(place).values():
-            types &= node.get("types", _ALL_TYPES)
-            required.update(node.get("required", ()))
-            for name, child in node.get("properties", ()):
-                for inner in self._demanded(child).values():
-                    texts = [(kind, text) for kind in ("strings", "literals") for text in inner.get(kind, ())]
-                    if texts and "numbers" not in inner and "values" not in inner:
-                        listed[name] = frozenset([f"{kind}:{text}" for kind, text in texts])
-        return types, {name: texts for name, texts in listed.items() if name in required}
-
-    def _demanded(self, place: int) -> dict[int, Node]:
-        """The node, and those that it applies to the same value in any case."""
-        nodes = self._reader.nodes
-        found: dict[int, Node] = {}
-        pending = [place]
-        while pending:
-            one = pending.pop()
-            node = nodes[one]
-            if one not in found and isinstance(node, dict):
-                found[one] = node
-                pending += (*node.get("allOf", ()), *node.get("ref", ()))
-        return found
 
     def _is_passing_on(self, place: int, node: Node) -> bool:
         """Does the node itself declare nothing, and leave the value to one reference or to a union?"""
@@ -282,7 +235,7 @@ class _Closing:
                     pending.append(edge.child)
         if not declares or at_least > len(names):
             return False
-        return not self._speaking.intersection(self._demanded(place))
+        return not self._speaking.intersection(demanded(self._reader, place))
 
     def _close(self, made: int) -> None:
         """Add ``unevaluatedProperties: false`` to a node, counting what is declared."""

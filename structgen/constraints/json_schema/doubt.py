@@ -7,7 +7,7 @@ sub-schema that is denied somewhere stands its *shadow*, which asks of every tex
 whatever its keywords make of it, that it is settled for the formats there.
 Invariant: sound, as settled texts are judged as the specification does; a schema without approximate formats under a
 denial keeps its nodes. Values with other texts are lost, even where the format is of no account.
-Cost: linear in the schema, where it has approximate formats; else nothing.
+Cost: linear in what is denied, where the schema has approximate formats; else nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 __all__ = ["settle_doubts"]
 
 _Node = dict[str, Any]
+_DENYING = frozenset(["not", "oneOf", "if", "maxContains"])
 
 
 def settle_doubts(nodes: list[Any], settled: Mapping[int, Any]) -> None:
@@ -25,7 +26,10 @@ def settle_doubts(nodes: list[Any], settled: Mapping[int, Any]) -> None:
     format. Node ids stay; new nodes come last."""
     if not settled:
         return
-    looking = _leading_to(nodes, settled)
+    below = _reached(nodes, [one for node in nodes if isinstance(node, dict) for one in _denials(node)])
+    if below.isdisjoint(settled):
+        return
+    looking = _leading_to(nodes, below, settled)
     shadows = _Shadows(nodes, settled, looking)
     added = {}
     for place, node in enumerate(nodes[:]):
@@ -117,6 +121,14 @@ def _denied(node: _Node) -> Iterator[int]:
         yield node["if"]
 
 
+def _denials(node: _Node) -> Iterator[int]:
+    """Those, and the sub-schema of which only so many items may be."""
+    if not node.keys().isdisjoint(_DENYING):
+        yield from _denied(node)
+        if "maxContains" in node and "contains" in node:
+            yield node["contains"]
+
+
 def _beside(node: _Node) -> Iterator[int]:
     """The sub-schemas of the same value."""
     for keyword in ("allOf", "not", "ref"):
@@ -140,15 +152,30 @@ def _below(node: _Node) -> Iterator[int]:
             yield node[keyword]
 
 
-def _leading_to(nodes: list[Any], settled: Mapping[int, Any]) -> set[int]:
-    """The ids from which one of `settled` can be reached."""
+def _reached(nodes: list[Any], places: list[int]) -> set[int]:
+    """The ids of these nodes, and of all that they apply to the same value or to its members."""
+    found = set(places)
+    pending = list(found)
+    while pending:
+        node = nodes[pending.pop()]
+        if isinstance(node, dict):
+            for one in (*_beside(node), *_below(node)):
+                if one not in found:
+                    found.add(one)
+                    pending.append(one)
+    return found
+
+
+def _leading_to(nodes: list[Any], among: set[int], settled: Mapping[int, Any]) -> set[int]:
+    """The ids among these from which one of `settled` can be reached."""
     from_: dict[int, list[int]] = {}
-    for place, node in enumerate(nodes):
+    for place in among:
+        node = nodes[place]
         if isinstance(node, dict):
             for one in (*_beside(node), *_below(node)):
                 from_.setdefault(one, []).append(place)
-    found = set(settled)
-    pending = list(settled)
+    found = among.intersection(settled)
+    pending = list(found)
     while pending:
         for place in from_.get(pending.pop(), ()):
             if place not in found:

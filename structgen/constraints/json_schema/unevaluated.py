@@ -13,10 +13,17 @@ named, not matched by patterns, many branches take fewer demands: for each set o
     one of those branches   or   "these names satisfy the keyword's schema"
 
 and the same for all names that no branch has, with the branches that evaluate everything.
+
+Where all of C1..Cn are branches of one ``oneOf``, or of an ``anyOf`` whose branches exclude each other, exactly one of
+its branches is valid, and that one alone says what is evaluated:
+
+    for one of the branches: it is valid, and all but U and what it evaluates satisfies the keyword's schema
+
 Invariant: exact. What a node evaluates is what the specification collects as annotations: of itself, of
 ``allOf`` and ``$ref`` without condition, nothing of ``not``.
 Cost: each node that looks at the value is visited once, and none below one that evaluates everything. The demands are
-two to the number of conditional branches, at most `BRANCH_LIMIT` of them; for named properties linear.
+two to the number of conditional branches, at most `BRANCH_LIMIT` of them; for named properties linear. The branches of
+one choice are visited once more each, and written out up to `_CHOICE_LIMIT` entries.
 Source: JSON Schema 2020-12 core, sections 11.2 and 11.3; in 2019-09 ``contains`` evaluates nothing.
 """
 
@@ -28,6 +35,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import LimitExceeded, UnsupportedKeyword
+
+from .exclusive import exclude_each_other
 
 if TYPE_CHECKING:
     from .reader import Node, Reader
@@ -47,6 +56,8 @@ BRANCH_LIMIT = 8
 _FEW_BRANCHES = 4
 """Up to so many, subsets of branches make fewer nodes than sets of names."""
 _COPY_LIMIT = 1_000_000
+_CHOICE_LIMIT = 20_000
+"""Nodes visited and entries written for the branches of one choice; more of them take the demands by name."""
 
 
 @dataclass
@@ -95,19 +106,34 @@ _Branch = tuple[int, Evaluated]
 """A node, and what is evaluated where it is valid."""
 
 
+@dataclass
+class _Found:
+    """What a node evaluates in any case, and what more where a branch is valid.
+
+    `choice` has the same of each branch of the one group that all `branches` come from, of which exactly one is valid;
+    what the node evaluates in any case is counted there, too. It is None where there is no such group.
+    """
+
+    always: Evaluated
+    branches: list[_Branch] = field(default_factory=list)
+    group: tuple[int, ...] = ()
+    visited: int = 0
+    choice: list[tuple[int, _Found]] | None = None
+
+
 def rewrite_unevaluated(reader: Reader) -> None:
     """Rewrites the nodes in ``reader.notes.places``; to be called when all nodes are there."""
-    pending = []
+    pending: list[tuple[Node, str, _Found]] = []
     for place in reader.notes.places:
         node = reader.nodes[place]
         assert isinstance(node, dict)
         for keyword, of_object in (("unevaluatedProperties", True), ("unevaluatedItems", False)):
             if keyword in node:
                 counting = ObjectKeys() if of_object else _ArrayItems()
-                pending.append((node, keyword, _collect(reader, place, counting)))
+                pending.append((node, keyword, _found(reader, place, counting)))
     # subtle: only now, for the keywords evaluate everything for a node further out.
-    for node, keyword, (always, branches) in pending:
-        _rewrite(reader, node, keyword, node.pop(keyword), always, branches)
+    for node, keyword, found in pending:
+        _rewrite(reader, node, keyword, node.pop(keyword), found)
 
 
 def demand_evaluated(reader: Reader, place: int, keyword: str, schema: int, counting: Counting) -> bool:
@@ -115,16 +141,18 @@ def demand_evaluated(reader: Reader, place: int, keyword: str, schema: int, coun
     node = reader.nodes[place]
     assert isinstance(node, dict)
     before = dict(node)
-    _rewrite(reader, node, keyword, schema, *_collect(reader, place, counting))
+    _rewrite(reader, node, keyword, schema, _found(reader, place, counting))
     return node != before
 
 
-def _rewrite(
-    reader: Reader, node: Node, keyword: str, schema: int, always: Evaluated, branches: list[_Branch]
-) -> None:
+def _rewrite(reader: Reader, node: Node, keyword: str, schema: int, found: _Found) -> None:
+    always, branches = found.always, found.branches
     if always.everything:
         return
     pointer = f"{node['pointer']}/{keyword}"
+    if found.choice is not None:
+        _rewrite_choice(reader, node, keyword, schema, found.choice)
+        return
     has_patterns = bool(always.patterns) or any(more.patterns for _, more in branches)
     if len(branches) > _FEW_BRANCHES and keyword == "unevaluatedProperties" and not has_patterns:
         _rewrite_by_names(reader, node, schema, always, branches)
@@ -148,6 +176,18 @@ def _rewrite(
             continue
         rest = reader.generated(_rest(reader, pointer, schema, evaluated, keyword == "unevaluatedProperties"))
         _demand_one_of(node, others, rest)
+
+
+def _rewrite_choice(
+    reader: Reader, node: Node, keyword: str, schema: int, choice: list[tuple[int, _Found]]
+) -> None:
+    branches = []
+    for branch, found in choice:
+        demanding: Node = {"pointer": node["pointer"], "allOf": (branch,)}
+        _rewrite(reader, demanding, keyword, schema, found)
+        is_same = demanding["allOf"] == (branch,) and "anyOf" not in demanding
+        branches.append(branch if is_same else reader.generated(demanding))
+    node["anyOf"] = (*node.get("anyOf", ()), tuple(branches))
 
 
 def _rewrite_by_names(
@@ -262,30 +302,80 @@ class _ArrayItems(Counting):
         )
 
 
-def _collect(reader: Reader, start: int, counting: Counting) -> tuple[Evaluated, list[_Branch]]:
+def _found(reader: Reader, start: int, counting: Counting) -> _Found:
+    """What the node evaluates, with the branches of its choice where it has one."""
+    found = _collect(reader, start, counting)
+    _add_choice(reader, counting, found, [_CHOICE_LIMIT])
+    return found
+
+
+def _add_choice(reader: Reader, counting: Counting, found: _Found, room: list[int]) -> None:
+    """Add the branches of the choice that all conditional branches come from, as far as `room` allows."""
+    if len(found.branches) < 2 or not found.group:
+        return
+    choice = []
+    for branch in found.group:
+        if isinstance(reader.nodes[branch], bool):
+            inner = _Found(Evaluated())
+        else:
+            inner = _collect(reader, branch, counting, itself=False)
+        inner.always.add(found.always)
+        inner.branches = [(where, more) for where, more in inner.branches if more.adds_to(inner.always)]
+        always = inner.always
+        room[0] -= inner.visited + len(always.names) + len(always.patterns) + always.prefix
+        if room[0] < 0:
+            return
+        _add_choice(reader, counting, inner, room)
+        choice.append((branch, inner))
+    found.choice = choice
+
+
+def _choice_of(reader: Reader, reached: list[int], edges: list[Edge]) -> tuple[int, ...]:
+    """The group of branches, of which exactly one is valid, that has all these edges; empty where there is none."""
+    if any(edge.tested != edge.child or edge.negated for edge in edges):
+        return ()
+    children = {edge.child for edge in edges}
+    for place in reached:
+        node = reader.nodes[place]
+        if not isinstance(node, dict):
+            continue
+        for keyword in ("oneOf", "anyOf"):
+            for group in node.get(keyword, ()):
+                if children.issubset(group) and (keyword == "oneOf" or exclude_each_other(reader, group)):
+                    return tuple(group)
+    return ()
+
+
+def _collect(reader: Reader, start: int, counting: Counting, *, itself: bool = True) -> _Found:
     """What the node evaluates in any case, and what more where a node given with it is valid.
 
     Each node that looks at the value is visited once, however many references lead to it: it counts where one of the
-    nodes that apply it counts and the branch is valid.
+    nodes that apply it counts and the branch is valid. `itself`: the node has the keyword in question.
     """
     edges: dict[int, list[Edge]] = {}
     own: dict[int, Evaluated] = {}
-    order = _outer_last(reader, start, counting, edges, own)
-    reached = {start}
+    order = _outer_last(reader, start, counting, edges, own, itself=itself)
+    reached = {start: None}
     always = Evaluated()
     for place in reversed(order):
         if place in reached:
             always.add(own[place])
-            reached.update(edge.child for edge in edges[place] if edge.tested is None)
+            reached |= dict.fromkeys(edge.child for edge in edges[place] if edge.tested is None)
     if always.everything:
-        return always, []
+        return _Found(always, visited=len(order))
     adding: set[int] = set()
     for place in order:
         if own[place].adds_to(always) or any(edge.child in adding for edge in edges[place]):
             adding.add(place)
+    entering = [
+        edge
+        for place in reached
+        for edge in edges[place]
+        if edge.child in adding and edge.child not in reached
+    ]
     node = reader.nodes[start]
     assert isinstance(node, dict)
-    valid = _Validity(reader, node["pointer"], reached)
+    valid = _Validity(reader, node["pointer"], reached.keys())
     found: dict[int, Evaluated] = {}
     for place in reversed(order):
         if place not in adding or not valid.is_known(place):
@@ -296,13 +386,14 @@ def _collect(reader: Reader, start: int, counting: Counting) -> tuple[Evaluated,
         for edge in edges[place]:
             if edge.child in adding and edge.child not in reached:
                 valid.note(where, edge)
-    return always, [(where, more) for where, more in found.items() if more.adds_to(always)]
+    branches = [(where, more) for where, more in found.items() if more.adds_to(always)]
+    return _Found(always, branches, _choice_of(reader, list(reached), entering), len(order))
 
 
 class _Validity:
     """Nodes that are valid exactly where another node counts; generated where the schema has none."""
 
-    def __init__(self, reader: Reader, pointer: str, reached: set[int]) -> None:
+    def __init__(self, reader: Reader, pointer: str, reached: Collection[int]) -> None:
         self._reader = reader
         self._pointer = pointer
         self._reached = reached
@@ -341,14 +432,20 @@ class _Validity:
 
 
 def _outer_last(
-    reader: Reader, start: int, counting: Counting, edges: dict[int, list[Edge]], own: dict[int, Evaluated]
+    reader: Reader,
+    start: int,
+    counting: Counting,
+    edges: dict[int, list[Edge]],
+    own: dict[int, Evaluated],
+    *,
+    itself: bool,
 ) -> list[int]:
     """The nodes that look at the value of `start`, each after those that it applies.
 
     A node below one that evaluates everything has nothing to add, and is left out.
     """
     order: list[int] = []
-    own[start] = counting.own(reader, start, itself=True)
+    own[start] = counting.own(reader, start, itself=itself)
     edges[start] = [] if own[start].everything else list(counting.edges(reader, start))
     path = [(start, iter(edges[start]))]
     while path:

@@ -55,6 +55,59 @@ def test_a_hundred_branches() -> None:
     assert not accepts(matcher, '{"k1": 1, "z": 2}')
 
 
+def choice(source: random.Random, depth: int) -> dict[str, Any]:
+    """Branches of one group, perhaps told apart by a tag, and perhaps with such a group in one of them."""
+    tags: list[Any] = [1, 7, "x", "y"]
+    branches: list[Any] = []
+    for tag in tags[: source.randint(2, 4)]:
+        one = branch(source)
+        if depth and source.random() < 0.3:
+            one = {"allOf": [one, choice(source, depth - 1)]}
+        if source.random() < 0.2:
+            one["patternProperties"] = {"[ef]": True}
+        if source.random() < 0.1:
+            one["unevaluatedProperties"] = source.choice([False, {"type": "integer"}])
+        tag = tags[0] if source.random() < 0.1 else tag
+        tagged = {"type": "object", "properties": {"a": {"const": tag}}, "required": ["a"]}
+        branches.append({"allOf": [one, tagged]} if source.random() < 0.9 else one)
+    if source.random() < 0.2:
+        branches.append(source.choice([False, {"$ref": "#/$defs/shared"}]))
+    return {source.choice(["oneOf", "oneOf", "anyOf"]): branches}
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_one_choice(seed: int) -> None:
+    source = random.Random(seed)
+    parts = [branch(source), {"$ref": "#/$defs/choice"}]
+    if source.random() < 0.2:
+        parts.append(choice(source, 0))
+    schema: dict[str, Any] = {
+        "allOf": parts,
+        "unevaluatedProperties": source.choice([False, False, {"type": "string"}, {"const": 1}]),
+        "$defs": {"choice": choice(source, 1), "shared": branch(source)},
+    }
+    try:
+        matcher = matcher_of(schema, byte_vocabulary())
+    except UnsupportedKeyword as limit:
+        assert "branches that may evaluate something" in str(limit)
+        return
+    for _ in range(60):
+        value = {key: source.choice([1, 7, "x", "y"]) for key in source.sample(KEYS, source.randint(0, 4))}
+        text = json.dumps(value)
+        assert accepts(matcher, text) == expected(schema, text), text
+
+
+def test_patterns_in_many_tagged_branches() -> None:
+    branches = [
+        {"patternProperties": {f"^k{i}": {}}, "properties": {"tag": {"const": i}}, "required": ["tag"]}
+        for i in range(20)
+    ]
+    schema = {"type": "object", "oneOf": branches, "unevaluatedProperties": False}
+    matcher = matcher_of(schema, byte_vocabulary())
+    assert accepts(matcher, '{"tag": 7, "k7": 1}')
+    assert not accepts(matcher, '{"tag": 7, "k8": 1}')
+
+
 def shared_level(source: random.Random, later: list[str]) -> dict[str, Any]:
     """A schema whose parts are references to later ones, each perhaps several times, and perhaps unevaluated keys."""
 

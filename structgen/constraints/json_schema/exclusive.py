@@ -1,0 +1,70 @@
+"""Branches of which no value satisfies two.
+
+Why: such branches can be changed one by one, and ``anyOf`` over them means the same as ``oneOf``.
+Invariant: errs on one side. Where nothing is found, branches count as possibly overlapping.
+Cost: linear in the branches and what they demand of the same value and of its tags.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .values import OBJECT
+
+if TYPE_CHECKING:
+    from .reader import Node, Reader
+
+__all__ = ["demanded", "exclude_each_other"]
+
+_ALL_TYPES = 63
+
+
+def exclude_each_other(reader: Reader, group: tuple[int, ...]) -> bool:
+    """Return whether types, or what one required key says, tell all branches apart."""
+    taken = 0
+    tags: list[dict[str, frozenset[str]]] = []
+    for place in group:
+        types, tagged = _kinds(reader, place)
+        if types == OBJECT:
+            tags.append(tagged)
+        elif types & taken:
+            return False
+        else:
+            taken |= types
+    if tags and taken & OBJECT:
+        return False
+    names = set.intersection(*(set(one) for one in tags)) if tags else set()
+    return len(tags) < 2 or any(
+        len(frozenset().union(*(one[name] for one in tags))) == sum(len(one[name]) for one in tags)
+        for name in names
+    )
+
+
+def demanded(reader: Reader, place: int) -> dict[int, Node]:
+    """Return the node, and those that it applies to the same value in any case."""
+    nodes = reader.nodes
+    found: dict[int, Node] = {}
+    pending = [place]
+    while pending:
+        one = pending.pop()
+        node = nodes[one]
+        if one not in found and isinstance(node, dict):
+            found[one] = node
+            pending += (*node.get("allOf", ()), *node.get("ref", ()))
+    return found
+
+
+def _kinds(reader: Reader, place: int) -> tuple[int, dict[str, frozenset[str]]]:
+    """The types that the node allows, and what it lists for required keys."""
+    types = _ALL_TYPES
+    required: set[str] = set()
+    listed: dict[str, frozenset[str]] = {}
+    for node in demanded(reader, place).values():
+        types &= node.get("types", _ALL_TYPES)
+        required.update(node.get("required", ()))
+        for name, child in node.get("properties", ()):
+            for inner in demanded(reader, child).values():
+                texts = [(kind, text) for kind in ("strings", "literals") for text in inner.get(kind, ())]
+                if texts and "numbers" not in inner and "values" not in inner:
+                    listed[name] = frozenset([f"{kind}:{text}" for kind, text in texts])
+    return types, {name: texts for name, texts in listed.items() if name in required}
