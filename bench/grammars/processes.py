@@ -12,9 +12,10 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 __all__ = ["Process"]
 
@@ -22,6 +23,7 @@ _START_SECONDS = 300
 _WALL_PER_CPU = 6
 """A machine may be busy: the wall's limit is that much longer than the processor's."""
 _POLL_SECONDS = 0.2
+_ERROR_BYTES = 2000
 
 
 class Process:
@@ -33,6 +35,7 @@ class Process:
         self._megabytes = megabytes
         self._process: subprocess.Popen[bytes] | None = None
         self._read = b""
+        self._errors: IO[bytes] | None = None
 
     def ask(self, do: str, **what: Any) -> dict[str, Any]:
         """The answer; ``{"error": reason}`` where there is none."""
@@ -51,16 +54,22 @@ class Process:
             self._process.kill()
             self._process.communicate()
             self._process = None
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
 
     def _start(self) -> None:
         root = Path(__file__).resolve().parents[2]
-        environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        # What the parent was told to import from counts too: without it another copy of the library may be found.
+        path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)
         self._read = b""
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._errors,
             cwd=root,
             env=environment,
         )
@@ -88,8 +97,18 @@ class Process:
     def _dead(self) -> dict[str, Any]:
         assert self._process is not None
         status = self._process.wait()
+        reason = self._last_error()
         self.close()
-        return {"error": f"ended with {signal.Signals(-status).name if status < 0 else f'status {status}'}"}
+        ended = f"ended with {signal.Signals(-status).name if status < 0 else f'status {status}'}"
+        return {"error": f"{ended}: {reason}" if reason else ended}
+
+    def _last_error(self) -> str:
+        """The last line that the worker wrote about what went wrong, such as the message of an exception."""
+        if self._errors is None:
+            return ""
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _ERROR_BYTES))
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def _cpu_seconds(self) -> float:
         fields = self._about("stat").rpartition(")")[2].split()

@@ -317,6 +317,7 @@ class Automaton {
   // Leaves out readings that are there already.
   void drop_equal(Reader &r, GrammarControl &g, GrammarEntries &entries);
   // Are these two readings one, as far as it matters?
+  Hash128 lexeme_outcome(Reader &r, GrammarControl &g, const GrammarEntry &entry);
   bool same_entry(Reader &r, GrammarControl &g, const GrammarEntry &a, const GrammarEntry &b);
   const Node *close_key(Reader &r, const Node *n);
   TextState without_seen(Reader &r, const Node *object, TextState text, size_t length, const KeyTree **seen);

@@ -308,33 +308,50 @@ void Automaton::drop_equal(Reader &r, GrammarControl &g, GrammarEntries &entries
     return;
   }
   count_work(r, entries.size());
-  // As `same_entry` compares them, by hashes: the first pass takes sets that are equal, the second what they still need, which
-  // is found out only of entries that differ in their sets alone.
-  std::vector<Hash128> alike;
-  std::unordered_map<Hash128, uint32_t, HashOf128> many;
+  // As `same_entry` compares them, by hashes: first sets that are equal, then what their lexemes can lead to, then what they
+  // still need. That is found out only of entries that differ in their sets alone.
   std::unordered_set<Hash128, HashOf128> met;
-  entries.erase_if([&](const GrammarEntry &e) {
-    charge();
-    Hash128 h = hash_words(ALIKE, e.lex, static_cast<uint64_t>(e.brackets) << 32 | e.column, e.within,
-                           static_cast<uint64_t>(e.set->outlook) << 1 | (e.set->accepting ? 1 : 0));
-    if (e.indent) h = extend(h, e.indent->identity);
-    if (!met.insert(extend(h, e.set->identity)).second) return true;
-    ++many[h];
-    alike.push_back(h);
-    return false;
-  });
-  if (many.size() == entries.size()) return;
-  size_t at = 0;
-  entries.erase_if([&](const GrammarEntry &e) {
-    const Hash128 h = alike[at++];
-    return many[h] > 1 && !met.insert(extend(h, g.earley().rest(e.set, r.reads))).second;
-  });
+  std::unordered_map<Hash128, uint32_t, HashOf128> many;
+  const auto in_all_but_set = [&](const GrammarEntry &e) {
+    const Hash128 h = hash_words(ALIKE, e.lex, static_cast<uint64_t>(e.brackets) << 32 | e.column, e.within);
+    return e.indent ? extend(h, e.indent->identity) : h;
+  };
+  const auto in_all_but_rest = [&](const GrammarEntry &e) {
+    const Hash128 h = extend(in_all_but_set(e), static_cast<uint64_t>(e.set->outlook) << 1 | (e.set->accepting ? 1 : 0));
+    return r.reads && r.reads->is_open(e.set) ? extend(h, e.set->id) : h;
+  };
+  const auto keep_first = [&](const auto &all_but, const auto &last) {
+    many.clear();
+    met.clear();
+    for (const GrammarEntry &e : entries) ++many[all_but(e)];
+    if (many.size() == entries.size()) return;
+    entries.erase_if([&](const GrammarEntry &e) {
+      charge();
+      const Hash128 h = all_but(e);
+      return many[h] > 1 && !met.insert(extend(h, last(e))).second;
+    });
+  };
+  keep_first(in_all_but_set, [&](const GrammarEntry &e) { return e.set->identity; });
+  keep_first(in_all_but_set, [&](const GrammarEntry &e) { return lexeme_outcome(r, g, e); });
+  keep_first(in_all_but_rest, [&](const GrammarEntry &e) { return g.earley().rest(e.set, r.reads); });
+}
+
+// Of what the lexemes of a reading can lead to; of the set itself, where it may stand there, or where too little is known of it.
+Hash128 Automaton::lexeme_outcome(Reader &r, GrammarControl &g, const GrammarEntry &e) {
+  if (g.may_stand(e) || (r.reads && r.reads->label(e.set) != UINT32_MAX)) return hash_words(ALIKE, e.set->id);
+  Hash128 h = hash_words(ALIKE);
+  for (const Lexer::Running &one : g.lexer().running(e.lex)) h = extend(h, g.earley().outcome(e.set, ~static_cast<Symbol>(one.terminal)));
+  return h;
 }
 
 bool Automaton::same_entry(Reader &r, GrammarControl &g, const GrammarEntry &a, const GrammarEntry &b) {
-  return a.lex == b.lex && a.brackets == b.brackets && a.column == b.column && a.within == b.within &&
-         (a.indent == b.indent || (a.indent && b.indent && a.indent->identity == b.indent->identity)) &&
-         (a.set == b.set || a.set->identity == b.set->identity || g.earley().same_rest(a.set, b.set, r.reads));
+  if (a.lex != b.lex || a.brackets != b.brackets || a.column != b.column || a.within != b.within) return false;
+  if (a.indent != b.indent && !(a.indent && b.indent && a.indent->identity == b.indent->identity)) return false;
+  if (a.set == b.set) return true;
+  // subtle: of an open set too little is known to say that another one is like it.
+  if (r.reads && (r.reads->is_open(a.set) || r.reads->is_open(b.set))) return false;
+  return a.set->identity == b.set->identity || lexeme_outcome(r, g, a) == lexeme_outcome(r, g, b) ||
+         g.earley().same_rest(a.set, b.set, r.reads);
 }
 
 // Every place that the text may stand at if nothing more is read.

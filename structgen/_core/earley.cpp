@@ -12,61 +12,38 @@
 namespace structgen {
 namespace {
 
-constexpr uint64_t IDENTITY = 61, SHAPE = 62, ANSWER = 64, REST = 65, MOVES_OF = 66;
+constexpr uint64_t IDENTITY = 61, SHAPE = 62, ANSWER = 64, REST = 65, MOVES_OF = 66, OUTCOME = 67;
 constexpr size_t FEW = 24;  // as many are looked through one by one
 
 }  // namespace
 
 // ---------------------------------------------------------------- reads
 
-Reads::Reads(const EarleySet *first, const IndentLevel *indent, uint32_t brackets)
-    : indent_(indent), brackets_(brackets) {
-  known(first);
+Reads::Reads(const EarleySet *first, bool is_whole, const IndentLevel *indent, uint32_t brackets)
+    : is_whole_(is_whole), indent_(indent), brackets_(brackets) {
+  number(first);
+  for (uint32_t i = 0; is_whole && i < first->count; ++i)
+    if (first->origins[i]) number(first->origins[i]);
 }
 
 uint32_t Reads::number(const EarleySet *s) {
-  if (s->read_by != id_) {
-    s->read_by = id_;
-    s->label = static_cast<uint32_t>(sets_.size());
-    sets_.push_back(s);
-    known_.push_back(false);
-  }
+  if (s->read_by == id_) return s->label;
+  charge(1 + sets_.size() / 16);
+  const auto same = std::find_if(sets_.begin(), sets_.end(), [&](const EarleySet *o) { return o->identity == s->identity; });
+  s->read_by = id_;
+  s->label = static_cast<uint32_t>(same - sets_.begin());
+  if (same == sets_.end()) sets_.push_back(s);
   return s->label;
-}
-
-void Reads::known(const EarleySet *s) {
-  const uint32_t at = number(s);
-  if (known_[at]) return;
-  known_[at] = true;
-  for (uint32_t i = 0; i < s->count; ++i)
-    if (s->origins[i]) number(s->origins[i]);
-}
-
-Hash128 Reads::answer(const EarleySet *target, const Hash128 &moves) {
-  Hash128 h = extend(hash_words(ANSWER, number(target)), moves);
-  known(target);
-  h = extend(h, target->shape);
-  for (uint32_t i = 0; i < target->count; ++i)
-    h = extend(h, target->origins[i] ? number(target->origins[i]) + 1 : 0);
-  return h;
 }
 
 // Every question is asked once.
 bool Reads::was_asked(Question question) {
-  if (asked_.size() < FEW)
-    return std::any_of(asked_.begin(), asked_.end(), [&](auto &one) {
-      return one.first.set == question.set && one.first.symbol == question.symbol;
-    });
-  auto key = [](const Question &q) { return static_cast<uint64_t>(q.set) << 32 | static_cast<uint32_t>(q.symbol); };
-  if (asked_index_.empty())
-    for (auto &[q, a] : asked_) asked_index_.insert(key(q));
-  return !asked_index_.insert(key(question)).second;
+  return std::any_of(asked_.begin(), asked_.end(), [&](auto &one) { return key(one.first) == key(question); });
 }
 
-void Reads::ask(uint32_t label, Symbol symbol, const EarleySet *target, const Hash128 &moves) {
-  if (was_asked({label, symbol})) return;
-  const Hash128 h = answer(target, moves);
-  asked_.push_back({{label, symbol}, h});
+void Reads::ask(uint32_t label, Symbol symbol, const EarleySet *to, Symbol as, const Hash128 &moves) {
+  resolve(label, symbol, {to, as});
+  asked_.push_back({{label, symbol}, moves});
 }
 
 void Reads::ask_indentation(const IndentLevel *indent, uint32_t column) {
@@ -105,15 +82,6 @@ void Reads::ask_all_brackets() {
 Hash128 Reads::brackets_answer(uint32_t open, uint32_t closed) {
   return closed == 0 ? hash_words(ANSWER, open) : hash_words(ANSWER, open < closed, open == closed);
 }
-
-bool Reads::resolved(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) const {
-  const auto it = resolved_.find({s->id, symbol});
-  if (it == resolved_.end()) return false;
-  std::tie(*to, *as) = it->second;
-  return true;
-}
-
-void Reads::resolve(const EarleySet *s, Symbol symbol, const EarleySet *to, Symbol as) { resolved_[{s->id, symbol}] = {to, as}; }
 
 void Reads::ask_identity() {
   if (!was_asked({IDENTITY, 0})) asked_.push_back({{IDENTITY, 0}, sets_[0]->identity});
@@ -186,56 +154,89 @@ void Earley::link(const EarleySet *s, Symbol symbol, const EarleySet *to, Symbol
 }
 
 std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol symbol, Reads *reads) {
-  const EarleySet *const first = s, *asked = nullptr;
+  const EarleySet *const first = s;
   const Symbol first_symbol = symbol;
-  Symbol asked_symbol = 0;
-  uint32_t asked_label = 0;
   bool moved = false;
   while (true) {
     charge();
-    bool follow = true;  // a link would lead over sets that were not asked yet
-    if (reads && !asked)
-      if (const uint32_t label = reads->label(s); label != UINT32_MAX) {
-        if (reads->is_known(label)) {
-          follow = false;
-        } else {
-          asked = s;
-          asked_symbol = symbol;
-          asked_label = label;
-        }
-      }
+    const uint32_t label = reads ? reads->label(s) : UINT32_MAX;
+    if (const Reads::Target *known = label == UINT32_MAX ? nullptr : reads->resolved(label, symbol)) {
+      const bool stays = known->set == s && known->symbol == symbol;
+      s = known->set;
+      symbol = known->symbol;
+      moved = moved || !stays;
+      if (stays || !reads->is_whole(label)) break;
+      continue;
+    }
+    if (label != UINT32_MAX && !reads->is_whole(label)) {
+      const auto [to, as] = resolve(s, symbol, nullptr);
+      reads->ask(label, symbol, to, as, moves(to, as, *reads));
+      moved = moved || to != s || as != symbol;
+      s = to;
+      symbol = as;
+      break;
+    }
     const EarleySet *to;
     Symbol as;
     ++work_;
     // subtle: what was searched for is remembered even where it leads nowhere. Otherwise a search below it would look again,
-    // and again for each of the sets above.
-    const bool known = follow ? linked(s, symbol, &to, &as) : reads->resolved(s, symbol, &to, &as);
-    if (!known) {
-      const Way way = way_on(s, symbol, asked ? nullptr : reads);
+    // and again for each of the sets above. A link of a set that is known as a whole leads over sets that were not asked.
+    const bool is_whole = label != UINT32_MAX;  // any other set with a number was asked above
+    if (is_whole || !linked(s, symbol, &to, &as)) {
+      const Way way = way_on(s, symbol, reads);
       to = way.set;
       as = way.symbol;
-      if (way.searched) follow ? link(s, symbol, to, as) : reads->resolve(s, symbol, to, as);
+      if (way.searched) is_whole ? reads->resolve(label, symbol, {to, as}) : link(s, symbol, to, as);
     }
     if (to == s && as == symbol) break;
     s = to;
     symbol = as;
     moved = true;
   }
-  if (moved) {
-    link(first, first_symbol, s, symbol);
-    if (asked && asked != first && asked != s) link(asked, asked_symbol, s, symbol);
-  }
-  if (asked) reads->ask(asked_label, asked_symbol, s, moves(s, symbol));
+  if (moved) link(first, first_symbol, s, symbol);
   return {s, symbol};
 }
 
-Hash128 Earley::moves(const EarleySet *s, Symbol symbol) {
+Hash128 Earley::outcome(const EarleySet *s, Symbol symbol) {
+  if (outcomes_.empty()) outcomes_.resize(OUTCOMES);
+  Outcome &known = outcomes_[mix(s->id, static_cast<uint32_t>(symbol)) % OUTCOMES];
+  if (known.of == s->id && known.symbol == symbol) return known.outcome;
+  // Items that are predicted here have this set as their origin, so that the rules that they are in may be completed here.
+  InlineVector<Symbol, 32> symbols;
+  symbols.push_back(symbol);
+  Hash128 h = hash_words(OUTCOME);
+  for (size_t at = 0; at < symbols.size(); ++at) {
+    const ItemSets::Scan scan = items_.scan(s->outlook, symbols[at]);
+    work_ += s->count;
+    charge(2 + s->count / 4);
+    h = extend(h, static_cast<uint64_t>(scan.rest) << 32 | scan.heads);
+    for (uint32_t i = 0; i < s->count; ++i) {
+      const ItemSets::Move &move = items_.move(s->kernels[i], scan.heads);
+      if (move.rest == ItemSets::NONE && move.completed.empty()) continue;
+      h = extend(h, static_cast<uint64_t>(move.rest) << 32 | (move.completed.size() + 1));
+      for (uint32_t rule : move.completed) h = extend(h, rule);
+      if (s->origins[i]) h = extend(h, s->origins[i]->identity);
+    }
+    if (scan.rest == ItemSets::NONE) continue;
+    for (Item item : items_.items(scan.rest)) {
+      const auto head = static_cast<Symbol>(items_.head(item));
+      charge(1 + symbols.size() / 16);
+      if (std::find(symbols.begin(), symbols.end(), head) == symbols.end()) symbols.push_back(head);
+    }
+  }
+  known = {s->id, symbol, h};
+  return h;
+}
+
+Hash128 Earley::moves(const EarleySet *s, Symbol symbol, Reads &reads) {
   charge(1 + s->count);
   const ItemSets::Scan scan = items_.scan(s->outlook, symbol);
-  Hash128 h = hash_words(MOVES_OF, scan.rest);
+  Hash128 h = hash_words(MOVES_OF, scan.rest, scan.rest == ItemSets::NONE ? 0 : reads.number(s) + 1);
   for (uint32_t i = 0; i < s->count; ++i) {
     const ItemSets::Move &move = items_.move(s->kernels[i], scan.heads);
+    if (move.rest == ItemSets::NONE && move.completed.empty()) continue;
     h = extend(h, static_cast<uint64_t>(move.rest) << 32 | move.completed.size());
+    h = extend(h, s->origins[i] ? reads.number(s->origins[i]) + 1 : 0);
     for (uint32_t rule : move.completed) h = extend(h, rule);
   }
   return h;

@@ -84,19 +84,26 @@ class Links {
 };
 
 // Questions to older sets while one mask is made, in order, with their answers.
+//
+// A question is where completing one symbol in one set leads, and what it moves there; nothing else of a set is known. Only
+// the set that the mask is made for may be known as a *whole*: by its shape, so that it is asked no questions.
 class Reads {
  public:
   struct Question {
     uint32_t set;  // as numbered by earlier answers; 0: the set that the mask is made for
     Symbol symbol;
   };
-  Reads(const EarleySet *first, const IndentLevel *indent, uint32_t brackets);
+  Reads(const EarleySet *first, bool is_whole, const IndentLevel *indent, uint32_t brackets);
 
   uint32_t label(const EarleySet *s) const { return s->read_by == id_ ? s->label : UINT32_MAX; }  // or one made meanwhile
-  bool is_known(uint32_t label) const { return known_[label]; }
+  bool is_whole(uint32_t label) const { return label == 0 && is_whole_; }
+  // Is nothing but answers known of the set?
+  bool is_open(const EarleySet *s) const { return s->read_by == id_ && !is_whole(s->label); }
   const EarleySet *set(uint32_t label) const { return sets_[label]; }
-  // `s` was asked for `symbol` and led to `target`, where that makes these moves.
-  void ask(uint32_t label, Symbol symbol, const EarleySet *target, const Hash128 &moves);
+  // The number of an older set. Sets of which the same follows have one, since readings in them are merged.
+  uint32_t number(const EarleySet *s);
+  // `symbol` in a set leads to `as` in `to`, which makes these moves.
+  void ask(uint32_t label, Symbol symbol, const EarleySet *to, Symbol as, const Hash128 &moves);
   // How the open blocks compare with a line's column; all of them, where a token has read them before.
   static constexpr uint32_t INDENTATION = UINT32_MAX;  // the "set" of that question, the column its symbol
   static constexpr uint32_t ALL_INDENTATION = UINT32_MAX - 2;
@@ -111,28 +118,31 @@ class Reads {
   // All of the first set.
   static constexpr uint32_t IDENTITY = UINT32_MAX - 1;
   void ask_identity();
-  // The answer as a hash; all that the target is made of is known from here on.
-  Hash128 answer(const EarleySet *target, const Hash128 &moves);
   const std::vector<std::pair<Question, Hash128>> &asked() const { return asked_; }
-  // Where completing a symbol in a set that is known leads, found out by the questions so far.
-  bool resolved(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) const;
-  void resolve(const EarleySet *s, Symbol symbol, const EarleySet *to, Symbol as);
+  // Where completing a symbol in a set that has a number leads; null: that has not been found out.
+  struct Target {
+    const EarleySet *set;
+    Symbol symbol;
+  };
+  const Target *resolved(uint32_t label, Symbol symbol) const {
+    const auto it = resolved_.find(key({label, symbol}));
+    return it == resolved_.end() ? nullptr : &it->second;
+  }
+  void resolve(uint32_t label, Symbol symbol, Target to) { resolved_[key({label, symbol})] = to; }
   // What the items of a set still need, by the answers; nothing: not known yet.
   Hash128 &rest(const EarleySet *s) { return rests_[s->id]; }
 
  private:
-  uint32_t number(const EarleySet *s);
-  void known(const EarleySet *s);
+  static uint64_t key(Question q) { return static_cast<uint64_t>(q.set) << 32 | static_cast<uint32_t>(q.symbol); }
   bool was_asked(Question question);
   const uint64_t id_ = next_serial();
+  const bool is_whole_;
   const IndentLevel *indent_;
   const uint32_t brackets_;
   std::vector<const EarleySet *> sets_;
-  std::vector<bool> known_;
   std::vector<std::pair<Question, Hash128>> asked_;
-  std::unordered_set<uint64_t> asked_index_;  // where there are many
+  std::unordered_map<uint64_t, Target> resolved_;
   std::unordered_map<uint64_t, Hash128> rests_;
-  std::map<std::pair<uint64_t, Symbol>, std::pair<const EarleySet *, Symbol>> resolved_;
 };
 
 class Earley {
@@ -190,9 +200,13 @@ class Earley {
   }
   const Hash128 &rest(const EarleySet *s, Reads *reads);
 
-  // What completing `symbol` does in a set, wherever its origins are. Rules that are parts of others, such as the first of
-  // a list, are told apart by name alone.
-  Hash128 moves(const EarleySet *s, Symbol symbol);
+  // Of all that completing `symbol` in a set can lead to, in whatever set it stands: with this set as an origin, too. Where a name
+  // may follow a name, every place in it is an end, and names that begin at those places are mostly alike.
+  Hash128 outcome(const EarleySet *s, Symbol symbol);
+
+  // What completing `symbol` does in a set: the kernels that it moves, and the sets of which they are. Rules that are parts
+  // of others, such as the first of a list, are told apart by name alone.
+  Hash128 moves(const EarleySet *s, Symbol symbol, Reads &reads);
 
   // From here on the moves of sets are written down there; null: no more.
   void record(EarleyTrace *trace) { trace_ = trace; }
@@ -230,6 +244,13 @@ class Earley {
   };
   int nested_ = 0;  // searches of `way_on` inside each other
   Links links_;
+  struct Outcome {  // what was found last
+    uint64_t of = 0;
+    Symbol symbol = 0;
+    Hash128 outcome{};
+  };
+  static constexpr size_t OUTCOMES = 512;
+  std::vector<Outcome> outcomes_;
 };
 
 }  // namespace structgen

@@ -110,6 +110,12 @@ const std::vector<uint32_t> &GrammarControl::others(Outlook outlook) {
   return it->second;
 }
 
+bool GrammarControl::may_stand(const GrammarEntry &entry) const {
+  if (entry.lex == Lexer::FRESH || entry.within != ANYTHING || g_.indentation.active()) return true;
+  const std::span<const Lexer::Running> running = lexer_->running(entry.lex);
+  return std::any_of(running.begin(), running.end(), [&](const Lexer::Running &r) { return lexer_->ignores(r.terminal); });
+}
+
 bool GrammarControl::runs_newline(LexState s) const {
   if (!g_.indentation.active() || s == Lexer::FRESH) return false;
   for (const Lexer::Running &r : lexer_->running(s))

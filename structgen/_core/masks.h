@@ -146,6 +146,7 @@ class Masks {
   void for_each_place(const std::vector<const Arrival *> &arrivals, const Take &take);
   static bool is_same(const Lexeme &a, const Lexeme &b);
   static bool only_moves_parser(GrammarControl &g, uint32_t terminal);
+  Hash128 outcome(GrammarControl &g, const Reading &reading);
   Lexeme in_all_readings(const std::vector<const Arrival *> &arrivals);
   std::span<const Reading> kept(const std::vector<Reading> &readings);
   void go_on(Vocabulary::Node at, const Node *next);
@@ -157,6 +158,7 @@ class Masks {
   const Place &place_after_all(const Node *node, const Lexeme &ended);
   template <class Make>
   const Place &remembered(bool lasts, const Hash128 &key, GrammarControl &g, const Node *n, const Make &make);
+  const EarleySet *first_like_it(GrammarControl &g, const EarleySet *set);
   void forget_places();
   void rests(const RestTrie &trie, const Node *after, uint64_t least, uint64_t most);
   // Walks the rests below node `at`, whose own bytes led to `state`, as far as they can be read.
@@ -190,7 +192,9 @@ class Masks {
   uint64_t fragments_of_ = 0;  // the generation that those are of
   // Of the mask that is made: where the parser stands after terminals, and the memory of that.
   std::unordered_map<Hash128, const Place *, HashOf128> places_;
+  std::unordered_map<Hash128, const EarleySet *, HashOf128> like_;  // their sets, by what is still needed
   Arena place_memory_;
+  std::vector<Reading> readings_;  // scratch: of lexemes that end at one trie node
   Agenda *agenda_ = nullptr;  // of the walk that goes on; null: none, or what takes back what it has allowed
   uint64_t arrivals_ = 0;     // that may still wait
   uint64_t work_left_ = 0;    // for all readings of the state whose mask is asked for

@@ -1,8 +1,8 @@
 // Masks of grammars, by state.
 //
-// A state is a union of readings, so its mask is the union of theirs. A mask is remembered under the state of the lexer, the
-// kernels of the reading's Earley set, and the answers that older sets gave while it was made (earley.h). What tokens lead
-// to is in masks_grammar_tokens.cpp.
+// A state is a union of readings, so its mask is the union of theirs. A mask is remembered under the state of the lexer and the
+// answers that Earley sets gave while it was made (earley.h). Where the parser may stand at the reading's own set, the kernels
+// of that set count as well. What tokens lead to is in masks_grammar_tokens.cpp.
 #include "masks_walk.h"
 
 namespace structgen {
@@ -91,12 +91,13 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
   Hash128 h = hash_words(ENTRY, entry.lex, static_cast<uint64_t>(entry.column) << 2 | (entry.brackets > 0) << 1 | (entry.indent != nullptr),
                          reinterpret_cast<uint64_t>(&g));
   if (entry.within != ANYTHING) h = extend(h, entry.within);
-  h = extend(h, entry.set->shape);
+  const bool whole = g.may_stand(entry);
+  if (whole) h = extend(h, entry.set->shape);
   for (const Node *f = node->parent; f; f = f->parent) h = extend(h, a_.signature(f));
   const Hash128 first = h;
   auto it = cache_.find(h);
   if (it != cache_.end() && !it->second.mask) {
-    Reads reads(entry.set, entry.indent, entry.brackets);
+    Reads reads(entry.set, whole, entry.indent, entry.brackets);
     while (it != cache_.end() && !it->second.mask) {
       charge();
       const Reads::Question q = it->second.question;
@@ -110,7 +111,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
         h = extend(h, entry.set->identity);
       } else {
         const auto [target, as] = g.earley().resolve(reads.set(q.set), q.symbol, nullptr);
-        h = extend(h, reads.answer(target, g.earley().moves(target, as)));
+        h = extend(h, g.earley().moves(target, as, reads));
       }
       it = cache_.find(h);
     }
@@ -119,7 +120,7 @@ std::shared_ptr<const Mask> Masks::of_entry(Arena &arena, const Node *node, cons
     ++hits_;
     return it->second.mask;
   }
-  Reads reads(entry.set, entry.indent, entry.brackets);
+  Reads reads(entry.set, whole, entry.indent, entry.brackets);
   auto made = make(arena, &reads, [&](Reader &reader) {
     const Node *one = node->length == 1 ? node : a_.grammar_node(reader, g, {&entry, 1}, node->parent);
     a_.count_step(reader, g);  // what the lexer does from here on counts
@@ -155,7 +156,7 @@ std::shared_ptr<const Mask> Masks::beginning(Arena &arena, const Node *node, siz
     set.id = next_serial();
     set.identity = extend(set.identity, t);
     set.shape = extend(set.shape, t);
-    Reads reads(&set, all[place].at.indent, all[place].at.brackets);  // for its limit
+    Reads reads(&set, true, all[place].at.indent, all[place].at.brackets);  // for its limit
     reader.reads = &reads;
     GrammarEntry at = all[place].at;
     at.set = &set;

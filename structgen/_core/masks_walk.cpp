@@ -294,16 +294,31 @@ void Masks::for_each_place(const std::vector<const Arrival *> &arrivals, const T
 
 // The lexeme of the first arrival, with the readings of all of them, each once.
 Masks::Lexeme Masks::in_all_readings(const std::vector<const Arrival *> &arrivals) {
-  std::vector<Reading> all;
-  std::unordered_set<Hash128, HashOf128> met;
+  constexpr size_t FEW = 24;  // as many are looked through one by one
+  std::vector<Reading> &all = readings_;
+  all.clear();
+  InlineVector<Hash128, FEW> met;
+  std::unordered_set<Hash128, HashOf128> many;
+  const auto is_new = [&](const Hash128 &h) {
+    if (met.size() == FEW) return std::find(met.begin(), met.end(), h) == met.end() && many.insert(h).second;
+    if (std::find(met.begin(), met.end(), h) != met.end()) return false;
+    met.push_back(h);
+    return true;
+  };
   for (const Arrival *a : arrivals)
     for (const Reading &one : a->ended.readings) {
       charge();
-      if (met.insert(extend(one.since->identity, one.terminal)).second) all.push_back(one);
+      if (is_new(extend(outcome(*a->node->control.grammar, one), one.terminal))) all.push_back(one);
     }
   Lexeme lexeme = arrivals.front()->ended;
   lexeme.readings = kept(all);
   return lexeme;
+}
+
+// What tells a reading apart from others: what its lexeme leads to, where enough is known of the set for that.
+Hash128 Masks::outcome(GrammarControl &g, const Reading &reading) {
+  if (r_->reads && r_->reads->label(reading.since) != UINT32_MAX) return reading.since->identity;
+  return g.earley().outcome(reading.since, ~static_cast<Symbol>(reading.terminal));
 }
 
 // Readings, in the memory of the walk.
@@ -361,6 +376,12 @@ const Masks::Place &Masks::place_after(const Node *n, const Lexeme &ended) {
   });
 }
 
+// The first set of this mask in which the same is still needed. A run of one character may be a row of operators, each of which
+// may be the last: where the parser stands again, what follows is found as it was before.
+const EarleySet *Masks::first_like_it(GrammarControl &g, const EarleySet *set) {
+  return like_.try_emplace(g.earley().rest(set, r_->reads), set).first->second;
+}
+
 // Where it stands after a lexeme in several readings, or several that end at one trie node.
 const Masks::Place &Masks::place_after_all(const Node *n, const Lexeme &ended) {
   GrammarControl &g = *n->control.grammar;
@@ -379,12 +400,14 @@ const Masks::Place &Masks::place_after_all(const Node *n, const Lexeme &ended) {
     Earley::Builder builder(g.earley(), reader.reads);
     for (const auto [since, t] : ended.readings) builder.recognised(since, ~static_cast<Symbol>(t));
     at.set = builder.finish(reader.arena);
+    if (lasts && at.set) at.set = first_like_it(g, at.set);
     return at.set != nullptr;
   });
 }
 
 void Masks::forget_places() {
   places_.clear();
+  like_.clear();
   place_memory_.release({});
 }
 
