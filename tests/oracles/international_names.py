@@ -16,9 +16,19 @@ from itertools import pairwise
 
 from structgen.constraints import expressions
 from structgen.constraints.expressions import Ranges
-
-from .build import ANY, RE, TEXT, alt, both, chars, cut, many, no, seq
-from .idna_data import TABLES
+from structgen.constraints.json_schema.formats.build import (
+    ANY,
+    RE,
+    TEXT,
+    alt,
+    both,
+    chars,
+    cut,
+    many,
+    no,
+    seq,
+)
+from tests.oracles.idna_data import TABLES
 
 __all__ = ["LENGTHS", "international_name"]
 
