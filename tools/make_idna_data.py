@@ -1,9 +1,9 @@
-"""Writes structgen/constraints/json_schema/formats/idna_data.py: the tables of IDNA 2008.
+"""Writes tests/oracles/idna_data.py: the tables of IDNA 2008.
 
 Why: which characters an internationalised label may have is a property of the Unicode Character Database that the
 standard library knows only in part. Classes, scripts and joining types are read off the `idna` package, the rest
 off `unicodedata`; characters that one of the two does not know are left out, so the tables are narrower, never wider.
-Run: python tools/make_idna_data.py
+Run: python tools/make_idna_data.py, then python -m tools.make_host_name_data
 """
 
 import textwrap
@@ -15,7 +15,7 @@ from pathlib import Path
 from idna import idnadata
 from idna.intranges import _decode_range
 
-TARGET = Path(__file__).parent.parent / "structgen/constraints/json_schema/formats/idna_data.py"
+TARGET = Path(__file__).parent.parent / "tests/oracles/idna_data.py"
 BIDI = ("L", "R", "AL", "AN", "EN", "NSM")
 
 

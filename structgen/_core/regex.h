@@ -66,6 +66,10 @@ struct Machine {
   virtual void edges(uint64_t, std::vector<std::pair<uint8_t, uint64_t>> &) const {}
   // The state with the language of both, when the machine has one: spares products of leaves.
   virtual std::optional<uint64_t> meet(uint64_t, uint64_t) const { return std::nullopt; }
+  // Characters of a shortest text of a state, or whether some text has a length within bounds (hi < 0: no bound); nothing:
+  // it is to be searched for.
+  virtual std::optional<int64_t> shortest(uint64_t) const { return std::nullopt; }
+  virtual std::optional<bool> has_length(uint64_t, int64_t, int64_t) const { return std::nullopt; }
   // True only when every text of the second is one of the first: unions and products drop a leaf.
   virtual bool includes(uint64_t, uint64_t) const { return false; }
 };

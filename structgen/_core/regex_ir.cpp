@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "host_names.h"
 #include "numbers.h"
 #include "python_source.h"
 #include "stack.h"
@@ -60,6 +61,7 @@ class Reader {
     if (kind == "complement") return space_.complement(read(ir[1], depth + 1));
     if (kind == "scope") return space_.scope(read(ir[1], depth + 1));
     if (kind == "substring") return substring(ir);
+    if (kind == "host_names") return host_names(space_, ir[1].boolean());
     if (kind == "unfold") return unfolding_from_python(space_, ir[1]);
     if (kind == "look") {
       const bool ahead = ir[1].boolean(), negative = ir[2].boolean();

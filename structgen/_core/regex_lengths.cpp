@@ -370,6 +370,26 @@ std::optional<bool> RegexSpace::Impl::is_endless(Re root) {
   return false;
 }
 
+// Takes the machines, which may know of lengths themselves, out of the alternatives of these states. True: one of them has such
+// a length.
+bool RegexSpace::Impl::machine_has_length(std::vector<Re> &states, int64_t lo, int64_t hi) {
+  std::vector<Re> others;
+  for (size_t i = 0; i < states.size(); ++i) {
+    const ReNode &n = nodes[states[i]];
+    if (n.kind == ReKind::Alternate && n.plain) {
+      const std::vector<Re> parts = all_parts(states[i]);
+      states.insert(states.end(), parts.begin(), parts.end());
+      continue;
+    }
+    std::optional<bool> known;
+    if (n.kind == ReKind::Machine && n.plain) known = machines[n.index]->has_length(static_cast<uint64_t>(n.lo), lo, hi);
+    if (known == true) return true;
+    if (!known) others.push_back(states[i]);
+  }
+  states = std::move(others);
+  return false;
+}
+
 bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
   charge();
   Impl &s = *impl_;
@@ -396,6 +416,10 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
   size_t states = 0;
   const Impl::Budget allowed(s, s.limits.emptiness_budget);
   for (int64_t n = 0; !now.empty(); ++n) {
+    if (s.machine_has_length(now, std::max<int64_t>(lo - n, 0), hi < 0 ? -1 : hi - n)) {
+      found = true;
+      break;
+    }
     std::sort(now.begin(), now.end());
     now.erase(std::unique(now.begin(), now.end()), now.end());
     if (!jumped) {
@@ -442,6 +466,8 @@ int64_t RegexSpace::min_length(Re r) {
   if (!s.is_alive(r)) return -1;
   if (const Lengths &l = s.lengths_of(r); l.known) return l.intervals.front().lo;
   if (s.nodes[r].unfolds) return 0;  // a lower bound
+  if (const ReNode &n = s.nodes[r]; n.kind == ReKind::Machine && n.plain)
+    if (const auto known = s.machines[n.index]->shortest(static_cast<uint64_t>(n.lo))) return *known;
   if (auto it = s.min_lengths.find(r); it != s.min_lengths.end()) return it->second;
   std::vector<Re> now{r};
   if (s.pending_bytes(r) > 0) {

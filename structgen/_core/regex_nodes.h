@@ -255,6 +255,7 @@ struct RegexSpace::Impl {
   Bounded bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known);
   Bounded make_bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known);
   void after_character(Re r, std::vector<Re> &out);
+  bool machine_has_length(std::vector<Re> &states, int64_t lo, int64_t hi);
   std::optional<bool> is_endless(Re r);
   int pending_bytes(Re r);
 };

@@ -12,6 +12,7 @@ Cost: each builder is linear in its own parts, not in what is below them.
        | ("repeat", RE, lo, hi or None) | ("look", ahead, negative, RE)
        | ("scope", RE) whose looks see only its own text, as those in an intersection or complement do
        | ("substring", str or (str, ...), empty) neighbouring characters of a text, or pieces; none, too, if `empty`
+       | ("host_names", composed)            host names, and IDNA 2008 ones, with labels in NFC if `composed`
        | ("unfold", source) what an object unfolds as it is read (`structgen/_core/regex.h`, `Source`)
        | ("any",) one character | ("text",) every text | ("empty",) no text
 """
@@ -360,6 +361,8 @@ def _nullable(node: RE, known: dict[int, bool | None]) -> bool | None:
             return answers[0] if answers else True
         case "substring":
             return bool(node[2])
+        case "host_names":
+            return False
         case "unfold":
             return bool(node[1].accepts(node[1].start))
         case "complement":

@@ -11,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structgen.constraints.json_schema import json_schema
-from structgen.constraints.json_schema.formats.idna import LENGTHS, _ranges
+from structgen.constraints.json_schema.formats import hosts
+from structgen.constraints.json_schema.formats.build import RE, alt
+from structgen.constraints.regex import RegexConstraint
 from structgen.matcher import Matcher
 from tests.core.small_vocabulary import byte_vocabulary
 from tests.core.written_form import accepts
+from tests.oracles.international_names import LENGTHS, _ranges, international_name
 
 SCRIPTS = (
     "abcxyz019-",
@@ -141,3 +144,51 @@ def test_labels_of_full_length_fit(block: tuple[int, int], most: int) -> None:
 )
 def test_known_names(name: str, accepted: bool) -> None:
     assert is_accepted(name) == accepted
+
+
+@cache
+def _by_expression(composed: bool) -> RE:
+    """The language of the core's machine as an expression with a part for each rule."""
+    return alt(hosts.hostname(), international_name(hosts._plain_label(), composed=composed))
+
+
+@cache
+def _text_matcher(language: RE) -> Matcher:
+    return Matcher(RegexConstraint("", "ecma", language), byte_vocabulary())
+
+
+def _names() -> list[str]:
+    """Labels of one script or of all, some of them long, with stops of all kinds between."""
+    source = random.Random(7)
+    allowed = _allowed()
+    everything = "".join(SCRIPTS) + "AZ"
+    found = []
+    for _ in range(600):
+        name = ""
+        for _ in range(source.choice((1, 1, 2, 3, 4, 6))):
+            script = source.choice((source.choice(SCRIPTS), everything, "ab-", "abcA1"))
+            label = source.choices(script, k=source.choice((1, 2, 3, 5, 8, 14, 24)))
+            if source.random() < 0.3:
+                label.insert(source.randint(0, len(label)), chr(source.choice(allowed)))
+            if source.random() < 0.02:
+                label = ["a"] * source.choice((61, 62, 63, 64))
+            name += "".join(label) + source.choice("....\u3002")
+        found.append(name[:-1] if source.random() < 0.9 else name)
+    return [*found, *(("a" * 62 + ".") * 4 + "b" * n for n in (0, 1, 2)), "a.b.c.d" + ".ü" * 9 + ".xyz"]
+
+
+@pytest.mark.parametrize("composed", [True, False])
+def test_machine_reads_as_the_expression(composed: bool) -> None:
+    """The same bytes may follow, and the same names are complete."""
+    machine, expression = _text_matcher(("host_names", composed)), _text_matcher(_by_expression(composed))
+    for name in _names():
+        one, other = machine.fork(), expression.fork()
+        for byte in name.encode():
+            assert one.is_complete() == other.is_complete(), ascii(name)
+            advanced = one.advance(byte + 2)
+            assert advanced == other.advance(byte + 2), ascii(name)
+            if not advanced:
+                break
+        else:
+            assert one.is_complete() == other.is_complete(), ascii(name)
+            assert (one.mask() == other.mask()).all(), ascii(name)

@@ -1,7 +1,7 @@
 """Addresses: IPv4, IPv6, host names, internationalised host names, e-mail.
 
 Invariant: sound. Exact but for Punycode labels (``xn--``), which no regular language can check: they are left
-out; internationalised names have a module of their own.
+out. The core reads internationalised names (host_names.h), which are narrower in the length of labels, too.
 Source: RFC 1123 section 2.1, RFC 5890 to 5893, RFC 4291 section 2.2, RFC 5321 section 4.1.2, RFC 6531.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import cache
 
 from .build import ANY, RE, TEXT, alt, both, chars, cut, many, maybe, no, seq, some
-from .idna import international_name
 
 __all__ = [
     "email",
@@ -90,7 +89,7 @@ def hostname() -> RE:
 
 @cache
 def idn_hostname() -> RE:
-    return alt(hostname(), international_name(_plain_label()))
+    return ("host_names", True)
 
 
 _ATOM = "A-Za-z0-9!#$%&'*+/=?^_`{|}~-"
@@ -123,8 +122,7 @@ def idn_email() -> RE:
         cut(_local_part("\x80-\ud7ff\ue000-\U0010ffff"), _LOCAL_LIMIT // 4),
     )
     # The characters of a domain need not be in composed form here, as those of the local part.
-    domain = international_name(_plain_label(), composed=False)
-    return seq(local, "@", alt(domain, hostname(), _literal()))
+    return seq(local, "@", alt(("host_names", False), _literal()))
 
 
 @cache

@@ -16,11 +16,22 @@ from itertools import pairwise
 
 from structgen.constraints import expressions
 from structgen.constraints.expressions import Ranges
+from structgen.constraints.json_schema.formats import hosts
+from structgen.constraints.json_schema.formats.build import (
+    ANY,
+    RE,
+    TEXT,
+    alt,
+    both,
+    chars,
+    cut,
+    many,
+    no,
+    seq,
+)
+from tests.oracles.idna_data import TABLES
 
-from .build import ANY, RE, TEXT, alt, both, chars, cut, many, no, seq
-from .idna_data import TABLES
-
-__all__ = ["LENGTHS", "international_name"]
+__all__ = ["LENGTHS", "by_expressions", "international_name"]
 
 LENGTHS = (
     ((0x80, 0x3FFFF), 13),
@@ -162,3 +173,20 @@ def international_name(ascii_label: RE, *, composed: bool = True) -> RE:
     rightward = both(free, seq(_class("BIDI_L"), TEXT), seq(TEXT, _class("BIDI_L", "BIDI_EN"), trailing))
     ascii_rightward = both(ascii_label, seq(chars("A-Za-z"), TEXT))
     return alt(_name(alt(ascii_label, free)), _name(alt(ascii_rightward, rightward, leftward)))
+
+
+def by_expressions(language: RE) -> RE:
+    """The same language, where names that the core reads with a machine are expressions."""
+    if language[0] == "host_names":
+        label = hosts._plain_label()
+        return alt(hosts.hostname(), international_name(label, composed=language[1]))
+    parts = (
+        tuple(map(by_expressions, p))
+        if isinstance(p, tuple | list) and p and isinstance(p[0], tuple) and p[0] and isinstance(p[0][0], str)
+        else p
+        for p in language[1:]
+    )
+    return (
+        language[0],
+        *(by_expressions(p) if isinstance(p, tuple) and p and isinstance(p[0], str) else p for p in parts),
+    )
