@@ -58,7 +58,7 @@ LARGE: dict[str, Callable[[], Constraint]] = {
 LEAST_WORK = {  # units for each part
     "properties": 60, "required": 3, "dependentRequired": 3, "many dependentRequired": 120, "patternProperties": 85,
     "enum of texts": 3, "enum of numbers": 3, "anyOf of constants": 45, "allOf of negations": 90, "prefixItems": 45,
-    "alternatives of a pattern": 4, "a long pattern": 29, "choice": 20, "rules": 35,
+    "alternatives of a pattern": 4, "a long pattern": 29, "choice": 4, "rules": 35,
 }  # fmt: skip
 LEAST_WORK_OF_OPENING = {"properties": 80, "required": 45, "dependentRequired": 65}
 
