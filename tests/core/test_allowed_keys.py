@@ -115,7 +115,9 @@ def tagged(draw: DrawFn) -> dict[str, Any]:
     shape = draw(st.sampled_from(["few", "overlapping", "many"]))
     if shape == "overlapping":
         tags[1] = tags[0]
-    elif shape == "many":  # the tags of the others are not in the world, so they must allow what the other text does
+    elif (
+        shape == "many"
+    ):  # the tags of the others are not in the world, so they must allow what the other text does
         tags += [f"t{i}" for i in range(18)]
         records += [records[1]] * 18
     key = draw(st.sampled_from(NAMES))

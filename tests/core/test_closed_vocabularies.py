@@ -174,6 +174,8 @@ def test_schemas_without_some_bytes(missing: bytes) -> None:
         {"const": "d"},
         {"enum": [True, None]},
         {"type": "array", "items": {"type": "string", "pattern": "d"}, "minItems": 1},
+        {"type": "array", "items": {"type": "number"}, "minItems": 1},
+        {"type": "array", "prefixItems": [{"type": "number", "format": "date"}], "minItems": 1},
     ],
 )
 def test_a_schema_that_cannot_be_spelled(schema: Any) -> None:
