@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from structgen._core._native import RegexSpace
 from structgen.constraints.json_schema import Support
 from structgen.constraints.json_schema.formats import FORMATS, Format
 from tests.constraints.json_schema.language_twin import draw, matches
@@ -32,13 +33,20 @@ def _suite_texts(draft: str) -> Iterator[tuple[str, str, bool]]:
                         yield schema["format"], test["data"], test["valid"]
 
 
+def _core_matches(language: Any, text: str) -> bool:
+    space = RegexSpace()
+    return space.matches(space.compile(language), text.encode())
+
+
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_official_suite(draft: str) -> None:
     wrong = []
     for name, text, valid in _suite_texts(draft):
         found = Format.find(name, DRAFTS[draft])
         assert found is not None, name
-        accepted = matches(found.build(), text)
+        language = found.build()
+        accepted = matches(by_expressions(language), text)
+        assert _core_matches(language, text) == accepted, (name, text)
         narrower = found.support is Support.APPROXIMATE and valid
         if accepted != valid and not narrower:
             wrong.append((name, text))
