@@ -196,47 +196,27 @@ void Masks::inside_by_end(const Fragment &f, uint64_t least, uint64_t most) {
   }
 }
 
-// Tokens that stay inside a string whose length is bounded.
-void Masks::inside_bounded(Vocabulary::Node at, const Node *n, const Fragment &f, uint64_t least, uint64_t most) {
-  const bool any = text_.re(n->text) == RegexSpace::ANY_TEXT, odd = text_.escape(n->text) != 0;
-  const size_t skip = v_.depth(at);
-  const int64_t reach = any ? 0 : text_.reach(text_.re(n->text));
-  // Token lengths (characters) that are surely within bounds.
-  const bool bounded_above = most != UNBOUNDED;
-  if (f.by_end) return inside_by_end(f, least, most);
-  // Where any text may follow, a text can be drawn out to `least` characters and then completed.
-  const bool stretches = any || (reach >= 0 && text_.regex().open(text_.re(n->text)) &&
-                                 (!bounded_above || least + static_cast<uint64_t>(reach) <= most));
-  const uint64_t low = stretches ? 0 : least;
-  const bool some = reach >= 0 && (!odd || any) && (!bounded_above || most >= static_cast<uint64_t>(reach));
-  const uint64_t high = !some ? 0 : bounded_above ? most - static_cast<uint64_t>(reach) : UNBOUNDED;
+// Tokens that stay inside a string of any characters, at most so many of them. It can be drawn out to any length.
+void Masks::inside_any(Vocabulary::Node at, const Node *n, const Fragment &f, uint64_t most) {
   if (!f.dense) {
-    for (size_t i = 0; i < f.ids.size(); ++i) {
-      uint64_t c = f.characters[i];
-      if (c > most) continue;
-      if ((some && c >= low && c <= high) || token_allowed(n, f.ids[i], skip)) set(f.ids[i]);
-    }
-  } else {
-    static const std::vector<uint32_t> none;
-    auto up_to = [&](uint64_t c) -> const std::vector<uint32_t> & {
-      return text_.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(c, UINT32_MAX)));
-    };
-    const std::vector<uint32_t> &within = up_to(most), &sure = some ? up_to(high) : none,
-                                &early = low > 0 ? up_to(low - 1) : none;
-    charge(v_.words() / 16);
-    for (uint32_t w = 0; w < v_.words(); ++w) {
-      // Inside an escape a token adds fewer characters than it has, so none is too long for sure.
-      uint32_t inside = odd ? f.bits[w] : f.bits[w] & within[w];
-      uint32_t good = some ? inside & sure[w] & ~(low > 0 ? early[w] : 0) : 0;
-      out_[w] |= good;
-      for (uint32_t rest = inside & ~good; rest; rest &= rest - 1) {
-        uint32_t id = w * 32 + static_cast<uint32_t>(std::countr_zero(rest));
-        if (token_allowed(n, id, skip)) set(id);
-      }
-    }
-    for (uint32_t id : text_.escaped_tokens())
-      if (f.bits[id >> 5] >> (id & 31) & 1 && token_allowed(n, id, skip)) set(id);
+    for (size_t i = 0; i < f.ids.size(); ++i)
+      if (f.characters[i] <= most) set(f.ids[i]);
+    return;
   }
+  const std::vector<uint32_t> &within = text_.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(most, UINT32_MAX)));
+  charge(v_.words() / 16);
+  for (uint32_t w = 0; w < v_.words(); ++w) out_[w] |= f.bits[w] & within[w];
+  // An escape has more characters in a token than it adds to the text.
+  const auto try_token = [&](uint32_t id) {
+    const bool is_open = (f.bits[id >> 5] >> (id & 31) & 1) != 0 && (out_[id >> 5] >> (id & 31) & 1) == 0;
+    if (is_open && token_allowed(n, id, v_.depth(at))) set(id);
+  };
+  if (text_.escape(n->text) == 0) {
+    for (const uint32_t id : text_.escaped_tokens()) try_token(id);
+    return;
+  }
+  for (uint32_t w = 0; w < v_.words(); ++w)
+    for (uint32_t rest = f.bits[w] & ~out_[w]; rest; rest &= rest - 1) try_token(w * 32 + static_cast<uint32_t>(std::countr_zero(rest)));
 }
 
 // Does every token that stays inside the text leave room for the rest of it?
@@ -256,13 +236,15 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
   const bool free = most == UNBOUNDED && (least == 0 || any);
   // Texts inside: all of the fragment where the length cannot matter, the others by their characters.
   const bool fits = free || (started && fits_surely(n->text, most));
-  const bool by_end = !fits && !any && !text_.regex().open(text_.re(n->text));
+  const bool by_end = !fits && !any;
   Fragment &f = text_.fragment(at, n->text, by_end);
   if (fits || (by_end && text_.escape(n->text) == 0 && started && most != UNBOUNDED &&
                static_cast<uint64_t>(text_.needs(f)) <= most))
     inside(f);
+  else if (by_end)
+    inside_by_end(f, least, most);
   else
-    inside_bounded(at, n, f, least, most);
+    inside_any(at, n, f, most);
   if (f.exits.empty()) return;
   if (n->roots || Automaton::told_apart(n)) {
     // What the text gives depends on the text: close each way on its own.

@@ -96,7 +96,7 @@ class Masks {
   void below(Vocabulary::Node at, const Node *node);
   void walk(Vocabulary::Node at, const Node *node);
   void inside(const Fragment &fragment);
-  void inside_bounded(Vocabulary::Node at, const Node *node, const Fragment &fragment, uint64_t least, uint64_t most);
+  void inside_any(Vocabulary::Node at, const Node *node, const Fragment &fragment, uint64_t most);
   void inside_by_end(const Fragment &fragment, uint64_t least, uint64_t most);
   bool fits_surely(TextState s, uint64_t most);
   void string_below(Vocabulary::Node at, const Node *node);

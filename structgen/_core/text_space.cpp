@@ -170,7 +170,7 @@ Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s, bool by_end) {
   // `row` may make states but never fragments of the same key, and slots stay where they are.
   const bool inside_json = states_[s].encoding != Encoding::Plain;
   std::unique_ptr<Fragment> made;
-  if (inside_json && states_[s].escape == 0 && states_[s].re != RegexSpace::ANY_TEXT && regex_.open(states_[s].re)) {
+  if (!by_end && inside_json && states_[s].escape == 0 && states_[s].re != RegexSpace::ANY_TEXT && regex_.open(states_[s].re)) {
     const Fragment &any = fragment(node, state(RegexSpace::ANY_TEXT, 0, states_[s].encoding));
     made = narrow(any, node, s);
   } else {
