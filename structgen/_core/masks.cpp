@@ -123,8 +123,7 @@ void Masks::below(Vocabulary::Node at, const Node *node) {
 
 void Masks::walk(Vocabulary::Node at, const Node *node) {
   const std::bitset<256> candidates = a_.candidates(node);
-  auto child = [&](Vocabulary::Node n) {
-    if (!candidates.test(v_.byte(n))) return;
+  const auto child = [&](Vocabulary::Node n) {
     Branch branch(*this);
     if (const Node *next = a_.step(*r_, node, v_.byte(n))) from_exit(n, next);
   };
@@ -134,7 +133,8 @@ void Masks::walk(Vocabulary::Node at, const Node *node) {
         child(v_.root_child(static_cast<uint8_t>(b)));
     return;
   }
-  for (Vocabulary::Node n = at + 1; n < v_.end(at); n = v_.end(n)) child(n);
+  for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c)
+    if (candidates.test(c->byte)) child(c->node);
 }
 
 bool Masks::token_allowed(const Node *node, uint32_t id, size_t skip) {
@@ -465,51 +465,47 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
   }
   if (n->lo >= n->hi) return;
   // Declared keys: narrow the sorted range byte by byte.
-  auto descend = [&](auto &self, Vocabulary::Node here, uint32_t lo, uint32_t hi, uint32_t length) -> void {
-    for (Vocabulary::Node m = here + 1; m < v_.end(here); m = v_.end(m)) {
-      const uint8_t b = v_.byte(m);
-      if (b < 0x20) continue;  // a control character of a key is written as an escape
-      if (b == '"' || b == '\\') {
-        const bool closes = b == '"' && u.keys[lo].size() == length;
-        if (b == '"' && !closes) continue;
-        Arena::Mark mark = r_->arena.mark();
-        if (closes) {
-          if (extra)
-            for (Vocabulary::Node k = m; k < v_.end(m); ++k)
-              for (uint32_t id : v_.ids(k)) clear(id);
-          Node key = *n;
-          key.lo = lo;
-          key.hi = hi;
-          key.length = length;
-          if (const Node *after = a_.step(*r_, &key, b)) from_exit(m, after);
-        } else {
-          // Where any text may be a key the fragment has all that begins an escape; elsewhere only its own.
-          Node key = *n;
-          key.lo = lo;
-          key.hi = hi;
-          key.length = length;
-          key.text = TextSpace::DEAD;
-          if (!extra || text_.re(n->text) != RegexSpace::ANY_TEXT)
-            if (const Node *after = a_.step(*r_, &key, b)) from_exit(m, after);
-        }
-        r_->arena.release(mark);
-        continue;
+  const auto step_from = [&](uint32_t lo, uint32_t hi, uint32_t length, bool is_declared, Vocabulary::Node to) {
+    const Arena::Mark mark = r_->arena.mark();
+    Node key = *n;
+    key.lo = lo;
+    key.hi = hi;
+    key.length = length;
+    if (is_declared) key.text = TextSpace::DEAD;
+    if (const Node *after = a_.step(*r_, &key, v_.byte(to))) from_exit(to, after);
+    r_->arena.release(mark);
+  };
+  const auto descend = [&](const auto &self, Vocabulary::Node here, uint32_t lo, uint32_t hi, uint32_t length) -> void {
+    // Where any text may be a key the fragment has all that begins an escape; elsewhere only its own.
+    if (!extra || text_.re(n->text) != RegexSpace::ANY_TEXT)
+      if (const Vocabulary::Node m = v_.child(here, '\\'); m != Vocabulary::NONE) step_from(lo, hi, length, true, m);
+    uint32_t i = lo;
+    if (u.keys[lo].size() == length) {
+      ++i;
+      if (const Vocabulary::Node m = v_.child(here, '"'); m != Vocabulary::NONE) {
+        if (extra)
+          for (const uint32_t id : v_.ids_within(m)) clear(id);
+        step_from(lo, hi, length, false, m);
       }
-      auto at_length = [&](const std::string &key) {
-        return key.size() > length ? static_cast<unsigned char>(key[length]) : -1;
-      };
-      auto first = u.keys.begin() + lo, last = u.keys.begin() + hi;
-      auto from = std::partition_point(first, last, [&](auto &key) { return at_length(key) < b; });
-      auto to = std::partition_point(from, last, [&](auto &key) { return at_length(key) <= b; });
-      if (from == to) continue;
-      auto new_lo = static_cast<uint32_t>(from - u.keys.begin()), new_hi = static_cast<uint32_t>(to - u.keys.begin());
+    }
+    while (i < hi) {
+      charge();
+      const uint32_t first = i;
+      const auto b = static_cast<uint8_t>(u.keys[first][length]);
+      const auto others = std::partition_point(u.keys.begin() + first, u.keys.begin() + hi, [&](const std::string &key) {
+        return static_cast<unsigned char>(key[length]) == b;
+      });
+      i = static_cast<uint32_t>(others - u.keys.begin());
+      if (b < 0x20 || b == '"' || b == '\\') continue;  // written as an escape
+      const Vocabulary::Node m = v_.child(here, b);
+      if (m == Vocabulary::NONE) continue;
       bool any = false;
-      for (uint32_t i = new_lo; i < new_hi && !any; ++i) any = bit(n->bits, i);
+      for (uint32_t k = first; k < i && !any; ++k) any = bit(n->bits, k);
       // Seen keys stay in the walk beside extra keys: closing them must be taken back.
       if (!any && !extra) continue;
       if (any)
-        for (uint32_t id : v_.ids(m)) set(id);
-      if (v_.end(m) > m + 1) self(self, m, new_lo, new_hi, length + 1);
+        for (const uint32_t id : v_.ids(m)) set(id);
+      if (v_.end(m) > m + 1) self(self, m, first, i, length + 1);
     }
   };
   descend(descend, at, n->lo, n->hi, n->length);
