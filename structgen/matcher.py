@@ -10,6 +10,7 @@ Cost: a mask that was met before is a look-up; a fork is a copy of the stack's h
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -56,6 +57,10 @@ _LOOK_EVERY = 8
 _LOOK_AFTER = 8 << 20
 """and where the memory of the vocabulary's space has changed by so many bytes since the last time."""
 _LET_GO_AT_ONCE = 4
+_SLACK = 2
+"""Programs are let go when a matcher is released: nobody waits for a first mask then, and to free a program takes a
+fifth of the time of compiling one. Callers that keep all matchers reach these bounds times `_SLACK`; then it is done
+while a constraint is compiled."""
 _NAMED = 8
 """Characters that an error lists."""
 
@@ -63,14 +68,35 @@ _NAMED = 8
 class _Programs(dict[Constraint, _core.Program]):
     """The programs of a vocabulary; the one used last comes last.
 
-    Threads share it without a lock: each change is one step, as each copy is. Not an `OrderedDict`, which hashes all
+    Threads share it without a lock: each change is one step, as each copy is. A matcher may be released, and so trim
+    it, in the middle of any of them. Not an `OrderedDict`, which hashes all
     constraints to go through the programs.
     """
 
     made = 0
-    """How many were put in. Threads may count at once, so it can be less."""
+    """How many were put in since their memory was last added up. Threads may count at once, so it can be less."""
     space_memory = 0
     """What the vocabulary's space held when the programs' memory was last added up, in bytes."""
+
+    def trim(self, engine: _core.Engine, slack: int) -> None:
+        """Remove the programs used longest ago where more are kept than `slack` times the bounds."""
+        memory = engine.memory
+        if self.made >= slack * _LOOK_EVERY or abs(memory - self.space_memory) > slack * _LOOK_AFTER:
+            self.evict()
+            self.made = 0
+            self.space_memory = engine.memory
+        # A program in use keeps its masks anyway, so a few at a time are let go.
+        for _ in range(_LET_GO_AT_ONCE):
+            count = len(self)
+            if count <= slack * _PROGRAMS_PER_VOCABULARY and (
+                count <= 1 or engine.mask_memory <= slack * _MASK_BYTES_PER_VOCABULARY
+            ):
+                return
+            try:
+                oldest = next(iter(self))  # a list of all would touch each constraint
+            except (RuntimeError, StopIteration):  # another thread changed it meanwhile
+                return
+            self.pop(oldest, None)
 
     def evict(self) -> None:
         """Remove the programs used longest ago, until the others hold `_PROGRAM_BYTES_PER_VOCABULARY` at most."""
@@ -107,16 +133,8 @@ def compile_constraint(constraint: Any, vocabulary: Vocabulary) -> _core.Program
             constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None
         )
     known.made += 1
-    if known.made % _LOOK_EVERY == 0 or abs(vocabulary.engine.memory - known.space_memory) > _LOOK_AFTER:
-        known.evict()
-        known.space_memory = vocabulary.engine.memory
     known[constraint] = program
-    # A program in use keeps its masks anyway, so a few at a time are let go.
-    for oldest in list(known)[:_LET_GO_AT_ONCE]:
-        if len(known) > _PROGRAMS_PER_VOCABULARY or (
-            len(known) > 1 and vocabulary.engine.mask_memory > _MASK_BYTES_PER_VOCABULARY
-        ):
-            known.pop(oldest, None)
+    known.trim(vocabulary.engine, _SLACK)
     return program
 
 
@@ -182,6 +200,15 @@ class Matcher:
         self.vocabulary = vocabulary
         self._program = compile_constraint(self.constraint, vocabulary)
         self._native = _core.Matcher(self._program)
+
+    def __del__(self, _is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        vocabulary = getattr(self, "vocabulary", None)  # there is none where the constructor raised
+        if vocabulary is None or _is_finalizing():
+            return
+        known = _programs.get(vocabulary)
+        engine = vars(vocabulary).get("engine")
+        if known is not None and engine is not None:
+            known.trim(engine, 1)
 
     def __repr__(self) -> str:
         return cut(

@@ -124,6 +124,33 @@ def test_programs_that_grow_while_they_are_used_are_let_go(monkeypatch: pytest.M
     assert len(kept) < 8
 
 
+def test_programs_are_let_go_when_a_matcher_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not while the next constraint is compiled, unless all matchers are kept."""
+    monkeypatch.setattr(matcher_module, "_PROGRAMS_PER_VOCABULARY", 4)
+    most = matcher_module._SLACK * 4
+    vocabulary = Vocabulary.of_bytes()
+    constraints = [sg.regex(f"released{i}") for i in range(20)]
+    matchers = [Matcher(one, vocabulary) for one in constraints]
+    kept = matcher_module._programs[vocabulary]
+    assert list(kept) == constraints[-most:]
+    del matchers[0]
+    assert list(kept) == constraints[-4:]
+    matchers.pop().fork()
+    assert list(kept) == constraints[-4:]
+    assert Matcher(constraints[0], vocabulary).accepts(list(b"released0")) == 9
+    assert list(kept) == [*constraints[-3:], constraints[0]]
+
+
+def test_memory_of_masks_is_let_go_when_a_matcher_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matcher_module, "_MASK_BYTES_PER_VOCABULARY", 1)
+    vocabulary = Vocabulary.of_bytes()
+    for i in range(10):
+        matcher = Matcher(sg.regex(f"masks{i}"), vocabulary)
+        matcher.mask()
+        del matcher
+        assert list(matcher_module._programs[vocabulary]) == [sg.regex(f"masks{i}")]
+
+
 def test_threads_compile_at_once() -> None:
     """Each change of the programs kept is one step, as each copy is."""
     vocabulary = Vocabulary.of_bytes()
