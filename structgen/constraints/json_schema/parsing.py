@@ -89,7 +89,7 @@ def parse_schema(schema: Any) -> Any:
 def _decoded(text: str) -> Any:
     # The decoder looks for white space around the text with a regular expression.
     try:
-        decoded, end = _DECODER.scan_once(text, 0)
+        decoded, end = _DECODER.scan_once(text, 0)  # type: ignore[attr-defined]
     except StopIteration:
         decoded, end = None, -1
     return decoded if end >= 0 and not text[end:].strip(_BLANKS) else _DECODER.decode(text)

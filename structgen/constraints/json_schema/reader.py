@@ -260,7 +260,11 @@ class Reader:
         return place
 
     def _looks_at(self, place: int) -> None:
-        self.beside_of.setdefault(self.node_id, (self.pointer, []))[1].append(place)
+        seen = self.beside_of.get(self.node_id)
+        if seen is None:
+            self.beside_of[self.node_id] = (self.pointer, [place])
+        else:
+            seen[1].append(place)
 
     def reference(self, reference: str) -> int:
         """The node id of what ``$ref`` leads to."""
