@@ -209,7 +209,7 @@ void bind_engine(nb::module_ &m) {
               for (SchemaId id : plan.json->empty_parts()) out.push_back(plan.json->schema().nodes[id].pointer);
             return out;
           }
-          if (Matcher(p).hopeless()) return out;
+          if (!p->space().vocabulary().closed() && Matcher(p).hopeless()) return out;
           return std::nullopt;
         });
       })

@@ -23,11 +23,13 @@ int64_t KeyUniverse::find(std::string_view key) const {
 
 JsonControl::JsonControl(Schema schema, TextSpace &text)
     : schema_(std::move(schema)), text_(text), oracle_(std::make_unique<JsonOracle>(*this)) {
-  for (SchemaNode &n : schema_.nodes)
+  for (SchemaNode &n : schema_.nodes) {
+    n.property_index.reserve(n.properties.size());
     for (auto &[name, id] : n.properties) {
       charge(3);
       n.property_index.emplace(name, id);
     }
+  }
   find_written();
   root_ = intern({schema_leaf(schema_.root)}, formulas_.leaf(0));
 }

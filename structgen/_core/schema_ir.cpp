@@ -46,6 +46,33 @@ uint64_t count_of(nb::handle h) {
   return static_cast<uint64_t>(x);
 }
 
+// Calls `each` for the parts of a tuple, as the IR has them, or of another sequence; `size` gets their number first.
+template <class Size, class Each>
+void for_each_part(nb::handle h, const Size &size, const Each &each) {
+  if (!PyTuple_CheckExact(h.ptr())) {
+    for (nb::handle x : h) each(x);
+    return;
+  }
+  const Py_ssize_t count = PyTuple_GET_SIZE(h.ptr());
+  size(static_cast<size_t>(count));
+  for (Py_ssize_t i = 0; i < count; ++i) each(nb::handle(PyTuple_GET_ITEM(h.ptr(), i)));
+}
+
+// What `read` makes of each part.
+template <class Made, class Read>
+std::vector<Made> each_of(nb::handle h, const Read &read) {
+  std::vector<Made> out;
+  for_each_part(h, [&](size_t count) { out.reserve(count); }, [&](nb::handle x) { out.push_back(read(x)); });
+  return out;
+}
+
+// `x[0]` and `x[1]`; `x` holds them.
+std::pair<nb::object, nb::object> pair_of(nb::handle x) {
+  if (PyTuple_CheckExact(x.ptr()) && PyTuple_GET_SIZE(x.ptr()) == 2)
+    return {nb::borrow(PyTuple_GET_ITEM(x.ptr(), 0)), nb::borrow(PyTuple_GET_ITEM(x.ptr(), 1))};
+  return {nb::object(x[0]), nb::object(x[1])};
+}
+
 struct NodeReader {
   RegexSpace &space;
   RegexCache &cache;
@@ -58,22 +85,19 @@ struct NodeReader {
     return i;
   }
   std::vector<SchemaId> ids(nb::handle h) const {
-    std::vector<SchemaId> out;
-    for (nb::handle x : h) out.push_back(id(x));
-    return out;
+    return each_of<SchemaId>(h, [&](nb::handle x) { return id(x); });
   }
   std::vector<std::vector<SchemaId>> id_lists(nb::handle h) const {
-    std::vector<std::vector<SchemaId>> out;
-    for (nb::handle x : h) {
+    return each_of<std::vector<SchemaId>>(h, [&](nb::handle x) {
       charge(2);
-      out.push_back(ids(x));
-    }
-    return out;
+      return ids(x);
+    });
   }
   std::vector<std::string> texts(nb::handle h) const {
-    std::vector<std::string> out;
-    for (nb::handle x : h) out.emplace_back(text_of(x));
-    return out;
+    return each_of<std::string>(h, [](nb::handle x) {
+      charge();  // for its place in the list, which is made at once
+      return std::string(text_of(x));
+    });
   }
 };
 
@@ -115,10 +139,11 @@ const std::unordered_map<std::string_view, Handler> HANDLERS = {
     {"maxItems", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.max_items = count_of(v); }},
     {"properties",
      [](const NodeReader &r, SchemaNode &n, nb::handle v) {
-       for (nb::handle x : v) {
+       n.properties = each_of<std::pair<std::string, SchemaId>>(v, [&](nb::handle x) {
          charge(4);
-         n.properties.emplace_back(text_of(x[0]), r.id(x[1]));
-       }
+         const auto [name, id] = pair_of(x);
+         return std::pair{std::string(text_of(name)), r.id(id)};
+       });
      }},
     {"patternProperties",
      [](const NodeReader &r, SchemaNode &n, nb::handle v) {

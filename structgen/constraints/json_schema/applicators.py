@@ -44,14 +44,7 @@ def properties(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, dict):
         raise reader.invalid("properties", "must be an object")
     reader.check_names("properties", value)
-    prefix = reader.pointer + "/properties/"
-    child = reader.child
-    node["properties"] = tuple(
-        [
-            (name, child(schema, prefix + (escape(name) if "/" in name or "~" in name else name)))
-            for name, schema in value.items()
-        ]
-    )
+    node["properties"] = reader.members(value, reader.pointer + "/properties/")
 
 
 def pattern_properties(reader: Reader, value: Any, node: Node) -> None:

@@ -26,7 +26,8 @@ def settle_doubts(nodes: list[Any], settled: Mapping[int, Any]) -> None:
     format. Node ids stay; new nodes come last."""
     if not settled:
         return
-    below = _reached(nodes, [one for node in nodes if isinstance(node, dict) for one in _denials(node)])
+    denying = [node for node in nodes if isinstance(node, dict) and not _DENYING.isdisjoint(node)]
+    below = _reached(nodes, [one for node in denying for one in _denials(node)])
     if below.isdisjoint(settled):
         return
     looking = _leading_to(nodes, below, settled)
@@ -123,10 +124,9 @@ def _denied(node: _Node) -> Iterator[int]:
 
 def _denials(node: _Node) -> Iterator[int]:
     """Those, and the sub-schema of which only so many items may be."""
-    if not node.keys().isdisjoint(_DENYING):
-        yield from _denied(node)
-        if "maxContains" in node and "contains" in node:
-            yield node["contains"]
+    yield from _denied(node)
+    if "maxContains" in node and "contains" in node:
+        yield node["contains"]
 
 
 def _beside(node: _Node) -> Iterator[int]:

@@ -25,20 +25,18 @@ class SchemaIR(dict[str, Any]):
     def __init__(self, *, spelled: dict[int, dict[str, str]] | None = None, **content: Any) -> None:
         super().__init__(content)
         self.spelled = spelled or {}
+        self._hash: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # subtle: without the hash, which is another one in another process.
         return _rebuilt, (dict(self), self.spelled)
 
     def __hash__(self) -> int:  # type: ignore[override]
-        try:
-            return self._hash  # type: ignore[no-any-return,has-type]
-        except AttributeError:
+        if self._hash is None:
             nodes = self["nodes"]
             first, last = (node if isinstance(node, dict) else {} for node in (nodes[0], nodes[-1]))
-            parts = (len(nodes), *first, first.get("required"), *last, last.get("pointer"))
-            self._hash = hash(parts)
-            return self._hash
+            self._hash = hash((len(nodes), *first, first.get("required"), *last, last.get("pointer")))
+        return self._hash
 
 
 def _rebuilt(content: dict[str, Any], spelled: dict[int, dict[str, str]]) -> SchemaIR:

@@ -55,7 +55,7 @@ def parse_schema(schema: Any) -> Any:
             hint="Pass a parsed schema, or a smaller one.",
         )
     try:
-        decoded = _DECODER.decode(schema)
+        decoded = _decoded(schema)
     except JSONDecodeError as error:
         raise _not_json(schema, error) from None
     except RecursionError:
@@ -84,6 +84,15 @@ def parse_schema(schema: Any) -> Any:
             hint="Readers differ in which of the two counts: remove one.",
         )
     return decoded
+
+
+def _decoded(text: str) -> Any:
+    # The decoder looks for white space around the text with a regular expression.
+    try:
+        decoded, end = _DECODER.scan_once(text, 0)  # type: ignore[attr-defined]
+    except StopIteration:
+        decoded, end = None, -1
+    return decoded if end >= 0 and not text[end:].strip(_BLANKS) else _DECODER.decode(text)
 
 
 def _refuse_strange(schema: Any) -> None:

@@ -27,6 +27,8 @@ def segments(fragment: str) -> list[str]:
     """The keys of a pointer in a URI fragment (without ``#``), which is empty or begins with ``/``."""
     if "%" in fragment:
         fragment = unquote(fragment)
+    if "~" not in fragment:
+        return fragment.split("/")[1:]
     # subtle: ~1 before ~0, or "~01" would become "/" instead of "~1".
     return [part.replace("~1", "/").replace("~0", "~") for part in fragment.split("/")[1:]]
 
