@@ -185,7 +185,7 @@ bool HostNameMachine::read_composed(Place &p, const HostKind &k) const {
 
 // The rule of directions: RFC 5893, section 2. A name without characters that are written from right to left is free.
 bool HostNameMachine::read_direction(Place &p, const HostKind &k) const {
-  const uint8_t way = k.role == HostKind::Capital ? HostKind::L : k.direction;
+  const uint8_t way = k.role == HostKind::Capital ? static_cast<uint8_t>(HostKind::L) : k.direction;
   if (p.length == 1) {
     p.directed = way == HostKind::L ? StartsL : way == HostKind::R ? StartsR : 0;
     if (p.directed == 0) p.modes &= static_cast<uint8_t>(~DirectedName);
