@@ -49,7 +49,13 @@ class WithGil {
     state_ = PyGILState_Ensure();
     guard.has_gil();
   }
-  ~WithGil() { PyGILState_Release(state_); }
+  ~WithGil() noexcept(false) {
+    // Python code that ran meanwhile may have been where the thread's end reached it.
+    WaitIfEnded guard;
+    if (PyGILState_Check() == 0) return;
+    PyGILState_Release(state_);
+    guard.has_gil();
+  }
   WithGil(const WithGil &) = delete;
   WithGil &operator=(const WithGil &) = delete;
 
