@@ -60,7 +60,7 @@ class Process:
 
     def _start(self) -> None:
         root = Path(__file__).resolve().parents[2]
-        # What the parent was told to import from counts too: without it another copy of the library may be found.
+        # The parent's import path comes too. Without it the worker may import another copy of the library.
         path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)

@@ -205,7 +205,7 @@ class Earley {
   Hash128 outcome(const EarleySet *s, Symbol symbol);
 
   // What completing `symbol` does in a set: the kernels that it moves, and the sets of which they are. Rules that are parts
-  // of others, such as the first of a list, are told apart by name alone.
+  // of others, such as the first of a list, differ only by name.
   Hash128 moves(const EarleySet *s, Symbol symbol, Reads &reads);
 
   // From here on the moves of sets are written down there; null: no more.

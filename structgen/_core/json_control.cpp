@@ -42,21 +42,21 @@ void JsonControl::find_written() {
     const std::bitset<256> &bytes = text_.vocabulary().spellable();
     return std::all_of(text.begin(), text.end(), [&](char c) { return bytes.test(static_cast<uint8_t>(c)); });
   };
+  const auto leave_out = [&](Type type) { written_types_ &= static_cast<uint8_t>(~type_bit(type)); };
+  if (!spelled("\"")) leave_out(Type::String);
+  if (!spelled("{}")) leave_out(Type::Object);
+  if (!spelled("[]")) leave_out(Type::Array);
+  const std::string_view digits = "0123456789";
+  if (std::none_of(digits.begin(), digits.end(), [&](const char &digit) { return spelled({&digit, 1}); })) leave_out(Type::Number);
   if (o.whitespace == Whitespace::Table) {
     find_gaps();
     const auto goes_on = [&](SpaceAt at) { return o.rows[space_start(o, at)].can_go_on; };
-    if (!spelled("\"")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::String));
-    if (!spelled("{}")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::Object));
-    if (!spelled("[]")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::Array));
     const bool key = spelled("\":") && goes_on(SpaceAt::AfterKey) && goes_on(SpaceAt::AfterColon);
     const bool next = spelled(",") && goes_on(SpaceAt::AfterValue) && goes_on(SpaceAt::AfterComma);
     limit_structure(true, key, next);
     return;
   }
   auto blanks = [&](uint8_t before, uint8_t after) { return !written || before + after == 0 || spelled(" "); };
-  if (!spelled("\"")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::String));
-  if (!spelled("{}")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::Object));
-  if (!spelled("[]")) written_types_ &= static_cast<uint8_t>(~type_bit(Type::Array));
   const bool line = !written || !o.lines || spelled("\n" + o.indent);
   const bool one_key = line && spelled("\":") && blanks(o.before_colon, o.after_colon);
   const bool more = spelled(",") && blanks(o.before_comma, o.after_comma);

@@ -78,9 +78,7 @@ bool JsonOracle::holds_type(Formula f, Type type) {
   const bool outermost = in_progress_.empty();
   const Question question(*this);
   if (outermost) lowest_ = UINT32_MAX;
-  // Brackets and quotes can be spelled where anything can; whether literals and digits can, depends on the vocabulary.
-  const bool is_spelled = type == Type::String || type == Type::Object || type == Type::Array;
-  if (e == FormulaSpace::FALSE || (e == FormulaSpace::TRUE && is_spelled)) {
+  if (e == FormulaSpace::FALSE || (e == FormulaSpace::TRUE && type != Type::Null && type != Type::Boolean)) {
     holds = e == FormulaSpace::TRUE;
   } else {
     switch (type) {

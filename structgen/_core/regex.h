@@ -166,14 +166,14 @@ class RegexSpace {
   // Length in characters of the shortest word, or -1 if the language is empty; beyond the budget a
   // lower bound.
   int64_t min_length(Re r);
-  // Bounds on the lengths of its texts in characters, by structure alone; `hi` < 0: there is none. Nothing where structure
-  // does not tell.
+  // Bounds on the lengths of its texts in characters; `hi` < 0: there is no upper bound. Nothing if the structure of the
+  // expression does not show them.
   struct LengthBounds {
     int64_t lo, hi;
   };
   std::optional<LengthBounds> length_bounds(Re r);
-  // At most so many characters are missing after any beginning of a text that has been read, by structure alone; -1 where
-  // that does not tell.
+  // An upper bound on the characters that complete a text, whatever prefix of one (not the empty one) has been read; -1 if
+  // the structure of the expression does not show it.
   int64_t most_missing(Re r);
   // How many texts it has; UINT64_MAX: no end of them, too many to write down, or too many states to tell, which
   // counts as unproven.

@@ -1,4 +1,4 @@
-// Literal texts, alone and in large numbers, as tries.
+// Single literals and large sets of literals, as tries.
 //
 // A trie of few texts is made at once, and equal sub-tries are one node. Of many texts, as in a long enum, only the part
 // that is read gets nodes: until then a node is a run of the texts, which begin alike. Its texts are not even sorted
@@ -119,7 +119,7 @@ Re RegexSpace::Impl::literals_run(std::span<std::string_view> texts, size_t dept
     return trie(std::move(rests));
   }
   runs.push_back({texts, depth});
-  // Without parts: nobody else makes this run, so it need not be found again.
+  // It has no parts yet, and need not be interned: each run is made only once.
   return add_node({.kind = ReKind::Literals, .nullable = ends, .index = static_cast<uint32_t>(runs.size()), .lo = ends});
 }
 

@@ -165,7 +165,7 @@ struct RegexSpace::Impl {
 
   // regex_nodes.cpp
   Re intern(ReNode node, std::span<const Re> its_parts);
-  Re add_node(ReNode node);  // which `intern` does not find, unless it is told of it
+  Re add_node(ReNode node);  // not interned: only the caller knows its number
   void check_nodes() const;
   void widen_slots();
   uint32_t intern_ranges(std::vector<CodeRange> r);
