@@ -11,9 +11,7 @@
 // just these answers, so the same place inside other text around it shares its mask.
 #pragma once
 
-#include <map>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 

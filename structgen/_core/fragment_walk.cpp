@@ -45,7 +45,7 @@ class TextSpace::Walk {
       if (n == 0 || bits.empty()) continue;
       charge(v_.words() / 16);
       add_bits(made_->bits.data(), bits.data(), v_.words());
-      if (by_end_) by_end_->push_back({chain.states[n], {}, tokens, plain_ ? 0 : static_cast<uint32_t>(n)});
+      if (by_end_) by_end_->push_back({chain.states[n], {}, tokens, static_cast<uint32_t>(n)});
     }
     charge(tokens->edges.size() / 8);
     for (const KindTokens::Edge &edge : tokens->edges) {
@@ -204,7 +204,7 @@ std::shared_ptr<const KindTokens> TextSpace::kind_tokens(Kinds kinds) {
   fragment_bytes_ += made->memory();
   if (kind_tokens_.size() <= MOST_KIND_TOKENS) return known = std::move(made);
   for (const auto &[_, one] : kind_tokens_)
-    if (one) fragment_bytes_ -= one->memory();
+    if (one.use_count() == 1) fragment_bytes_ -= one->memory();  // fragments keep the others
   kind_tokens_.clear();
   return kind_tokens_[kinds] = std::move(made);
 }

@@ -185,22 +185,22 @@ bool HostNameMachine::read_composed(Place &p, const HostKind &k) const {
 
 // The rule of directions: RFC 5893, section 2. A name without characters that are written from right to left is free.
 bool HostNameMachine::read_direction(Place &p, const HostKind &k) const {
-  const uint8_t way = k.role == HostKind::Capital ? static_cast<uint8_t>(HostKind::L) : k.direction;
+  const uint8_t direction = k.role == HostKind::Capital ? static_cast<uint8_t>(HostKind::L) : k.direction;
   if (p.length == 1) {
-    p.directed = way == HostKind::L ? StartsL : way == HostKind::R ? StartsR : 0;
+    p.directed = direction == HostKind::L ? StartsL : direction == HostKind::R ? StartsR : 0;
     if (p.directed == 0) p.modes &= static_cast<uint8_t>(~DirectedName);
   }
-  if (way == HostKind::R || way == HostKind::AN) p.modes &= DirectedName;
+  if (direction == HostKind::R || direction == HostKind::AN) p.modes &= DirectedName;
   if (!(p.modes & DirectedName)) return p.modes != 0;
-  if (way != HostKind::NSM) p.directed &= static_cast<uint8_t>(~(EndsL | EndsR));
+  if (direction != HostKind::NSM) p.directed &= static_cast<uint8_t>(~(EndsL | EndsR));
   if (p.directed & StartsL) {
-    if (way == HostKind::L || way == HostKind::EN) p.directed |= EndsL;
-    return way != HostKind::R && way != HostKind::AN;
+    if (direction == HostKind::L || direction == HostKind::EN) p.directed |= EndsL;
+    return direction != HostKind::R && direction != HostKind::AN;
   }
-  if (way == HostKind::L) return false;
-  if (way == HostKind::EN) p.directed |= HasEN;
-  if (way == HostKind::AN) p.directed |= HasAN;
-  if (way == HostKind::R || way == HostKind::EN || way == HostKind::AN) p.directed |= EndsR;
+  if (direction == HostKind::L) return false;
+  if (direction == HostKind::EN) p.directed |= HasEN;
+  if (direction == HostKind::AN) p.directed |= HasAN;
+  if (direction == HostKind::R || direction == HostKind::EN || direction == HostKind::AN) p.directed |= EndsR;
   // subtle: all Japanese characters are written from left to right.
   return (p.directed & (HasEN | HasAN)) != (HasEN | HasAN) && !(p.seen & SeenDot);
 }

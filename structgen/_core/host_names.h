@@ -58,7 +58,7 @@ class HostNameMachine final : public Machine {
   struct Place {
     uint32_t scripts;       // of the label: the ranges that have all its characters
     uint16_t node;          // within a character: in `blocks_`
-    uint8_t modes;          // what the name may be yet
+    uint8_t modes;          // what the name can still be
     uint8_t total, labels;  // characters; labels that have ended, at most 3
     uint8_t length, form;   // of the label
     uint8_t base, order;    // of composed form: what the last base composes with, the class of the last mark

@@ -378,7 +378,7 @@ class JsonControl {
   std::unordered_map<Hash128, ItemControl *, HashOf128> resolved_items_;
   std::unordered_map<Hash128, GoalId, HashOf128> goals_after_;  // by the goal and the groups that have failed
   std::unordered_map<SchemaId, Re> number_leaves_, name_languages_;
-  std::unordered_map<SchemaId, Re> value_languages_;  // only of `enum` and `const` with strings
+  std::unordered_map<SchemaId, Re> value_languages_;  // of nodes with `enum` or `const`: their strings
   std::unordered_map<Formula, Re> string_languages_, number_languages_;  // of expanded formulas with parts
   std::unordered_map<SchemaId, std::vector<std::string>> few_values_, few_names_;
   std::unordered_map<Formula, bool> has_tags_;

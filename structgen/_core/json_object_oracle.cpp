@@ -223,7 +223,7 @@ bool JsonOracle::object_possible(const Groups &yes, const Groups &no, ObjectCont
   return true;
 }
 
-// Are there enough keys, and does each group that must fail do so by a key left out? It finds those keys.
+// Are there enough keys, and does each group that must fail lack a required key? Records those keys in `absences`.
 bool JsonOracle::needs_no_choice(ObjectQuery &q) {
   const uint64_t count = q.view.count + q.included.size();
   if (count < q.min || count > q.max) return false;

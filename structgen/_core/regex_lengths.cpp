@@ -122,9 +122,9 @@ Lengths RegexSpace::Impl::own_lengths(Re r) {
   }
 }
 
-// Puts the parts of a plain expression that are not known yet on the stack; true if there are none.
+// Pushes the parts of a plain expression that are not known yet; true if all are known.
 template <class Known>
-bool RegexSpace::Impl::settle_parts(Re r, const Known &known, std::vector<Re> &stack) const {
+bool RegexSpace::Impl::push_unknown_parts(Re r, const Known &known, std::vector<Re> &stack) const {
   const size_t before = stack.size();
   const ReNode &n = nodes[r];
   if (n.plain) {
@@ -141,7 +141,7 @@ const Lengths &RegexSpace::Impl::lengths_of(Re root) {
     charge();
     const Re r = stack.back();
     if (!lengths.contains(r)) {
-      if (!settle_parts(r, lengths, stack)) continue;
+      if (!push_unknown_parts(r, lengths, stack)) continue;
       Lengths own = nodes[r].plain ? own_lengths(r) : unknown();
       bytes += 64 + own.intervals.size() * sizeof(Lengths::Interval);
       lengths.emplace(r, std::move(own));
@@ -205,7 +205,7 @@ int64_t RegexSpace::most_missing(Re root) {
     const Re r = stack.back();
     const bool is_trie = s.nodes[r].kind == ReKind::Literals;
     if (!s.most_missing.contains(r)) {
-      if (!is_trie && !s.settle_parts(r, s.most_missing, stack)) continue;
+      if (!is_trie && !s.push_unknown_parts(r, s.most_missing, stack)) continue;
       s.most_missing.emplace(r, s.own_most_missing(r));
       s.bytes += 48;
     }
@@ -372,7 +372,7 @@ std::optional<bool> RegexSpace::Impl::is_endless(Re root) {
 
 // Takes the machines, which may know of lengths themselves, out of the alternatives of these states. True: one of them has such
 // a length.
-bool RegexSpace::Impl::machine_has_length(std::vector<Re> &states, int64_t lo, int64_t hi) {
+bool RegexSpace::Impl::machine_has_length(std::vector<Re> &states, int64_t lo, int64_t hi, bool *dropped) {
   std::vector<Re> others;
   for (size_t i = 0; i < states.size(); ++i) {
     const ReNode &n = nodes[states[i]];
@@ -385,6 +385,7 @@ bool RegexSpace::Impl::machine_has_length(std::vector<Re> &states, int64_t lo, i
     if (n.kind == ReKind::Machine && n.plain) known = machines[n.index]->has_length(static_cast<uint64_t>(n.lo), lo, hi);
     if (known == true) return true;
     if (!known) others.push_back(states[i]);
+    else *dropped = true;
   }
   states = std::move(others);
   return false;
@@ -412,17 +413,21 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
     s.after_character(r, now);
   }
   std::unordered_map<Hash128, int64_t, HashOf128> met;
-  bool found = false, jumped = false;
+  bool found = false, jumped = false, dropped = false;
   size_t states = 0;
   const Impl::Budget allowed(s, s.limits.emptiness_budget);
   for (int64_t n = 0; !now.empty(); ++n) {
-    if (s.machine_has_length(now, std::max<int64_t>(lo - n, 0), hi < 0 ? -1 : hi - n)) {
+    std::sort(now.begin(), now.end());
+    now.erase(std::unique(now.begin(), now.end()), now.end());
+    if (s.machine_has_length(now, std::max<int64_t>(lo - n, 0), hi < 0 ? -1 : hi - n, &dropped)) {
       found = true;
       break;
     }
-    std::sort(now.begin(), now.end());
-    now.erase(std::unique(now.begin(), now.end()), now.end());
-    if (!jumped) {
+    if (now.empty()) break;
+    // subtle: machines are queried at each length at which they begin, so no length may be skipped once there are some.
+    if (dropped) {
+      met.clear();
+    } else if (!jumped) {
       Hash128 h = hash_words(12);
       for (Re x : now) h = extend(h, x);
       auto [it, fresh] = met.emplace(h, n);

@@ -112,13 +112,16 @@ Re RegexSpace::Impl::many_literals(std::span<const std::string_view> texts) {
 
 Re RegexSpace::Impl::literals_run(std::span<std::string_view> texts, size_t depth) {
   charge(1 + texts.size() / TEXTS_PER_UNIT);
-  const bool ends = std::any_of(texts.begin(), texts.end(), [&](std::string_view text) { return text.size() == depth; });
+  const auto has_ended = [&](std::string_view text) { return text.size() == depth; };
+  if (std::all_of(texts.begin(), texts.end(), has_ended)) return EPSILON;  // they are equal
+  const bool ends = std::any_of(texts.begin(), texts.end(), has_ended);
   if (texts.size() <= FEW_TEXTS) {
     std::vector<std::string_view> rests;
     for (const std::string_view text : texts) rests.push_back(text.substr(depth));
     return trie(std::move(rests));
   }
   runs.push_back({texts, depth});
+  bytes += sizeof(Run);
   // It has no parts yet, and need not be interned: each run is made only once.
   return add_node({.kind = ReKind::Literals, .nullable = ends, .index = static_cast<uint32_t>(runs.size()), .lo = ends});
 }
@@ -128,7 +131,7 @@ void RegexSpace::Impl::expand(Re r) {
   if (!is_run(r)) return;
   const auto [texts, depth] = runs[nodes[r].index - 1];
   charge(1 + texts.size() / TEXTS_PER_UNIT);
-  std::array<size_t, 257> ends{};  // of the texts by their next byte, after those that are over
+  std::array<size_t, 257> ends{};  // of the texts by their next byte, after those that have ended
   const auto place = [&](std::string_view text) {
     return text.size() == depth ? 0 : 1 + static_cast<size_t>(static_cast<unsigned char>(text[depth]));
   };

@@ -249,13 +249,13 @@ struct RegexSpace::Impl {
   const Lengths &lengths_of(Re r);
   Lengths own_lengths(Re r);
   template <class Known>
-  bool settle_parts(Re r, const Known &known, std::vector<Re> &stack) const;
+  bool push_unknown_parts(Re r, const Known &known, std::vector<Re> &stack) const;
   int64_t own_most_missing(Re r);
   using Bounded = std::optional<std::pair<Re, int64_t>>;
   Bounded bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known);
   Bounded make_bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known);
   void after_character(Re r, std::vector<Re> &out);
-  bool machine_has_length(std::vector<Re> &states, int64_t lo, int64_t hi);
+  bool machine_has_length(std::vector<Re> &states, int64_t lo, int64_t hi, bool *dropped);
   std::optional<bool> is_endless(Re r);
   int pending_bytes(Re r);
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <deque>
 #include <limits>
 #include <string>
 #include <unordered_set>
@@ -14,6 +13,7 @@ namespace structgen {
 namespace {
 
 constexpr size_t MOST_ESCAPES = 1024;
+constexpr int64_t UNKNOWN_NEEDS = std::numeric_limits<int64_t>::max();
 
 // Control characters can be written as escapes, so only bytes from 0x20 on depend on the vocabulary.
 std::bitset<256> text_alphabet(const Vocabulary &vocabulary) {
@@ -213,7 +213,11 @@ int64_t TextSpace::needs(Fragment &f) {
   for (const TokensByEnd &group : *f.by_end) {
     uint32_t longest = group.characters;
     for (const TokensByEnd::Token &one : group.tokens) longest = std::max(longest, one.characters);
-    most = std::max(most, longest + regex_.min_length(states_[group.end].re));
+    const auto &end = states_[group.end];
+    // subtle: inside an escape the expression stands before the escaped character, which is counted already.
+    const int64_t missing = end.escape == 0 ? regex_.min_length(end.re) : regex_.most_missing(end.re);
+    if (missing < 0) return f.needs = UNKNOWN_NEEDS;
+    most = std::max(most, longest + missing);
   }
   return f.needs = most;
 }

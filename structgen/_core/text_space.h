@@ -133,7 +133,7 @@ class TextSpace {
   // With `by_end` they are grouped, too, by the states in which they end (strings alone).
   Fragment &fragment(Vocabulary::Node node, TextState s, bool by_end = false);
   const RestTrie &rests(Fragment &fragment);
-  // Characters within which every token of a fragment that has `by_end`, and a completion after it, fits.
+  // Characters within which every token of a fragment that has `by_end`, and a completion after it, fits for sure.
   int64_t needs(Fragment &fragment);
 
   // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.

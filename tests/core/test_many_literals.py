@@ -78,6 +78,12 @@ def test_equal_lists_are_one_expression() -> None:
     assert space.literals(texts) != space.literals(texts[1:])
 
 
+def test_equal_texts_count_once() -> None:
+    space = RegexSpace()
+    state = space.literals(["x"] * 300 + ["y"])
+    assert _after(space, state, b"x") == RegexSpace.EPSILON
+
+
 def test_what_is_not_read_has_no_nodes() -> None:
     texts = [f"{i:06d}" for i in range(100_000)]
     space = RegexSpace()

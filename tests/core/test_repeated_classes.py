@@ -119,3 +119,17 @@ def test_bounds_that_a_pattern_keeps() -> None:
         assert other.advance(1 + byte)
     assert one.is_complete() == other.is_complete()
     assert other.is_complete()
+
+
+def test_escapes_before_a_bound() -> None:
+    """Inside an escape the expression stands before the escaped character, and shows too few that are missing."""
+    bytes_alone = Vocabulary.of_bytes()
+    for pattern, length in ((r"^a(\n{9})?$", 5), (r"a(\n{9})?$", 5), (r"^[ab]*(\"{4}|\\{3}x)?$", 4)):
+        schema = {"type": "string", "pattern": pattern, "maxLength": length}
+        matcher = sg.Matcher(sg.json_schema(schema), bytes_alone)
+        for byte in b'"a':
+            assert matcher.advance(byte)
+            ids = allowed(matcher.mask())
+            assert {token for token in range(256) if matcher.accepts([token])} == ids - set(
+                bytes_alone.eos_ids
+            )

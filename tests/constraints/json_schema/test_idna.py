@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from structgen._core._native import RegexSpace
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.json_schema.formats import hosts
 from structgen.constraints.json_schema.formats.build import RE, alt
@@ -192,3 +193,12 @@ def test_machine_reads_as_the_expression(composed: bool) -> None:
         else:
             assert one.is_complete() == other.is_complete(), ascii(name)
             assert (one.mask() == other.mask()).all(), ascii(name)
+
+
+def test_lengths_of_names_after_other_text() -> None:
+    """A name may begin at any length of the text before it, however long that is."""
+    space = RegexSpace()
+    text = space.concat(space.repeat(space.literals(["a"]), 0, None), space.compile(("host_names", True)))
+    for length in (1, 2, 254, 300, 1_000):
+        assert space.has_length(text, length, length)
+    assert not space.has_length(text, 0, 0)
