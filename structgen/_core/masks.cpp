@@ -5,6 +5,7 @@
 #include <map>
 
 #include "bits.h"
+#include "json_space.h"
 #include "stack.h"
 
 namespace structgen {
@@ -12,6 +13,12 @@ namespace {
 
 // Below this many trie nodes a walk beats looking up a fragment.
 constexpr uint32_t SMALL_SUBTREE = 12;
+
+// Does white space of a flexible layout begin here, between JSON tokens?
+bool begins_flexible_gap(const Node *n) {
+  return (n->kind == Node::Value || n->kind == Node::Object || n->kind == Node::Array) && n->space == 0 &&
+         n->json->schema().options.whitespace == Whitespace::Flexible;
+}
 
 }  // namespace
 
@@ -121,6 +128,16 @@ void Masks::below(Vocabulary::Node at, const Node *node) {
   walk(at, node);
 }
 
+// Tokens that begin with white space. What comes after it does not depend on how much there is.
+void Masks::blanks_before(const Node *node) {
+  const GapTokens &gap = text_.gap_tokens(node->json->schema().options);
+  charge(gap.blank.size() / 4);
+  for (const uint32_t id : gap.blank) set(id);
+  read_rests(gap.rests, 0, node, [&](uint32_t n) {
+    for (uint32_t i = gap.rests.first_item[n]; i < gap.rests.first_item[n + 1]; ++i) set(gap.rests.items[i].id);
+  });
+}
+
 void Masks::walk(Vocabulary::Node at, const Node *node) {
   const std::bitset<256> candidates = a_.candidates(node);
   const auto child = [&](Vocabulary::Node n) {
@@ -128,8 +145,10 @@ void Masks::walk(Vocabulary::Node at, const Node *node) {
     if (const Node *next = a_.step(*r_, node, v_.byte(n))) from_exit(n, next);
   };
   if (at == Vocabulary::ROOT) {
+    const bool gap = begins_flexible_gap(node);
+    if (gap) blanks_before(node);
     for (int b = 0; b < 256; ++b)
-      if (candidates.test(b) && v_.root_child(static_cast<uint8_t>(b)) != Vocabulary::NONE)
+      if (candidates.test(b) && !(gap && is_space(static_cast<uint8_t>(b))) && v_.root_child(static_cast<uint8_t>(b)) != Vocabulary::NONE)
         child(v_.root_child(static_cast<uint8_t>(b)));
     return;
   }

@@ -94,6 +94,7 @@ class Masks {
   std::shared_ptr<const Mask> compute(Arena &arena, const Node *node, int32_t *lowest);
   // All set bits for tokens below trie node `at`, whose own bytes led to `node`.
   void below(Vocabulary::Node at, const Node *node);
+  void blanks_before(const Node *node);
   void walk(Vocabulary::Node at, const Node *node);
   void inside(const Fragment &fragment);
   void inside_any(Vocabulary::Node at, const Node *node, const Fragment &fragment, uint64_t most);

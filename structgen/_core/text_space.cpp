@@ -243,6 +243,15 @@ const RestTrie &TextSpace::rests(Fragment &fragment) {
   return *fragment.rests;
 }
 
+const GapTokens &TextSpace::gap_tokens(const JsonOptions &options) {
+  auto &known = gap_tokens_[uint64_t{options.max_inline} << 32 | options.max_indent];
+  if (!known) {
+    known = std::make_unique<GapTokens>(structgen::gap_tokens(*vocabulary_, options));
+    fragment_bytes_ += known->memory();
+  }
+  return *known;
+}
+
 bool TextSpace::escape_can_be(uint32_t escape, std::string_view character, Escapes mode) {
   auto &known = escapes_[mode == Escapes::All];
   uint32_t code = 0;
@@ -418,6 +427,7 @@ void TextSpace::make_room() {
   if (fragment_bytes_ <= limits_.fragment_cache_bytes) return;
   fragments_.clear();
   kind_tokens_.clear();
+  gap_tokens_.clear();
   at_most_.clear();
   fragment_bytes_ = 0;
 }

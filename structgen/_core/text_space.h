@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "fork_safety.h"
+#include "gap_tokens.h"
 #include "hashing.h"
 #include "json_text.h"
 #include "kind_tokens.h"
@@ -133,6 +134,8 @@ class TextSpace {
   // With `by_end` they are grouped, too, by the states in which they end (strings alone).
   Fragment &fragment(Vocabulary::Node node, TextState s, bool by_end = false);
   const RestTrie &rests(Fragment &fragment);
+  // Tokens that may come where white space between JSON tokens begins; the layout is flexible.
+  const GapTokens &gap_tokens(const JsonOptions &options);
   // Characters within which every token of a fragment that has `by_end`, and a completion after it, fits for sure.
   int64_t needs(Fragment &fragment);
 
@@ -201,6 +204,7 @@ class TextSpace {
   std::unordered_map<uint64_t, TextState> index_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
   std::unordered_map<Kinds, std::shared_ptr<const KindTokens>> kind_tokens_;
+  std::unordered_map<uint64_t, std::unique_ptr<GapTokens>> gap_tokens_;  // by the bounds of white space
   std::unordered_map<Re, int64_t> reach_;
   std::unordered_map<TextState, bool> spellable_;
   std::vector<uint32_t> token_characters_;  // UINT32_MAX where the token has no text
