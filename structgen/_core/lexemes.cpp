@@ -75,6 +75,7 @@ LexemeState Lexemes::intern(Re language, Re beyond, Re earlier) {
 
 LexemeState Lexemes::first_step(LexemeState s, uint8_t byte) {
   if (s == DEAD) return DEAD;
+  if (const auto text = text_step(s)) return byte == text->first ? intern(text->second, RegexSpace::EMPTY, RegexSpace::EMPTY) : DEAD;
   charge(ROW);
   auto row = std::make_unique<Row>();
   row->fill(UNKNOWN);
@@ -105,14 +106,22 @@ LexemeState Lexemes::next(LexemeState s, uint8_t byte) {
 
 const std::bitset<256> &Lexemes::first(LexemeState s) {
   State &st = states_[s];
-  if (!st.first) st.first = std::make_unique<std::bitset<256>>(first_of(st.language));
+  if (st.first) return *st.first;
+  if (const auto text = regex_.text_step(st.language)) {
+    st.first = std::make_unique<std::bitset<256>>();
+    st.first->set(text->first);
+  } else {
+    st.first = std::make_unique<std::bitset<256>>(first_of(st.language));
+  }
   return *st.first;
 }
 
 const std::bitset<256> &Lexemes::first_of(Re re) {
   if (auto it = first_bytes_.find(re); it != first_bytes_.end()) return it->second;
   std::bitset<256> bytes;
-  if (re != RegexSpace::EMPTY) {
+  if (const auto text = regex_.text_step(re)) {
+    bytes.set(text->first);
+  } else if (re != RegexSpace::EMPTY) {
     const structgen::Row &row = regex_.row(re);
     for (size_t b = 0; b < 256; ++b) bytes[b] = row[b] != RegexSpace::EMPTY;
   }

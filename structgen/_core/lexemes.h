@@ -14,6 +14,7 @@
 #include <bitset>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -81,6 +82,13 @@ class Lexemes {
   Re rest_of(Re after, uint8_t byte) { return after == RegexSpace::EMPTY ? after : regex_.row(after)[byte]; }
   bool nullable(Re re) const { return regex_.nullable(re); }
   Re language(LexemeState s) const { return states_[s].language; }
+  // The next byte of a lexeme that is a single text after which anything may follow, and the rest of the text. Such states
+  // have no rows: of hundreds of texts, as the names of tools are, most are never read any further.
+  std::optional<std::pair<uint8_t, Re>> text_step(LexemeState s) const {
+    const State &st = states_[s];
+    if (st.beyond != RegexSpace::EMPTY || st.earlier != RegexSpace::EMPTY) return std::nullopt;
+    return regex_.text_step(st.language);
+  }
   // The bytes that it can go on with.
   const std::bitset<256> &first(LexemeState s);
   // Bytes that some text of `re` begins with.
