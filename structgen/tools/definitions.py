@@ -129,9 +129,9 @@ def read_tool(given: Any, where: str = "tool", byte_tokens: Vocabulary | None = 
     """
     if isinstance(given, Tool):
         return given
-    if is_function(given):
-        return _of_function(given)
-    if not isinstance(given, Mapping):
+    if not isinstance(given, (dict, Mapping)):
+        if is_function(given):
+            return _of_function(given)
         hint = _FORM
         if isinstance(given, type):
             hint = "A class is no tool. Give a function whose parameters have the types."
