@@ -3,6 +3,8 @@
 // Two things spare most of the trie. Where the characters of a subtree all lead back to the state it begins in, it is taken
 // whole. And from the root, where the state's class of characters is repeated, tokens made of these characters are
 // taken as bit sets, and the walk begins at the first other character of each token (kind_tokens.h).
+// A state that most first bytes lead away from as they do from another one has that one's fragment elsewhere: free text after
+// the beginning of a marker.
 #include <algorithm>
 
 #include "bits.h"
@@ -15,6 +17,7 @@ namespace {
 constexpr uint32_t SMALL_SUBTREE = 12;  // trie nodes that are walked rather than looked at as a whole
 constexpr int MANY_CHARACTERS = 20;     // of a class: with fewer, most of the vocabulary is left at once
 constexpr size_t MOST_KIND_TOKENS = 16;
+constexpr Vocabulary::Node FEW_DIFFERING = 2;  // one in so many trie nodes at most lies below first bytes that differ
 
 }  // namespace
 
@@ -33,6 +36,25 @@ class TextSpace::Walk {
 
   std::unique_ptr<Fragment> below(Vocabulary::Node node) {
     visit(node + 1, v_.end(node));
+    return finish();
+  }
+
+  // As `base`, but below some first bytes.
+  std::unique_ptr<Fragment> beside(const Fragment &base, const std::bitset<256> &bytes) {
+    make_dense();
+    made_->bits = base.bits;
+    charge(v_.words() / 16 + base.exits.size() / 8);
+    std::vector<Vocabulary::Node> differing;
+    for (const Vocabulary::Child *c = v_.children(Vocabulary::ROOT); !c->is_end; ++c) {
+      if (!bytes.test(c->byte)) continue;
+      differing.push_back(c->node);
+      for (const uint32_t id : v_.ids_within(c->node)) made_->bits[id >> 5] &= ~(1u << (id & 31));
+    }
+    for (const Exit &exit : base.exits) {
+      const auto next = std::ranges::upper_bound(differing, exit.node);
+      if (next == differing.begin() || exit.node >= v_.end(next[-1])) made_->exits.push_back(exit);
+    }
+    for (const Vocabulary::Node node : differing) visit(node, v_.end(node));
     return finish();
   }
 
@@ -209,8 +231,32 @@ std::shared_ptr<const KindTokens> TextSpace::kind_tokens(Kinds kinds) {
   return kind_tokens_[kinds] = std::move(made);
 }
 
+// A state whose fragment at the root is known, and is that of `s` but below these first bytes; DEAD: there is none.
+TextState TextSpace::beside(TextState s, std::bitset<256> *differing) {
+  const TextState usual = row(s)['a'];
+  // subtle: a state that both lead to tells that they are read in one encoding.
+  if (escape(s) != 0 || usual == DEAD || usual == LEAVE) return DEAD;
+  const auto known = at_root_.find(usual);
+  if (known == at_root_.end() || !fragments_.contains(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | known->second)) return DEAD;
+  const bool same_end = states_[s].complete == states_[known->second].complete;
+  const TextRow &one = row(s), &other = row(known->second);
+  Vocabulary::Node nodes = 0;
+  charge(16);
+  for (const Vocabulary::Child *c = vocabulary_->children(Vocabulary::ROOT); !c->is_end; ++c) {
+    const TextState to = one[c->byte];
+    if (to == other[c->byte] && (same_end || to != DEAD)) continue;
+    differing->set(c->byte);
+    if (to != DEAD && to != LEAVE) nodes += vocabulary_->end(c->node) - c->node;
+  }
+  return nodes <= vocabulary_->node_count() / FEW_DIFFERING ? known->second : DEAD;
+}
+
 std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end) {
   Walk walk(*this, node, s, by_end);
+  std::bitset<256> differing;
+  if (node == Vocabulary::ROOT && !by_end)
+    if (const TextState base = beside(s, &differing); base != DEAD)
+      return walk.beside(*fragments_.at(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | base), differing);
   if (node == Vocabulary::ROOT)
     if (const Chain found = chain(s); found.kinds != 0) return walk.along(found, kind_tokens(found.kinds));
   return walk.below(node);

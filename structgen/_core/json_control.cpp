@@ -127,7 +127,8 @@ Formula JsonControl::expand(Formula f, Type type) {
   if (Formula known = info(f).expanded[t]; known != UINT32_MAX) return known;
   Formula result;
   if (formulas_.kind(f) == FormulaSpace::Kind::Leaf) {
-    result = expand_schema(formulas_.leaf_id(f), type);
+    const SchemaId id = formulas_.leaf_id(f);
+    result = schema_.nodes[id].excludes(type) ? FormulaSpace::FALSE : expand_schema(id, type);
   } else {
     result = formulas_.substitute(f, [&](uint32_t id) { return expand(formulas_.leaf(id), type); });
   }
@@ -139,7 +140,7 @@ Formula JsonControl::expand(Formula f, Type type) {
 std::vector<SchemaId> JsonControl::applied(SchemaId id, Type type) const {
   const SchemaNode &n = schema_.nodes[id];
   std::vector<SchemaId> out;
-  if (n.boolean || !(n.types & type_bit(type))) return out;
+  if (n.boolean || n.excludes(type)) return out;
   auto add = [&](SchemaId s) {
     if (s != NO_SCHEMA && !schema_.nodes[s].boolean) out.push_back(s);
   };
@@ -196,7 +197,7 @@ Formula JsonControl::expand_schema(SchemaId root, Type type) {
 Formula JsonControl::expand_opened(SchemaId id, Type type) {
   const SchemaNode &n = schema_.nodes[id];
   if (n.boolean) return *n.boolean ? FormulaSpace::TRUE : FormulaSpace::FALSE;
-  if (!(n.types & type_bit(type))) return FormulaSpace::FALSE;
+  if (n.excludes(type)) return FormulaSpace::FALSE;
   auto sub = [&](SchemaId s) { return expand(schema_leaf(s), type); };
   std::vector<Formula> parts;
   switch (type) {

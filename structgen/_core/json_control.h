@@ -313,6 +313,7 @@ class JsonControl {
   // Which groups name a key; which of some may ask something of it. Frames with many groups have about as many keys,
   // and most groups say nothing about most keys, so nobody asks each group about each key.
   const std::vector<SchemaId> &groups_naming(std::string_view key);
+  std::vector<SchemaId> naming_among(std::string_view key, const std::vector<SchemaId> &groups);  // which are sorted
   bool is_open(SchemaId group) const;
   bool is_closed(SchemaId group) const;  // it names all keys that it allows
   std::vector<SchemaId> open_among(const std::vector<SchemaId> &groups) const;
@@ -371,6 +372,7 @@ class JsonControl {
   std::map<std::pair<GoalId, const KeyUniverse *>, std::unique_ptr<ObjectControl>> objects_;
   std::map<std::vector<SchemaId>, std::unique_ptr<KeyUniverse>> universes_;
   std::unordered_map<std::string_view, std::vector<SchemaId>, KeyedTextHash> naming_;  // by key, made when first asked for
+  size_t keys_looked_for_ = 0;  // in single groups, before that
   std::map<std::tuple<GoalId, Counts, SchemaId>, std::unique_ptr<ArrayControl>> arrays_;
   std::map<std::vector<std::string>, SchemaId> used_values_;
   std::unordered_map<SchemaId, const std::vector<std::string> *> used_lists_;

@@ -225,6 +225,23 @@ Formula JsonControl::key_requirement(SchemaId group, std::string_view key) {
   return formulas_.conjunction(std::move(all));
 }
 
+// An index of all keys pays off where many are asked for. Objects that a few keys tell apart ask for those alone.
+std::vector<SchemaId> JsonControl::naming_among(std::string_view key, const std::vector<SchemaId> &groups) {
+  std::vector<SchemaId> found;
+  if (!naming_.empty() || keys_looked_for_ >= schema_.nodes.size()) {
+    for (SchemaId g : groups_naming(key))
+      if (std::binary_search(groups.begin(), groups.end(), g)) found.push_back(g);
+    return found;
+  }
+  keys_looked_for_ += groups.size();
+  charge(groups.size());
+  for (SchemaId g : groups) {
+    const SchemaNode &n = schema_.nodes[g];
+    if (n.property_index.contains(key) || std::find(n.required.begin(), n.required.end(), key) != n.required.end()) found.push_back(g);
+  }
+  return found;
+}
+
 const std::vector<SchemaId> &JsonControl::groups_naming(std::string_view key) {
   if (naming_.empty()) {
     decltype(naming_) made;  // subtle: kept when it is whole, since a limit may be met on the way
@@ -265,11 +282,9 @@ std::vector<SchemaId> JsonControl::open_among(const std::vector<SchemaId> &group
 std::vector<SchemaId> JsonControl::asked_about(std::string_view key, const std::vector<SchemaId> &groups,
                                                const std::vector<SchemaId> &open) {
   if (groups.size() <= FEW_GROUPS) return groups;
-  const std::vector<SchemaId> &naming = groups_naming(key);
-  if (naming.size() + open.size() >= groups.size()) return groups;
-  std::vector<SchemaId> named, asked;
-  for (SchemaId g : naming)
-    if (std::binary_search(groups.begin(), groups.end(), g)) named.push_back(g);
+  const std::vector<SchemaId> named = naming_among(key, groups);
+  if (named.size() + open.size() >= groups.size()) return groups;
+  std::vector<SchemaId> asked;
   std::set_union(named.begin(), named.end(), open.begin(), open.end(), std::back_inserter(asked));
   return asked;
 }
@@ -323,10 +338,8 @@ KeyControl *JsonControl::key(ObjectControl *o, uint32_t index) {
 // The frame without the closed alternatives that do not name the key: they are not even looked at.
 ObjectControl *JsonControl::with_key_named(ObjectControl *o, std::string_view key) {
   if (!o->alternatives) return o;
-  std::vector<SchemaId> left;
-  charge(2 + groups_naming(key).size() + o->unclosed.size());
-  for (SchemaId g : groups_naming(key))
-    if (std::binary_search(o->groups.begin(), o->groups.end(), g)) left.push_back(g);
+  charge(2 + o->unclosed.size());
+  std::vector<SchemaId> left = naming_among(key, o->groups);
   for (SchemaId g : o->unclosed) left.push_back(g);
   sort_numbers(left.begin(), left.end());
   left.erase(std::unique(left.begin(), left.end()), left.end());

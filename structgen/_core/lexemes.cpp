@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <string_view>
 
@@ -18,6 +19,7 @@ constexpr uint32_t FORBIDDEN = UINT32_MAX - 1, NOWHERE = UINT32_MAX;
 constexpr uint32_t WIDE = Vocabulary::WIDE;  // trie nodes after a lexeme that are walked in place rather than merged
 constexpr uint64_t ROW = 16, REST = 4, NODES_PER_UNIT = 4;  // units of work: where a byte leads; the rest of one token
 constexpr uint64_t STATE = 41;
+constexpr Vocabulary::Node FEW_DIFFERING = 2;  // one in so many trie nodes at most lies below first bytes that differ
 
 size_t memory_of(const Lexemes::Leaves &l) {
   size_t total = (l.open.size() + l.few.size()) * sizeof(Lexemes::Leave);
@@ -75,6 +77,7 @@ LexemeState Lexemes::intern(Re language, Re beyond, Re earlier) {
 
 LexemeState Lexemes::first_step(LexemeState s, uint8_t byte) {
   if (s == DEAD) return DEAD;
+  if (const auto text = text_step(s)) return byte == text->first ? intern(text->second, RegexSpace::EMPTY, RegexSpace::EMPTY) : DEAD;
   charge(ROW);
   auto row = std::make_unique<Row>();
   row->fill(UNKNOWN);
@@ -105,14 +108,22 @@ LexemeState Lexemes::next(LexemeState s, uint8_t byte) {
 
 const std::bitset<256> &Lexemes::first(LexemeState s) {
   State &st = states_[s];
-  if (!st.first) st.first = std::make_unique<std::bitset<256>>(first_of(st.language));
+  if (st.first) return *st.first;
+  if (const auto text = regex_.text_step(st.language)) {
+    st.first = std::make_unique<std::bitset<256>>();
+    st.first->set(text->first);
+  } else {
+    st.first = std::make_unique<std::bitset<256>>(first_of(st.language));
+  }
   return *st.first;
 }
 
 const std::bitset<256> &Lexemes::first_of(Re re) {
   if (auto it = first_bytes_.find(re); it != first_bytes_.end()) return it->second;
   std::bitset<256> bytes;
-  if (re != RegexSpace::EMPTY) {
+  if (const auto text = regex_.text_step(re)) {
+    bytes.set(text->first);
+  } else if (re != RegexSpace::EMPTY) {
     const structgen::Row &row = regex_.row(re);
     for (size_t b = 0; b < 256; ++b) bytes[b] = row[b] != RegexSpace::EMPTY;
   }
@@ -349,6 +360,51 @@ bool Lexemes::turns(Vocabulary::Node node, LexemeState s) {
   return many > WIDE;
 }
 
+// A known fragment at the root that is the one of `s` but below these first bytes: of free text, where `s` is free text after
+// the beginning of a marker. Null: there is none.
+const Lexemes::Fragment *Lexemes::beside(Vocabulary::Node node, LexemeState s, std::bitset<256> *differing) {
+  if (node != Vocabulary::ROOT || step(s, 'a') == DEAD) return nullptr;
+  const auto known = at_root_.find(step(s, 'a'));
+  if (known == at_root_.end()) return nullptr;
+  const LexemeState other = known->second;
+  const auto it = fragments_.find(static_cast<uint64_t>(node) << 32 | other);
+  if (it == fragments_.end()) return nullptr;
+  const Fragment &base = *it->second;
+  // What is merged cannot be taken apart again.
+  if (!base.leaves.merged.empty() || !base.beyond.merged.empty()) return nullptr;
+  Vocabulary::Node nodes = 0;
+  for (const Vocabulary::Child *c = v_.children(node); !c->is_end; ++c) {
+    const LexemeState to = step(s, c->byte);
+    if (to == step(other, c->byte)) continue;
+    differing->set(c->byte);
+    if (to != DEAD) nodes += v_.end(c->node) - c->node;
+  }
+  return nodes <= v_.node_count() / FEW_DIFFERING ? &base : nullptr;
+}
+
+// Copies what `base` has that does not begin with one of these bytes.
+void Lexemes::take_beside(const Fragment &base, const std::bitset<256> &differing, Fragment &made, std::vector<Leave> &found) {
+  made.bits = base.bits;
+  made.overlaps |= base.overlaps;  // or some of these
+  std::vector<Vocabulary::Node> tops;
+  for (const Vocabulary::Child *c = v_.children(Vocabulary::ROOT); !c->is_end; ++c) {
+    if (!differing.test(c->byte)) continue;
+    tops.push_back(c->node);
+    for (const uint32_t id : v_.ids_within(c->node)) made.bits[id >> 5] &= ~(1u << (id & 31));
+  }
+  const auto is_kept = [&](const auto &place) {
+    const auto next = std::upper_bound(tops.begin(), tops.end(), place.node);
+    return next == tops.begin() || place.node >= v_.end(next[-1]);
+  };
+  charge(v_.words() / 16 + base.turns.size());
+  std::copy_if(base.turns.begin(), base.turns.end(), std::back_inserter(made.turns), is_kept);
+  for (const Leaves *some : {&base.leaves, &base.beyond})
+    for (const auto *listed : {&some->open, &some->few}) {
+      charge(listed->size() / 4);
+      std::copy_if(listed->begin(), listed->end(), std::back_inserter(found), is_kept);
+    }
+}
+
 Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
   const uint64_t key = static_cast<uint64_t>(node) << 32 | s;
   if (auto it = fragments_.find(key); it != fragments_.end()) return *it->second;
@@ -412,7 +468,21 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
           else found.push_back({n, states_[before].after});
         });
   };
-  look_below(look_below, node, s, false);
+  std::bitset<256> differing;
+  const Fragment *const base = beside(node, s, &differing);
+  if (base) {
+    for (const Vocabulary::Child *c = v_.children(node); !c->is_end; ++c) {
+      const LexemeState now = differing.test(c->byte) ? step(s, c->byte) : DEAD;
+      if (now == DEAD) continue;
+      add(v_.ids(c->node), now);
+      look_below(look_below, c->node, now, true);
+    }
+    take_beside(*base, differing, *made, found);
+    for (const LexemeState end : base->ends)
+      if (ends.try_emplace(end, true).second) made->ends.push_back(end);  // where it ends below those bytes alone, too
+  } else {
+    look_below(look_below, node, s, false);
+  }
   const bool few = found.size() <= FEW_LEAVES || is_narrow(node);
   for (const Leave &l : found) {
     const uint8_t byte = v_.byte(l.node);
@@ -420,9 +490,9 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
     (few ? leaves.few : leaves.open).push_back(l);
     leaves.bytes.set(byte);
   }
-  made->dense = count > v_.many();
+  made->dense = base || count > v_.many();
   if (made->dense) {
-    made->bits.assign(v_.words(), 0);
+    if (!base) made->bits.assign(v_.words(), 0);
     for (auto &ids : inside)
       for (uint32_t id : ids) made->bits[id >> 5] |= 1u << (id & 31);
   } else {
@@ -430,6 +500,7 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
     for (auto &ids : inside) made->ids.insert(made->ids.end(), ids.begin(), ids.end());
   }
   fragment_bytes_ += made->memory();
+  if (node == Vocabulary::ROOT && made->dense) at_root_[step(s, 'a')] = s;
   auto &place = fragments_[key];
   place = std::move(made);
   return *place;
@@ -540,6 +611,7 @@ void Lexemes::make_room() {
   if (ends_->memory() > space_.limits().fragment_cache_bytes) ends_->clear();
   if (fragment_bytes_ <= space_.limits().fragment_cache_bytes) return;
   fragments_.clear();
+  at_root_.clear();
   each_leave_.clear();
   fragment_bytes_ = 0;
   ++generation_;

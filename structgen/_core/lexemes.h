@@ -14,6 +14,7 @@
 #include <bitset>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -81,6 +82,13 @@ class Lexemes {
   Re rest_of(Re after, uint8_t byte) { return after == RegexSpace::EMPTY ? after : regex_.row(after)[byte]; }
   bool nullable(Re re) const { return regex_.nullable(re); }
   Re language(LexemeState s) const { return states_[s].language; }
+  // The next byte of a lexeme that is a single text after which anything may follow, and the rest of the text. Such states
+  // have no rows: of hundreds of texts, as the names of tools are, most are never read any further.
+  std::optional<std::pair<uint8_t, Re>> text_step(LexemeState s) const {
+    const State &st = states_[s];
+    if (st.beyond != RegexSpace::EMPTY || st.earlier != RegexSpace::EMPTY) return std::nullopt;
+    return regex_.text_step(st.language);
+  }
   // The bytes that it can go on with.
   const std::bitset<256> &first(LexemeState s);
   // Bytes that some text of `re` begins with.
@@ -195,6 +203,8 @@ class Lexemes {
   }
   static constexpr uint32_t NEAR = 3;  // characters
   Re near(Re after, uint32_t most);
+  const Fragment *beside(Vocabulary::Node node, LexemeState s, std::bitset<256> *differing);
+  void take_beside(const Fragment &base, const std::bitset<256> &differing, Fragment &made, std::vector<Leave> &found);
   Leaves gather(const std::vector<Leave> &found, const std::vector<bool> &known);
   void merge(Leaves &leaves);
   void merge_few(Leaves &leaves);
@@ -216,6 +226,7 @@ class Lexemes {
   std::unordered_set<Re> cut_;
   std::unique_ptr<LexemeEnds> ends_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
+  std::unordered_map<LexemeState, LexemeState> at_root_;  // by where a letter leads: the last state with a dense fragment there
   std::unordered_map<uint64_t, std::vector<Leave>> each_leave_;
   size_t bytes_ = 0, fragment_bytes_ = 0;
   uint64_t generation_ = 0, work_ = 0;

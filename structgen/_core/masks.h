@@ -132,6 +132,20 @@ class Masks {
   static bool goes_beyond(GrammarControl &g, const EarleySet *set, const Node *n);
   bool may_end(Reader &reader, const Node *one);
   const ContextFragment &context_fragment(Vocabulary::Node at, GrammarControl &g, Context context, Re earlier);
+  // Lexemes that are single texts, as many at once (masks_texts.cpp).
+  struct TextRest {
+    TextRest(uint8_t byte, Re rest, uint32_t number) : byte(byte), rest(rest), number(number) {}
+    uint8_t byte;     // that comes next
+    Re rest;          // after it
+    uint32_t number;  // of the lexeme
+  };
+  static constexpr size_t FEW_LEXEMES = 8;  // so many have fragments of their own
+  static bool is_text(GrammarControl &g, LexemeState s, Within within);
+  template <class OnIds, class OnEnd>
+  void walk_texts(Vocabulary::Node at, std::span<TextRest> texts, const OnIds &on_ids, const OnEnd &on_end);
+  void running_texts_below(Vocabulary::Node at, const Node *node, std::vector<Lexeme> &running);
+  void context_texts(Vocabulary::Node at, const std::vector<Lexer::Running> &texts, ContextFragment &made,
+                     std::vector<uint32_t> &ids);
   bool reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry &entry) const;
   void add(bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids);
   void token_sets(const Node *node);

@@ -18,7 +18,7 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t CONTEXT = 11;
-constexpr size_t FEW_PAIRS = 64, FEW_LEXEMES = 8;
+constexpr size_t FEW_PAIRS = 64;
 // Units of work (automaton.h).
 constexpr uint64_t WORDS_PER_UNIT = 128, IDS_PER_UNIT = 16, BYTES_PER_UNIT = 32, BYTE = 1;
 
@@ -47,7 +47,8 @@ void Masks::grammar_below(Vocabulary::Node at, const Node *n) {
   GrammarControl &g = *n->control.grammar;
   for (const GrammarEntry &entry : std::span(n->entries, n->length))
     if (entry.lex == Lexer::FRESH) place_below(at, n, entry, RegexSpace::EMPTY);
-  const std::vector<Lexeme> running = running_lexemes(n);
+  std::vector<Lexeme> running = running_lexemes(n);
+  running_texts_below(at, n, running);
   for (const Lexeme &l : running) {
     if (reads_line(g, l.terminal(), l.entry)) line_below(at, n, l);
     else lexeme_below(at, n, l, running.size() > FEW_LEXEMES);
@@ -351,8 +352,17 @@ const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, Gramm
   if (auto it = context_fragments_.find(key); it != context_fragments_.end()) return *it->second;
   auto made = std::make_unique<ContextFragment>();
   std::vector<const Lexemes::Fragment *> parts;
+  std::vector<Lexer::Running> texts;
   size_t most = 0;  // tokens, some of them perhaps twice
   const std::bitset<256> next = v_.next_bytes(at), touching = g.lexemes().first_of(earlier);
+  const auto add_fragment = [&](const Lexer::Running &begin) {
+    Lexemes::Fragment &f = g.lexemes().fragment(at, begin.lexeme);
+    if (!g.life().all_free(f)) return made->dependent.push_back(begin);
+    made->whole.push_back(begin);
+    if (f.leaves_any()) made->leaving.push_back({begin, &f});
+    most += f.dense ? v_.many() + 1 : f.ids.size();
+    parts.push_back(&f);
+  };
   for (const Lexer::Running &begin : g.lexer().beginnings(context)) {
     const std::bitset<256> &first = g.lexemes().first(begin.lexeme);
     if ((first & next).none()) continue;
@@ -364,16 +374,13 @@ const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, Gramm
       made->lines.push_back(begin);
       continue;
     }
-    Lexemes::Fragment &f = g.lexemes().fragment(at, begin.lexeme);
-    if (!g.life().all_free(f)) {
-      made->dependent.push_back(begin);
-      continue;
-    }
-    made->whole.push_back(begin);
-    if (f.leaves_any()) made->leaving.push_back({begin, &f});
-    most += f.dense ? v_.many() + 1 : f.ids.size();
-    parts.push_back(&f);
+    if (is_text(g, begin.lexeme, ANYTHING)) texts.push_back(begin);
+    else add_fragment(begin);
   }
+  std::vector<uint32_t> ids_of_texts;
+  if (texts.size() > FEW_LEXEMES) context_texts(at, texts, *made, ids_of_texts);
+  else std::for_each(texts.begin(), texts.end(), add_fragment);
+  most += ids_of_texts.size();
   made->dense = most > v_.many();
   if (made->dense) {
     made->bits.resize(v_.words());
@@ -384,12 +391,14 @@ const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, Gramm
       else
         for (uint32_t id : f->ids) made->bits[id >> 5] |= 1u << (id & 31);
     }
+    for (const uint32_t id : ids_of_texts) made->bits[id >> 5] |= 1u << (id & 31);
   } else {
+    made->ids = std::move(ids_of_texts);
     made->ids.reserve(most);
     for (const Lexemes::Fragment *f : parts) made->ids.insert(made->ids.end(), f->ids.begin(), f->ids.end());
   }
   g.lexemes().charge_fragments(sizeof(ContextFragment) + (made->bits.size() + made->ids.size()) * 4 +
-                               made->leaving.size() * 24 + made->whole.size() * sizeof(Lexer::Running));
+                               made->leaving.size() * 24 + made->ending.size() * 12 + made->whole.size() * sizeof(Lexer::Running));
   auto &place = context_fragments_[key];
   place = std::move(made);
   return *place;
@@ -406,6 +415,7 @@ void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &
     const ContextFragment &f = context_fragment(at, g, context, touches ? earlier : RegexSpace::EMPTY);
     touched = f.touched;
     add(f.dense, f.bits, f.ids);
+    for (auto &[begin, end] : f.ending) arrive({Arrival::PlaceAfter, end, n, lexeme(place, begin)});
     for (auto &[begin, fragment] : f.leaving) leaves_below(at, n, lexeme(place, begin), *fragment);
     if (n->parent || g.has_constraints())
       for (const Lexer::Running &begin : f.whole) past_below(at, n, lexeme(place, begin));

@@ -37,6 +37,7 @@ struct Masks::ContextFragment {
   bool dense = false;
   std::vector<uint32_t> bits, ids;
   std::vector<std::pair<Lexer::Running, Lexemes::Fragment *>> leaving;
+  std::vector<std::pair<Lexer::Running, Vocabulary::Node>> ending;  // texts, and where they end before tokens do
   std::vector<Lexer::Running> whole;      // whose fragments are in it, those of `leaving` too
   std::vector<Lexer::Running> dependent;  // it depends on the parser which of their tokens are alive
   std::vector<Lexer::Running> lines;      // newline lexemes

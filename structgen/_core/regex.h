@@ -178,6 +178,9 @@ class RegexSpace {
   // How many texts it has; UINT64_MAX: no end of them, too many to write down, or too many states to tell, which
   // counts as unproven.
   uint64_t count_texts(Re r);
+  // The first byte of a single text and the rest of it; nothing where `r` is no literal, or the empty one. Unlike a row, it
+  // makes nothing.
+  std::optional<std::pair<uint8_t, Re>> text_step(Re r) const;
   // Appends all texts of `r` where it has at most `most`, and those short and told by structure; else nothing.
   bool few_texts(Re r, size_t most, std::vector<std::string> *out);
   // An expression without a count, and how many characters its texts may have so that they are those of `r`:

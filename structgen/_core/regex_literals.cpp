@@ -44,6 +44,11 @@ Re RegexSpace::literal(std::string_view utf8) {
   return r;
 }
 
+std::optional<std::pair<uint8_t, Re>> RegexSpace::text_step(Re r) const {
+  if (!impl_->nodes[r].one_text) return std::nullopt;
+  return std::pair(static_cast<uint8_t>(impl_->part(r, 0)), impl_->part(r, 1));
+}
+
 Re RegexSpace::literals(std::span<const std::string> texts) {
   std::vector<std::string_view> spelled;
   spelled.reserve(texts.size());

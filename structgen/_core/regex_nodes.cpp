@@ -76,6 +76,8 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
       return slots[at];
   }
   check_nodes();
+  if (n.kind == ReKind::Literals)
+    n.one_text = its.size() == 2 && !n.nullable && (its[1] == EPSILON || nodes[its[1]].one_text);
   const bool structural = n.kind != ReKind::Literals && !its.empty() && its[0] < nodes.size();
   if (structural) {
     uint32_t depth = 0;

@@ -71,6 +71,7 @@ struct ReNode {
   bool marked = false;  // holds a Mark
   bool counted = false;  // a repetition with a count, or a sequence that holds one
   bool unfolds = false;  // holds a Source: what lies behind it is not looked at without need
+  bool one_text = false;  // Literals: of a single text that is not empty
   Life life = Life::Unknown;
   uint16_t depth = 0;   // nesting, of open and marked nodes
   uint16_t step_count = 0;

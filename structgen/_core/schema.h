@@ -61,6 +61,18 @@ struct SchemaNode {
   std::vector<std::vector<SchemaId>> any_of, one_of;
   SchemaId if_ = NO_SCHEMA, then_ = NO_SCHEMA, else_ = NO_SCHEMA;
 
+  // Shows at a glance that no value of this type can satisfy it: by `type`, or since all listed values are of others.
+  bool excludes(Type type) const {
+    if (!(types & type_bit(type))) return true;
+    if (!has_values) return false;
+    switch (type) {
+      case Type::Null: return (literals & 1) == 0;
+      case Type::Boolean: return (literals & 6) == 0;
+      case Type::Number: return numbers.empty();
+      case Type::String: return strings.empty();
+      default: return values.empty();
+    }
+  }
   bool own_object() const {
     return !properties.empty() || !pattern_properties.empty() || additional_properties != NO_SCHEMA ||
            property_names != NO_SCHEMA || !required.empty() || min_properties > 0 || max_properties != UNBOUNDED;

@@ -14,7 +14,7 @@ from typing import Any
 
 from structgen.constraints.composition import body_of
 from structgen.constraints.grammar.ir import Body
-from structgen.constraints.json_schema import json_schema
+from structgen.constraints.json_schema.constraint import part_of_schema
 from structgen.errors import ConstraintError, LimitExceeded, OutputInvalid
 
 from .definitions import Tool
@@ -51,8 +51,9 @@ def arguments_of(tool: Tool, format: ToolFormat) -> tuple[Body, dict[str, Form]]
 
 
 def _write_json(tool: Tool, format: ToolFormat) -> Body:
+    # Of the whole schema; a part of a larger constraint keeps no text of it.
     return body_of(
-        json_schema(tool.parameters, ordered=True, whitespace=format.whitespace, integers="digits")
+        part_of_schema(tool.parameters, (), ordered=True, whitespace=format.whitespace, integers="digits")
     )
 
 

@@ -24,6 +24,7 @@ from structgen.types import BoundCall, OutputType, output_type
 from structgen.types.blame import arguments_adapter
 from structgen.types.functions import documentation_of, is_function
 from structgen.types.schemas import describing_schema, generating_schema
+from structgen.vocabulary import Vocabulary
 
 from .callability import check_can_be_called
 
@@ -105,27 +106,32 @@ def read_tools(given: Any) -> tuple[Tool, ...]:
             f"tools are a list, not {with_kind(given)}",
             hint=f"Write [{given.__name__}]." if callable(given) and hasattr(given, "__name__") else _FORM,
         )
-    tools = tuple(read_tool(one, f"tool {place}") for place, one in enumerate(given))
+    byte_tokens = Vocabulary.of_bytes()
+    tools = tuple(read_tool(one, f"tool {place}", byte_tokens) for place, one in enumerate(given))
     if not tools:
         raise ConstraintError(
             "there are no tools in this list", hint="Without tools a plain constraint serves."
         )
-    names = [tool.name for tool in tools]
-    for name in names:
-        if names.count(name) > 1:
+    names: set[str] = set()
+    for tool in tools:
+        if tool.name in names:
             raise ConstraintError(
-                f"two tools are called {name!r}", hint="Calls are told apart by their names."
+                f"two tools are called {tool.name!r}", hint="Calls are told apart by their names."
             )
+        names.add(tool.name)
     return tools
 
 
-def read_tool(given: Any, where: str = "tool") -> Tool:
-    """A tool: one of OpenAI's definitions, the inner part of one, or a Python function."""
+def read_tool(given: Any, where: str = "tool", byte_tokens: Vocabulary | None = None) -> Tool:
+    """A tool: one of OpenAI's definitions, the inner part of one, or a Python function.
+
+    `byte_tokens` is `Vocabulary.of_bytes()`, the same for all tools of a list.
+    """
     if isinstance(given, Tool):
         return given
-    if is_function(given):
-        return _of_function(given)
-    if not isinstance(given, Mapping):
+    if not isinstance(given, (dict, Mapping)):
+        if is_function(given):
+            return _of_function(given)
         hint = _FORM
         if isinstance(given, type):
             hint = "A class is no tool. Give a function whose parameters have the types."
@@ -164,7 +170,7 @@ def read_tool(given: Any, where: str = "tool") -> Tool:
         )
     name = _checked_name(inner["name"], where)
     parameters = _closed(described, name)
-    check_can_be_called(parameters, name)
+    check_can_be_called(parameters, name, byte_tokens or Vocabulary.of_bytes())
     return Tool(name, inner.get("description") or "", parameters, None, dict(described))
 
 

@@ -5,6 +5,7 @@ RFC 8259 allows is one field here, with its default, and nowhere else.
 Invariant: options are frozen and hashable; two constraints combine only if their options are equal.
 """
 
+import functools
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -49,6 +50,10 @@ class JsonSchemaOptions:
 
     def lower(self) -> dict[str, object]:
         """The part that the native automaton reads."""
+        return dict(self._lowered)
+
+    @functools.cached_property
+    def _lowered(self) -> dict[str, object]:
         return {
             "whitespace": Whitespace.of(self.whitespace).lower(),
             "ordered": self.ordered,
@@ -96,4 +101,13 @@ def make_options(given: dict[str, Any]) -> JsonSchemaOptions:
                 f"unknown JSON Schema option {name!r}; the options are {', '.join(_NAMES)} and registry",
                 hint=did_you_mean(name, (*_NAMES, "registry"), _ALIASES),
             )
-    return JsonSchemaOptions(**given)
+    try:
+        return _made(tuple(given.items()))
+    except TypeError:  # a value that cannot be hashed is none of the choices
+        return JsonSchemaOptions(**given)
+
+
+@functools.lru_cache(maxsize=64)
+def _made(given: tuple[tuple[str, Any], ...]) -> JsonSchemaOptions:
+    """The same options for all tools of a request."""
+    return JsonSchemaOptions(**dict(given))
