@@ -210,6 +210,8 @@ std::shared_ptr<const KindTokens> TextSpace::kind_tokens(Kinds kinds) {
 }
 
 std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end) {
+  if (node == Vocabulary::ROOT && states_[s].encoding == Encoding::Canonical && escape(s) == 0)
+    if (auto made = with_host_names(s, by_end)) return made;
   Walk walk(*this, node, s, by_end);
   if (node == Vocabulary::ROOT)
     if (const Chain found = chain(s); found.kinds != 0) return walk.along(found, kind_tokens(found.kinds));

@@ -192,6 +192,7 @@ int64_t RegexSpace::Impl::own_most_missing(Re r) {
       const Lengths &l = lengths_of(r);
       return l.known && !l.intervals.empty() ? l.intervals.back().hi : -1;
     }
+    case ReKind::Machine: return machines[n.index]->most_missing().value_or(-1);
     default: return -1;
   }
 }
@@ -405,6 +406,8 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
     return true;
   }
   if (hi < 0 && s.is_endless(r) == true) return true;
+  if (const ReNode &n = s.nodes[r]; n.kind == ReKind::Machine && n.plain)
+    if (const auto known = s.machines[n.index]->has_length(static_cast<uint64_t>(n.lo), lo, hi)) return *known;
   const Hash128 key = hash_words(11, r, lo, hi);
   if (auto it = s.has_length.find(key); it != s.has_length.end()) return it->second;
   std::vector<Re> now{r};

@@ -14,11 +14,13 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "fork_safety.h"
 #include "hashing.h"
+#include "host_tokens.h"
 #include "json_text.h"
 #include "kind_tokens.h"
 #include "mask.h"
@@ -135,6 +137,9 @@ class TextSpace {
   const RestTrie &rests(Fragment &fragment);
   // Characters within which every token of a fragment that has `by_end`, and a completion after it, fits for sure.
   int64_t needs(Fragment &fragment);
+  // Makes what masks need if constraints of this space have internationalised host names: at compile time, since it takes
+  // longer than a mask may.
+  void prepare_host_names();
 
   // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.
   const std::vector<uint32_t> &at_most_characters(uint32_t n);
@@ -184,6 +189,15 @@ class TextSpace {
   };
   Chain chain(TextState s);
   std::shared_ptr<const KindTokens> kind_tokens(Kinds kinds);
+  const HostTokens &host_tokens(const HostNameMachine &machine);
+  struct HostNamesAt {
+    std::shared_ptr<const HostNameMachine> machine;
+    uint64_t state;
+  };
+  std::unique_ptr<Fragment> of_host_names(const HostNamesAt &at, std::vector<TokensByEnd> *by_end);
+  // A fragment at the root where host names are read, alone or as one alternative; null: they are not.
+  std::unique_ptr<Fragment> with_host_names(TextState s, std::vector<TokensByEnd> *by_end);
+  std::optional<HostNamesAt> host_names_at(Re re) const;
   class Walk;  // makes fragments (fragment_walk.cpp)
   std::unique_ptr<Fragment> walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end = nullptr);
   std::unique_ptr<Fragment> narrow(const Fragment &any, Vocabulary::Node node, TextState s);
@@ -201,6 +215,7 @@ class TextSpace {
   std::unordered_map<uint64_t, TextState> index_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
   std::unordered_map<Kinds, std::shared_ptr<const KindTokens>> kind_tokens_;
+  std::unique_ptr<const HostTokens> host_tokens_;
   std::unordered_map<Re, int64_t> reach_;
   std::unordered_map<TextState, bool> spellable_;
   std::vector<uint32_t> token_characters_;  // UINT32_MAX where the token has no text
