@@ -44,6 +44,11 @@ std::optional<TextSpace::HostNamesAt> TextSpace::host_names_at(Re re) const {
   return HostNamesAt{std::move(machine), leaf->second};
 }
 
+// Names have no long runs of blanks or signs, of which the longest tokens of a vocabulary consist.
+uint32_t TextSpace::longest_inside(TextState s) const {
+  return host_tokens_ && host_names_at(re(s)) ? host_tokens_->longest_characters() : longest_characters_;
+}
+
 std::unique_ptr<Fragment> TextSpace::of_host_names(const HostNamesAt &at, std::vector<TokensByEnd> *by_end) {
   auto made = std::make_unique<Fragment>();
   made->dense = true;

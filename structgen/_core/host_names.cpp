@@ -11,24 +11,22 @@ namespace structgen {
 namespace {
 
 constexpr uint32_t ALL_SCRIPTS = UINT32_MAX;
-constexpr int MOST_ASCII_LABEL = 63, MOST_ASCII_NAME = 253;
-// So many labels, or characters in all, have at most 253 octets in Punycode: 3 * 63 + 2, and 25 * 10.
-constexpr int FEW_LABELS = 3, FEW_CHARACTERS = 25;
 constexpr int MOST_INTERNATIONAL_LABEL = 26;
 constexpr size_t BLOCK = 64;
-
-int most_characters(uint32_t scripts) {
-  int most = 0;
-  for (size_t i = 0; i < HOST_LENGTHS.size(); ++i)
-    if (scripts >> i & 1) most = std::max<int>(most, HOST_LENGTHS[i]);
-  return most;
-}
 
 }  // namespace
 
 size_t HostNameMachine::PlaceHash::operator()(const Place &place) const {
   const auto words = std::bit_cast<std::array<uint64_t, 2>>(place);
   return mix(mix(0, words[0]), words[1]);
+}
+
+// Of a label, by the ranges that have all its characters.
+int HostNameMachine::most_characters(uint32_t scripts) {
+  int most = 0;
+  for (size_t i = 0; i < HOST_LENGTHS.size(); ++i)
+    if (scripts >> i & 1) most = std::max<int>(most, HOST_LENGTHS[i]);
+  return most;
 }
 
 HostNameMachine::HostNameMachine(bool composed) : composed_(composed), places_(1) {

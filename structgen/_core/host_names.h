@@ -42,6 +42,9 @@ class HostNameMachine final : public Machine {
 
  private:
   friend class HostTokens;
+  static constexpr int MOST_ASCII_LABEL = 63, MOST_ASCII_NAME = 253;
+  // So many labels, or characters in all, have at most 253 octets in Punycode: 3 * 63 + 2, and 25 * 10.
+  static constexpr int FEW_LABELS = 3, FEW_CHARACTERS = 25;
   enum Mode : uint8_t { AsciiName = 1, FreeName = 2, DirectedName = 4 };
   enum Form : uint8_t { AnyLabel, AsciiLabel, InternationalLabel };
   enum Last : uint8_t {
@@ -88,6 +91,7 @@ class HostNameMachine final : public Machine {
     bool is_kind;
   };
   Next next(uint16_t node, uint8_t byte) const;
+  static int most_characters(uint32_t scripts);
   void make_blocks();
   void find_closers();
   uint16_t block(std::vector<uint16_t> next, bool is_last);
@@ -103,11 +107,9 @@ class HostNameMachine final : public Machine {
   int completion(const Place &place) const;
   bool is_alive(const Place &place) const;
   bool is_alive_known(const Place &place) const;
-  std::optional<bool> place_has_length(const Place &place, int64_t lo, int64_t hi) const;
-  static std::optional<bool> ascii_has_length(const Place &place, int64_t lo, int64_t hi);
-  static int64_t longest_rest(const Place &place);
-  bool draws_out(Place place, int64_t lo, int64_t hi) const;
-  Place like_in_length(Place place) const;
+  bool place_has_length(const Place &place, int64_t lo, int64_t hi) const;
+  static int64_t room_in_label(const Place &place);
+  static Place like_in_length(Place place);
   uint64_t state(const Place &place) const;
   Place within(const Place &place, uint16_t block) const;
 

@@ -144,6 +144,7 @@ class HostTokens::Builder {
     made_.ids_.insert(made_.ids_.end(), from.ids.begin(), from.ids.end());
     made_.quotes_.insert(made_.quotes_.end(), from.quotes.begin(), from.quotes.end());
     made_.longest_ = std::max<size_t>(made_.longest_, depth);
+    made_.longest_characters_ = std::max<uint32_t>(made_.longest_characters_, characters);
   }
 
   // The node of a text of whole and broken characters.

@@ -24,6 +24,7 @@ class HostTokens {
  public:
   HostTokens(const HostNameMachine &machine, const Vocabulary &vocabulary);
   size_t memory() const;
+  uint32_t longest_characters() const { return longest_characters_; }
 
   // Tokens that are inside of the name: their ids, and what tells how long the rest may be: the characters that they add, and a
   // state whose rests have the same lengths.
@@ -60,6 +61,7 @@ class HostTokens {
   std::vector<uint32_t> ids_;
   std::vector<Vocabulary::Node> quotes_;
   size_t longest_ = 0;  // symbols
+  uint32_t longest_characters_ = 0;
 };
 
 }  // namespace structgen

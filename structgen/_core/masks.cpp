@@ -223,7 +223,7 @@ void Masks::inside_any(Vocabulary::Node at, const Node *n, const Fragment &f, ui
 bool Masks::fits_surely(TextState s, uint64_t most) {
   if (text_.escape(s) != 0 || text_.re(s) == RegexSpace::ANY_TEXT) return false;
   const int64_t missing = text_.regex().most_missing(text_.re(s));
-  return missing >= 0 && text_.longest_characters() + static_cast<uint64_t>(missing) <= most;
+  return missing >= 0 && text_.longest_inside(s) + static_cast<uint64_t>(missing) <= most;
 }
 
 void Masks::string_below(Vocabulary::Node at, const Node *n) {

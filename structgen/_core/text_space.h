@@ -146,6 +146,8 @@ class TextSpace {
   // `structgen::escape_can_be` (json_text.h) with the bytes that the vocabulary can spell. The answers are cached.
   bool escape_can_be(uint32_t escape, std::string_view character, Escapes mode);
   uint32_t longest_characters() const { return longest_characters_; }
+  // At least as many as any token adds to the text from `s` on.
+  uint32_t longest_inside(TextState s) const;
   // Ids of tokens with a backslash or control byte: their characters are not their bytes'.
   const std::vector<uint32_t> &escaped_tokens() const { return escaped_tokens_; }
 
