@@ -44,9 +44,8 @@ std::optional<TextSpace::HostNamesAt> TextSpace::host_names_at(Re re) const {
   return HostNamesAt{std::move(machine), leaf->second};
 }
 
-// Names have no long runs of blanks or signs, of which the longest tokens of a vocabulary consist.
-uint32_t TextSpace::longest_inside(TextState s) const {
-  return host_tokens_ && host_names_at(re(s)) ? host_tokens_->longest_characters() : longest_characters_;
+bool TextSpace::reads_host_names(TextState s) const {
+  return states_[s].encoding == Encoding::Canonical && escape(s) == 0 && host_names_at(re(s)).has_value();
 }
 
 std::unique_ptr<Fragment> TextSpace::of_host_names(const HostNamesAt &at, std::vector<TokensByEnd> *by_end) {
@@ -54,10 +53,12 @@ std::unique_ptr<Fragment> TextSpace::of_host_names(const HostNamesAt &at, std::v
   made->dense = true;
   made->bits.assign(vocabulary_->words(), 0);
   const HostTokens::Found found = host_tokens(*at.machine).after(*at.machine, at.state, by_end != nullptr);
+  made->needs = 0;
   std::unordered_map<uint64_t, size_t> groups;  // in `by_end`
   for (const HostTokens::Group &group : found.groups) {
     charge(1 + group.ids.size() / 16);
     for (const uint32_t id : group.ids) made->bits[id >> 5] |= 1u << (id & 31);
+    made->needs = std::max<int64_t>(made->needs, group.characters + *at.machine->most_missing());
     if (!by_end) continue;
     const auto [it, fresh] = groups.try_emplace(group.state, by_end->size());
     if (fresh) by_end->push_back({state(regex_.machine(at.machine, group.state), 0, Encoding::Canonical), {}, nullptr});

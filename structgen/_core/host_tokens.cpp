@@ -139,12 +139,11 @@ class HostTokens::Builder {
   };
 
   void add(const TreeNode &from, uint16_t symbol, uint8_t depth, uint8_t characters) {
-    made_.nodes_.push_back({0, static_cast<uint32_t>(made_.ids_.size()), static_cast<uint32_t>(made_.quotes_.size()), symbol, depth,
-                            characters});
+    const auto first_id = static_cast<uint32_t>(made_.ids_.size()), first_quote = static_cast<uint32_t>(made_.quotes_.size());
+    made_.nodes_.push_back({0, first_id, first_quote, symbol, depth, characters});
     made_.ids_.insert(made_.ids_.end(), from.ids.begin(), from.ids.end());
     made_.quotes_.insert(made_.quotes_.end(), from.quotes.begin(), from.quotes.end());
     made_.longest_ = std::max<size_t>(made_.longest_, depth);
-    made_.longest_characters_ = std::max<uint32_t>(made_.longest_characters_, characters);
   }
 
   // The node of a text of whole and broken characters.
@@ -228,8 +227,10 @@ HostTokens::Found HostTokens::after(const HostNameMachine &machine, uint64_t sta
       n = node.end;
       continue;
     }
-    if (ids > 0)
-      out.groups.push_back({{ids_.data() + node.first_id, ids}, node.characters, by_length ? machine.state(machine.like_in_length(here)) : 0});
+    if (ids > 0) {
+      const uint64_t end = by_length ? machine.state(HostNameMachine::like_in_length(here)) : 0;
+      out.groups.push_back({{ids_.data() + node.first_id, ids}, node.characters, end});
+    }
     quotes(n, here);
     ++n;
   }

@@ -3,8 +3,8 @@
 // Why: the states of a name are many, because they count characters and labels. So each mask would walk through most of the
 // vocabulary and make thousands of states. But tokens are alike to *every* state if their characters are of the same
 // kinds, apart from traits that no other character of the token looks at: most words are so many letters of one script.
-// The tokens form a trie over such kinds here, with a small part of the nodes of the vocabulary's trie. A walk through it keeps places
-// of the machine and makes no states.
+// The tokens form a trie over such kinds here, with a small part of the nodes of the vocabulary's trie. A walk through it
+// keeps places of the machine and makes no states.
 // Invariant: exact. A trait is dropped only where neither a later character of the token nor the question whether some
 // text completes the name after the token depends on it.
 // Cost: made once for a vocabulary, in a few passes over its tokens. A walk takes one small step for each node.
@@ -24,10 +24,8 @@ class HostTokens {
  public:
   HostTokens(const HostNameMachine &machine, const Vocabulary &vocabulary);
   size_t memory() const;
-  uint32_t longest_characters() const { return longest_characters_; }
 
-  // Tokens that are inside of the name: their ids, and what tells how long the rest may be: the characters that they add, and a
-  // state whose rests have the same lengths.
+  // Tokens that stay inside the name, the characters that they add, and a state whose rests have the same lengths.
   struct Group {
     std::span<const uint32_t> ids;
     uint32_t characters;
@@ -61,7 +59,6 @@ class HostTokens {
   std::vector<uint32_t> ids_;
   std::vector<Vocabulary::Node> quotes_;
   size_t longest_ = 0;  // symbols
-  uint32_t longest_characters_ = 0;
 };
 
 }  // namespace structgen

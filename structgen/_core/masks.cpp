@@ -223,7 +223,7 @@ void Masks::inside_any(Vocabulary::Node at, const Node *n, const Fragment &f, ui
 bool Masks::fits_surely(TextState s, uint64_t most) {
   if (text_.escape(s) != 0 || text_.re(s) == RegexSpace::ANY_TEXT) return false;
   const int64_t missing = text_.regex().most_missing(text_.re(s));
-  return missing >= 0 && text_.longest_inside(s) + static_cast<uint64_t>(missing) <= most;
+  return missing >= 0 && text_.longest_characters() + static_cast<uint64_t>(missing) <= most;
 }
 
 void Masks::string_below(Vocabulary::Node at, const Node *n) {
@@ -235,7 +235,11 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
   const bool started = least == 0 || (least == 1 && n->length == 0);  // any character is enough for minLength
   const bool free = most == UNBOUNDED && (least == 0 || any);
   // Texts inside: all of the fragment where the length cannot matter, the others by their characters.
-  const bool fits = free || (started && fits_surely(n->text, most));
+  const auto name_fits = [&] {
+    if (at != Vocabulary::ROOT || !text_.reads_host_names(n->text)) return false;
+    return static_cast<uint64_t>(text_.fragment(at, n->text).needs) <= most;
+  };
+  const bool fits = free || (started && (fits_surely(n->text, most) || name_fits()));
   const bool by_end = !fits && !any;
   Fragment &f = text_.fragment(at, n->text, by_end);
   if (fits || (by_end && text_.escape(n->text) == 0 && started && most != UNBOUNDED &&

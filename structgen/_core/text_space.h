@@ -79,7 +79,7 @@ struct Fragment {
   std::vector<Exit> exits;
   std::unique_ptr<RestTrie> rests;  // of `exits`, for strings; made on demand
   std::unique_ptr<std::vector<TokensByEnd>> by_end;  // made on demand
-  int64_t needs = -1;                                // of those
+  int64_t needs = -1;  // of those, or at least as many; see TextSpace::needs
   size_t memory() const;
 };
 
@@ -140,14 +140,14 @@ class TextSpace {
   // Makes what masks need if constraints of this space have internationalised host names: at compile time, since it takes
   // longer than a mask may.
   void prepare_host_names();
+  // Is the rest of the text such a name? A fragment at the root then has `needs` at once.
+  bool reads_host_names(TextState s) const;
 
   // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.
   const std::vector<uint32_t> &at_most_characters(uint32_t n);
   // `structgen::escape_can_be` (json_text.h) with the bytes that the vocabulary can spell. The answers are cached.
   bool escape_can_be(uint32_t escape, std::string_view character, Escapes mode);
   uint32_t longest_characters() const { return longest_characters_; }
-  // At least as many as any token adds to the text from `s` on.
-  uint32_t longest_inside(TextState s) const;
   // Ids of tokens with a backslash or control byte: their characters are not their bytes'.
   const std::vector<uint32_t> &escaped_tokens() const { return escaped_tokens_; }
 
