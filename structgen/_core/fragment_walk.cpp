@@ -252,6 +252,8 @@ TextState TextSpace::beside(TextState s, std::bitset<256> *differing) {
 }
 
 std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end) {
+  if (node == Vocabulary::ROOT && states_[s].encoding == Encoding::Canonical && escape(s) == 0)
+    if (auto made = with_host_names(s, by_end)) return made;
   Walk walk(*this, node, s, by_end);
   std::bitset<256> differing;
   if (node == Vocabulary::ROOT && !by_end)

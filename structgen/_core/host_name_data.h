@@ -44,6 +44,7 @@ struct HostKind {
   uint8_t order = 0;   // canonical combining class
   uint8_t second = 0;  // its bit in HOST_BASES; 0: none
   uint8_t direction = Other;
+  bool operator==(const HostKind &) const = default;
 };
 
 struct HostRange {

@@ -11,18 +11,8 @@ namespace structgen {
 namespace {
 
 constexpr uint32_t ALL_SCRIPTS = UINT32_MAX;
-constexpr int MOST_ASCII_LABEL = 63, MOST_ASCII_NAME = 253;
-// So many labels, or characters in all, have at most 253 octets in Punycode: 3 * 63 + 2, and 25 * 10.
-constexpr int FEW_LABELS = 3, FEW_CHARACTERS = 25;
 constexpr int MOST_INTERNATIONAL_LABEL = 26;
 constexpr size_t BLOCK = 64;
-
-int most_characters(uint32_t scripts) {
-  int most = 0;
-  for (size_t i = 0; i < HOST_LENGTHS.size(); ++i)
-    if (scripts >> i & 1) most = std::max<int>(most, HOST_LENGTHS[i]);
-  return most;
-}
 
 }  // namespace
 
@@ -31,8 +21,17 @@ size_t HostNameMachine::PlaceHash::operator()(const Place &place) const {
   return mix(mix(0, words[0]), words[1]);
 }
 
+// Of a label, by the ranges that have all its characters.
+int HostNameMachine::most_characters(uint32_t scripts) {
+  int most = 0;
+  for (size_t i = 0; i < HOST_LENGTHS.size(); ++i)
+    if (scripts >> i & 1) most = std::max<int>(most, HOST_LENGTHS[i]);
+  return most;
+}
+
 HostNameMachine::HostNameMachine(bool composed) : composed_(composed), places_(1) {
   make_blocks();
+  find_closers();
   Place place{};
   place.modes = AsciiName | FreeName | DirectedName;
   state(fresh_label(place));
@@ -237,22 +236,30 @@ bool HostNameMachine::read(Place &p, const HostKind &k) const {
   return full_stop || k.role == HostKind::OtherStop ? end_label(p, full_stop) : read_label(p, k);
 }
 
-// The fewest characters that complete a name; -1: there are none. One character ends what stands open, another makes
-// a label's rules hold that look at all of it.
+// Marks and characters that compose with others complete nothing that other characters do not.
+void HostNameMachine::find_closers() {
+  for (HostKind kind : HOST_KINDS.subspan(1)) {
+    if (kind.order > 0 || kind.second > 0 || (kind.traits & HostKind::Mark)) continue;
+    if (kind.role == HostKind::Hyphen || kind.role == HostKind::FullStop || kind.role == HostKind::OtherStop) continue;
+    kind.base = 0;
+    if (std::find(closers_.begin(), closers_.end(), kind) == closers_.end()) closers_.push_back(kind);
+  }
+}
+
+// The fewest characters that complete a name; -1: there are none. One character ends what stands open. Only a label with
+// a Katakana dot may need two: what the last character needs, then a Japanese one.
 int HostNameMachine::completion(const Place &p) const {
   if (ended(p) != 0) return 0;
-  std::vector<Place> later;
-  for (size_t i = 1; i < HOST_KINDS.size(); ++i) {
-    Place next = p;
-    if (!read(next, HOST_KINDS[i])) continue;
-    if (ended(next) != 0) return 1;
-    later.push_back(next);
-  }
-  charge(HOST_KINDS.size() / 8);
-  for (const Place &one : later) {
-    charge(HOST_KINDS.size() / 8);
-    for (size_t i = 1; i < HOST_KINDS.size(); ++i)
-      if (Place next = one; read(next, HOST_KINDS[i]) && ended(next) != 0) return 2;
+  charge(closers_.size() / 4);
+  for (const HostKind &kind : closers_)
+    if (Place next = p; read(next, kind) && ended(next) != 0) return 1;
+  if (!(p.seen & SeenDot)) return -1;
+  for (const HostKind &first : closers_) {
+    Place one = p;
+    if (!read(one, first)) continue;
+    charge(closers_.size() / 4);
+    for (const HostKind &kind : closers_)
+      if (Place next = one; read(next, kind) && ended(next) != 0) return 2;
   }
   return -1;
 }
@@ -266,6 +273,9 @@ bool HostNameMachine::is_alive(const Place &p) const {
     return read(next, HOST_KINDS[kind]) && completion(next) >= 0;
   });
 }
+
+// The same, remembered where it is not seen at once.
+bool HostNameMachine::is_alive_known(const Place &p) const { return (p.node == 0 && ended(p) != 0) || state(p) != 0; }
 
 uint64_t HostNameMachine::state(const Place &p) const {
   if (const auto it = states_.find(p); it != states_.end()) return it->second;
@@ -287,22 +297,20 @@ HostNameMachine::Place HostNameMachine::within(const Place &place, uint16_t node
 
 uint64_t HostNameMachine::start() const { return 1; }
 
+HostNameMachine::Next HostNameMachine::next(uint16_t node, uint8_t byte) const {
+  if (node == 0) return {first_[byte], byte < 0x80};
+  if (byte < 0x80 || byte >= 0xc0) return {0, false};
+  return {blocks_[node].next[byte & 0x3f], blocks_[node].is_last};
+}
+
 uint64_t HostNameMachine::step(uint64_t from, uint8_t byte) const {
   if (from == 0) return 0;
   Place p = places_[from];
-  uint16_t next = 0;
-  bool is_kind = true;
-  if (p.node == 0) {
-    next = first_[byte];
-    is_kind = byte < 0x80;
-  } else if (byte >= 0x80 && byte < 0xc0) {
-    next = blocks_[p.node].next[byte & 0x3f];
-    is_kind = blocks_[p.node].is_last;
-  }
-  if (next == 0) return 0;
+  const Next to = next(p.node, byte);
+  if (to.number == 0) return 0;
   p.node = 0;
-  if (!is_kind) return state(within(p, next));
-  return read(p, HOST_KINDS[next]) ? state(p) : 0;
+  if (!to.is_kind) return state(within(p, to.number));
+  return read(p, HOST_KINDS[to.number]) ? state(p) : 0;
 }
 
 bool HostNameMachine::accepts(uint64_t state) const {
@@ -314,37 +322,6 @@ void HostNameMachine::edges(uint64_t state, std::vector<std::pair<uint8_t, uint6
   const bool inside = places_[state].node != 0;
   for (int b = inside ? 0x80 : 0; b < (inside ? 0xc0 : 256); ++b)
     if (const uint64_t to = step(state, static_cast<uint8_t>(b)); to != 0) out.emplace_back(static_cast<uint8_t>(b), to);
-}
-
-std::optional<int64_t> HostNameMachine::shortest(uint64_t state) const {
-  if (state == 0 || places_[state].node != 0) return std::nullopt;
-  return completion(places_[state]);
-}
-
-// Names are drawn out with few kinds of characters; where that does not do, nothing is known.
-std::optional<bool> HostNameMachine::has_length(uint64_t state, int64_t lo, int64_t hi) const {
-  const std::optional<int64_t> least = shortest(state);
-  if (!least) return std::nullopt;
-  if (hi >= 0 && *least > hi) return false;
-  if (*least >= lo) return true;
-  if (lo > MOST_ASCII_NAME) return false;
-  static constexpr uint32_t DRAWN_OUT[] = {'a', '.', 'l', 0x5d0, 0x628, 0x4e00};
-  std::vector<uint16_t> kinds;
-  for (const uint32_t c : DRAWN_OUT)
-    for (const HostRange &range : HOST_RANGES)
-      if (range.lo <= c && c <= range.hi) kinds.push_back(range.kind);
-  std::vector<Place> now{places_[state]}, next;
-  for (int64_t n = 0; !now.empty() && (hi < 0 || n <= hi) && n <= MOST_ASCII_NAME; ++n) {
-    if (n >= lo && std::any_of(now.begin(), now.end(), [](const Place &p) { return ended(p) != 0; })) return true;
-    next.clear();
-    for (const Place &p : now)
-      for (const uint16_t kind : kinds) {
-        charge();
-        if (Place to = p; read(to, HOST_KINDS[kind]) && std::find(next.begin(), next.end(), to) == next.end()) next.push_back(to);
-      }
-    now.swap(next);
-  }
-  return std::nullopt;
 }
 
 Re host_names(RegexSpace &space, bool composed) {

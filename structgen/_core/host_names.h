@@ -8,7 +8,8 @@
 // labels is bounded by the worst case for their characters (HOST_LENGTHS). tests/oracles/international_names.py says
 // the same as an expression.
 // Invariant: a state is alive iff some text completes it: at most two more characters are needed for that.
-// Cost: states are made when reached; each costs one small step for each character kind at most.
+// Cost: states are made when reached; each costs a few dozen small steps at most. Masks step through the vocabulary by
+// kinds and make no states for that (host_tokens.h).
 #pragma once
 
 #include <memory>
@@ -37,8 +38,13 @@ class HostNameMachine final : public Machine {
   void edges(uint64_t state, std::vector<std::pair<uint8_t, uint64_t>> &out) const override;
   std::optional<int64_t> shortest(uint64_t state) const override;
   std::optional<bool> has_length(uint64_t state, int64_t lo, int64_t hi) const override;
+  std::optional<int64_t> most_missing() const override { return 2; }
 
  private:
+  friend class HostTokens;
+  static constexpr int MOST_ASCII_LABEL = 63, MOST_ASCII_NAME = 253;
+  // So many labels, or characters in all, have at most 253 octets in Punycode: 3 * 63 + 2, and 25 * 10.
+  static constexpr int FEW_LABELS = 3, FEW_CHARACTERS = 25;
   enum Mode : uint8_t { AsciiName = 1, FreeName = 2, DirectedName = 4 };
   enum Form : uint8_t { AnyLabel, AsciiLabel, InternationalLabel };
   enum Last : uint8_t {
@@ -79,7 +85,15 @@ class HostNameMachine final : public Machine {
     bool operator==(const Block &other) const { return is_last == other.is_last && next == other.next; }
   };
 
+  // What a byte makes of the characters that begin as those of a block do (0: at the beginning): a kind, or a block. 0: neither.
+  struct Next {
+    uint16_t number;
+    bool is_kind;
+  };
+  Next next(uint16_t node, uint8_t byte) const;
+  static int most_characters(uint32_t scripts);
   void make_blocks();
+  void find_closers();
   uint16_t block(std::vector<uint16_t> next, bool is_last);
   Place fresh_label(Place place) const;
   bool read(Place &place, const HostKind &kind) const;
@@ -92,6 +106,10 @@ class HostNameMachine final : public Machine {
   static uint8_t ended(const Place &place);
   int completion(const Place &place) const;
   bool is_alive(const Place &place) const;
+  bool is_alive_known(const Place &place) const;
+  bool place_has_length(const Place &place, int64_t lo, int64_t hi) const;
+  static int64_t room_in_label(const Place &place);
+  static Place like_in_length(Place place);
   uint64_t state(const Place &place) const;
   Place within(const Place &place, uint16_t block) const;
 
@@ -99,6 +117,7 @@ class HostNameMachine final : public Machine {
   std::string alphabet_;
   std::vector<Block> blocks_;
   std::vector<uint16_t> first_;  // by first byte: kinds of ASCII, blocks of others
+  std::vector<HostKind> closers_;  // if any characters complete a name, as few of these do
   mutable std::vector<Place> places_;
   mutable std::unordered_map<Place, uint64_t, PlaceHash> states_;  // 0: dead
 };

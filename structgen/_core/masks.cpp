@@ -254,7 +254,11 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
   const bool started = least == 0 || (least == 1 && n->length == 0);  // any character is enough for minLength
   const bool free = most == UNBOUNDED && (least == 0 || any);
   // Texts inside: all of the fragment where the length cannot matter, the others by their characters.
-  const bool fits = free || (started && fits_surely(n->text, most));
+  const auto name_fits = [&] {
+    if (at != Vocabulary::ROOT || !text_.reads_host_names(n->text)) return false;
+    return static_cast<uint64_t>(text_.fragment(at, n->text).needs) <= most;
+  };
+  const bool fits = free || (started && (fits_surely(n->text, most) || name_fits()));
   const bool by_end = !fits && !any;
   Fragment &f = text_.fragment(at, n->text, by_end);
   if (fits || (by_end && text_.escape(n->text) == 0 && started && most != UNBOUNDED &&

@@ -70,6 +70,8 @@ struct Machine {
   // it is to be searched for.
   virtual std::optional<int64_t> shortest(uint64_t) const { return std::nullopt; }
   virtual std::optional<bool> has_length(uint64_t, int64_t, int64_t) const { return std::nullopt; }
+  // An upper bound on what completes a text, whatever prefix of one has been read.
+  virtual std::optional<int64_t> most_missing() const { return std::nullopt; }
   // True only when every text of the second is one of the first: unions and products drop a leaf.
   virtual bool includes(uint64_t, uint64_t) const { return false; }
 };
@@ -136,6 +138,10 @@ class RegexSpace {
   Re machine(std::shared_ptr<const Machine> machine, uint64_t state);
   // The first machine among the leaves for which `wanted` holds; null when there is none.
   std::shared_ptr<const Machine> find_machine(const std::function<bool(const Machine &)> &wanted) const;
+  // The machine and its state, where the expression is such a leaf and the vocabulary can spell all its texts.
+  std::optional<std::pair<std::shared_ptr<const Machine>, uint64_t>> spelled_machine(Re r) const;
+  // The operands of a union whose languages do not depend on each other; none where `r` is no such union.
+  std::vector<Re> alternatives(Re r) const;
   // What `source` reads from `state` on; unfolded when the first byte of it is asked for.
   Re unfolding(const std::shared_ptr<Source> &source, uint64_t state);
   bool unfolds(Re r) const;  // there is such a part in it

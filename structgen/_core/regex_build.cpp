@@ -382,6 +382,18 @@ Re RegexSpace::machine(std::shared_ptr<const Machine> m, uint64_t state) {
   return impl_->machine_leaf(index, state);
 }
 
+std::optional<std::pair<std::shared_ptr<const Machine>, uint64_t>> RegexSpace::spelled_machine(Re r) const {
+  const ReNode &n = impl_->nodes[r];
+  if (n.kind != ReKind::Machine || !n.plain) return std::nullopt;
+  return std::pair{impl_->machines[n.index], static_cast<uint64_t>(n.lo)};
+}
+
+std::vector<Re> RegexSpace::alternatives(Re r) const {
+  const ReNode &n = impl_->nodes[r];
+  if (n.kind != ReKind::Alternate || n.open || n.behind || n.loops || n.marked || n.unfolds) return {};
+  return impl_->all_parts(r);
+}
+
 std::shared_ptr<const Machine> RegexSpace::find_machine(const std::function<bool(const Machine &)> &wanted) const {
   for (auto &m : impl_->machines)
     if (wanted(*m)) return m;

@@ -14,6 +14,7 @@ namespace {
 
 constexpr size_t MAX_INTERVALS = 32;
 constexpr int64_t FOREVER = Lengths::FOREVER;
+constexpr int64_t LONG_TEXT = 1 << 20;  // a machine whose texts are all shorter has an end
 constexpr int64_t MANY_LENGTHS = 16;  // fewer states are not worth a bound on the length beside them
 
 int64_t plus(int64_t a, int64_t b) { return a >= FOREVER - b ? FOREVER : a + b; }
@@ -192,6 +193,7 @@ int64_t RegexSpace::Impl::own_most_missing(Re r) {
       const Lengths &l = lengths_of(r);
       return l.known && !l.intervals.empty() ? l.intervals.back().hi : -1;
     }
+    case ReKind::Machine: return machines[n.index]->most_missing().value_or(-1);
     default: return -1;
   }
 }
@@ -344,6 +346,9 @@ std::optional<bool> RegexSpace::Impl::is_endless(Re root) {
   const auto enter = [&](Re r) {
     path.push_back({r, {}});
     on_path[r] = true;
+    // A machine without texts of this length need not be walked through.
+    if (const ReNode &n = nodes[r]; n.kind == ReKind::Machine && n.plain)
+      if (machines[n.index]->has_length(static_cast<uint64_t>(n.lo), LONG_TEXT, -1) == false) return;
     after_character(r, path.back().next);
   };
   const Budget allowed(*this, limits.emptiness_budget);
@@ -404,6 +409,8 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
     ++s.unproven;
     return true;
   }
+  if (const ReNode &n = s.nodes[r]; n.kind == ReKind::Machine && n.plain)
+    if (const auto known = s.machines[n.index]->has_length(static_cast<uint64_t>(n.lo), lo, hi)) return *known;
   if (hi < 0 && s.is_endless(r) == true) return true;
   const Hash128 key = hash_words(11, r, lo, hi);
   if (auto it = s.has_length.find(key); it != s.has_length.end()) return it->second;

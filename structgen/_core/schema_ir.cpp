@@ -331,7 +331,9 @@ class MissingControls {
 };
 
 Schema checked_schema(const IrPart &ir, TextSpace &space, RegexCache &cache) {
-  return checked([] { return std::string("the JSON Schema"); }, [&] { return read_schema(ir.value(), space, cache); });
+  Schema schema = checked([] { return std::string("the JSON Schema"); }, [&] { return read_schema(ir.value(), space, cache); });
+  space.prepare_host_names();
+  return schema;
 }
 
 Re without_missing_controls(Re re, nb::handle ir, TextSpace &space) {

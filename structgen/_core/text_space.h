@@ -14,12 +14,14 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "fork_safety.h"
 #include "gap_tokens.h"
 #include "hashing.h"
+#include "host_tokens.h"
 #include "json_text.h"
 #include "kind_tokens.h"
 #include "mask.h"
@@ -78,7 +80,7 @@ struct Fragment {
   std::vector<Exit> exits;
   std::unique_ptr<RestTrie> rests;  // of `exits`, for strings; made on demand
   std::unique_ptr<std::vector<TokensByEnd>> by_end;  // made on demand
-  int64_t needs = -1;                                // of those
+  int64_t needs = -1;  // of those, or at least as many; see TextSpace::needs
   size_t memory() const;
 };
 
@@ -138,6 +140,11 @@ class TextSpace {
   const GapTokens &gap_tokens(const JsonOptions &options);
   // Characters within which every token of a fragment that has `by_end`, and a completion after it, fits for sure.
   int64_t needs(Fragment &fragment);
+  // Makes what masks need if constraints of this space have internationalised host names: at compile time, since it takes
+  // longer than a mask may.
+  void prepare_host_names();
+  // Is the rest of the text such a name? A fragment at the root then has `needs` at once.
+  bool reads_host_names(TextState s) const;
 
   // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.
   const std::vector<uint32_t> &at_most_characters(uint32_t n);
@@ -187,6 +194,15 @@ class TextSpace {
   };
   Chain chain(TextState s);
   std::shared_ptr<const KindTokens> kind_tokens(Kinds kinds);
+  const HostTokens &host_tokens(const HostNameMachine &machine);
+  struct HostNamesAt {
+    std::shared_ptr<const HostNameMachine> machine;
+    uint64_t state;
+  };
+  std::unique_ptr<Fragment> of_host_names(const HostNamesAt &at, std::vector<TokensByEnd> *by_end);
+  // A fragment at the root where host names are read, alone or as one alternative; null: they are not.
+  std::unique_ptr<Fragment> with_host_names(TextState s, std::vector<TokensByEnd> *by_end);
+  std::optional<HostNamesAt> host_names_at(Re re) const;
   class Walk;  // makes fragments (fragment_walk.cpp)
   std::unique_ptr<Fragment> walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end = nullptr);
   TextState beside(TextState s, std::bitset<256> *differing);
@@ -207,6 +223,7 @@ class TextSpace {
   std::unordered_map<TextState, TextState> at_root_;  // by where a letter leads: the last state with a dense fragment there
   std::unordered_map<Kinds, std::shared_ptr<const KindTokens>> kind_tokens_;
   std::unordered_map<uint64_t, std::unique_ptr<GapTokens>> gap_tokens_;  // by the bounds of white space
+  std::unique_ptr<const HostTokens> host_tokens_;
   std::unordered_map<Re, int64_t> reach_;
   std::unordered_map<TextState, bool> spellable_;
   std::vector<uint32_t> token_characters_;  // UINT32_MAX where the token has no text
