@@ -1,14 +1,16 @@
 // How fragments are made: one walk through the vocabulary's trie for a text state.
 //
-// Two things spare most of the trie. Where the characters of a subtree all lead back to the state it begins in, it is taken
-// whole. And from the root, where the state's class of characters is repeated, tokens made of these characters are
-// taken as bit sets, and the walk begins at the first other character of each token (kind_tokens.h).
-// A state that most first bytes lead away from as they do from another one has that one's fragment elsewhere: free text after
-// the beginning of a marker.
+// Four things spare most of the trie. Where the characters of a subtree all lead back to the state it begins in, it is
+// taken whole. From the root, where the state's class of characters is repeated, tokens made of these characters are
+// taken as bit sets, and the walk begins at the first other character of each token (kind_tokens.h). A set of
+// literals, as of an enum, is walked beside the trie: the states that its prefixes lead to are never made. And a state that
+// most first bytes lead away from as they do from another one shares that one's fragment there: free text after the
+// beginning of a marker.
 #include <algorithm>
 
 #include "bits.h"
 #include "looping.h"
+#include "stack.h"
 #include "text_space.h"
 
 namespace structgen {
@@ -29,12 +31,16 @@ class TextSpace::Walk {
         plain_(space.states_[s].encoding == Encoding::Plain),
         by_end_(by_end),
         path_(v_.longest_token() + 2) {
-    Place &first = path_[v_.depth(node)];
-    first = {s, &space_.row(s), 0, 0};
-    for (const char c : v_.path(node)) first.of_token += (c & 0xc0) != 0x80;
+    path_[v_.depth(node)] = {s, nullptr, 0, characters_to(node)};
   }
 
   std::unique_ptr<Fragment> below(Vocabulary::Node node) {
+    Place &first = path_[v_.depth(node)];
+    if (const auto literals = literals_at(first.state)) {
+      along_literals(node, *literals, 0, {first.state, node});
+      return finish();
+    }
+    first.row = &space_.row(first.state);
     visit(node + 1, v_.end(node));
     return finish();
   }
@@ -84,6 +90,12 @@ class TextSpace::Walk {
     return finish();
   }
 
+  // The literals of a state. Nothing where the states that tokens lead to are asked for.
+  std::optional<RegexSpace::LiteralPlace> literals_at(TextState s) const {
+    if (by_end_ || space_.escape(s) != 0) return std::nullopt;
+    return space_.regex_.literals_of(space_.re(s));
+  }
+
  private:
   // After each byte of the path: the state, its row, the characters of the text, and of the token's bytes.
   struct Place {
@@ -91,6 +103,11 @@ class TextSpace::Walk {
     const TextRow *row;
     uint32_t characters, of_token;
   };
+
+  uint32_t characters_to(Vocabulary::Node node) const {
+    const std::string path = v_.path(node);
+    return static_cast<uint32_t>(std::count_if(path.begin(), path.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+  }
 
   // So many ASCII characters have been read from the root.
   void enter(TextState s, const TextRow *row, uint32_t read) { path_[read] = {s, row, plain_ ? 0 : read, read}; }
@@ -148,9 +165,63 @@ class TextSpace::Walk {
         continue;
       }
       for (const uint32_t id : v_.ids(n)) add(id, here.characters, after);
-      if (next > n + 1) here.row = &space_.row(after);
-      ++n;
+      if (next == n + 1) {
+        ++n;
+      } else if (const auto literals = literals_at(after)) {
+        along_literals(n, *literals, here.characters, {after, n});
+        n = next;
+      } else {
+        here.row = &space_.row(after);
+        ++n;
+      }
     }
+  }
+
+  // The state with which a walk along literals began.
+  struct Origin {
+    TextState state;
+    Vocabulary::Node node;
+  };
+
+  // Tokens below `at`, whose bytes led to `place` in literals.
+  void along_literals(Vocabulary::Node at, RegexSpace::LiteralPlace place, uint32_t characters, const Origin &origin) {
+    constexpr int NO_BYTE = 256;
+    check_stack("a token is too long");
+    const RegexSpace::LiteralPlace whole = place;
+    int byte = -1;  // that continues a literal, or less than those that do
+    for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
+      charge();
+      if (!plain_ && (c->byte < 0x20 || c->byte == '"' || c->byte == '\\')) {
+        if (c->byte == '"' && whole.ends()) made_->exits.push_back({c->node, characters});
+        if (c->byte == '\\' && has_escapes(whole, origin)) escaped_literals(at, c->node, characters, origin);
+        continue;
+      }
+      if (byte < c->byte) byte = place.seek(c->byte) ? place.byte() : NO_BYTE;
+      if (byte != c->byte) {
+        if (plain_ && whole.ends()) made_->exits.push_back({c->node, 0});
+        else if (byte == NO_BYTE && c->byte > '\\') break;
+        continue;
+      }
+      const uint32_t read = characters + (!plain_ && (c->byte & 0xc0) != 0x80);
+      for (const uint32_t id : v_.ids(c->node)) add(id, read, DEAD);
+      if (c->children != 0) along_literals(c->node, place.next(), read, origin);
+    }
+  }
+
+  // May a backslash begin the next character of some literal?
+  bool has_escapes(RegexSpace::LiteralPlace place, const Origin &origin) const {
+    if (space_.states_[origin.state].encoding == Encoding::AllEscapes) return true;
+    const auto has = [&](unsigned least, unsigned most) { return place.seek(least) && place.byte() <= most; };
+    return has(0, 0x1f) || has('"', '"') || has('\\', '\\');
+  }
+
+  // Below a backslash the states are made.
+  void escaped_literals(Vocabulary::Node at, Vocabulary::Node backslash, uint32_t characters, const Origin &origin) {
+    Re re = space_.re(origin.state);
+    for (const char c : v_.path(at).substr(v_.depth(origin.node))) re = space_.regex_.derivative(re, static_cast<uint8_t>(c));
+    const TextState s = space_.state(re, 0, space_.states_[origin.state].encoding);
+    path_[v_.depth(at)] = {s, &space_.row(s), characters, characters_to(at)};
+    visit(backslash, v_.end(backslash));
   }
 
   std::unique_ptr<Fragment> finish() {
@@ -255,12 +326,12 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, st
   if (node == Vocabulary::ROOT && states_[s].encoding == Encoding::Canonical && escape(s) == 0)
     if (auto made = with_host_names(s, by_end)) return made;
   Walk walk(*this, node, s, by_end);
+  if (node != Vocabulary::ROOT || walk.literals_at(s)) return walk.below(node);
   std::bitset<256> differing;
-  if (node == Vocabulary::ROOT && !by_end)
+  if (!by_end)
     if (const TextState base = beside(s, &differing); base != DEAD)
       return walk.beside(*fragments_.at(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | base), differing);
-  if (node == Vocabulary::ROOT)
-    if (const Chain found = chain(s); found.kinds != 0) return walk.along(found, kind_tokens(found.kinds));
+  if (const Chain found = chain(s); found.kinds != 0) return walk.along(found, kind_tokens(found.kinds));
   return walk.below(node);
 }
 

@@ -31,6 +31,7 @@
 
 namespace structgen {
 
+class LiteralSet;
 class RegexSpace;
 using Re = uint32_t;
 using Row = std::array<Re, 256>;
@@ -104,6 +105,8 @@ class Unfolding {
 };
 
 class RegexSpace {
+  struct Impl;
+
  public:
   static constexpr Re EMPTY = 0;     // no text
   static constexpr Re EPSILON = 1;   // the empty text
@@ -149,6 +152,29 @@ class RegexSpace {
   std::shared_ptr<Source> find_source(const std::function<bool(Source &)> &wanted) const;
   // Union of many literals, built as a trie in linear time.
   Re literals(std::span<const std::string> texts);
+
+  // Where a set of literals has been read to. A walk along literals makes no nodes.
+  class LiteralPlace {
+   public:
+    bool ends() const;  // some literal ends here
+    // Goes on to the first byte from `least` on that continues a literal here, never back. False: there is none.
+    bool seek(unsigned least);
+    uint8_t byte() const;         // after `seek` was true
+    LiteralPlace next() const;    // after that byte
+
+   private:
+    friend class RegexSpace;
+    LiteralPlace(const Impl *space, Re r);
+    // A node with parts, and the next of them; or EMPTY, and texts [first, last) of a set, equal up to `depth`.
+    const Impl *space_;
+    Re node_ = EMPTY;
+    uint32_t part_ = 0;
+    LiteralSet *set_ = nullptr;
+    uint32_t first_ = 0, last_ = 0, depth_ = 0;
+    bool ends_ = false;
+  };
+  // Nothing where `r` is no set of literals.
+  std::optional<LiteralPlace> literals_of(Re r) const;
 
   // The automaton.
   bool nullable(Re r) const;
@@ -205,7 +231,6 @@ class RegexSpace {
   std::string describe(Re r, size_t limit = 200) const;  // for people
 
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

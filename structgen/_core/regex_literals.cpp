@@ -1,10 +1,9 @@
 // Single literals and large sets of literals, as tries.
 //
-// A trie of few texts is made at once, and equal sub-tries are one node. Of many texts, as in a long enum, only the part
-// that is read gets nodes: until then a node is a run of the texts, which begin alike. Its texts are not even sorted
-// before it is expanded, and then by one byte only.
+// A trie of few texts is made at once, and equal sub-tries are one node. Many texts, as in a long enum, are sorted, and
+// only the part that is read gets nodes: until then a node is a run of the sorted texts, which begin alike.
 //
-// Cost of many texts: copying and hashing them; each expansion reads one byte of each text of its run.
+// Cost of many texts: hashing, copying and sorting them; an expansion is a search for each byte that may come next.
 #include <array>
 #include <cstring>
 
@@ -17,18 +16,45 @@ namespace {
 constexpr size_t MANY_TEXTS = 256;  // from so many on, nodes are made where they are read
 constexpr size_t FEW_TEXTS = 4;     // so few of those get their nodes at once
 constexpr size_t TEXTS_PER_UNIT = 8;
+constexpr size_t WORD = sizeof(uint64_t);
 
-Hash128 hash_texts(std::span<const std::string_view> texts) {
-  Hash128 h = hash_words(13, texts.size());
-  for (const std::string_view text : texts) {
-    h = extend(h, text.size());
-    for (size_t at = 0; at < text.size(); at += sizeof(uint64_t)) {
+uint64_t word_at(const char *at) {
+  uint64_t word;
+  std::memcpy(&word, at, WORD);
+  return word;
+}
+
+// Texts that stand side by side are hashed in chains of their own, which a processor works on at the same time.
+template <class Text>
+Hash128 hash_texts(std::span<const Text> texts) {
+  std::array<Hash128, 4> chains{};
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const std::string_view text = texts[i];
+    Hash128 h = extend(chains[i % chains.size()], text.size());
+    size_t at = 0;
+    for (; at + WORD <= text.size(); at += WORD) h = extend(h, word_at(text.data() + at));
+    if (at < text.size()) {
       uint64_t word = 0;
-      std::memcpy(&word, text.data() + at, std::min(sizeof word, text.size() - at));
+      if (at > 0) word = word_at(text.data() + text.size() - WORD);
+      else std::memcpy(&word, text.data(), text.size());
       h = extend(h, word);
     }
+    chains[i % chains.size()] = h;
   }
-  return h;
+  Hash128 all = hash_words(13, texts.size());
+  for (const Hash128 &h : chains) all = extend(all, h);
+  return all;
+}
+
+// Is every byte printable ASCII? False also for some other texts that are.
+bool is_printable(std::string_view text) {
+  constexpr uint64_t EACH = ~uint64_t{0} / 0xff;
+  const auto other = [](uint64_t word) { return (word | (word - 0x20 * EACH) | (word + EACH)) & 0x80 * EACH; };
+  size_t at = 0;
+  for (; at + WORD <= text.size(); at += WORD)
+    if (other(word_at(text.data() + at))) return false;
+  if (at > 0) return at == text.size() || !other(word_at(text.data() + text.size() - WORD));
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
 }
 
 }  // namespace
@@ -50,14 +76,23 @@ std::optional<std::pair<uint8_t, Re>> RegexSpace::text_step(Re r) const {
 }
 
 Re RegexSpace::literals(std::span<const std::string> texts) {
-  std::vector<std::string_view> spelled;
-  spelled.reserve(texts.size());
-  for (const std::string &t : texts) {
-    charge(1 + t.size() / 16);
-    if (std::all_of(t.begin(), t.end(), [&](char c) { return impl_->spellable.test(static_cast<uint8_t>(c)); }))
-      spelled.push_back(t);
+  const auto is_spelled = [&](const std::string &text) {
+    if (impl_->ascii_complete && is_printable(text)) return true;
+    return std::all_of(text.begin(), text.end(), [&](char c) { return impl_->spellable.test(static_cast<uint8_t>(c)); });
+  };
+  size_t first_mute = texts.size();
+  for (size_t i = 0; i < texts.size() && first_mute == texts.size(); ++i) {
+    charge(1 + texts[i].size() / 16);
+    if (!is_spelled(texts[i])) first_mute = i;
   }
-  return spelled.size() < MANY_TEXTS ? impl_->trie(std::move(spelled)) : impl_->many_literals(spelled);
+  if (first_mute == texts.size() && texts.size() >= MANY_TEXTS) return impl_->many_literals(texts);
+  std::vector<std::string_view> spelled(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(first_mute));
+  for (size_t i = first_mute; i < texts.size(); ++i) {
+    charge(1 + texts[i].size() / 16);
+    if (is_spelled(texts[i])) spelled.push_back(texts[i]);
+  }
+  if (spelled.size() < MANY_TEXTS) return impl_->trie(std::move(spelled));
+  return impl_->many_literals(std::span<const std::string_view>(spelled));
 }
 
 Re RegexSpace::Impl::trie(std::vector<std::string_view> texts) {
@@ -97,35 +132,32 @@ Re RegexSpace::Impl::trie(std::vector<std::string_view> texts) {
   return made(path[0]);
 }
 
-Re RegexSpace::Impl::many_literals(std::span<const std::string_view> texts) {
+template <class Text>
+Re RegexSpace::Impl::many_literals(std::span<const Text> texts) {
   const Hash128 key = hash_texts(texts);
   if (const auto it = known_literals.find(key); it != known_literals.end()) return it->second;
   size_t length = 0;
-  for (const std::string_view text : texts) length += text.size();
-  auto &[characters, all] = literal_texts.emplace_back();
-  characters = std::make_unique<char[]>(length);
-  all.reserve(texts.size());
-  char *to = characters.get();
-  for (const std::string_view text : texts) {
-    std::copy(text.begin(), text.end(), to);
-    all.emplace_back(to, text.size());
-    to += text.size();
-  }
-  bytes += length + all.size() * sizeof(std::string_view);
-  return known_literals[key] = literals_run({all.data(), all.size()}, 0);
+  for (const Text &text : texts) length += text.size();
+  LiteralSet set(texts.size(), length);
+  for (const Text &text : texts) set.add(text);
+  set.sort();
+  bytes += set.memory();
+  LiteralSet &kept = literal_sets.emplace_back(std::move(set));
+  return known_literals[key] = literals_run({&kept, 0, kept.size(), 0});
 }
 
-Re RegexSpace::Impl::literals_run(std::span<std::string_view> texts, size_t depth) {
-  charge(1 + texts.size() / TEXTS_PER_UNIT);
-  const auto has_ended = [&](std::string_view text) { return text.size() == depth; };
-  if (std::all_of(texts.begin(), texts.end(), has_ended)) return EPSILON;  // they are equal
-  const bool ends = std::any_of(texts.begin(), texts.end(), has_ended);
-  if (texts.size() <= FEW_TEXTS) {
+Re RegexSpace::Impl::literals_run(Run run) {
+  const auto [set, first, last, depth] = run;
+  charge();
+  set->settle(first, last);
+  const bool ends = set->length(first) == depth;  // shorter texts come first
+  if (set->length(last - 1) == depth) return EPSILON;
+  if (last - first <= FEW_TEXTS) {
     std::vector<std::string_view> rests;
-    for (const std::string_view text : texts) rests.push_back(text.substr(depth));
+    for (uint32_t i = first; i < last; ++i) rests.push_back(set->text(i).substr(depth));
     return trie(std::move(rests));
   }
-  runs.push_back({texts, depth});
+  runs.push_back(run);
   bytes += sizeof(Run);
   // It has no parts yet, and need not be interned: each run is made only once.
   return add_node({.kind = ReKind::Literals, .nullable = ends, .index = static_cast<uint32_t>(runs.size()), .lo = ends});
@@ -134,24 +166,15 @@ Re RegexSpace::Impl::literals_run(std::span<std::string_view> texts, size_t dept
 // Gives a run of literals its children, if it has none yet.
 void RegexSpace::Impl::expand(Re r) {
   if (!is_run(r)) return;
-  const auto [texts, depth] = runs[nodes[r].index - 1];
-  charge(1 + texts.size() / TEXTS_PER_UNIT);
-  std::array<size_t, 257> ends{};  // of the texts by their next byte, after those that have ended
-  const auto place = [&](std::string_view text) {
-    return text.size() == depth ? 0 : 1 + static_cast<size_t>(static_cast<unsigned char>(text[depth]));
-  };
-  for (const std::string_view text : texts) ++ends[place(text)];
-  for (size_t b = 1; b < ends.size(); ++b) ends[b] += ends[b - 1];
-  std::vector<std::string_view> sorted(texts.size());
-  std::array<size_t, 257> next{};
-  std::copy(ends.begin(), ends.end() - 1, next.begin() + 1);
-  for (const std::string_view text : texts) sorted[next[place(text)]++] = text;
-  std::copy(sorted.begin(), sorted.end(), texts.begin());
+  const auto [set, first, last, depth] = runs[nodes[r].index - 1];
   std::vector<Re> children;
-  for (size_t b = 1; b < ends.size(); ++b) {
-    if (ends[b] == ends[b - 1]) continue;
-    children.push_back(static_cast<Re>(b - 1));
-    children.push_back(literals_run(texts.subspan(ends[b - 1], ends[b] - ends[b - 1]), depth + 1));
+  for (uint32_t i = set->first_longer(first, last, depth); i < last;) {
+    charge(search_work(last - i));
+    const uint8_t byte = set->byte(i, depth);
+    const uint32_t next = set->first_with(i, last, depth, byte + 1u);
+    children.push_back(byte);
+    children.push_back(literals_run({set, i, next, depth + 1}));
+    i = next;
   }
   ReNode &n = nodes[r];
   n.begin = static_cast<uint32_t>(parts.size());
@@ -163,11 +186,55 @@ void RegexSpace::Impl::expand(Re r) {
 
 // Of a run that has no children: its texts without what has been read.
 std::vector<std::string_view> RegexSpace::Impl::rests_of_run(Re r) const {
-  const auto &[texts, depth] = runs[nodes[r].index - 1];
-  charge(1 + texts.size() / TEXTS_PER_UNIT);
+  const auto [set, first, last, depth] = runs[nodes[r].index - 1];
+  charge(1 + (last - first) / TEXTS_PER_UNIT);
   std::vector<std::string_view> rests;
-  for (const std::string_view text : texts) rests.push_back(text.substr(depth));
+  for (uint32_t i = first; i < last; ++i) rests.push_back(set->text(i).substr(depth));
   return rests;
+}
+
+RegexSpace::LiteralPlace::LiteralPlace(const Impl *space, Re r) : space_(space), ends_(space->nodes[r].nullable) {
+  if (!space->is_run(r)) {
+    node_ = r;
+    return;
+  }
+  const Impl::Run &run = space->runs[space->nodes[r].index - 1];
+  set_ = run.set;
+  last_ = run.last;
+  depth_ = run.depth;
+  first_ = set_->first_longer(run.first, last_, depth_);
+}
+
+std::optional<RegexSpace::LiteralPlace> RegexSpace::literals_of(Re r) const {
+  if (impl_->nodes[r].kind != ReKind::Literals) return std::nullopt;
+  return LiteralPlace(impl_.get(), r);
+}
+
+bool RegexSpace::LiteralPlace::ends() const { return ends_; }
+
+bool RegexSpace::LiteralPlace::seek(unsigned least) {
+  if (node_ == EMPTY) {
+    first_ = set_->first_with(first_, last_, depth_, least);
+    return first_ < last_;
+  }
+  const uint32_t count = space_->nodes[node_].count;
+  while (part_ < count && space_->part(node_, part_) < least) part_ += 2;
+  return part_ < count;
+}
+
+uint8_t RegexSpace::LiteralPlace::byte() const {
+  return node_ == EMPTY ? set_->byte(first_, depth_) : static_cast<uint8_t>(space_->part(node_, part_));
+}
+
+RegexSpace::LiteralPlace RegexSpace::LiteralPlace::next() const {
+  if (node_ != EMPTY) return {space_, space_->part(node_, part_ + 1)};
+  LiteralPlace next = *this;
+  next.last_ = set_->first_with(first_, last_, depth_, byte() + 1u);
+  ++next.depth_;
+  set_->settle(first_, next.last_);
+  next.ends_ = set_->length(first_) == next.depth_;
+  next.first_ = set_->first_longer(first_, next.last_, next.depth_);
+  return next;
 }
 
 }  // namespace structgen

@@ -25,6 +25,7 @@
 #include <unordered_set>
 
 #include "hashing.h"
+#include "literal_set.h"
 #include "regex.h"
 #include "work.h"
 
@@ -125,16 +126,13 @@ struct RegexSpace::Impl {
   std::vector<bool> machine_spelled;  // can the vocabulary spell every text of this machine?
   std::vector<std::shared_ptr<structgen::Source>> sources;
 
-  // Many literals, of which only what is read gets nodes.
-  struct LiteralTexts {
-    std::unique_ptr<char[]> characters;
-    std::vector<std::string_view> texts;
-  };
+  // Many literals, of which only what is read gets nodes: texts [first, last) of a set, which are equal up to `depth`, and
+  // have been read so far.
   struct Run {
-    std::span<std::string_view> texts;  // they begin with the same `depth` bytes, which have been read
-    size_t depth;
+    LiteralSet *set;
+    uint32_t first, last, depth;
   };
-  std::deque<LiteralTexts> literal_texts;
+  std::deque<LiteralSet> literal_sets;
   std::vector<Run> runs;
   std::unordered_map<Hash128, Re, HashOf128> known_literals;
 
@@ -195,8 +193,9 @@ struct RegexSpace::Impl {
 
   // regex_literals.cpp
   Re trie(std::vector<std::string_view> texts);
-  Re many_literals(std::span<const std::string_view> texts);
-  Re literals_run(std::span<std::string_view> texts, size_t depth);
+  template <class Text>
+  Re many_literals(std::span<const Text> texts);
+  Re literals_run(Run run);
   bool is_run(Re r) const { return nodes[r].kind == ReKind::Literals && nodes[r].index != 0; }
   void expand(Re r);
   std::vector<std::string_view> rests_of_run(Re r) const;

@@ -22,6 +22,23 @@ std::bitset<256> text_alphabet(const Vocabulary &vocabulary) {
   return bytes;
 }
 
+constexpr Kinds ITEM_MARKS = kind_of('"') | kind_of(',') | kind_of(']') | kind_of('}') | kind_of('\n');
+constexpr Kinds ITEM_ENDS = ITEM_MARKS | kind_of(' ') | kind_of('\t') | kind_of('\r');
+
+// Adds a token that has one of the marks.
+void add_ending(EndingTokens &out, uint32_t id, std::string_view t, bool lines) {
+  const size_t quote = t.find('"'), bracket = t.find_last_of(lines ? "]}\n" : "]}");
+  if (quote != t.npos) out.with_quote[id >> 5] |= 1u << (id & 31);
+  if (t.find(']') != t.npos) out.brackets.push_back(id);
+  const bool two = quote != t.npos && t.find('"', quote + 1) != t.npos;
+  if (bracket != t.npos || two) out.all.push_back(id);
+  else if (t.find(',') != t.npos) out.commas.push_back(id);
+  if ((quote != t.npos && bracket != t.npos && quote < bracket) || two) out.after_quote.push_back(id);
+  size_t at = 0;
+  for (const char c : std::string_view("\":,\"\"")) at = at == t.npos || t.find(c, at) == t.npos ? t.npos : t.find(c, at) + 1;
+  out.second_key |= at != t.npos;
+}
+
 Escapes escapes_of(Encoding encoding) {
   return encoding == Encoding::AllEscapes ? Escapes::All : Escapes::Canonical;
 }
@@ -281,30 +298,28 @@ const std::vector<uint32_t> &TextSpace::at_most_characters(uint32_t n) {
 const EndingTokens &TextSpace::ending_tokens(bool lines) {
   auto &slot = ending_tokens_[lines];
   if (slot) return *slot;
-  slot = std::make_unique<EndingTokens>();
-  slot->with_quote.resize(vocabulary_->words());
-  slot->with_end.resize(vocabulary_->words());
-  std::array<bool, 256> marks{}, ends{};  // most tokens have none of the bytes marked first
-  for (unsigned char c : std::string_view("\",]} \t\r\n")) ends[c] = true;
-  for (unsigned char c : std::string_view("\",]}\n")) marks[c] = true;
-  for (uint32_t id = 0; id < vocabulary_->size(); ++id) {
-    const std::string_view t = vocabulary_->token(id);
-    const auto has = [&](const std::array<bool, 256> &set) { return std::ranges::any_of(t, [&](unsigned char c) { return set[c]; }); };
-    const uint32_t bit = 1u << (id & 31);
-    if (has(ends)) slot->with_end[id >> 5] |= bit;
-    if (!has(marks)) continue;
-    if (t.find('"') != t.npos) slot->with_quote[id >> 5] |= bit;
-    if (t.find(']') != t.npos) slot->brackets.push_back(id);
-    const size_t quote = t.find('"'), bracket = t.find_last_of(lines ? "]}\n" : "]}");
-    const bool two = quote != t.npos && t.find('"', quote + 1) != t.npos;
-    if (bracket != t.npos || two) slot->all.push_back(id);
-    else if (t.find(',') != t.npos) slot->commas.push_back(id);
-    size_t at = 0;
-    for (char c : std::string_view("\":,\"\"")) at = at == t.npos ? at : t.find(c, at) == t.npos ? t.npos : t.find(c, at) + 1;
-    slot->second_key |= at != t.npos;
-    if ((quote != t.npos && bracket != t.npos && quote < bracket) || two) slot->after_quote.push_back(id);
+  const Vocabulary &v = *vocabulary_;
+  auto made = std::make_unique<EndingTokens>();
+  made->with_quote.resize(v.words());
+  made->with_end.resize(v.words());
+  std::vector<Kinds> path(v.longest_token() + 1);  // of the bytes so far, by depth
+  // Most subtrees have none of these bytes, or only a space before a word.
+  for (Vocabulary::Node n = 1; n < v.node_count();) {
+    charge();
+    const Kinds read = path[v.depth(n)] = path[v.depth(n) - 1] | kind_of(v.byte(n)), all = read | v.kinds_below(n);
+    if ((all & ITEM_MARKS) == 0 && ((all & ITEM_ENDS) == 0 || (read & ITEM_ENDS) != 0)) {
+      if ((read & ITEM_ENDS) != 0)
+        for (const uint32_t id : v.ids_within(n)) made->with_end[id >> 5] |= 1u << (id & 31);
+      n = v.end(n);
+      continue;
+    }
+    for (const uint32_t id : v.ids(n)) {
+      if ((read & ITEM_ENDS) != 0) made->with_end[id >> 5] |= 1u << (id & 31);
+      if ((read & ITEM_MARKS) != 0) add_ending(*made, id, v.token(id), lines);
+    }
+    ++n;
   }
-  return *slot;
+  return *(slot = std::move(made));
 }
 
 // Calls `met(state, token)` for each state that a token leads to from `s`, until one says true.
