@@ -48,6 +48,7 @@ class TextSpace::Walk {
   // As `base`, but below some first bytes.
   std::unique_ptr<Fragment> beside(const Fragment &base, const std::bitset<256> &bytes) {
     make_dense();
+    path_[0].row = &space_.row(path_[0].state);
     made_->bits = base.bits;
     charge(v_.words() / 16 + base.exits.size() / 8);
     std::vector<Vocabulary::Node> differing;

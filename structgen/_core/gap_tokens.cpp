@@ -31,11 +31,15 @@ GapTokens gap_tokens(const Vocabulary &vocabulary, const JsonOptions &options) {
         if (next >= 0) self(self, c->node, static_cast<uint16_t>(next));
       } else if (space_allows(options, space, c->byte)) {
         const size_t skip = vocabulary.depth(at);
-        for (Vocabulary::Node n = c->node; n < vocabulary.end(c->node); ++n)
-          for (const uint32_t id : vocabulary.ids(n)) {
-            const std::string_view rest = vocabulary.token(id).substr(skip);
-            if (begins_tokens(rest)) rests.push_back({rest, {id, 0}});
+        for (Vocabulary::Node n = c->node; n < vocabulary.end(c->node);) {
+          charge();
+          if (!begins_tokens(std::string_view(vocabulary.path(n)).substr(skip))) {
+            n = vocabulary.end(n);
+            continue;
           }
+          for (const uint32_t id : vocabulary.ids(n)) rests.push_back({vocabulary.token(id).substr(skip), {id, 0}});
+          ++n;
+        }
       }
     }
   };

@@ -163,6 +163,7 @@ Re RegexSpace::Impl::alternate(const std::vector<Re> &xs) {
     merge_classes(flat);
     merge_repeats(flat);
     merge_machines(flat);
+    merge_texts(flat);
     if (loops) absorb(flat);
     make_set(flat);
     if (holds(flat, ANY_TEXT)) return ANY_TEXT;

@@ -132,6 +132,23 @@ Re RegexSpace::Impl::trie(std::vector<std::string_view> texts) {
   return made(path[0]);
 }
 
+// Many single texts among alternatives become one set: a byte then leads to one node, not to a choice of as many.
+void RegexSpace::Impl::merge_texts(std::vector<Re> &xs) {
+  constexpr std::ptrdiff_t MANY_SINGLE_TEXTS = 16;
+  const auto is_text = [&](Re x) { return nodes[x].one_text; };
+  if (std::ranges::count_if(xs, is_text) < MANY_SINGLE_TEXTS) return;
+  std::vector<std::string> texts;
+  for (const Re x : xs) {
+    if (!is_text(x)) continue;
+    std::string &text = texts.emplace_back();
+    for (Re r = x; r != EPSILON; r = part(r, 1)) text.push_back(static_cast<char>(part(r, 0)));
+    charge(1 + text.size());
+  }
+  std::erase_if(xs, is_text);
+  if (texts.size() >= MANY_TEXTS) xs.push_back(many_literals(std::span<const std::string>(texts)));
+  else xs.push_back(trie({texts.begin(), texts.end()}));
+}
+
 template <class Text>
 Re RegexSpace::Impl::many_literals(std::span<const Text> texts) {
   const Hash128 key = hash_texts(texts);

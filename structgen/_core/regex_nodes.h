@@ -187,6 +187,7 @@ struct RegexSpace::Impl {
   bool spells(const structgen::Machine &machine) const;
   void merge_classes(std::vector<Re> &parts_of_union);
   void merge_machines(std::vector<Re> &parts_of_union);
+  void merge_texts(std::vector<Re> &parts_of_union);
   void absorb(std::vector<Re> &parts_of_union);
   bool meet_machines(std::vector<Re> &parts_of_intersection);
   Re distribute(const std::vector<Re> &parts_of_intersection);
