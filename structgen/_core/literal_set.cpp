@@ -24,7 +24,7 @@ struct LiteralSet::Group {
 
 LiteralSet::LiteralSet(size_t count, size_t characters) {
   constexpr size_t MOST = INT32_MAX;
-  if (characters > MOST || count > MOST) throw LimitError("a set of texts is longer than 2 GiB");
+  if (characters > MOST || count > MOST) throw LimitError("a set of literals has more than 2,147,483,647 bytes (limit literal_bytes)");
   characters_.reset(new char[characters]);  // not initialised: it is written once
   texts_.reserve(count);
 }

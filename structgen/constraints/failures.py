@@ -29,6 +29,7 @@ _FIXED_HINTS = {
     "constraint_depth": "Nest constraints less, or write a grammar whose rules refer to one another.",
     "constraint_parts": "Write a grammar (sg.lark, sg.gbnf), whose rules may stand in many places.",
     "key_patterns": "Join the patterns that have equal schemas by |.",
+    "literal_bytes": "Split the enum.",
     "look_depth": "Use fewer look-arounds inside one another.",
     "multiple_of_digits": "Use a divisor with fewer digits.",
     "nested_applicators": "Leave out sub-schemas that only hold another one.",

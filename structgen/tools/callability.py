@@ -71,7 +71,7 @@ def _surely_has_value(schema: object) -> bool:
         return any(_surely_has_value({**schema, "type": one}) for one in kind)
     if kind == "object":
         return _has_object(schema, keywords)
-    if kind is not None and kind != "integer" and kind not in TYPES:
+    if kind is not None and not (isinstance(kind, str) and (kind == "integer" or kind in TYPES)):
         return False
     bounds = _BOUNDS.get(kind, ())
     if not keywords <= {"type", "items", *bounds}:

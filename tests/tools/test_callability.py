@@ -85,3 +85,9 @@ def test_one_of_many_tools_that_cannot_be_called_is_named() -> None:
     with pytest.raises(ConstraintError, match="can never be called") as caught:
         read_tools(listed)
     assert "the parameters of tool_30, #/properties/a" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [{}, [{}], [["string"]], 3, "text", [None], {"type": "string"}])
+def test_malformed_types_do_not_show_a_value(kind: object) -> None:
+    assert not _surely_has_value({"type": kind})
+    assert not _surely_has_value({"type": "array", "items": {"type": kind}, "minItems": 1})
