@@ -68,7 +68,7 @@ def _surely_has_value(schema: object) -> bool:
     if "enum" in keywords:
         return keywords <= {"type", "enum"} and _lists_value(schema["enum"], kind)
     if isinstance(kind, list):
-        return any(_surely_has_value({**schema, "type": one}) for one in kind)
+        return any(isinstance(one, str) and _surely_has_value({**schema, "type": one}) for one in kind)
     if kind == "object":
         return _has_object(schema, keywords)
     if kind is not None and not (isinstance(kind, str) and (kind == "integer" or kind in TYPES)):
