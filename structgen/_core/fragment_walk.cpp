@@ -19,7 +19,7 @@ namespace {
 constexpr uint32_t SMALL_SUBTREE = 12;  // trie nodes that are walked rather than looked at as a whole
 constexpr int MANY_CHARACTERS = 20;     // of a class: with fewer, most of the vocabulary is left at once
 constexpr size_t MOST_KIND_TOKENS = 16;
-constexpr Vocabulary::Node FEW_DIFFERING = 2;  // one in so many trie nodes at most lies below first bytes that differ
+constexpr Vocabulary::Node FEW_DIFFERING = 2;  // as in lexeme_sharing.cpp
 
 }  // namespace
 
@@ -62,6 +62,7 @@ class TextSpace::Walk {
       if (next == differing.begin() || exit.node >= v_.end(next[-1])) made_->exits.push_back(exit);
     }
     for (const Vocabulary::Node node : differing) visit(node, v_.end(node));
+    std::ranges::sort(made_->exits, {}, &Exit::node);
     return finish();
   }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "json_space.h"
+#include "stack.h"
 #include "work.h"
 
 namespace structgen {
@@ -23,6 +24,7 @@ GapTokens gap_tokens(const Vocabulary &vocabulary, const JsonOptions &options) {
   std::vector<RestTrie::Rest> rests;
   const auto visit = [&](const auto &self, Vocabulary::Node at, uint16_t space) -> void {
     charge();
+    check_stack("a token is too long");
     if (space != SPACE_RETURN || vocabulary.spellable().test('\n'))
       found.blank.insert(found.blank.end(), vocabulary.ids(at).begin(), vocabulary.ids(at).end());
     for (const Vocabulary::Child *c = vocabulary.children(at); !c->is_end; ++c) {

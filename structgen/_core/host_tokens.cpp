@@ -105,18 +105,18 @@ class HostTokens::Builder {
 
   void lay_out() {
     std::vector<std::pair<uint32_t, uint16_t>> stack{{0, 0}};  // nodes of the tree with their symbols
-    std::vector<uint8_t> depths{0}, characters{0};
+    std::vector<uint16_t> depths{0}, characters{0};
     while (!stack.empty()) {
       charge(2);
       const auto [at, symbol] = stack.back();
-      const uint8_t depth = depths.back(), count = characters.back();
+      const uint16_t depth = depths.back(), count = characters.back();
       stack.pop_back(), depths.pop_back(), characters.pop_back();
       add(tree_[at], symbol, depth, count);
       for (auto child = tree_[at].children.rbegin(); child != tree_[at].children.rend(); ++child) {
         stack.push_back({child->second, child->first});
-        depths.push_back(static_cast<uint8_t>(depth + 1));
+        depths.push_back(static_cast<uint16_t>(depth + 1));
         const bool is_later = child->first < BYTES && child->first < 0xc0;
-        characters.push_back(static_cast<uint8_t>(count + !is_later));
+        characters.push_back(static_cast<uint16_t>(count + !is_later));
       }
     }
     add({}, 0, 0, 0);
@@ -138,7 +138,7 @@ class HostTokens::Builder {
     std::vector<Vocabulary::Node> quotes;
   };
 
-  void add(const TreeNode &from, uint16_t symbol, uint8_t depth, uint8_t characters) {
+  void add(const TreeNode &from, uint16_t symbol, uint16_t depth, uint16_t characters) {
     const auto first_id = static_cast<uint32_t>(made_.ids_.size()), first_quote = static_cast<uint32_t>(made_.quotes_.size());
     made_.nodes_.push_back({0, first_id, first_quote, symbol, depth, characters});
     made_.ids_.insert(made_.ids_.end(), from.ids.begin(), from.ids.end());

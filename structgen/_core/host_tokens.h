@@ -48,8 +48,7 @@ class HostTokens {
   struct Node {
     uint32_t end;
     uint32_t first_id, first_quote;
-    uint16_t symbol;
-    uint8_t depth, characters;
+    uint16_t symbol, depth, characters;  // a token has at most 65,535 bytes
   };
   class Builder;
   bool step(const HostNameMachine &machine, Place &place, uint16_t symbol) const;

@@ -452,10 +452,10 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
     made->ids.reserve(count);
     for (auto &ids : inside) made->ids.insert(made->ids.end(), ids.begin(), ids.end());
   }
-  fragment_bytes_ += made->memory();
   if (node == Vocabulary::ROOT && made->dense) at_root_[step(s, 'a')] = s;
   auto &place = fragments_[key];
   place = std::move(made);
+  fragment_bytes_ += place->memory();
   return *place;
 }
 

@@ -94,22 +94,27 @@ void LiteralSet::sort() {
 
 void LiteralSet::settle(uint32_t first, uint32_t last) {
   if (last - first > FEW || texts_[first].is_settled) return;
-  if (last - first > 1) sort_by_comparison({first, last, common_});
+  if (last - first > 1) {
+    // subtle: a copy, since a limit may end the sort, and this set is used again.
+    std::vector<Text> sorted(texts_.begin() + first, texts_.begin() + last);
+    sort_by_comparison(sorted, common_);
+    std::ranges::copy(sorted, texts_.begin() + first);
+  }
   for (uint32_t i = first; i < last; ++i) texts_[i].is_settled = 1;
 }
 
-void LiteralSet::sort_by_comparison(const Group &group) {
-  uint64_t compared = COMPARED_BYTES_PER_UNIT * (group.last - group.first) / TEXTS_PER_UNIT;
+void LiteralSet::sort_by_comparison(std::span<Text> texts, uint32_t from) const {
+  uint64_t compared = COMPARED_BYTES_PER_UNIT * texts.size() / TEXTS_PER_UNIT;
   const auto charge_compared = [&] {
     if (compared < COMPARED_BYTES_PER_UNIT) return;
     charge(compared / COMPARED_BYTES_PER_UNIT);
     compared %= COMPARED_BYTES_PER_UNIT;
   };
   charge_compared();
-  std::sort(texts_.begin() + group.first, texts_.begin() + group.last, [&](const Text &a, const Text &b) {
+  std::sort(texts.begin(), texts.end(), [&](const Text &a, const Text &b) {
     if (a.word == b.word) compared += std::min<uint32_t>(a.size, b.size);
     charge_compared();
-    return is_before(a, b, group.from);
+    return is_before(a, b, from);
   });
 }
 
@@ -132,7 +137,7 @@ void LiteralSet::sort_by_byte(const Group &group, int shift, std::vector<Group> 
       texts_[next[b]++] = one;
     }
   // Texts that have ended come before those that go on with a zero byte.
-  if (ended - group.first > 1 && ended - group.first <= FEW) sort_by_comparison({group.first, ended, group.from});
+  if (ended - group.first > 1 && ended - group.first <= FEW) sort_by_comparison(std::span(texts_).subspan(group.first, ended - group.first), group.from);
 }
 
 // All words are equal. Texts that end within them differ in their length alone, and come first.
@@ -145,7 +150,7 @@ void LiteralSet::sort_next_word(const Group &group, std::vector<Group> &open) {
   // subtle: few that are longer are sorted now. They need not have a byte in common that shorter ones lack.
   const Group rest{static_cast<uint32_t>(longer - texts_.begin()), group.last, from};
   if (end - longer > FEW) open.push_back(rest);
-  else sort_by_comparison(rest);
+  else sort_by_comparison({longer, end}, from);
 }
 
 uint32_t LiteralSet::first_longer(uint32_t first, uint32_t last, uint32_t depth) const {

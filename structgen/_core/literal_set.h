@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -57,7 +58,7 @@ class LiteralSet {
   uint64_t word_of(const Text &one, uint32_t from) const;
   void find_common();
   bool is_before(const Text &a, const Text &b, uint32_t from) const;
-  void sort_by_comparison(const Group &group);
+  void sort_by_comparison(std::span<Text> texts, uint32_t from) const;
   void sort_by_byte(const Group &group, int shift, std::vector<Group> &open);
   void sort_next_word(const Group &group, std::vector<Group> &open);
 

@@ -158,9 +158,15 @@ Re RegexSpace::Impl::many_literals(std::span<const Text> texts) {
   LiteralSet set(texts.size(), length);
   for (const Text &text : texts) set.add(text);
   set.sort();
-  bytes += set.memory();
   LiteralSet &kept = literal_sets.emplace_back(std::move(set));
-  return known_literals[key] = literals_run({&kept, 0, kept.size(), 0});
+  try {
+    const Re made = literals_run({&kept, 0, kept.size(), 0});
+    bytes += kept.memory();
+    return known_literals[key] = made;
+  } catch (...) {  // a limit
+    literal_sets.pop_back();
+    throw;
+  }
 }
 
 Re RegexSpace::Impl::literals_run(Run run) {

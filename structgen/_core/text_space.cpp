@@ -195,10 +195,10 @@ Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s, bool by_end) {
     made->by_end = std::move(ends);
   }
   made->exits.shrink_to_fit();
-  fragment_bytes_ += made->memory();
   if (node == Vocabulary::ROOT && made->dense && states_[s].escape == 0) at_root_[row(s)['a']] = s;
   auto &place = fragments_[key];
   place = std::move(made);
+  fragment_bytes_ += place->memory();
   return *place;
 }
 

@@ -65,10 +65,14 @@ def _surely_has_value(schema: object) -> bool:
         return schema is True
     keywords = schema.keys() - _ANNOTATIONS
     kind = schema.get("type")
+    if "format" in schema and keywords & {"enum", "minLength", "maxLength"}:
+        return False
     if "enum" in keywords:
         return keywords <= {"type", "enum"} and _lists_value(schema["enum"], kind)
     if isinstance(kind, list):
-        return any(isinstance(one, str) and _surely_has_value({**schema, "type": one}) for one in kind)
+        if not all(isinstance(one, str) for one in kind) or len(set(kind)) < len(kind):
+            return False  # repeated types would be followed again at each level
+        return any(_surely_has_value({**schema, "type": one}) for one in kind)
     if kind == "object":
         return _has_object(schema, keywords)
     if kind is not None and not (isinstance(kind, str) and (kind == "integer" or kind in TYPES)):

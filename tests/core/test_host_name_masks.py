@@ -156,3 +156,15 @@ def test_lengths_of_what_is_missing(start: str) -> None:
             return
         assert space.has_length(state, length, length) == any(map(space.nullable, now)), length
         now = {after for one in now for text in characters if (after := _after(space, one, text)) != 0}
+
+
+@pytest.mark.parametrize("length", [63, 64, 255, 256, 257, 600])
+def test_tokens_that_are_longer_than_names(length: int) -> None:
+    single = [bytes([b]) for b in range(256)]
+    vocabulary = Vocabulary.from_tokens([None, *single, b"a" * length], eos_ids=[EOS])
+    constraint = sg.json_schema({"type": "string", "format": "idn-hostname"}, whitespace="compact")
+    matcher = sg.Matcher(constraint, vocabulary)
+    assert matcher.advance(1 + ord('"'))
+    offered = allowed(matcher.mask())
+    assert {1 + ord(c) for c in "az09"} <= offered
+    assert (257 in offered) == (length <= 63) == matcher.fork().advance(257)

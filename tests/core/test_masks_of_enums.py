@@ -9,7 +9,10 @@ import pytest
 
 from structgen.constraints.choice import choice
 from structgen.constraints.json_schema import json_schema
+from structgen.core_calls import call_limits
+from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
 from tests.core.small_vocabulary import allowed, json_vocabulary, spell, text_ids
 
 _PARTS = (
@@ -98,3 +101,30 @@ def test_unique_items(seed: int) -> None:
     for token in spell(vocabulary, first, source):
         assert matcher.advance(token)
     _check(matcher, {pair[len(first) :] for pair in pairs}, source, b"%s]" % some[1])
+
+
+def test_a_limit_that_ends_a_mask_loses_no_text() -> None:
+    ends = [f"{i:02}" for i in range(48)]
+    long = "x" * 32_768
+    source = random.Random(0)
+    values = [letter + long + end for letter in "abcdefgh" for end in source.sample(ends, 48)]
+    tokens = (
+        [bytes([b]) for b in range(256)] + [b"x" * 4096] + [letter.encode() + b"x" for letter in "abcdefgh"]
+    )
+    vocabulary = Vocabulary.from_tokens([None, *tokens], eos_ids=[0])
+    matcher = Matcher(choice(values), vocabulary.with_limits(automaton_states=10**8, regex_nodes=10**8))
+    for milliseconds in (0.3, 0.6, 1, 1.5, 2, 3, 5):
+        try:
+            with call_limits(cpu_seconds=milliseconds / 1000):
+                matcher.mask()
+            break
+        except LimitExceeded:
+            pass
+    for letter in "abcdefgh":
+        begun = matcher.fork()
+        assert begun.advance(1 + ord(letter))
+        for _ in range(len(long) // 4096):
+            assert begun.advance(257)
+        for end in ends:
+            matcher_of_text = begun.fork()
+            assert all(matcher_of_text.advance(1 + ord(c)) for c in end) and matcher_of_text.is_complete()

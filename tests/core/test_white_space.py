@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 
 import structgen as sg
 from structgen.constraints.json_schema import Whitespace, json_schema
+from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 from tests.core.small_vocabulary import byte_vocabulary, json_vocabulary, renewed, spell
 from tests.core.test_masks import check_mask, walk
@@ -207,3 +209,28 @@ def test_the_bounds_of_flexible_white_space() -> None:
     assert not accepts(matcher, "[\n   1]")
     none = Matcher(json_schema(True, whitespace=Whitespace.flexible(0, 0)), byte_vocabulary())
     assert accepts(none, "[\n1]") and not accepts(none, "[ 1]") and not accepts(none, "[\n 1]")
+
+
+def test_long_tokens_of_white_space_on_a_small_stack() -> None:
+    single = [bytes([b]) for b in range(256)]
+    vocabulary = sg.Vocabulary.from_tokens([None, *single, b"\n" + b" " * 4_000], eos_ids=[0])
+    outcomes: list[object] = []
+
+    def mask() -> None:
+        matcher = Matcher(
+            json_schema({"type": "array"}, whitespace=Whitespace.flexible(4, 9_000)), vocabulary
+        )
+        assert matcher.advance(1 + ord("["))
+        try:
+            outcomes.append(bool(matcher.mask()[257 // 32] >> (257 % 32) & 1))
+        except LimitExceeded as error:
+            outcomes.append(error.limit == "thread_stack")
+
+    before = threading.stack_size(1 << 18)
+    try:
+        thread = threading.Thread(target=mask)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert outcomes == [True]

@@ -91,3 +91,23 @@ def test_one_of_many_tools_that_cannot_be_called_is_named() -> None:
 def test_malformed_types_do_not_show_a_value(kind: object) -> None:
     assert not _surely_has_value({"type": kind})
     assert not _surely_has_value({"type": "array", "items": {"type": kind}, "minItems": 1})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "string", "format": "date", "maxLength": 3},
+        {"type": "string", "enum": ["abc"], "format": "date"},
+    ],
+)
+def test_formats_are_not_overlooked(given: dict[str, Any]) -> None:
+    parameters = {"type": "object", "properties": {"a": given}, "required": ["a"]}
+    with pytest.raises(ConstraintError, match="can never be called"):
+        read_tools([{"name": "f", "parameters": parameters}])
+
+
+def test_repeated_types_are_not_followed_again_at_each_level() -> None:
+    schema: object = False
+    for _ in range(200):
+        schema = {"type": ["array", "array"], "minItems": 1, "items": schema}
+    assert not _surely_has_value(schema)  # in time that is linear

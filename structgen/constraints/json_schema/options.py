@@ -102,12 +102,12 @@ def make_options(given: dict[str, Any]) -> JsonSchemaOptions:
                 hint=did_you_mean(name, (*_NAMES, "registry"), _ALIASES),
             )
     try:
-        return _made(tuple(given.items()))
+        return _made(**given)
     except TypeError:  # a value that cannot be hashed is none of the choices
         return JsonSchemaOptions(**given)
 
 
-@functools.lru_cache(maxsize=64)
-def _made(given: tuple[tuple[str, Any], ...]) -> JsonSchemaOptions:
+@functools.lru_cache(maxsize=64, typed=True)
+def _made(**given: Any) -> JsonSchemaOptions:
     """The same options for all tools of a request."""
-    return JsonSchemaOptions(**dict(given))
+    return JsonSchemaOptions(**given)

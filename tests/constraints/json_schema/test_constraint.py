@@ -171,3 +171,8 @@ def test_the_options_are_in_the_help() -> None:
         line = next(line for line in (json_schema.__doc__ or "").splitlines() if field.name in line.split())
         assert f"{field.default!r}".replace("'", '"') in line
     assert "registry  " in (json_schema.__doc__ or "")
+
+
+def test_options_that_are_equal_but_of_other_types_are_told_apart() -> None:
+    json_schema(SHORT, ordered=1)  # type: ignore[arg-type]
+    Matcher(json_schema(SHORT, ordered=True), Vocabulary.of_bytes())
