@@ -29,7 +29,7 @@ def examples() -> list[dict[str, Any]]:
         *_arrays_and_enums(),
         *_tools(),
         *_grammars(),
-        _json("tags behind $ref, 50", tagged(random.Random(6), 50, closed=True)),
+        _json("tags through $ref, 50", tagged(random.Random(6), 50, closed=True)),
     ]
 
 

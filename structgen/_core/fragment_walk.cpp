@@ -3,13 +3,14 @@
 // Four things spare most of the trie. Where the characters of a subtree all lead back to the state it begins in, it is
 // taken whole. From the root, where the state's class of characters is repeated, tokens made of these characters are
 // taken as bit sets, and the walk begins at the first other character of each token (kind_tokens.h). A set of
-// literals, as of an enum, is walked beside the trie: the states that its prefixes lead to are never made. And a state that
-// most first bytes lead away from as they do from another one shares that one's fragment there: free text after the
-// beginning of a marker.
+// literals, as of an enum, is walked beside the trie: the states that its prefixes lead to are never made. And a state with
+// the transitions of a known state for most first bytes copies that state's fragment for them: free text after the
+// first characters of a marker differs from other free text only where the marker continues.
 #include <algorithm>
 
 #include "bits.h"
 #include "looping.h"
+#include "root_subtrees.h"
 #include "stack.h"
 #include "text_space.h"
 
@@ -19,7 +20,6 @@ namespace {
 constexpr uint32_t SMALL_SUBTREE = 12;  // trie nodes that are walked rather than looked at as a whole
 constexpr int MANY_CHARACTERS = 20;     // of a class: with fewer, most of the vocabulary is left at once
 constexpr size_t MOST_KIND_TOKENS = 16;
-constexpr Vocabulary::Node FEW_DIFFERING = 2;  // as in lexeme_sharing.cpp
 
 }  // namespace
 
@@ -45,23 +45,17 @@ class TextSpace::Walk {
     return finish();
   }
 
-  // As `base`, but below some first bytes.
-  std::unique_ptr<Fragment> beside(const Fragment &base, const std::bitset<256> &bytes) {
+  // Copies `similar`, and walks the trie below the first bytes where it differs.
+  std::unique_ptr<Fragment> like(const Fragment &similar, const std::bitset<256> &differing) {
     make_dense();
     path_[0].row = &space_.row(path_[0].state);
-    made_->bits = base.bits;
-    charge(v_.words() / 16 + base.exits.size() / 8);
-    std::vector<Vocabulary::Node> differing;
-    for (const Vocabulary::Child *c = v_.children(Vocabulary::ROOT); !c->is_end; ++c) {
-      if (!bytes.test(c->byte)) continue;
-      differing.push_back(c->node);
-      for (const uint32_t id : v_.ids_within(c->node)) made_->bits[id >> 5] &= ~(1u << (id & 31));
-    }
-    for (const Exit &exit : base.exits) {
-      const auto next = std::ranges::upper_bound(differing, exit.node);
-      if (next == differing.begin() || exit.node >= v_.end(next[-1])) made_->exits.push_back(exit);
-    }
-    for (const Vocabulary::Node node : differing) visit(node, v_.end(node));
+    made_->bits = similar.bits;
+    charge(v_.words() / 16 + similar.exits.size() / 8);
+    const RootSubtrees subtrees(v_, differing);
+    subtrees.remove_tokens(made_->bits.data());
+    for (const Exit &exit : similar.exits)
+      if (!subtrees.contains(exit.node)) made_->exits.push_back(exit);
+    for (const Vocabulary::Node root : subtrees.roots()) visit(root, v_.end(root));
     std::ranges::sort(made_->exits, {}, &Exit::node);
     return finish();
   }
@@ -92,7 +86,7 @@ class TextSpace::Walk {
     return finish();
   }
 
-  // The literals of a state. Nothing where the states that tokens lead to are asked for.
+  // The literals of a state; none if the fragment must record the states in which tokens end.
   std::optional<RegexSpace::LiteralPlace> literals_at(TextState s) const {
     if (by_end_ || space_.escape(s) != 0) return std::nullopt;
     return space_.regex_.literals_of(space_.re(s));
@@ -304,13 +298,14 @@ std::shared_ptr<const KindTokens> TextSpace::kind_tokens(Kinds kinds) {
   return kind_tokens_[kinds] = std::move(made);
 }
 
-// A state whose fragment at the root is known, and is that of `s` but below these first bytes; DEAD: there is none.
-TextState TextSpace::beside(TextState s, std::bitset<256> *differing) {
+// Finds a state whose fragment at the root is known and equals the fragment of `s` except below the first bytes
+// `differing`. Returns DEAD if no state is known to be similar.
+TextState TextSpace::similar_state(TextState s, std::bitset<256> *differing) {
   const TextState usual = row(s)['a'];
-  // subtle: a state that both lead to tells that they are read in one encoding.
+  // subtle: equal states after one byte prove that both states have the same encoding.
   if (escape(s) != 0 || usual == DEAD || usual == LEAVE) return DEAD;
-  const auto known = at_root_.find(usual);
-  if (known == at_root_.end() || !fragments_.contains(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | known->second)) return DEAD;
+  const auto known = dense_at_root_.find(usual);
+  if (known == dense_at_root_.end() || !fragments_.contains(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | known->second)) return DEAD;
   const bool same_end = states_[s].complete == states_[known->second].complete;
   const TextRow &one = row(s), &other = row(known->second);
   Vocabulary::Node nodes = 0;
@@ -321,7 +316,7 @@ TextState TextSpace::beside(TextState s, std::bitset<256> *differing) {
     differing->set(c->byte);
     if (to != DEAD && to != LEAVE) nodes += vocabulary_->end(c->node) - c->node;
   }
-  return nodes <= vocabulary_->node_count() / FEW_DIFFERING ? known->second : DEAD;
+  return RootSubtrees::are_few(*vocabulary_, nodes) ? known->second : DEAD;
 }
 
 std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end) {
@@ -331,8 +326,8 @@ std::unique_ptr<Fragment> TextSpace::walk(Vocabulary::Node node, TextState s, st
   if (node != Vocabulary::ROOT || walk.literals_at(s)) return walk.below(node);
   std::bitset<256> differing;
   if (!by_end)
-    if (const TextState base = beside(s, &differing); base != DEAD)
-      return walk.beside(*fragments_.at(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | base), differing);
+    if (const TextState similar = similar_state(s, &differing); similar != DEAD)
+      return walk.like(*fragments_.at(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | similar), differing);
   if (const Chain found = chain(s); found.kinds != 0) return walk.along(found, kind_tokens(found.kinds));
   return walk.below(node);
 }

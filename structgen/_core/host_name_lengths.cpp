@@ -1,4 +1,4 @@
-// How long the rests of internationalised host names are: told by the numbers that a place keeps, without a search.
+// Lengths of the completions of internationalised host names, computed from the counters of a place, without a search.
 #include <algorithm>
 #include <limits>
 

@@ -246,8 +246,8 @@ void HostNameMachine::find_closers() {
   }
 }
 
-// The fewest characters that complete a name; -1: there are none. One character ends what stands open. Only a label with
-// a Katakana dot may need two: what the last character needs, then a Japanese one.
+// Returns the fewest characters that complete a name, or -1. One character ends an open label. Only a label with a Katakana dot
+// may need two: the one that the last character requires, then a Japanese one.
 int HostNameMachine::completion(const Place &p) const {
   if (ended(p) != 0) return 0;
   charge(closers_.size() / 4);

@@ -85,7 +85,7 @@ class HostNameMachine final : public Machine {
     bool operator==(const Block &other) const { return is_last == other.is_last && next == other.next; }
   };
 
-  // What a byte makes of the characters that begin as those of a block do (0: at the beginning): a kind, or a block. 0: neither.
+  // The kind or block that a byte leads to within a block (0: at the first byte of a character). Number 0: no character.
   struct Next {
     uint16_t number;
     bool is_kind;
@@ -117,7 +117,7 @@ class HostNameMachine final : public Machine {
   std::string alphabet_;
   std::vector<Block> blocks_;
   std::vector<uint16_t> first_;  // by first byte: kinds of ASCII, blocks of others
-  std::vector<HostKind> closers_;  // if any characters complete a name, as few of these do
+  std::vector<HostKind> closers_;  // if some characters complete a name, equally few of these complete it
   mutable std::vector<Place> places_;
   mutable std::unordered_map<Place, uint64_t, PlaceHash> states_;  // 0: dead
 };

@@ -11,7 +11,7 @@ namespace {
 bool is_joiner(const HostKind &kind) { return kind.role == HostKind::Joiner || kind.role == HostKind::NonJoiner; }
 bool is_transparent(const HostKind &kind) { return (kind.traits & HostKind::Transparent) != 0; }
 
-// The kinds of a token's characters, of which each loses what nothing in the token looks at.
+// The kinds of a token's characters, without the traits that no other character of the token depends on.
 class Reduction {
  public:
   // `is_cut`: the token goes on with a part of a character, which may be of any kind.
@@ -72,7 +72,7 @@ class HostTokens::Builder {
 
   // Goes through the vocabulary as far as its tokens are characters of names.
   void read() {
-    // After each byte of a path: the block of the character that has begun, or OUTSIDE: in one that began before the token.
+    // After each byte of a path: the block of the unfinished character, or OUTSIDE within one that started before the token.
     std::vector<uint16_t> open(v_.longest_token() + 1);
     for (Vocabulary::Node n = 1; n < v_.node_count();) {
       charge(2);

@@ -44,7 +44,7 @@ class HostTokens {
 
  private:
   using Place = HostNameMachine::Place;
-  static constexpr uint16_t BYTES = 256;  // symbols below are bytes of a character of which the token has not all; then kinds
+  static constexpr uint16_t BYTES = 256;  // symbols below are bytes of incomplete characters, the others are kinds
   struct Node {
     uint32_t end;
     uint32_t first_id, first_quote;

@@ -225,7 +225,7 @@ Formula JsonControl::key_requirement(SchemaId group, std::string_view key) {
   return formulas_.conjunction(std::move(all));
 }
 
-// An index of all keys pays off where many are asked for. Objects that a few keys tell apart ask for those alone.
+// The index of all keys is built only after many lookups: objects that are distinguished by a few keys look up just those.
 std::vector<SchemaId> JsonControl::naming_among(std::string_view key, const std::vector<SchemaId> &groups) {
   std::vector<SchemaId> found;
   if (!naming_.empty() || keys_looked_for_ >= schema_.nodes.size()) {

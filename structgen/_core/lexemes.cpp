@@ -422,16 +422,16 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
         });
   };
   std::bitset<256> differing;
-  const Fragment *const base = beside(node, s, &differing);
-  if (base) {
+  const Fragment *const similar = node == Vocabulary::ROOT ? similar_fragment(s, &differing) : nullptr;
+  if (similar) {
     for (const Vocabulary::Child *c = v_.children(node); !c->is_end; ++c) {
       const LexemeState now = differing.test(c->byte) ? step(s, c->byte) : DEAD;
       if (now == DEAD) continue;
       add(v_.ids(c->node), now);
       look_below(look_below, c->node, now, true);
     }
-    take_beside(*base, differing, *made, found);
-    for (const LexemeState end : base->ends)
+    copy_outside(*similar, differing, *made, found);
+    for (const LexemeState end : similar->ends)
       if (ends.try_emplace(end, true).second) made->ends.push_back(end);  // where it ends below those bytes alone, too
   } else {
     look_below(look_below, node, s, false);
@@ -443,16 +443,16 @@ Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
     (few ? leaves.few : leaves.open).push_back(l);
     leaves.bytes.set(byte);
   }
-  made->dense = base || count > v_.many();
+  made->dense = similar || count > v_.many();
   if (made->dense) {
-    if (!base) made->bits.assign(v_.words(), 0);
+    if (!similar) made->bits.assign(v_.words(), 0);
     for (auto &ids : inside)
       for (uint32_t id : ids) made->bits[id >> 5] |= 1u << (id & 31);
   } else {
     made->ids.reserve(count);
     for (auto &ids : inside) made->ids.insert(made->ids.end(), ids.begin(), ids.end());
   }
-  if (node == Vocabulary::ROOT && made->dense) at_root_[step(s, 'a')] = s;
+  if (node == Vocabulary::ROOT && made->dense) dense_at_root_[step(s, 'a')] = s;
   auto &place = fragments_[key];
   place = std::move(made);
   fragment_bytes_ += place->memory();
@@ -564,7 +564,7 @@ void Lexemes::make_room() {
   if (ends_->memory() > space_.limits().fragment_cache_bytes) ends_->clear();
   if (fragment_bytes_ <= space_.limits().fragment_cache_bytes) return;
   fragments_.clear();
-  at_root_.clear();
+  dense_at_root_.clear();
   each_leave_.clear();
   fragment_bytes_ = 0;
   ++generation_;

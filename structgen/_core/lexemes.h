@@ -203,8 +203,8 @@ class Lexemes {
   }
   static constexpr uint32_t NEAR = 3;  // characters
   Re near(Re after, uint32_t most);
-  const Fragment *beside(Vocabulary::Node node, LexemeState s, std::bitset<256> *differing);
-  void take_beside(const Fragment &base, const std::bitset<256> &differing, Fragment &made, std::vector<Leave> &found);
+  const Fragment *similar_fragment(LexemeState s, std::bitset<256> *differing);
+  void copy_outside(const Fragment &similar, const std::bitset<256> &differing, Fragment &made, std::vector<Leave> &found);
   Leaves gather(const std::vector<Leave> &found, const std::vector<bool> &known);
   void merge(Leaves &leaves);
   void merge_few(Leaves &leaves);
@@ -226,7 +226,7 @@ class Lexemes {
   std::unordered_set<Re> cut_;
   std::unique_ptr<LexemeEnds> ends_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
-  std::unordered_map<LexemeState, LexemeState> at_root_;  // by where a letter leads: the last state with a dense fragment there
+  std::unordered_map<LexemeState, LexemeState> dense_at_root_;  // as in TextSpace
   std::unordered_map<uint64_t, std::vector<Leave>> each_leave_;
   size_t bytes_ = 0, fragment_bytes_ = 0;
   uint64_t generation_ = 0, work_ = 0;

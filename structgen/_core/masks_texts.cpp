@@ -1,8 +1,8 @@
-// Masks of many lexemes that are single texts: the names of tools, the keywords of a language without a lexer's rule.
+// Masks of many lexemes that are single texts, such as the names of tools.
 //
-// Why: a fragment for each means a walk of the vocabulary's trie and a row of states for each of hundreds of texts, of which
-// only a few characters are in any token.
-// What: one walk of the trie with all texts side by side, which are grouped by their next byte.
+// Why: a fragment for each text costs a walk through the token trie and a row of states, for hundreds of texts. Tokens hold only
+// a few characters of them.
+// How: one walk through the trie with all texts side by side, grouped by their next byte.
 // Cost: the sum of the texts over the trie nodes that they reach; most texts part within a few bytes.
 #include <algorithm>
 #include <numeric>
@@ -17,7 +17,7 @@ constexpr size_t TEXTS_PER_UNIT = 4;
 
 }  // namespace
 
-// Is a lexeme a single text that may come whatever the parser says, and after which anything may follow?
+// Is a lexeme a single text that is allowed in every parser state, with any continuation?
 bool Masks::is_text(GrammarControl &g, LexemeState s, Within within) {
   return g.grammar().lexing == Lexing::Scannerless && within == ANYTHING && g.life().always() && g.lexemes().text_step(s);
 }

@@ -157,7 +157,7 @@ class RegexSpace {
   class LiteralPlace {
    public:
     bool ends() const;  // some literal ends here
-    // Goes on to the first byte from `least` on that continues a literal here, never back. False: there is none.
+    // Advances to the first byte that continues a literal here and is at least `least`; never goes back. False if none does.
     bool seek(unsigned least);
     uint8_t byte() const;         // after `seek` was true
     LiteralPlace next() const;    // after that byte

@@ -126,7 +126,7 @@ struct RegexSpace::Impl {
   std::vector<bool> machine_spelled;  // can the vocabulary spell every text of this machine?
   std::vector<std::shared_ptr<structgen::Source>> sources;
 
-  // Many literals, of which only what is read gets nodes: texts [first, last) of a set, which are equal up to `depth`, and
+  // Many literals, with nodes only for the part that has been read: texts [first, last) of a set, which are equal up to `depth`, and
   // have been read so far.
   struct Run {
     LiteralSet *set;

@@ -195,7 +195,7 @@ Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s, bool by_end) {
     made->by_end = std::move(ends);
   }
   made->exits.shrink_to_fit();
-  if (node == Vocabulary::ROOT && made->dense && states_[s].escape == 0) at_root_[row(s)['a']] = s;
+  if (node == Vocabulary::ROOT && made->dense && states_[s].escape == 0) dense_at_root_[row(s)['a']] = s;
   auto &place = fragments_[key];
   place = std::move(made);
   fragment_bytes_ += place->memory();
@@ -442,7 +442,7 @@ void TextSpace::make_room() {
   lexemes_->make_room();
   if (fragment_bytes_ <= limits_.fragment_cache_bytes) return;
   fragments_.clear();
-  at_root_.clear();
+  dense_at_root_.clear();
   kind_tokens_.clear();
   gap_tokens_.clear();
   at_most_.clear();

@@ -205,7 +205,7 @@ class TextSpace {
   std::optional<HostNamesAt> host_names_at(Re re) const;
   class Walk;  // makes fragments (fragment_walk.cpp)
   std::unique_ptr<Fragment> walk(Vocabulary::Node node, TextState s, std::vector<TokensByEnd> *by_end = nullptr);
-  TextState beside(TextState s, std::bitset<256> *differing);
+  TextState similar_state(TextState s, std::bitset<256> *differing);
   std::unique_ptr<Fragment> narrow(const Fragment &any, Vocabulary::Node node, TextState s);
 
   std::shared_ptr<HeapAccount> heap_;
@@ -220,7 +220,7 @@ class TextSpace {
   std::deque<State> states_;
   std::unordered_map<uint64_t, TextState> index_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
-  std::unordered_map<TextState, TextState> at_root_;  // by where a letter leads: the last state with a dense fragment there
+  std::unordered_map<TextState, TextState> dense_at_root_;  // by the state after a letter: the last state with a dense fragment at the root
   std::unordered_map<Kinds, std::shared_ptr<const KindTokens>> kind_tokens_;
   std::unordered_map<uint64_t, std::unique_ptr<GapTokens>> gap_tokens_;  // by the bounds of white space
   std::unique_ptr<const HostTokens> host_tokens_;

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from structgen.constraints.base import Constraint
 from structgen.constraints.choice import choice
 from structgen.constraints.json_schema import json_schema
 from structgen.core_calls import call_limits
@@ -66,14 +67,18 @@ def _check(matcher: Matcher, written: set[bytes], source: random.Random, text: b
         read += vocabulary.token_bytes(token) or b""
 
 
+def _check_some(constraint: Constraint, written: set[bytes], source: random.Random) -> None:
+    for text in source.sample(sorted(written), min(4, len(written))):
+        _check(Matcher(constraint, json_vocabulary(400)), written, source, text)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_enum(seed: int) -> None:
     source = random.Random(seed)
     values = _values(source, source.choice([1, 5, 40, 255, 300, 1_500]))
     written = {json.dumps(value, ensure_ascii=False).encode() for value in values}
     constraint = json_schema({"enum": values}, whitespace="compact")
-    for text in source.sample(sorted(written), min(4, len(written))):
-        _check(Matcher(constraint, json_vocabulary(400)), written, source, text)
+    _check_some(constraint, written, source)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -83,8 +88,7 @@ def test_choice(seed: int) -> None:
     written = {value.encode() for value in values}
     constraint = choice([value for value in values if value])
     written.discard(b"")
-    for text in source.sample(sorted(written), min(4, len(written))):
-        _check(Matcher(constraint, json_vocabulary(400)), written, source, text)
+    _check_some(constraint, written, source)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -121,10 +125,10 @@ def test_a_limit_that_ends_a_mask_loses_no_text() -> None:
         except LimitExceeded:
             pass
     for letter in "abcdefgh":
-        begun = matcher.fork()
-        assert begun.advance(1 + ord(letter))
+        prefix = matcher.fork()
+        assert prefix.advance(1 + ord(letter))
         for _ in range(len(long) // 4096):
-            assert begun.advance(257)
+            assert prefix.advance(257)
         for end in ends:
-            matcher_of_text = begun.fork()
+            matcher_of_text = prefix.fork()
             assert all(matcher_of_text.advance(1 + ord(c)) for c in end) and matcher_of_text.is_complete()

@@ -103,7 +103,7 @@ def make_options(given: dict[str, Any]) -> JsonSchemaOptions:
             )
     try:
         return _made(**given)
-    except TypeError:  # a value that cannot be hashed is none of the choices
+    except TypeError:  # a value that cannot be hashed is invalid: the constructor reports it
         return JsonSchemaOptions(**given)
 
 
