@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from structgen.constraints.grammar.ebnf import read_ebnf
 from structgen.constraints.grammar.ir import Place
@@ -320,6 +320,7 @@ def test_xgrammar_dispatches_alike(
 @settings(max_examples=100)
 @given(grammars("ebnf", recursive=False))  # root ::= root{1,2} ends the process
 def test_xgrammar_reads_random_grammars_alike(xgrammar: _XGrammar, drawn: Drawn) -> None:
+    assume("[^]" not in drawn.source)  # xgrammar 0.2.9 accepts the empty text for [^]+
     assert xgrammar.language(drawn.source, iter(words("ab", 4))) == language(read_ebnf(drawn.source), "ab", 4)
 
 
