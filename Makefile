@@ -14,7 +14,7 @@ QUIET  := .ci/quietly
 PYTEST_ARGS ?= --numprocesses 2
 BUILD_TOOLS := .ci/build-tools.txt
 
-CORE_SOURCES := CMakeLists.txt $(wildcard structgen/_core/*.cpp structgen/_core/*.h)
+CORE_SOURCES := CMakeLists.txt $(wildcard $(foreach folder,* */* */*/*,structgen/_core/$(folder).cpp structgen/_core/$(folder).h))
 
 .NOTPARALLEL:  # one environment is set up, by one at a time
 .PHONY: help develop programs test test-vllm lint types format demo bench sanitize fuzz docs wheel clean
@@ -120,17 +120,17 @@ test-vllm: $(VLLM_VENV)/.structgen
 	@$(VLLM_VENV)/bin/python -m bench.vllm_serving --requests $(VLLM_REQUESTS) --speculation 4
 
 lint: develop
-	@$(BIN)/ruff check structgen tests bench
-	@$(BIN)/ruff format --check structgen tests bench
+	@$(BIN)/ruff check structgen tests bench fuzz
+	@$(BIN)/ruff format --check structgen tests bench fuzz
 	@$(BIN)/lint-imports
 
 types: develop
 	@$(BIN)/mypy
 
 format: develop
-	@$(BIN)/ruff check --fix structgen tests bench
-	@$(BIN)/ruff format structgen tests bench
-	@$(BIN)/clang-format -i structgen/_core/*.cpp structgen/_core/*.h
+	@$(BIN)/ruff check --fix structgen tests bench fuzz
+	@$(BIN)/ruff format structgen tests bench fuzz
+	@git ls-files structgen/_core | grep -E "\.(cpp|h)$$" | xargs $(BIN)/clang-format -i
 
 sanitize: develop
 	@.ci/sanitize $(VENV)
@@ -155,7 +155,7 @@ $(STAMP)/docs: $(STAMP)/venv pyproject.toml
 FUZZ_MINUTES ?= 60
 FUZZ_SEED    ?= 1
 fuzz: develop
-	@status=0; run="-m bench.fuzzing --minutes $(FUZZ_MINUTES) --seed $(FUZZ_SEED)"; \
+	@status=0; run="-m fuzz --minutes $(FUZZ_MINUTES) --seed $(FUZZ_SEED)"; \
 	for target in schema regex lark gbnf ebnf ltl tags served; do $(BIN)/python $$run --target $$target || status=1; done; \
 	.ci/sanitize $(VENV) $$run --target core --memory 8192 --seconds 60 || status=1; exit $$status
 

@@ -18,7 +18,7 @@ from typing import Any
 import structgen as sg
 from structgen import api
 from structgen.evaluation.tasks import TASKS, Task, judge, load_tasks
-from structgen.sampling.options import make_options
+from structgen.generation.options import make_options
 from structgen.types.describe import describe_schema
 from structgen.types.output import output_type
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.sampling import SamplingOptions, Timing, generate_steps
+from structgen.generation import SamplingOptions, Timing, generate_steps
 from structgen.types import output_type
 
 __all__ = ["main"]

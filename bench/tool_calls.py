@@ -24,7 +24,7 @@ from pydantic import BaseModel, Field
 
 import structgen as sg
 from structgen.errors import StructgenError, Truncated
-from structgen.sampling import SamplingOptions, generate_tokens
+from structgen.generation import SamplingOptions, generate_tokens
 from structgen.tools import FORMATS, ToolCall, ToolTurn, instructions, run_tools, tools
 
 __all__ = ["main"]

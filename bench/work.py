@@ -3,8 +3,8 @@
     python -m bench.work --minutes 3 --seed 1
     python -m bench.work --minutes 3 --seed 1 --interrupt 0.002
 
-Each call of the core charges units of work (`_core/work.h`), and its limit, `call_steps`, is one of units; it bounds
-time as well as units correspond to time. For every operation the table shows, over the calls of at least a
+Each call of the core charges units of work (`_core/util/work.h`), and its limit, `call_steps`, is one of units;
+it bounds time as well as units correspond to time. For every operation the table shows, over the calls of at least a
 millisecond, nanoseconds of CPU time per unit: the median, the 99th percentile and the largest with the input that it
 came from. A call that reaches its limit takes `call_steps` times the largest.
 
@@ -23,9 +23,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from bench.fuzzing.checking import TARGETS
-from bench.fuzzing.mutation import mutated
-from bench.fuzzing.seeds import seeds
+from fuzz.checking import TARGETS
+from fuzz.mutation import mutated
+from fuzz.seeds import seeds
 from structgen import _core
 from structgen.errors import StructgenError
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import diffusion, ltl, monitors
     from .api import generate, run, stream, stream_items
-    from .beam_finding import beam
     from .captures import Capture, captures_of
     from .classification import Classification, classify
     from .constraints.base import Constraint
@@ -47,28 +46,19 @@ if TYPE_CHECKING:
     from .constraints.token_limits import limit_tokens
     from .core_calls import StopFlag, call_limits
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
+    from .generation import SamplingOptions, potential
+    from .inference import AWRS, MH, SMC, AdaptiveRejection, ASAp, Exact, LocalMasking, Rejection
+    from .inference.known_distributions import KnownLaws
+    from .inference.most_probable import beam
+    from .inference.posterior import Posterior
+    from .inference.sampling import sample, sample_async
     from .infilling import infill
-    from .known_laws import KnownLaws
     from .matcher import Matcher
     from .models import RPG, load, with_processors, wrap
     from .monitors import code, monitored
-    from .posterior import Posterior
-    from .posterior_sampling import sample, sample_async
     from .prompts import PromptFunction, prompt
     from .remote import RemoteModel, connect
     from .results import Result
-    from .sampling import (
-        AWRS,
-        MH,
-        SMC,
-        AdaptiveRejection,
-        ASAp,
-        Exact,
-        LocalMasking,
-        Rejection,
-        SamplingOptions,
-        potential,
-    )
     from .shelf import grammar, grammars
     from .speculative import Speculation
     from .templates import PromptWarning
@@ -79,33 +69,33 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "ASAp": "sampling",
-    "AWRS": "sampling",
+    "ASAp": "inference",
+    "AWRS": "inference",
     "Action": "constraints.plans",
-    "AdaptiveRejection": "sampling",
+    "AdaptiveRejection": "inference",
     "BoundCall": "types",
     "Capture": "captures",
     "Classification": "classification",
     "Constraint": "constraints.base",
     "DeadEnd": "errors",
-    "Exact": "sampling",
+    "Exact": "inference",
     "GenerationError": "errors",
-    "KnownLaws": "known_laws",
-    "LocalMasking": "sampling",
-    "MH": "sampling",
+    "KnownLaws": "inference",
+    "LocalMasking": "inference",
+    "MH": "inference",
     "Matcher": "matcher",
     "OutputInvalid": "errors",
     "PlanFormat": "constraints.plans",
-    "Posterior": "posterior",
+    "Posterior": "inference",
     "PromptFunction": "prompts",
     "PromptWarning": "templates",
     "RPG": "models",
-    "Rejection": "sampling",
+    "Rejection": "inference",
     "RemoteModel": "remote",
     "ReasoningOptions": "constraints.composition",
     "Result": "results",
-    "SMC": "sampling",
-    "SamplingOptions": "sampling",
+    "SMC": "inference",
+    "SamplingOptions": "generation",
     "Speculation": "speculative",
     "StopFlag": "core_calls",
     "StructgenError": "errors",
@@ -115,7 +105,7 @@ _HOMES = {
     "Vocabulary": "vocabulary",
     "Whitespace": "constraints.json_schema",
     "World": "constraints.plans",
-    "beam": "beam_finding",
+    "beam": "inference",
     "check": "constraints.json_schema",
     "call_limits": "core_calls",
     "captures_of": "captures",
@@ -143,7 +133,7 @@ _HOMES = {
     "monitors": "monitors",
     "optional": "constraints.composition",
     "plan": "constraints.plans",
-    "potential": "sampling",
+    "potential": "generation",
     "prompt": "prompts",
     "reasoning": "constraints.composition",
     "regex": "constraints.regex",
@@ -151,8 +141,8 @@ _HOMES = {
     "run": "api",
     "run_tools": "tools",
     "run_tools_async": "tools",
-    "sample": "posterior_sampling",
-    "sample_async": "posterior_sampling",
+    "sample": "inference",
+    "sample_async": "inference",
     "special": "constraints.composition",
     "stream": "api",
     "stream_items": "api",

@@ -16,13 +16,13 @@ from structgen import reasking
 from structgen.argument_names import checks_names
 from structgen.constraints.composition import CappedReasoning
 from structgen.errors import OptionError, PromptError, StructgenError, a_kind
+from structgen.generation import Generation, SamplingOptions, generate_steps, generate_tokens
+from structgen.generation.options import make_options
+from structgen.generation.potentials import Potential, Product
 from structgen.matcher import open_matcher
 from structgen.models.messages import prompt_of
 from structgen.reasking import EncodedPrompt
 from structgen.results import Result
-from structgen.sampling import Generation, SamplingOptions, generate_steps, generate_tokens
-from structgen.sampling.conditions import Potential, Product
-from structgen.sampling.options import make_options
 from structgen.speculative.defaults import drafting_of
 from structgen.streams import ItemStream, Stream
 from structgen.types import OutputType, output_type

@@ -7,7 +7,7 @@ of a trained model's probability; "all" adds up every tokenization, as `structge
 Where one label is the beginning of another ("no", "none"), the end of the text counts as well: otherwise the shorter
 label could never lose.
 Invariant: probabilities sum to 1, and are a function of prompt and labels alone (up to the rounding of the model).
-Cost: one pass over the prompt, and mostly one over all beginnings (`structgen.sampling.path_scores`); labels of one
+Cost: one pass over the prompt, and mostly one over all beginnings (`structgen.inference.path_scores`); labels of one
 token need no second pass.
 """
 
@@ -25,10 +25,10 @@ from structgen.argument_names import checks_names
 from structgen.constraints.base import Literal as LiteralText
 from structgen.constraints.choice import choice
 from structgen.errors import DeadEnd, LimitExceeded, OptionError, a_kind, with_kind
+from structgen.inference.path_scores import all_paths, likelihoods, log_sum
+from structgen.inference.prefixes import Prefix
 from structgen.matcher import Matcher
 from structgen.notebook import bar, card, plain, table
-from structgen.sampling.path_scores import all_paths, likelihoods, log_sum
-from structgen.sampling.prefixes import Prefix
 from structgen.types import OutputType, output_type
 from structgen.types.labels import labels_of
 

@@ -18,8 +18,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 import structgen as sg
+from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.matcher import Matcher, compile_constraint
-from structgen.sampling import Generation, SamplingOptions, generate_tokens
 from structgen.types import output_type
 
 __all__ = ["main"]

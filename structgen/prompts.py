@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
 from structgen import api
 from structgen.brief import cut
 from structgen.errors import OptionError, PromptError, StructgenError, a_kind, did_you_mean, with_kind
+from structgen.generation import SamplingOptions
+from structgen.generation.options import ALIASES, OPTION_NAMES, RENAMED_OPTIONS, make_options
 from structgen.progress import ProgressBar
 from structgen.results import Result
-from structgen.sampling import SamplingOptions
-from structgen.sampling.options import ALIASES, OPTION_NAMES, RENAMED_OPTIONS, make_options
 from structgen.streams import AsyncStream, ItemStream, Stream
 from structgen.templates import compile_template, render_template, warn_of_unused
 from structgen.types import OutputType, output_type

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.attempts import Account, attempt_seed, feedback, messages_of
 from structgen.errors import OutputInvalid, StructgenError, Truncated
+from structgen.generation import Generation, SamplingOptions
 from structgen.results import Result, attempt_of
-from structgen.sampling import Generation, SamplingOptions
 from structgen.types import OutputType
 
 if TYPE_CHECKING:

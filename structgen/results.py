@@ -15,8 +15,8 @@ from structgen.attempts import Account, Attempt
 from structgen.brief import brief
 from structgen.captures import Capture
 from structgen.errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated
+from structgen.generation import Finish, Generation, Timing
 from structgen.notebook import card, code, pairs
-from structgen.sampling import Finish, Generation, Timing
 from structgen.types import OutputType, output_type
 
 __all__ = ["Result", "attempt_of"]
@@ -144,7 +144,7 @@ class Result(Generic[T]):
 
     @property
     def log_weight(self) -> float | None:
-        """Sum of log Z, the allowed mass at each step; see `structgen.sampling.generation`."""
+        """Sum of log Z, the allowed mass at each step; see `structgen.generation.results`."""
         return self.generation.log_weight
 
     @property

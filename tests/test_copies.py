@@ -20,8 +20,8 @@ from pydantic import AfterValidator, Field
 
 import structgen as sg
 from structgen import errors
+from structgen.generation import Generation
 from structgen.remote import Account, Attempt, RemoteResult
-from structgen.sampling import Generation
 from structgen.types import output_type
 
 from . import copied_prompts

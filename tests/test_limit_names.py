@@ -61,7 +61,7 @@ def _names_in_python() -> dict[str, str]:
 
 def _names_in_core() -> dict[str, str]:
     names = {}
-    for path in sorted([*(PACKAGE / "_core").glob("*.cpp"), *(PACKAGE / "_core").glob("*.h")]):
+    for path in sorted([*(PACKAGE / "_core").rglob("*.cpp"), *(PACKAGE / "_core").rglob("*.h")]):
         for thrown in re.finditer(
             r"throw (?:Limit|Call)(?:Error|Limit)\((.*?)\);\s*?\n", path.read_text(), re.DOTALL
         ):

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field
 import structgen as sg
 from structgen.api import run_batch
 from structgen.errors import DeadEnd, OptionError, OutputInvalid, PromptError, Truncated
-from structgen.sampling import SamplingOptions
+from structgen.generation import SamplingOptions
 from structgen.types import output_type
 from tests.oracles.scripted_model import ScriptedModel
 

@@ -9,7 +9,7 @@ import pytest
 import structgen as sg
 from structgen.api import several
 from structgen.errors import OptionError, Truncated
-from structgen.sampling import SamplingOptions
+from structgen.generation import SamplingOptions
 from tests.oracles.scripted_model import ScriptedModel
 
 MODEL = ScriptedModel("ab")

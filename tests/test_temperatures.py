@@ -14,8 +14,8 @@ from structgen.constraints.expressions import literal, repeat
 from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.constraints.grammar.ir import Body, Grammar, Lexer, Rule, Terminal
 from structgen.errors import EmptyConstraint, OptionError, TemperatureNotApplied
+from structgen.generation import SamplingOptions, generate_tokens
 from structgen.matcher import warn_of_temperatures
-from structgen.sampling import SamplingOptions, generate_tokens
 from tests.oracles.toy_model import ToyModel
 
 BYTES = sg.Vocabulary.of_bytes()

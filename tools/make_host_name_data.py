@@ -1,4 +1,4 @@
-"""Writes structgen/_core/host_name_data.cpp: the kinds of characters of internationalised host names.
+"""Writes structgen/_core/regex/host_name_data.cpp: the kinds of characters of internationalised host names.
 
 Why: the rules of IDNA 2008 ask for some 130 classes of characters. Characters that are in the same classes are of one
 kind, and there are a few hundred kinds, so the core reads names kind by kind.
@@ -12,7 +12,7 @@ from typing import Any
 from tests.oracles.idna_data import TABLES
 from tests.oracles.international_names import LENGTHS, _orders, _ranges
 
-TARGET = Path(__file__).parent.parent / "structgen/_core/host_name_data.cpp"
+TARGET = Path(__file__).parent.parent / "structgen/_core/regex/host_name_data.cpp"
 SPECIAL = {
     "LowerL": "l",
     "MiddleDot": "·",

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 import structgen as sg
+from structgen.generation.potentials import Condition
+from structgen.inference.drawing import Limits, Task, draw
+from structgen.inference.samplers import Sampler
 from structgen.matcher import Matcher
-from structgen.sampling.conditions import Condition
-from structgen.sampling.drawing import Limits, Task, draw
-from structgen.sampling.samplers import Sampler
 
 from .laws import Exact
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from structgen.constraints.base import Constraint
+from structgen.generation.distributions import next_ids
+from structgen.inference.prefixes import Prefix, PrefixBatch
 from structgen.matcher import Matcher
 from structgen.models.memory import DistributionModel
-from structgen.sampling.law import next_ids
-from structgen.sampling.prefixes import Prefix, PrefixBatch
 
 __all__ = ["Exact", "enumerated"]
 

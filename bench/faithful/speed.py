@@ -20,13 +20,13 @@ import numpy as np
 
 import structgen as sg
 from structgen.errors import LimitExceeded
-from structgen.sampling import SamplingOptions
-from structgen.sampling.bounds import BoundTrie
-from structgen.sampling.estimators import draw_checked
-from structgen.sampling.loop import generate_tokens
-from structgen.sampling.prefixes import PrefixReader
-from structgen.sampling.streams import UniformRows, uniform_stream
-from structgen.sampling.walks import Walks
+from structgen.generation import SamplingOptions
+from structgen.generation.loop import generate_tokens
+from structgen.generation.random_streams import UniformRows, uniform_stream
+from structgen.inference.bound_trie import BoundTrie
+from structgen.inference.prefixes import PrefixReader
+from structgen.inference.token_estimators import draw_checked
+from structgen.inference.walks import Walks
 
 __all__ = ["main"]
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structgen as sg
-from structgen.sampling import Generation, SamplingOptions, generate_tokens
+from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.speculative import Costs, Speculation
 
 from .tasks import TASKS, Request, requests

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import structgen as sg
-from structgen.sampling import Generation, SamplingOptions, generate_tokens
+from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.speculative import Fixed, Speculation
 
 from ..records import progress

@@ -24,8 +24,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import structgen as sg
+from structgen.generation import SamplingOptions, generate_tokens
 from structgen.integrations.transformers import ConstraintProcessor
-from structgen.sampling import SamplingOptions, generate_tokens
 from structgen.speculative import Speculation
 
 from .tasks import TASKS, Request, requests

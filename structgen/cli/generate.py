@@ -82,7 +82,7 @@ def add_command(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """The text on standard output."""
-    from structgen.sampling.options import make_options
+    from structgen.generation.options import make_options
     from structgen.types import output_type
 
     # Everything that can be wrong with the arguments is found before a model is loaded.

@@ -100,7 +100,7 @@ def _count(matcher: Matcher) -> str:
 
 
 def _print_mask(matcher: Matcher, most: int) -> None:
-    from structgen.sampling import allowed_ids
+    from structgen.generation import allowed_ids
 
     vocabulary = matcher.vocabulary
     print(_count(matcher))

@@ -13,7 +13,7 @@ Cost: each builder is linear in its own parts, not in what is below them.
        | ("scope", RE) whose looks see only its own text, as those in an intersection or complement do
        | ("substring", str or (str, ...), empty) neighbouring characters of a text, or pieces; none, too, if `empty`
        | ("host_names", composed)            host names, and IDNA 2008 ones, with labels in NFC if `composed`
-       | ("unfold", source) what an object unfolds as it is read (`structgen/_core/regex.h`, `Source`)
+       | ("unfold", source) what an object unfolds as it is read (`structgen/_core/regex/regex.h`, `Source`)
        | ("any",) one character | ("text",) every text | ("empty",) no text
 """
 

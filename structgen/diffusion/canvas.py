@@ -24,8 +24,8 @@ from structgen.constraints.base import Constraint, constraint_of
 from structgen.constraints.failures import with_limits_told
 from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
 from structgen.errors import CombinationError, OptionError, with_kind
+from structgen.generation.distributions import allowed_ids
 from structgen.matcher import compile_constraint
-from structgen.sampling.law import allowed_ids
 from structgen.vocabulary import Vocabulary
 
 from .json_grammar import Note

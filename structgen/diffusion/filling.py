@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from structgen.argument_names import checks_names
 from structgen.brief import short_repr
 from structgen.errors import OptionError
-from structgen.sampling.generation import Timing
+from structgen.generation.results import Timing
 
 from .canvas import Canvas
 from .judging import CanvasMonitor

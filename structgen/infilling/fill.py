@@ -22,10 +22,10 @@ from structgen.brief import short_repr
 from structgen.constraints.base import Constraint, Operand
 from structgen.diffusion.json_grammar import Note
 from structgen.errors import DeadEnd, OptionError, Truncated, with_kind
+from structgen.inference.requests import whole_number
+from structgen.inference.sampling import sample
 from structgen.matcher import Matcher
 from structgen.notebook import card, code, pairs, plain, table
-from structgen.posterior_sampling import sample
-from structgen.requests import whole_number
 
 from .leaving import Leaving, write
 from .template import Template, read_template

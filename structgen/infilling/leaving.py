@@ -19,10 +19,10 @@ import numpy as np
 from structgen.constraints.base import Constraint
 from structgen.constraints.base import Literal as Text
 from structgen.errors import EmptyConstraint, Truncated
+from structgen.generation import generate_steps
+from structgen.generation.options import make_options
 from structgen.matcher import Matcher, open_matcher
 from structgen.results import Result
-from structgen.sampling import generate_steps
-from structgen.sampling.options import make_options
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
 

@@ -21,9 +21,9 @@ from structgen.constraints.ltl import Alphabet, Formula, automaton, english, par
 from structgen.constraints.ltl.automaton import check_alphabet
 from structgen.constraints.ltl.formula import atom
 from structgen.errors import GenerationError, LimitExceeded, OptionError
-from structgen.requests import unknown_option, whole_number
-from structgen.sampling import SamplingOptions
-from structgen.sampling.options import make_options
+from structgen.generation import SamplingOptions
+from structgen.generation.options import make_options
+from structgen.inference.requests import unknown_option, whole_number
 from structgen.types import output_type
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from structgen.constraints.base import IR, Constraint, Operand, as_constraint
 from structgen.constraints.composition import text
 from structgen.constraints.expressions import RE, TEXT
 from structgen.errors import CombinationError, OptionError, with_kind
-from structgen.sampling.conditions import Potential, potential
+from structgen.generation.potentials import Potential, potential
 from structgen.vocabulary import Vocabulary
 
 from .asking import Asker, MonitorReport

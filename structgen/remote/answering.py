@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.attempts import Account, Attempt, Message, attempt_seed, feedback
 from structgen.errors import OptionError, OutputInvalid, RemoteError, StructgenError, Truncated
-from structgen.sampling import Finish, Generation, SamplingOptions, Timing
+from structgen.generation import Finish, Generation, SamplingOptions, Timing
 from structgen.types import OutputType
 
 from .asking import told

@@ -27,8 +27,8 @@ from structgen.errors import (
     StructgenError,
     VocabularyError,
 )
+from structgen.generation import SamplingOptions
 from structgen.results import Result
-from structgen.sampling import SamplingOptions
 from structgen.types import OutputType
 
 from .answering import Budget, RemoteStep, Run

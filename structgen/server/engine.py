@@ -2,8 +2,8 @@
 
 Why: the event loop must never wait for a forward pass, and a model is used by one thread at a time.
 What: a `Ticket` is one request: rows with one prompt. It waits for its place, its rows join the running batch
-(`structgen.sampling.running`), and each time they went on `changed` is called in this thread. Its texts are whole
-snapshots, so a client that reads slowly makes nothing pile up.
+(`structgen.generation.continuous_batch`), and each time they went on `changed` is called in this thread. Its texts are
+whole snapshots, so a client that reads slowly makes nothing pile up.
 `call` lets other threads run something between two passes. Samplers that drive the model themselves share it with the
 batch that way: each makes a pass in turn. A round with such a pass has no prefill and no pause, so running rows do not
 wait for these as well. The next round has the prefill and the pause, if there are any.
@@ -23,8 +23,8 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from structgen.errors import GenerationError
-from structgen.sampling.row import Row
-from structgen.sampling.running import RunningBatch
+from structgen.generation.continuous_batch import RunningBatch
+from structgen.generation.row import Row
 from structgen.serving.passing import detached
 
 from .errors import ShuttingDown

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from structgen.errors import StructgenError, with_kind
-from structgen.sampling.options import SamplingOptions
+from structgen.generation.options import SamplingOptions
 from structgen.serving.requests import Kind
 from structgen.tools.growing import GrowingTurn
 

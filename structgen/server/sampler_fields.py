@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from structgen.errors import StructgenError
-from structgen.sampling.samplers import MH, SMC, Sampler, sampler_of
+from structgen.inference.samplers import MH, SMC, Sampler, sampler_of
 
 from .errors import bad_request, message_of
 from .fields import Fields

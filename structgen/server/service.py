@@ -20,10 +20,10 @@ import numpy as np
 
 from structgen import _core
 from structgen.errors import DeadEnd, LimitExceeded, StructgenError
-from structgen.posterior_sampling import sample
-from structgen.sampling.budget import room_after
-from structgen.sampling.options import row_seed
-from structgen.sampling.row import Row
+from structgen.generation.options import row_seed
+from structgen.generation.row import Row
+from structgen.generation.token_budget import room_after
+from structgen.inference.sampling import sample
 from structgen.serving.compiler import Compiled
 from structgen.serving.laned import LanedCompiler, LanedSpec
 from structgen.serving.lanes import LaneMatcher

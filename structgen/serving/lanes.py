@@ -371,7 +371,7 @@ class Lane:
 
 
 class LaneMatcher:
-    """What `structgen.sampling.row.Row` needs of a matcher."""
+    """What `structgen.generation.row.Row` needs of a matcher."""
 
     def __init__(self, lane: Lane, number: int) -> None:
         self._lane = lane

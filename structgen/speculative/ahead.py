@@ -1,7 +1,7 @@
 """Reading ahead for samplers: the same drafters, chances and costs, for rows that come to the same prefixes again.
 
-Why: samplers that draw the same from exact laws (`structgen.sampling.ahead`) take no drafted token for drawn; they ask
-for laws, and a draft is right when the law behind it is asked for.
+Why: samplers that draw the same from exact laws (`structgen.generation.lookahead`) take no drafted token for drawn;
+they ask for laws, and a draft is right when the law behind it is asked for.
 What: a chain of tokens is grown behind each prefix. Rows go on side by side, so that reading ahead spares a pass only
 where all of them were guessed right: the controller is asked about one chain whose chances are the products of theirs,
 with what a pass of so many rows takes. What shorter rows read beside the longest costs nothing, and is read as well.
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from structgen.errors import StructgenError
-from structgen.sampling.ahead import common
-from structgen.sampling.drafting import Place
+from structgen.generation.drafting import Place
+from structgen.generation.lookahead import common
 
 from .drafters import Context, RowDrafter, Start
 from .growth import LEAST, Chances, Grown, Kind, grow
@@ -78,7 +78,7 @@ class _Guess:
 
 
 class RunAhead:
-    """See `structgen.sampling.drafting.ReadingAhead`: what one call of a sampler reads ahead."""
+    """See `structgen.generation.drafting.ReadingAhead`: what one call of a sampler reads ahead."""
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from structgen.errors import OptionError, a_kind
-from structgen.sampling.options import SamplingOptions
+from structgen.generation.options import SamplingOptions
 
 from .ahead import RunAhead
 from .drafters import Start

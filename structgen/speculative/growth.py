@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.sampling.law import bits_of
+from structgen.generation.distributions import bits_of
 
 from .drafters import Context, Guessed, RowDrafter
 from .trees import ROOT, DraftTree

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError, VocabularyMismatch, a_kind
-from structgen.sampling.law import log_sum_exp
+from structgen.generation.distributions import log_sum_exp
 from structgen.vocabulary import Vocabulary
 
 from .checks import check_number, check_whole

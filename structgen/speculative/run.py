@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structgen.errors import OptionError, StructgenError
-from structgen.sampling.law import StepLaw
-from structgen.sampling.streams import uniform_stream
+from structgen.generation.distributions import StepLaw
+from structgen.generation.random_streams import uniform_stream
 
 from .controllers import Costs
 from .drafters import CONTEXT, Context, RowDrafter, Start
@@ -61,7 +61,7 @@ class _Row:
 
 
 class Run:
-    """See `structgen.sampling.drafting.Drafting`."""
+    """See `structgen.generation.drafting.Drafting`."""
 
     def __init__(self, speculation: Speculation, model: Any, *, told: bool = True) -> None:
         self._all = speculation

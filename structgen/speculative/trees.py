@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from structgen.sampling.drafting import ROOT
+from structgen.generation.drafting import ROOT
 
 __all__ = ["ROOT", "DraftTree"]
 

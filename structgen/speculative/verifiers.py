@@ -31,7 +31,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.sampling.law import place_of
+from structgen.generation.distributions import place_of
 
 __all__ = ["Drafted", "GreedyTransport", "KSeq", "Match", "Outcome", "Recursive", "Rejection", "Verifier"]
 

@@ -22,9 +22,9 @@ from structgen import api
 from structgen.argument_names import checks_names
 from structgen.constraints.base import Operand
 from structgen.errors import OptionError, OutputInvalid, PromptError, StructgenError
+from structgen.generation.options import make_options
 from structgen.models.messages import plain_messages, prompt_of
 from structgen.results import Result
-from structgen.sampling.options import make_options
 from structgen.types import OutputType, output_type
 
 from .calling import CallResult, CallRunner, Execute, OnError

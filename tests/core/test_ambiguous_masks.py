@@ -2,7 +2,8 @@
 
 Why: without a lexer's rule, literals of different lengths over one character cut a token in exponentially many ways,
 and real tokenizers have runs of 64 dashes and 128 dots. `advance` merges the readings after every byte, so a mask must
-merge them at every node of the vocabulary's trie. Costs are counted, not timed: `work_done` (structgen/_core/work.h).
+merge them at every node of the vocabulary's trie. Costs are counted, not timed: `work_done`
+(structgen/_core/util/work.h).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 import structgen as sg
 from structgen.constraints.base import Constraint
 from structgen.errors import LimitExceeded
-from structgen.sampling.budget import Budget
+from structgen.generation.token_budget import Budget
 from tests.core.small_vocabulary import allowed
 
 EOS = 256

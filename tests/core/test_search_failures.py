@@ -9,7 +9,7 @@ import pytest
 import structgen as sg
 from structgen import _core
 from structgen.errors import LimitExceeded
-from structgen.sampling.budget import Budget
+from structgen.generation.token_budget import Budget
 
 
 def unique(depth: int, leaf: dict[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from structgen.errors import (  # noqa: E402
     VocabularyError,
     VocabularyMismatch,
 )
+from structgen.generation import SamplingOptions, allowed_ids, generate_tokens  # noqa: E402
 from structgen.matcher import Matcher  # noqa: E402
-from structgen.sampling import SamplingOptions, allowed_ids, generate_tokens  # noqa: E402
 from tests.tokenizers.tiny import word_piece  # noqa: E402
 
 from .tiny import SIZE, tiny_model, tiny_tokenizer  # noqa: E402

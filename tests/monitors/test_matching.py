@@ -139,8 +139,8 @@ def _is_likely(found: Sequence[int], expected: Sequence[float]) -> bool:
 
 
 def _noise_of(seed: int):  # type: ignore[no-untyped-def]
-    from structgen.sampling.options import row_seed
-    from structgen.sampling.streams import GumbelNoise
+    from structgen.generation.options import row_seed
+    from structgen.generation.random_streams import GumbelNoise
 
     return GumbelNoise(row_seed(seed, 0))
 

@@ -19,8 +19,8 @@ from pydantic import AfterValidator, BaseModel, Field
 import structgen as sg
 from structgen import errors
 from structgen.api import run_batch
+from structgen.generation import SamplingOptions
 from structgen.remote import RemoteResult
-from structgen.sampling import SamplingOptions
 from structgen.types import output_type
 from tests.embedded import embedded_model
 

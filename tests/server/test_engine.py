@@ -141,8 +141,8 @@ def test_a_call_in_a_round_that_fails_ends_with_an_error(model: Any, monkeypatch
 def test_rows_that_wait_for_their_masks_are_seen(model: Any) -> None:
     import threading
 
-    from structgen.sampling.options import SamplingOptions
-    from structgen.sampling.row import Row, Unconstrained
+    from structgen.generation.options import SamplingOptions
+    from structgen.generation.row import Row, Unconstrained
 
     let_go, begun = threading.Event(), threading.Event()
 
@@ -188,8 +188,8 @@ def test_samplers_read_few_tokens_where_others_run(model: Any) -> None:
 def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
     import threading
 
-    from structgen.sampling.options import SamplingOptions
-    from structgen.sampling.row import Row, Unconstrained
+    from structgen.generation.options import SamplingOptions
+    from structgen.generation.row import Row, Unconstrained
 
     stopped, begun = threading.Event(), threading.Event()
 
@@ -227,8 +227,8 @@ def test_calls_and_prompts_take_turns(model: Any, monkeypatch: pytest.MonkeyPatc
     """A round has a sampler pass or the prefill of a prompt, never both, and both make progress."""
     import threading
 
-    from structgen.sampling.options import SamplingOptions
-    from structgen.sampling.row import Row
+    from structgen.generation.options import SamplingOptions
+    from structgen.generation.row import Row
 
     it = Engine(model, ServerSettings(model_name=NAME, prompt_tokens=8))
     seen: list[tuple[bool, int]] = []

@@ -12,7 +12,7 @@ import structgen as sg
 from structgen._core import LimitError
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import GenerationError, LimitExceeded, SchemaInvalid, StructgenError
-from structgen.sampling.samplers import sampler_of
+from structgen.inference.samplers import sampler_of
 from structgen.server.errors import ShuttingDown, failed, message_of, of_error
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import structgen
+from structgen.inference.samplers import SMC, Exact, sampler_of
 from structgen.models.session import BatchedSession
-from structgen.sampling.samplers import SMC, Exact, sampler_of
 from structgen.server.errors import ApiError
 from structgen.server.sampler_fields import SamplerAsked
 from structgen.server.settings import ServerSettings

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from structgen.sampling import ahead, loop
+from structgen.generation import lookahead as ahead
+from structgen.generation import loop
 from structgen.speculative import guarded, run
 from tests.clocks import HandClock
 

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 import structgen as sg
 from structgen.constraints.choice import choice
 from structgen.errors import LimitExceeded
+from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
-from structgen.sampling import Generation, SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Fixed
 from structgen.speculative.drafters import Context, Copying, ForcedBytes, Guessed, Start, TokenLookup
 from structgen.speculative.driver import Speculation
 from structgen.speculative.recycling import LogitNGrams, SuffixStore, TokenRecycling, TriGrams
 from structgen.speculative.run import Run
 from structgen.vocabulary import Vocabulary
+from tests.generation.test_native_engine import NAIVE, REAL, WORDS
+from tests.inference.toys import random_law
 from tests.oracles.naive_matcher import NaiveMatcher
 from tests.oracles.toy_model import ToyModel
-from tests.sampling.test_engine import NAIVE, REAL, WORDS
-from tests.sampling.toys import random_law
 
 OPTIONS = st.builds(
     SamplingOptions,

@@ -16,17 +16,17 @@ from transformers import AutoModelForCausalLM, LlamaConfig, MixtralConfig, Qwen2
 
 import structgen as sg
 from structgen.errors import ModelError, OptionError
+from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
-from structgen.sampling import Generation, SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Costs, Fixed
 from structgen.speculative.drafters import Context, Start
 from structgen.speculative.driver import Speculation
 from structgen.speculative.model_drafters import DraftModel, LayerSkip, _Skeleton
 from structgen.speculative.verifiers import Recursive, Rejection
+from tests.inference.toys import random_law
 from tests.models.tiny import SIZE
 from tests.oracles.naive_matcher import NaiveMatcher
 from tests.oracles.toy_model import ToyModel
-from tests.sampling.toys import random_law
 from tests.speculative.test_sessions import DEAD, NAIVE, VOCABULARY, Model, Watcher
 
 KINDS = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config, "mixtral": MixtralConfig}

@@ -11,8 +11,8 @@ import pytest
 
 import structgen as sg
 from structgen.errors import OptionError, VocabularyMismatch
+from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
-from structgen.sampling import Generation, SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Costs, Fixed
 from structgen.speculative.drafters import Context, Start
 from structgen.speculative.driver import Speculation
@@ -20,9 +20,9 @@ from structgen.speculative.guarded import SpeculationWarning
 from structgen.speculative.model_drafters import DraftModel
 from structgen.speculative.verifiers import Recursive, Rejection, Verifier
 from structgen.vocabulary import Vocabulary
+from tests.inference.toys import random_law
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
 from tests.oracles.toy_model import Law, ToyModel, ToySession
-from tests.sampling.toys import random_law
 from tests.speculative.test_whole_texts import MODEL, chi_squared, critical, texts
 from tests.speculative.test_whole_texts import VOCABULARY as FEW
 

@@ -11,10 +11,10 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import structgen as sg
+from structgen.generation.potentials import Condition
+from structgen.inference.drawing import Limits, Task, draw
+from structgen.inference.samplers import Sampler
 from structgen.matcher import Matcher
-from structgen.sampling.conditions import Condition
-from structgen.sampling.drawing import Limits, Task, draw
-from structgen.sampling.samplers import Sampler
 from structgen.speculative import Fixed, ForcedBytes, Speculation, SpeculationWarning
 from structgen.speculative.defaults import reading_ahead_of
 from structgen.vocabulary import Vocabulary

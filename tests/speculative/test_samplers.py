@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 import structgen as sg
 from structgen.errors import GenerationError, LimitExceeded, OptionError, VocabularyMismatch
+from structgen.generation import lookahead as ahead
+from structgen.generation.drafting import Place
+from structgen.inference.prefixes import PrefixBatch, PrefixReader
+from structgen.inference.samplers import Sampler
 from structgen.matcher import Matcher
 from structgen.models.memory import DistributionModel
-from structgen.sampling import ahead
-from structgen.sampling.drafting import Place
-from structgen.sampling.prefixes import PrefixBatch, PrefixReader
-from structgen.sampling.samplers import Sampler
 from structgen.speculative import Costs, Fixed, ForcedBytes, Goodput, Speculation, SpeculationWarning
 from structgen.speculative.defaults import reading_ahead_of
 from structgen.vocabulary import Vocabulary
+from tests.generation.test_native_engine import REAL
+from tests.inference.toys import random_law
 from tests.oracles.toy_model import ToyModel
-from tests.sampling.test_engine import REAL
-from tests.sampling.toys import random_law
 from tests.speculative.test_equality import DRAFTERS, Guess, Told
 
 SAMPLERS: list[Sampler] = [

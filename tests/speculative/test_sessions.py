@@ -21,9 +21,9 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 import structgen as sg
+from structgen.generation import SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
 from structgen.models.session import start_session
-from structgen.sampling import SamplingOptions, generate_tokens
 from structgen.speculative.controllers import Fixed
 from structgen.speculative.drafters import Context, ForcedBytes, Guessed, Start, TokenLookup
 from structgen.speculative.driver import Speculation

@@ -15,10 +15,10 @@ import pytest
 
 import structgen as sg
 from structgen.errors import ModelError, OptionError
+from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
 from structgen.models.memory import DistributionModel
 from structgen.models.processed import with_processors
-from structgen.sampling import Generation, SamplingOptions, generate_tokens
 from structgen.speculative import (
     Confidence,
     Copying,
@@ -47,8 +47,8 @@ from structgen.speculative.guarded import Account
 from structgen.speculative.sampled import Sampled
 from structgen.vocabulary import Vocabulary
 from tests.clocks import HandClock
+from tests.inference.toys import random_law
 from tests.oracles.toy_model import ToyModel
-from tests.sampling.toys import random_law
 
 LETTERS = Vocabulary.from_tokens([b"a", b"b", b"c", b"ab", None], [4])
 MODEL = ToyModel(LETTERS, random_law(3, 5))

@@ -15,9 +15,9 @@ import pytest
 
 import structgen as sg
 from structgen.errors import LimitExceeded, OptionError, VocabularyMismatch
+from structgen.generation import SamplingOptions, generate_tokens
+from structgen.generation.random_streams import GumbelNoise
 from structgen.matcher import Matcher
-from structgen.sampling import SamplingOptions, generate_tokens
-from structgen.sampling.streams import GumbelNoise
 from structgen.speculative.controllers import Confidence, Costs, Fixed, Goodput
 from structgen.speculative.drafters import Context, Guessed, Start
 from structgen.speculative.driver import Speculation
@@ -33,8 +33,8 @@ from structgen.speculative.verifiers import (
     Verifier,
 )
 from structgen.vocabulary import Vocabulary
+from tests.inference.toys import random_law
 from tests.oracles.toy_model import ToyModel
-from tests.sampling.toys import random_law
 
 PIECES = [b"a", b"b", b"c", b"ab", b"ba", None]
 VOCABULARY = Vocabulary.from_tokens(PIECES, [5])

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from structgen.generation import SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
-from structgen.sampling import SamplingOptions, generate_tokens
 from structgen.types import output_type
 from structgen.types.output import OutputType
 from structgen.vocabulary import Vocabulary

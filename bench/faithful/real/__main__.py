@@ -32,13 +32,13 @@ import numpy as np
 
 import structgen as sg
 from structgen.errors import GenerationError, LimitExceeded
+from structgen.generation import SamplingOptions
+from structgen.generation.loop import generate_tokens
+from structgen.inference.drawing import Account
+from structgen.inference.prefixes import Law
 from structgen.matcher import Matcher
 from structgen.models.base import LanguageModel
 from structgen.models.embedded import embedded_directory
-from structgen.sampling import SamplingOptions
-from structgen.sampling.drawing import Account
-from structgen.sampling.loop import generate_tokens
-from structgen.sampling.prefixes import Law
 
 from .tasks import TASKS, Task
 

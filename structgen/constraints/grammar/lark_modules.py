@@ -1,6 +1,6 @@
 """Modules of Lark grammars: `%import`, `%override`, `%extend` and `%declare`, as lark's loader joins them.
 
-Why: the core reads each module (`_core/lark_text.h`); here their definitions become those of one grammar, which
+Why: the core reads each module (`_core/grammar/lark/text.h`); here their definitions become those of one grammar, which
 `lark_templates` makes ready.
 Invariant: the definitions are those of lark's `GrammarBuilder`, in its order; what it would refuse raises `NotPlain`.
 Cost: about ten microseconds a definition.

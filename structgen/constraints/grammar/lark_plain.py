@@ -2,8 +2,8 @@
 
 Why: lark's loader is a general parser in Python whose trees are transformed several times over; it took two thirds of
 the time to a first mask. Most grammars need little of it: rules, terminals, priorities, aliases, `%ignore` and
-imports from `common`. The core reads the text (`_core/lark_text.h`); what the terminals are to lark, and what it calls
-texts and patterns in rules, is found here.
+imports from `common`. The core reads the text (`_core/grammar/lark/text.h`); what the terminals are to lark,
+and what it calls texts and patterns in rules, is found here.
 Invariant: what is returned is what lark would have loaded, down to the names of anonymous terminals, which decide
 ties between them. Whatever else a text holds (other directives, templates, the additions of llguidance, any mistake)
 makes `read_plain` return None: lark itself is asked then, and words the error.

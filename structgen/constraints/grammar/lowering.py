@@ -1,7 +1,7 @@
 """From a grammar as its front end read it to productions over numbered symbols, as the core takes them.
 
 Why: the core knows rules, terminals and productions alone; what of a scannerless grammar is regular is settled here,
-and the core's lowering (`_core/grammar_lowering.h`) makes productions of what is left, once for all front ends.
+and the core's lowering (`_core/grammar/lowering.h`) makes productions of what is left, once for all front ends.
 Invariant: the language stays the same.
 Cost: linear in the grammar; a count adds its logarithm.
 """

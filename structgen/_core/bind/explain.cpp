@@ -1,0 +1,443 @@
+#include "bind/explain.h"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <bitset>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bind/gil.h"
+
+namespace nb = nanobind;
+
+namespace structgen {
+namespace {
+
+struct Rule {
+  std::string pointer, keyword, detail;
+};
+
+struct Account {
+  size_t offset = 0;
+  bool complete = false;
+  std::string place = "end";
+  std::vector<std::pair<std::string, int64_t>> path;  // key, or index when >= 0
+  std::vector<std::string> schemas, keys, missing;
+  std::vector<Rule> rules;
+  std::string next;
+  bool is_grammar = false;
+  bool expects_tokens = false;  // a token may come that is read whole
+  bool bounded = false;  // another constraint has a say in what may follow
+  std::vector<std::string> terminals, within;
+  std::bitset<256> begins;
+  bool optional_space = true;  // white space between tokens may stand, and need not
+};
+
+std::string decoded(std::string_view raw) {
+  std::string out;
+  uint32_t escape = 0;
+  for (unsigned char c : raw) {
+    Decoded d = decode(escape, c, Escapes::All);
+    if (d.kind == Decoded::Dead || d.kind == Decoded::Quote) break;
+    for (int i = 0; i < d.size; ++i) out += static_cast<char>(d.bytes[i]);
+    escape = d.escape;
+  }
+  return out;
+}
+
+class Witnessing {
+ public:
+  Witnessing(Automaton &a, Reader &r) : a_(a), r_(r) {}
+
+  Account account(const Node *n, std::string_view text) {
+    size_t i = 0, begin = 0;  // begin: where the scalar or key on top started
+    std::vector<std::pair<int32_t, std::pair<std::string, int64_t>>> path;  // by depth
+    for (; n && i < text.size(); ++i) {
+      charge();
+      a_.reads_byte(r_, i);
+      const Node *next = a_.with_cuts(r_, a_.step(r_, n, static_cast<uint8_t>(text[i])), i + 1);
+      if (!next) break;
+      if (next->kind != n->kind || next->depth != n->depth) begin = next->kind == Node::Scalar ? i : i + 1;
+      while (!path.empty() && path.back().first >= next->depth) path.pop_back();
+      if (n->kind == Node::Key && next->kind == Node::Object)
+        key_ = decoded(text.substr(key_begin_, i - key_begin_));
+      if (next->kind == Node::Key && n->kind != Node::Key) key_begin_ = i + 1;
+      if (next->parent && next->parent->phase == Phase::InValue && (path.empty() || path.back().first < next->parent->depth)) {
+        if (next->parent->kind == Node::Object) path.push_back({next->parent->depth, {key_, -1}});
+        if (next->parent->kind == Node::Array)
+          path.push_back({next->parent->depth, {"", static_cast<int64_t>(next->parent->count) - 1}});
+      } else if (next->parent && next->parent->phase == Phase::InValue && next->parent->kind == Node::Array &&
+                 path.back().first == next->parent->depth) {
+        path.back().second.second = static_cast<int64_t>(next->parent->count) - 1;  // the next item
+      }
+      if (next->kind == Node::Array || next->kind == Node::Object)
+        if (next->phase != Phase::InValue)
+          while (!path.empty() && path.back().first >= next->depth) path.pop_back();
+      n = next;
+    }
+    Account out;
+    out.offset = i;
+    for (auto &p : path) out.path.push_back(p.second);
+    if (!n) return out;
+    out.complete = a_.accepts(r_, n);
+    out.expects_tokens = !a_.expected_sets(r_, n).empty();
+    for (int b = 0; b < 256; ++b)
+      if (a_.step(r_, n, static_cast<uint8_t>(b))) out.next += static_cast<char>(b);
+    for (const Node *each = n; each; each = each->parent) {
+      grammar(each->kind == Node::Alternatives ? each->control.left : each, out);
+      if (each->kind != Node::Alternatives) break;
+    }
+    while (n->kind == Node::Alternatives) n = n->control.left;
+    if (n->json) out.optional_space = n->json->schema().options.whitespace != Whitespace::Written;
+    std::string_view so_far = text.substr(std::min(begin, i), i - std::min(begin, i));
+    int next_byte = i < text.size() ? static_cast<unsigned char>(text[i]) : -1;
+    tell(n, so_far, next_byte, out);
+    nesting(n, next_byte, out);
+    // A number or literal may be right, and what follows it in its array or object not.
+    if (n->kind == Node::Scalar && n->parent && a_.text().complete(n->text) &&
+        (next_byte == ',' || next_byte == ']' || next_byte == '}')) {
+      r_.trace = n->trace;
+      const Node *after = a_.finish(r_, n->parent);
+      if (after && (after->kind == Node::Array || after->kind == Node::Object)) {
+        if (!out.path.empty()) out.path.pop_back();
+        tell(after, {}, next_byte, out);
+      }
+    }
+    return out;
+  }
+
+ private:
+  void tell(const Node *n, std::string_view so_far, int next_byte, Account &out) {
+    switch (n->kind) {
+      case Node::Value: value(n, out); break;
+      case Node::String: string(n, so_far, next_byte, out); break;
+      case Node::Scalar: scalar(n, so_far, next_byte, out); break;
+      case Node::Object: object(n, next_byte, out); break;
+      case Node::Key: key(n, so_far, next_byte, out); break;
+      case Node::Array: array(n, next_byte, out); break;
+      case Node::Grammar: out.place = "text"; break;
+      default: break;
+    }
+  }
+
+  // A bracket that only the limit on open containers refuses, or the dead end that it makes.
+  void nesting(const Node *n, int next_byte, Account &out) {
+    const bool is_item = n->kind == Node::Array && (n->phase == Phase::Open || n->phase == Phase::AfterComma);
+    if (n->kind != Node::Value && !is_item) return;
+    const uint32_t most = a_.text().limits().max_depth;
+    const bool opens = next_byte == '[' || next_byte == '{';
+    if (static_cast<uint32_t>(n->depth + is_item) < most) return;
+    const bool is_stuck = out.next.find_first_not_of(out.optional_space ? " \t\r\n" : "") == out.next.npos;
+    if (!opens && (next_byte >= 0 || !is_stuck)) return;
+    const ItemControl *item = is_item ? n->json->next_item(n->control.array, n->count) : nullptr;
+    if (is_item && !item) return;
+    const ValueControl *value = is_item ? item->child : n->control.value;
+    if (opens ? !value->first.test(static_cast<size_t>(next_byte)) : value->first.none()) return;
+    out.rules.assign(1, {"", "max_depth", std::to_string(most)});
+  }
+
+  // What could stand next, in the words of the grammar: lexemes that may begin, and those that have begun.
+  void grammar(const Node *n, Account &out) {
+    if (n->kind != Node::Grammar) return;
+    GrammarControl &g = *n->control.grammar;
+    out.is_grammar = true;
+    for (const GrammarEntry &entry : std::span(n->entries, n->length)) {
+      out.bounded |= entry.within != ANYTHING;
+      if (entry.lex == Lexer::FRESH || !g.lexer().ignored_ends(entry.lex).empty()) place(g, entry, out);
+      if (entry.lex == Lexer::FRESH) continue;
+      for (const Lexer::Running &running : g.lexer().running(entry.lex)) {
+        if (g.lexemes().complete(running.lexeme) || g.lexer().ignores(running.terminal)) continue;
+        out.begins |= g.lexemes().first(running.lexeme);
+        add(out.within, g.grammar().terminals[running.terminal].name);
+        rules(g, entry, out);
+      }
+      for (const Lexer::End &end : g.lexer().ends(entry.lex)) {
+        GrammarEntry after;
+        if (a_.after_terminal(r_, g, entry, end.terminal, &after)) place(g, after, out);
+      }
+    }
+  }
+
+  void place(GrammarControl &g, const GrammarEntry &at, Account &out) {
+    for (uint32_t t : g.items().expected(at.set->outlook)) {
+      const GrammarTerminal &terminal = g.grammar().terminals[t];
+      if (at.brackets == 0 && g.bracket(t) < 0) continue;
+      if (at.within != ANYTHING &&
+          !g.life().lexeme(at.set, at.brackets, t, g.life().plain(t), at.within, nullptr, r_.arena))
+        continue;
+      if (!terminal.name.empty()) add(out.terminals, terminal.name);
+      else if (terminal.kind == GrammarTerminal::Text) out.begins |= g.lexemes().first_of(terminal.language);
+    }
+    rules(g, at, out);
+  }
+
+  // Rules that have begun there.
+  void rules(GrammarControl &g, const GrammarEntry &at, Account &out) {
+    for (const Kernel kernel : std::span(at.set->kernels, at.set->count))
+      for (const Item item : g.items().items(kernel))
+        if (const uint32_t rule = g.items().head(item); rule < g.grammar().rules.size()) add(out.within, g.grammar().rules[rule]);
+  }
+
+  static void add(std::vector<std::string> &to, const std::string &name) {
+    if (!name.empty() && std::find(to.begin(), to.end(), name) == to.end()) to.push_back(name);
+  }
+
+  std::string pointer(const Node *n, SchemaId id) { return n->json->schema().nodes[id].pointer; }
+
+  std::vector<SchemaId> applying(const Node *n, const ValueControl *v) {
+    std::vector<SchemaId> all, todo = n->json->schemas_of(v->goal);
+    const Schema &s = n->json->schema();
+    // References and applicators of the same place are part of the account.
+    while (!todo.empty()) {
+      charge();
+      SchemaId id = todo.back();
+      todo.pop_back();
+      if (std::find(all.begin(), all.end(), id) != all.end() || all.size() > 200) continue;
+      all.push_back(id);
+      const SchemaNode &node = s.nodes[id];
+      for (auto &list : {node.all_of, node.refs}) todo.insert(todo.end(), list.begin(), list.end());
+      for (auto &branches : node.any_of) todo.insert(todo.end(), branches.begin(), branches.end());
+      for (auto &branches : node.one_of) todo.insert(todo.end(), branches.begin(), branches.end());
+    }
+    return all;
+  }
+
+  void value(const Node *n, Account &out) {
+    out.place = "value";
+    const ValueControl *v = n->control.value;
+    for (SchemaId id : applying(n, v)) {
+      out.schemas.push_back(pointer(n, id));
+      const SchemaNode &s = n->json->schema().nodes[id];
+      if (s.has_values) out.rules.push_back({s.pointer, "enum", ""});
+      else if (s.types != ALL_TYPES) out.rules.push_back({s.pointer, "type", types(s)});
+    }
+  }
+
+  static std::string types(const SchemaNode &s) {
+    static const char *const NAMES[] = {"null", "boolean", "object", "array", "number", "string"};
+    std::string out;
+    for (int t = 0; t < TYPE_COUNT; ++t)
+      if (s.types >> t & 1) {
+        if (!out.empty()) out += " or ";
+        out += t == 4 && s.number.integer ? "integer" : NAMES[t];
+      }
+    return out;
+  }
+
+  bool language_takes(Re re, std::string_view text) {
+    RegexSpace &space = a_.text().regex();
+    for (unsigned char c : text) re = space.row(re)[c];
+    return re != RegexSpace::EMPTY;
+  }
+
+  static uint64_t characters(std::string_view text) {
+    return static_cast<uint64_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+  }
+
+  void string(const Node *n, std::string_view so_far, int next_byte, Account &out) {
+    out.place = "string";
+    const bool closing = next_byte == '"';
+    std::string text = decoded(so_far);
+    if (next_byte >= 0x20 && !closing && next_byte != '\\') text += static_cast<char>(next_byte);
+    RegexSpace &space = a_.text().regex();
+    for (SchemaId id : applying(n, n->control.value)) {
+      const SchemaNode &s = n->json->schema().nodes[id];
+      out.schemas.push_back(s.pointer);
+      uint64_t length = characters(text);
+      if (length > s.max_length) out.rules.push_back({s.pointer, "maxLength", std::to_string(s.max_length)});
+      if (closing && length < s.min_length) out.rules.push_back({s.pointer, "minLength", std::to_string(s.min_length)});
+      for (Re re : s.languages)
+        if (closing ? !space.matches(re, text) : !language_takes(re, text)) out.rules.push_back({s.pointer, "pattern or format", ""});
+      if (s.has_values) {
+        bool any = std::any_of(s.strings.begin(), s.strings.end(), [&](const std::string &v) {
+          return closing ? v == text : v.starts_with(text);
+        });
+        if (!any) out.rules.push_back({s.pointer, "enum", ""});
+      }
+    }
+  }
+
+  void scalar(const Node *n, std::string_view so_far, int next_byte, Account &out) {
+    if (!n->json) {
+      out.place = "text";
+      return;
+    }
+    out.place = "number";
+    const ValueControl *v = n->control.value;
+    if (!so_far.empty() && so_far[0] >= 'f') out.place = "literal";
+    static constexpr std::string_view NUMBER_BYTES = "0123456789+-.eE";
+    const bool going_on = next_byte >= 0 && NUMBER_BYTES.find(static_cast<char>(next_byte)) != NUMBER_BYTES.npos;
+    std::string text(so_far);
+    if (going_on) text += static_cast<char>(next_byte);
+    RegexSpace &space = a_.text().regex();
+    for (SchemaId id : applying(n, v)) {
+      const SchemaNode &s = n->json->schema().nodes[id];
+      out.schemas.push_back(s.pointer);
+      if (out.place != "number") continue;
+      auto breaks = [&](Re re) { return going_on ? !language_takes(re, text) : !space.matches(re, text); };
+      auto check = [&](const char *keyword, const std::string &detail, const NumberBounds &only) {
+        if (breaks(number_language(space, only))) out.rules.push_back({s.pointer, keyword, detail});
+      };
+      struct Bound {
+        const char *keyword;
+        std::optional<std::string> NumberBounds::*member;
+      };
+      static constexpr Bound BOUNDS[] = {{"minimum", &NumberBounds::minimum},
+                                         {"maximum", &NumberBounds::maximum},
+                                         {"exclusiveMinimum", &NumberBounds::exclusive_minimum},
+                                         {"exclusiveMaximum", &NumberBounds::exclusive_maximum},
+                                         {"multipleOf", &NumberBounds::multiple_of}};
+      for (const Bound &bound : BOUNDS)
+        if (const std::optional<std::string> &value = s.number.*bound.member) {
+          NumberBounds only;
+          only.*bound.member = value;
+          check(bound.keyword, *value, only);
+        }
+      if (s.number.integer) {
+        NumberBounds only;
+        only.integer = true;
+        check("type", "integer", only);
+      }
+      if (s.has_values) {
+        bool any = std::any_of(s.numbers.begin(), s.numbers.end(), [&](const std::string &d) {
+          return !breaks(number_equal(space, d));
+        });
+        if (!any) out.rules.push_back({s.pointer, "enum", ""});
+      }
+    }
+  }
+
+  void object(const Node *n, int next_byte, Account &out) {
+    out.place = "object";
+    const ObjectControl &o = *n->control.object;
+    const KeyUniverse &u = *o.universe;
+    for (SchemaId g : o.groups) {
+      const SchemaNode &s = n->json->schema().nodes[g];
+      out.schemas.push_back(s.pointer);
+      for (const std::string &name : s.required)
+        if (!bit(n->bits, static_cast<uint32_t>(u.find(name)))) {
+          if (std::find(out.missing.begin(), out.missing.end(), name) == out.missing.end()) out.missing.push_back(name);
+          if (next_byte == '}') out.rules.push_back({s.pointer, "required", name});
+        }
+      if (next_byte == '}' && n->count < s.min_properties)
+        out.rules.push_back({s.pointer, "minProperties", std::to_string(s.min_properties)});
+      if (next_byte == ',' && n->count >= s.max_properties)
+        out.rules.push_back({s.pointer, "maxProperties", std::to_string(s.max_properties)});
+    }
+    keys(n, n, out);
+  }
+
+  void keys(const Node *object, const Node *key, Account &out) {
+    const KeyUniverse &u = *object->control.object->universe;
+    Bits allowed(u.words() + 1);
+    object->json->allowed_keys(object->control.object, a_.view(object), allowed.data());
+    const uint32_t lo = key->kind == Node::Key ? key->lo : 0;
+    const uint32_t hi = key->kind == Node::Key ? key->hi : static_cast<uint32_t>(u.keys.size());
+    for (uint32_t i = lo; i < hi; ++i)
+      if (bit(allowed.data(), i)) out.keys.push_back(u.keys[i]);
+  }
+
+  void key(const Node *n, std::string_view so_far, int next_byte, Account &out) {
+    out.place = "key";
+    const Node *object = n->parent;
+    std::string text = decoded(so_far);
+    keys(object, n, out);
+    const KeyUniverse &u = *object->control.object->universe;
+    int64_t i = u.find(text);
+    const bool closing = next_byte == '"';
+    if (closing && ((i >= 0 && bit(object->bits, static_cast<uint32_t>(i))) || a_.extra_seen(n)))
+      out.rules.push_back({"", "duplicate key", text});
+    for (SchemaId g : object->control.object->groups) {
+      const SchemaNode &s = object->json->schema().nodes[g];
+      out.schemas.push_back(s.pointer);
+      if (s.additional_properties != NO_SCHEMA && (i < 0 || !closing))
+        out.rules.push_back({s.pointer, "additionalProperties", text});
+    }
+    if (object->json->schema().options.ordered && closing && i >= 0) out.rules.push_back({"", "declared order", text});
+  }
+
+  void array(const Node *n, int next_byte, Account &out) {
+    out.place = "array";
+    for (SchemaId g : n->control.array->groups) {
+      const SchemaNode &s = n->json->schema().nodes[g];
+      out.schemas.push_back(s.pointer);
+      if (next_byte == ']' && n->count < s.min_items) out.rules.push_back({s.pointer, "minItems", std::to_string(s.min_items)});
+      if (next_byte != ']' && n->count >= s.max_items) out.rules.push_back({s.pointer, "maxItems", std::to_string(s.max_items)});
+    }
+    if (n->phase == Phase::Open && next_byte != ']') {
+      if (ItemControl *item = n->json->next_item(n->control.array, n->count)) {
+        Node v;
+        v.kind = Node::Value;
+        v.json = n->json;
+        v.control.value = item->child;
+        value(&v, out);
+      }
+    }
+  }
+
+  Automaton &a_;
+  Reader &r_;
+  std::string key_;
+  size_t key_begin_ = 0;
+};
+
+nb::list texts(const std::vector<std::string> &values) {
+  nb::list out;
+  for (const std::string &v : values) out.append(nb::steal<nb::object>(PyUnicode_DecodeUTF8(v.data(), static_cast<Py_ssize_t>(v.size()), "replace")));
+  return out;
+}
+
+nb::object text(const std::string &v) {
+  return nb::steal<nb::object>(PyUnicode_DecodeUTF8(v.data(), static_cast<Py_ssize_t>(v.size()), "replace"));
+}
+
+}  // namespace
+
+nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
+  // Tokens that were read whole are no text: the account starts after the last of them.
+  const Matcher::Whole read = matcher.last_whole();
+  const std::string whole = (read.tokens > 0 ? matcher.text().substr(read.bytes) : matcher.text()) + std::string(after);
+  Account account;
+  {
+    WithoutGil release;
+    Program::Turn turn(matcher.program(), Program::SEARCH);
+    Arena arena;
+    Reader reader{arena};
+    Automaton &automaton = matcher.program().automaton();
+    const Node *first = read.tokens > 0 ? read.node : automaton.start(reader);
+    account = for_caller(Witnessing(automaton, reader).account(first, whole));
+  }
+  nb::dict d;
+  d["offset"] = account.offset + (read.tokens > 0 ? read.bytes : 0);
+  d["tokens_before"] = read.tokens;
+  d["expects_tokens"] = account.expects_tokens;
+  d["complete"] = account.complete;
+  d["place"] = account.place;
+  nb::list path;
+  for (auto &[key, index] : account.path) {
+    if (index >= 0) path.append(index);
+    else path.append(text(key));
+  }
+  d["path"] = path;
+  d["schemas"] = texts(account.schemas);
+  nb::list rules;
+  for (const Rule &r : account.rules) rules.append(nb::make_tuple(text(r.pointer), text(r.keyword), text(r.detail)));
+  d["rules"] = rules;
+  d["keys"] = texts(account.keys);
+  d["missing"] = texts(account.missing);
+  d["optional_space"] = account.optional_space;
+  d["next"] = nb::bytes(account.next.data(), account.next.size());
+  if (!account.is_grammar) return d;
+  d["terminals"] = texts(account.terminals);
+  d["within"] = texts(account.within);
+  d["bounded"] = account.bounded;
+  std::string begins;
+  for (size_t b = 0; b < 256; ++b)
+    if (account.begins.test(b)) begins += static_cast<char>(b);
+  d["begins"] = nb::bytes(begins.data(), begins.size());
+  return d;
+}
+
+}  // namespace structgen

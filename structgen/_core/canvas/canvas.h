@@ -1,0 +1,87 @@
+// A text with holes, against a constraint: can it be completed, and which tokens can stand in each cell?
+//
+// What: the graph of the canvas (canvas/lattice.h), the chart of its spans (chart/chart.h), and between both the terminals:
+// a row carries the set of nodes at which its run may have begun, so that which ends a terminal has from each node, and
+// which tokens lead to one of the ends that are useful, is known for all of them at once.
+// Invariant: a token is in the mask of a cell if and only if the canvas with that token in that cell can be completed.
+// Masks only shrink as cells are filled, so what an older mask lacks need not be asked for; and a token that agrees with a
+// completion that is known is right without a question.
+// Cost: for n nodes and p productions about p n^3 / 64 at worst; a canvas that is mostly fixed has few spans.
+// Source: Bar-Hillel, Perles and Shamir 1961 (a grammar on a graph); Lange and Leiss 2009 (the chart without normal form).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <random>
+
+#include "chart/chart.h"
+#include "canvas/lattice.h"
+#include "util/exclusive_use.h"
+#include "matcher/matcher.h"
+
+namespace structgen {
+
+// What canvases of one constraint share. Used by one thread at a time.
+struct CanvasProgram {
+  explicit CanvasProgram(std::shared_ptr<Program> of);
+  CanvasProgram(const CanvasProgram &) = delete;
+  CanvasProgram &operator=(const CanvasProgram &) = delete;
+  std::shared_ptr<Program> program;
+  std::optional<CanvasArcs> arcs;
+};
+
+class Canvas {
+ public:
+  Canvas(std::shared_ptr<CanvasProgram> program, CanvasForm form, CanvasLimits limits);
+
+  UseFlag &in_use() { return in_use_; }
+  bool completable();
+  // One bit for each id; none where the canvas cannot be completed.
+  const std::vector<uint32_t> &mask(size_t cell);
+  // Puts a token into an open cell, which is skipped no more; false, and nothing changed, where the canvas could not be
+  // completed with it.
+  bool commit(size_t cell, uint32_t token);
+  // Takes the token of a cell out again.
+  void reopen(size_t cell);
+  // The tokens of some completion, by cell; of the tokens that a cell may have `preferred` ones where that is easy.
+  // CLOSED: a closing token or none. Nothing where there is no completion, or a gap that is not closed.
+  static constexpr uint32_t CLOSED = UINT32_MAX;
+  std::optional<std::vector<uint32_t>> completion(const std::vector<uint32_t> &preferred);
+  // The same tokens for completions that are found from now on, in order to agree with commits to come.
+  void prefer(std::vector<uint32_t> tokens);
+  // The best completion under a probability of each token in each cell, with the log of it; nothing where there is none.
+  // `log_p`: a row of `stride` numbers for each cell. For canvases without gaps.
+  struct Weighed {
+    std::vector<uint32_t> tokens;
+    double log_weight;
+  };
+  std::optional<Weighed> best(const float *log_p, size_t stride);
+  // One drawn in proportion to its probability, with the log of the sum over all derivations. A text with several
+  // derivations is drawn that much too often, and so kept that much less often: `tries` of them.
+  std::optional<Weighed> draw(const float *log_p, size_t stride, std::mt19937_64 &chance, size_t tries);
+  const CanvasForm &form() const { return form_; }
+  const std::shared_ptr<CanvasProgram> &program() const { return program_; }
+  size_t nodes() const { return nodes_; }
+  size_t charts() const { return charts_; }  // that were filled
+
+ private:
+  struct Filled;
+  void solve();
+  void check_weighable(size_t nodes) const;
+  bool may_be(size_t cell, uint32_t token) const;
+
+  std::shared_ptr<CanvasProgram> program_;
+  CanvasForm form_;
+  CanvasLimits limits_;
+  bool solved_ = false, completable_ = false;  // of the form as it is
+  bool known_ = false;                         // masks are those of an earlier form at least
+  std::vector<std::vector<uint32_t>> masks_;
+  std::optional<std::vector<uint32_t>> witness_;
+  std::vector<uint32_t> preferred_;
+  size_t nodes_ = 0, charts_ = 0;
+  UseFlag in_use_{
+      "this canvas is in use by another thread. Give each thread a canvas of its own: canvas.fork() makes one in the same "
+      "state"};
+};
+
+}  // namespace structgen

@@ -1,0 +1,42 @@
+// A short completion of a text of a grammar.
+//
+// Each rule has a cheapest production (Knuth's generalisation of Dijkstra's algorithm), so a dotted rule has a cheapest
+// end; the cheapest way out of an Earley set is a shortest path over dotted rules and the sets that they return to.
+// Between lexemes stands what the lexer needs to tell them apart. What comes out is read again before it is believed.
+#pragma once
+
+#include <vector>
+
+#include "liveness/costs.h"
+#include "completion/witness.h"
+
+namespace structgen {
+
+// Completes the text of the grammar on top (not of what may follow it in the frames below); false: none was found.
+bool complete_grammar(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out);
+
+// The cheapest text of each rule, made once for a grammar.
+class GrammarShortest {
+ public:
+  static constexpr uint64_t FAR = RuleCosts::FAR;
+
+  GrammarShortest(GrammarControl &control, Automaton &automaton);
+
+  uint64_t cost(Symbol s) const {
+    return s >= 0 ? rules_.cost[static_cast<uint32_t>(s)] : terminals_[static_cast<uint32_t>(~s)];
+  }
+  // Appends the terminals of the cheapest text of `s`; false where it would be too long.
+  bool terminals(Symbol s, std::vector<uint32_t> *out) const;
+  const WitnessSymbols &text(uint32_t terminal) const { return texts_[terminal]; }
+
+ private:
+  const Grammar &g_;
+  RuleCosts rules_;
+  std::vector<uint64_t> terminals_;
+  std::vector<WitnessSymbols> texts_;
+};
+
+// Those of `control`, which keeps them.
+const GrammarShortest &shortest_texts(GrammarControl &control, Automaton &automaton);
+
+}  // namespace structgen

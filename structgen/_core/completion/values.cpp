@@ -1,0 +1,160 @@
+// Completions take some values as a whole: those that let their container close, those that count for `contains`,
+// those that must differ from others.
+#include "text/json_space.h"
+#include "json/value.h"
+#include "json/shortest/shortest.h"
+#include "completion/search.h"
+
+namespace structgen {
+namespace {
+
+constexpr uint64_t MANY_ITEMS = 64;  // of an array, from which on scalars that differ are counted through
+constexpr size_t MOST_VERDICTS = 6;  // of one value, that are tried in all combinations
+
+// Has the array an item that equals this value?
+bool is_there(const Node &array, std::string_view value) {
+  const Hash128 hash = read_value(value).hash;
+  for (const SeenItem *s = array.items; s; s = s->previous) {
+    charge();
+    if (s->hash == hash) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+const Node *WitnessSearch::read_value_of(const Node *n, std::string_view compact) {
+  const size_t before = out_.size();
+  bool inside = false, escaped = false;
+  for (char c : compact) {
+    if (!inside) n = read_space_before(n, c);
+    if (n) n = read(n, {&c, 1});
+    if (!n) {
+      out_.resize(before);
+      return nullptr;
+    }
+    if (!inside) inside = c == '"';
+    else if (escaped) escaped = false;
+    else if (c == '\\') escaped = true;
+    else inside = c != '"';
+  }
+  return n;
+}
+
+const Node *WitnessSearch::read_space_before(const Node *n, char c) {
+  const bool closes = c == ']' || c == '}', ends = closes || c == ',';
+  if (n->kind == Node::Scalar && !ends) return n;
+  const Node *container = n->kind == Node::Scalar ? n->parent : n;
+  if (options(n).whitespace == Whitespace::Table) {
+    const uint16_t now = n->kind == Node::Scalar ? space_start(options(n), SpaceAt::AfterValue) : n->space;
+    return now == SPACE_CLOSED ? n : read(n, space_before(options(n), now, closes));
+  }
+  if ((ends && container != n) || n->space == SPACE_AFTER) {
+    if (closes) return read(n, last_line(container));
+    const JsonOptions &o = options(n);
+    return c == ',' && o.whitespace == Whitespace::Written ? read(n, std::string(o.before_comma, ' ')) : n;
+  }
+  if (lines(options(n)) && n->space == SPACE_EMPTY && !closes) n = read(n, "\n");
+  while (n && n->kind != Node::Scalar) {
+    charge();
+    const char blank = space_owed(options(n), n->space);
+    if (!blank) break;
+    n = read(n, {&blank, 1});
+  }
+  return n;
+}
+
+const Node *WitnessSearch::closing_value(const Node *n) {
+  const Node *frame = n->parent;
+  if (!frame || frame->json != n->json) return nullptr;
+  if (frame->kind == Node::Array) return closing_item(n, frame->child.item, frame->count);
+  if (frame->kind != Node::Object) return nullptr;
+  KeyControl *key = frame->child.key;
+  return closing(n, n->control.value, [&](const Holds &holds) {
+    return n->json->object_can_close(n->json->after_child(key->frame, key->verdicts, holds),
+                                     {frame->bits, frame->count, frame->last_rank});
+  });
+}
+
+const Node *WitnessSearch::closing_item(const Node *n, ItemControl *item, uint64_t count) {
+  return closing(n, item->child, [&](const Holds &holds) {
+    return n->json->array_can_close(n->json->after_item(item, holds), count);
+  });
+}
+
+const Node *WitnessSearch::closing(const Node *n, const ValueControl *v, const std::function<bool(const Holds &)> &closes) {
+  JsonControl &json = *n->json;
+  const std::vector<Formula> roots = json.goal(v->goal).roots;
+  const Formula need = json.goal(v->goal).need;
+  if (roots.size() > MOST_VERDICTS || (roots.size() == 1 && need == json.formulas().leaf(0))) return nullptr;
+  for (size_t row = size_t{1} << roots.size(); row-- > 0;) {
+    auto holds = [row](uint32_t i) { return (row >> i & 1) != 0; };
+    if (!json.formulas().evaluate(need, holds) || !closes(holds)) continue;
+    std::vector<Formula> all;
+    for (uint32_t i = 0; i < roots.size(); ++i)
+      all.push_back(holds(i) ? roots[i] : json.formulas().negation(roots[i]));
+    const Formula wanted = json.formulas().conjunction(std::move(all));
+    std::string text;
+    steps_ += WHOLE;
+    if (!json.can_hold(wanted) || !json.shortest().text(wanted, &text)) continue;
+    if (const Node *m = read_value_of(n, text)) return m;
+  }
+  return nullptr;
+}
+
+const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, const Node *array, uint64_t before) {
+  JsonControl &json = *n->json;
+  if (array && array->control.array->counting)
+    if (const ValueControl *wanted = json.helpful(array->control.array, before); wanted && wanted->first.any()) v = wanted;
+  const Formula f = json.goal(v->goal).combined;
+  // The frame knows which scalars are taken; containers are told apart by value, one after the other.
+  std::vector<std::string> taken;
+  while (array && array->control.array->unique && array->count >= MANY_ITEMS) {
+    charge();
+    const std::string *one = json.shortest().scalar(f, taken_[f]++);
+    if (!one) break;
+    steps_ += WHOLE;
+    if (spent()) return nullptr;
+    if (is_there(*array, *one)) continue;  // many scalars are compared only when they end
+    if (const Node *m = read_value_of(n, *one)) return m;
+  }
+  for (;;) {
+    charge();
+    std::string text;
+    steps_ += WHOLE + taken.size() * 10;
+    if (!json.shortest().text(taken.empty() ? f : json.shortest().other_than(f, taken), &text)) {
+      note(json.shortest().search_failure());
+      return nullptr;
+    }
+    if (!array || !array->control.array->unique || !is_there(*array, text)) return read_value_of(n, text);
+    if (spent()) return nullptr;
+    taken.push_back(std::move(text));
+  }
+}
+
+const Node *WitnessSearch::counted(const Node *n, ArrayControl *array, uint64_t before) {
+  if (!array->counting) return nullptr;
+  ValueControl *v = n->json->helpful(array, before);
+  if (!v || v->first.none()) return nullptr;
+  Node alone;
+  alone.kind = Node::Value;
+  alone.depth = n->kind == Node::Value ? n->depth : n->depth + 1;
+  alone.json = n->json;
+  alone.space = SPACE_CLOSED;
+  alone.control.value = v;
+  WitnessSearch inner(a_, r_);
+  inner.base_ = base_;
+  inner.allow(budget_ > steps_ ? budget_ - steps_ : 0, mode_ == Mode::Thorough ? Mode::Thorough : Mode::Quick);
+  WitnessSymbols value;
+  const bool found = inner.run(&alone, deepest_, &value);
+  steps_ += inner.steps_;
+  cut_ = cut_ || inner.cut_;
+  if (!found) note(inner.why_);
+  if (!found) return nullptr;
+  const size_t here = out_.size();
+  for (size_t i = 0; n && i < value.size(); ++i) n = read_symbol(n, value[i]);
+  if (!n) out_.resize(here);
+  return n;
+}
+
+}  // namespace structgen

@@ -1,0 +1,80 @@
+// Where only terminals that the grammar allows at a place compete: what can still be written there.
+//
+// `GrammarLife::Search` follows items one by one, and an item alone does not tell what else is allowed beside it. What it
+// finds is right, as long as what wins among all terminals wins among some of them. What it does not find is looked for
+// here, from one Earley set to the next, nearest to the end of the text first. There are more sets than facts of the
+// search, without a bound where rules nest, so this is asked second.
+#include <queue>
+
+#include "liveness/liveness.h"
+
+namespace structgen {
+namespace {
+
+constexpr uint64_t AT = 88;
+constexpr size_t MOST_STATES = 3'000;  // of a lexeme
+constexpr size_t MOVES = 20;           // of Earley's algorithm, or looks at what a set needs, that are worth a step
+
+}  // namespace
+
+// A text from `set` on, after a boundary; none and not `spent` where there is none.
+std::optional<std::string> GrammarLife::in_contexts(const EarleySet *set, Re boundary, bool *spent, Arena &scratch) {
+  struct Point {
+    const EarleySet *set;
+    Re boundary;
+    size_t from;
+    std::string text;
+  };
+  measure_items();
+  *spent = false;
+  const size_t moved = earley_.work() + lengths_steps_;
+  const Arena::Mark mark = scratch.mark();
+  std::vector<Point> points;
+  std::priority_queue<std::pair<uint32_t, size_t>, std::vector<std::pair<uint32_t, size_t>>, std::greater<>> work;
+  std::unordered_set<Hash128, HashOf128> met;
+  auto reach = [&](const EarleySet *at, Re after, size_t from, const std::string &text) {
+    if (!at || !met.insert(extend(hash_words(AT, after), at->identity)).second) return;
+    points.push_back({at, after, from, text});
+    work.push({fewest_after(at), points.size() - 1});
+  };
+  reach(set, boundary, 0, {});
+  std::optional<std::string> found;
+  auto search = [&] {
+    while (!work.empty() && !found) {
+      charge();
+      if (points.size() + (earley_.work() + lengths_steps_ - moved) / MOVES > allowance()) {
+        *spent = true;
+        break;
+      }
+      const size_t now = work.top().second;
+      work.pop();
+      const Point at = points[now];
+      if (at.set->accepting) {
+        found.emplace();
+        for (size_t i = now; i; i = points[i].from) found->insert(0, points[i].text);
+        break;
+      }
+      for (uint32_t t : items_.expected(at.set->outlook))
+        if (g_.terminals[t].kind != GrammarTerminal::Text) *spent = true;  // it is not read here
+      for (const Lexer::Running &begun : lexer_.beginnings(lexer_.context(items_.expected(at.set->outlook)))) {
+        const bool overlaps = (lexemes_.first(begun.lexeme) & lexemes_.first_of(at.boundary)).any();
+        const LexemeState begin = overlaps ? lexemes_.restricted(begun.lexeme, at.boundary) : begun.lexeme;
+        if (begin == Lexemes::DEAD) continue;
+        const Ends &ends = this->ends(begin, ANYTHING, MOST_STATES);
+        *spent |= !ends.all;
+        const EarleySet *next = after(at.set, 0, begun.terminal, nullptr, scratch);
+        for (const End &end : ends.found) reach(next, end.boundary.after, now, end.text);
+      }
+    }
+  };
+  try {
+    search();
+  } catch (const LimitError &) {  // a set grew too large
+    *spent = true;
+  }
+  if (found) *spent = false;
+  scratch.release(mark);
+  return found;
+}
+
+}  // namespace structgen

@@ -1,0 +1,21 @@
+// The cheapest text of every rule, where each terminal has a cost.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "grammar/grammar.h"
+
+namespace structgen {
+
+struct RuleCosts {
+  static constexpr uint64_t FAR = UINT64_MAX / 4;  // sums stop growing here; a cost of FAR: there is none, or not known
+
+  std::vector<uint64_t> cost;  // by rule
+  std::vector<Item> best;      // its cheapest production, where the cost is less than FAR
+};
+
+// Knuth, "A generalization of Dijkstra's algorithm", 1977: rules in the order of their cost.
+RuleCosts rule_costs(const Grammar &grammar, std::span<const uint64_t> terminals);
+
+}  // namespace structgen

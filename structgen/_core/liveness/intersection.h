@@ -1,0 +1,110 @@
+// Is there still a text, where the whole must be in a regular language, too? Exactly, where that has few states.
+//
+// A *place* is what a lexeme leaves that has ended: what must not follow it, and what the regular language leaves. All
+// places that lexemes lead to from the first one are found once, and then between which of them each symbol can stand:
+// that is the chart of a canvas whose nodes are the places (Bar-Hillel, Perles and Shamir, "On formal properties of
+// simple phrase structure grammars", 1961). A question follows the items of an Earley set along the chart's rows; from
+// which places a rule of an older set may end so that the text can be completed is found out backwards, and remembered.
+// Invariant: what is alive can be completed. All of it is found, but for texts in which a lexeme stands right before
+// something that begins like a longer one of many states (`Lexemes::near`). Where there are too many places there is no
+// chart, and `Search` answers.
+#pragma once
+
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "chart/chart.h"
+#include "chart/binary_grammar.h"
+#include "liveness/liveness.h"
+#include "text/lexeme_ends.h"
+
+namespace structgen {
+
+class GrammarLife::Chart {
+ public:
+  explicit Chart(GrammarLife &life);
+
+  // No text at all? Nothing: there is no chart.
+  std::optional<bool> empty();
+  // Can the text be completed after `set`, by any of the ends of lexeme `s`? Nothing: there is no chart.
+  std::optional<bool> alive(const EarleySet *set, LexemeState s, Within within);
+  using At = LexemeEnds::End;
+  struct Ended {
+    At at;
+    std::string text;  // that leads there, a shortest one
+  };
+  // The places where a lexeme may end, with texts; null where it has too many states. Good until it is asked again.
+  const std::vector<Ended> *written(LexemeState s, Within within);
+  // Some text that completes what is read, a short one, after some of these ends.
+  std::optional<std::string> completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch);
+  std::optional<std::string> completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch,
+                                        size_t haste, size_t most);
+  // Are all places known where the lexeme may end? Not where no text leads to such a pair.
+  bool foreseen(LexemeState s, Within within);
+
+ private:
+  using Bits = std::vector<uint64_t>;
+  static uint64_t key_of(At at) { return static_cast<uint64_t>(at.after) << 32 | at.within; }
+  struct Place {
+    At at;
+    Bits may;   // terminals that may begin there, of the chart's grammar
+    Bits done;  // of these, those whose arcs are known
+  };
+  struct Arc {
+    uint32_t from, terminal, to;
+  };
+  struct Need {  // a rule may end where this item leads to an end of that goal
+    Item item;
+    uint32_t goal;
+  };
+  struct Goal {
+    const EarleySet *set;
+    uint32_t rule;
+    Hash128 key;
+    bool known = false;
+    Bits bits;
+    std::vector<Need> needs;
+    std::vector<uint32_t> asked_by;
+  };
+
+  uint32_t least_left(Within within);
+  LexemeEnds::Set ends(LexemeState s, Within within);
+  uint32_t place(At at);
+  bool find_places();
+  bool build();
+  std::vector<uint32_t> sorted(std::vector<std::pair<uint32_t, uint32_t>> *loops) const;
+  bool alive(const EarleySet *set, std::span<const uint32_t> places);
+  Bits forward(Item item, Bits at) const;
+  Bits backward(Item item, const Bits &ends) const;
+  const Bits &finishing(const EarleySet *set, uint32_t rule);
+  void solve(std::vector<Goal> &goals);
+  uint32_t symbol(Symbol s) const {
+    return s >= 0 ? grammar_.first_rule + static_cast<uint32_t>(s) : grammar_.behind[static_cast<uint32_t>(~s)];
+  }
+  bool has(const Bits &bits, uint32_t bit) const { return bits[bit / 64] >> bit % 64 & 1; }
+
+  static constexpr size_t MOST_PLACES = 8'000, MOST_ARCS = 1'000'000, MOST_POINTS = 400'000, MOST_WRITTEN = 100'000,
+                          MOST_IN_ALL = 2'000'000, MOST_FINISHING = 20'000, MOST_WRITTEN_ENDS = 1'000;
+  static constexpr size_t MOST_BYTES = size_t{1} << 28;
+  static constexpr size_t MOST_WORDS = 4'000'000'000;  // once for a constraint; see CanvasLimits
+
+  GrammarLife &l_;
+  CanvasGrammar grammar_;
+  std::vector<Place> places_;
+  std::unordered_map<uint64_t, uint32_t> index_;
+  std::unordered_map<uint64_t, std::vector<Ended>> written_;
+  std::vector<uint32_t> fresh_;  // places whose arcs are not all known
+  std::vector<Arc> arcs_;
+  std::unordered_map<Within, uint32_t> least_left_;
+  size_t points_ = 0;
+  bool usable_ = true;
+  bool cuts_ = false;  // is there a place behind which more is forbidden than what must not come?
+  std::unique_ptr<CanvasChart> chart_;
+  std::vector<uint32_t> node_of_;  // by place
+  size_t nodes_ = 0, words_ = 0;
+  Bits may_end_;
+  std::unordered_map<Hash128, Bits, HashOf128> finishing_;
+};
+
+}  // namespace structgen

@@ -1,0 +1,469 @@
+#include "liveness/liveness.h"
+
+#include <algorithm>
+#include <bitset>
+#include <deque>
+#include <set>
+
+#include "liveness/search.h"
+#include "liveness/intersection.h"
+
+namespace structgen {
+namespace {
+
+constexpr size_t MOST_STATES = 3'000;  // of a lexeme, looked at to find its ends
+constexpr size_t NEAR_STATES = 12;     // of those, the ones that are looked at first
+// The same where another constraint tells them apart: at first, and where those few do not lead on.
+constexpr size_t FEW_STATES = 100;
+constexpr size_t MANY_STATES = 5'000;
+constexpr uint32_t MOST_WRITTEN = 10'000;  // characters of a completion
+constexpr size_t BITS_PER_UNIT = 512;  // that are set
+constexpr size_t PAIRS_PER_UNIT = 8;   // of terminals that are known to fit
+constexpr uint64_t PLACE = 81, NEAR = 82, LEXEME = 83, NEAREST = 87;
+
+}  // namespace
+
+GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, Earley &earley, size_t budget)
+    : g_(grammar), items_(items), lexer_(lexer), lexemes_(lexer.lexemes()),
+      inclusion_(lexemes_.space().regex()), earley_(earley), budget_(budget) {
+  always_ = g_.lexing == Lexing::Scannerless;
+  if (always_ && g_.within == RegexSpace::ANY_TEXT) return;
+  plain_.resize(g_.terminals.size());
+  bool separates_all = true;
+  for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
+    if (g_.terminals[t].kind != GrammarTerminal::Text || lexer_.dead()[t]) continue;
+    plain_[t] = lexer_.plain(t);
+    if (plain_[t] != Lexemes::DEAD || lexer_.is_replaced(t)) continue;
+    // Where only some compete: what is written as if all did is written right, too. A terminal that would never win
+    // then may win in a context, so that no separator lets all be written.
+    if (has_contexts()) separates_all = false;
+    else plain_[t] = lexer_.alone(t);
+  }
+  if (always_) return;
+  if (separates_all) find_separators();
+  always_ = separators_.empty() && !g_.contextual && !g_.indentation.active() && fits_everywhere();
+}
+
+GrammarLife::~GrammarLife() = default;
+
+LexemeState GrammarLife::begin(uint32_t t, Re boundary) {
+  if (plain_[t] == Lexemes::DEAD) return Lexemes::DEAD;
+  if (!lexer_.may_begin(t, plain_[t], lexemes_.first_of(boundary))) return plain_[t];
+  return lexemes_.restricted(plain_[t], boundary);
+}
+
+// ---------------------------------------------------------------- separators
+
+bool GrammarLife::separates(const Separator &separator, Re boundary) {
+  for (unsigned char c : separator.text) {
+    boundary = lexemes_.rest_of(boundary, c);
+    if (boundary == RegexSpace::EMPTY) return true;
+    if (lexemes_.nullable(boundary)) return false;
+  }
+  return false;  // it might go on into what follows
+}
+
+std::string GrammarLife::separator(Re boundary) {
+  for (const Separator &s : separators_)
+    if (separates(s, boundary)) return s.text;
+  return {};
+}
+
+bool GrammarLife::separable(Re boundary) {
+  if (auto it = separable_.find(boundary); it != separable_.end()) return it->second;
+  // subtle: kept when it is known, since a limit may be met on the way.
+  const bool found =
+      std::any_of(separators_.begin(), separators_.end(), [&](const Separator &s) { return separates(s, boundary); });
+  return separable_[boundary] = found;
+}
+
+void GrammarLife::find_separators() {
+  for (uint32_t t : g_.ignore) {
+    if (plain_[t] == Lexemes::DEAD) continue;
+    for (int b = 0; b < 256 && separators_.size() < 8; ++b) {
+      const LexemeState s = lexemes_.step(plain_[t], static_cast<uint8_t>(b));
+      if (s != Lexemes::DEAD && lexemes_.complete(s))
+        separators_.push_back({std::string(1, static_cast<char>(b)), lexemes_.after(s)});
+    }
+  }
+  // Those stay after which every terminal can be written, up to a boundary where one of those can stand.
+  for (bool changed = true; changed && !separators_.empty();) {
+    changed = false;
+    free_.clear();
+    separable_.clear();
+    // subtle: this reads what it erases from, which is moved about only in rounds that are not the last.
+    std::erase_if(separators_, [&](const Separator &s) {
+      for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
+        if (g_.terminals[t].kind != GrammarTerminal::Text || plain_[t] == Lexemes::DEAD) continue;
+        if (lexer_.ignores(t) || g_.indentation.newline == t) continue;
+        const LexemeState begin = this->begin(t, s.after);
+        if (begin == Lexemes::DEAD || !(begin == plain_[t] ? stops(t) : free(begin))) return changed = true;
+      }
+      return false;
+    });
+  }
+}
+
+bool GrammarLife::stops(uint32_t t) {
+  bool known = true;
+  for (const Separator &s : separators_) {
+    const std::optional<bool> found = lexer_.ends_before(t, s.text);
+    if (found.value_or(false)) return true;
+    known &= found.has_value();
+  }
+  return !known && free(plain_[t]);
+}
+
+bool GrammarLife::free(LexemeState s) {
+  if (separators_.empty()) return false;  // and no search would find one
+  if (auto it = free_.find(s); it != free_.end()) return it->second;
+  // Breadth first: most lexemes end within a few bytes. One state after the other: a name has a hundred next ones where
+  // keywords are none.
+  auto known = [&](LexemeState at) {
+    if (auto it = free_.find(at); it != free_.end()) return it->second;
+    return lexemes_.complete(at) && separable(lexemes_.after(at));
+  };
+  std::deque<LexemeState> queue{s};
+  std::set<LexemeState> met{s};
+  bool found = s != Lexemes::DEAD && known(s);
+  while (!queue.empty() && !found && met.size() < MOST_STATES) {
+    charge();
+    const LexemeState now = queue.front();
+    queue.pop_front();
+    const std::bitset<256> bytes = lexemes_.first(now);
+    for (size_t b = 0; b < 256 && !found; ++b) {
+      if (!bytes.test(b)) continue;
+      const LexemeState to = lexemes_.step(now, static_cast<uint8_t>(b));
+      if (to == Lexemes::DEAD || !met.insert(to).second) continue;
+      found = known(to);
+      if (!found && !free_.contains(to)) queue.push_back(to);
+    }
+  }
+  return free_[s] = found;
+}
+
+bool GrammarLife::all_free(Lexemes::Fragment &f) {
+  if (always_) return true;
+  if (f.asked_by != serial_) {
+    f.free = std::all_of(f.ends.begin(), f.ends.end(), [&](LexemeState s) { return free(s); });
+    f.asked_by = serial_;
+  }
+  return f.free;
+}
+
+// ---------------------------------------------------------------- without separators
+
+// Can whatever the grammar puts side by side be written so, wherever the lexeme before it ends?
+bool GrammarLife::fits_everywhere() {
+  const size_t rules = g_.rules.size(), terminals = g_.terminals.size();
+  if (rules * terminals > 4'000'000) return false;
+  // Text to ignore may stand before and after anything.
+  for (uint32_t i : g_.ignore)
+    if (plain_[i] != Lexemes::DEAD) return false;
+  std::vector<std::vector<bool>> first, last;
+  for (uint32_t r = 0; r < rules; ++r) {
+    charge(2 + terminals / BITS_PER_UNIT);
+    first.emplace_back(terminals);
+    last.emplace_back(terminals);
+  }
+  auto add = [&](std::vector<bool> &to, Symbol s, const std::vector<std::vector<bool>> &of) {
+    bool changed = false;
+    if (s < 0) {
+      const auto t = static_cast<uint32_t>(~s);
+      changed = !to[t];
+      to[t] = true;
+      return changed;
+    }
+    charge(1 + terminals / 16);
+    for (size_t t = 0; t < terminals; ++t)
+      if (of[static_cast<uint32_t>(s)][t] && !to[t]) to[t] = changed = true;
+    return changed;
+  };
+  // A rule is looked at again only after one that it uses has grown.
+  std::vector<std::vector<uint32_t>> users(rules);
+  std::vector<uint32_t> pending;
+  std::vector<bool> is_pending(rules, true);
+  for (uint32_t r = 0; r < rules; ++r) {
+    pending.push_back(r);
+    charge(1 + g_.productions(r).size());
+    for (Item begin : g_.productions(r))
+      for (Item i = begin; g_.symbols[i] != Grammar::END; ++i)
+        if (g_.symbols[i] >= 0) users[static_cast<uint32_t>(g_.symbols[i])].push_back(r);
+  }
+  while (!pending.empty()) {
+    const uint32_t r = pending.back();
+    pending.pop_back();
+    is_pending[r] = false;
+    charge();
+    bool changed = false;
+    for (Item begin : g_.productions(r)) {
+      charge();
+      Item end = begin;
+      while (g_.symbols[end] != Grammar::END) ++end;
+      for (Item i = begin; i < end; ++i) {
+        changed |= add(first[r], g_.symbols[i], first);
+        if (!g_.nullable(g_.symbols[i])) break;
+      }
+      for (Item i = end; i > begin; --i) {
+        changed |= add(last[r], g_.symbols[i - 1], last);
+        if (!g_.nullable(g_.symbols[i - 1])) break;
+      }
+    }
+    if (!changed) continue;
+    for (uint32_t user : users[r])
+      if (!is_pending[user]) {
+        is_pending[user] = true;
+        pending.push_back(user);
+      }
+  }
+  auto each = [&](Symbol s, const std::vector<std::vector<bool>> &of, auto visit) {
+    if (s < 0) return visit(static_cast<uint32_t>(~s));
+    charge(1 + terminals / 16);
+    for (uint32_t t = 0; t < terminals; ++t)
+      if (of[static_cast<uint32_t>(s)][t] && !visit(t)) return false;
+    return true;
+  };
+  std::vector<std::vector<bool>> known(terminals);  // rows are made when they are needed: mostly few are
+  size_t asked = 0;
+  auto fits = [&](uint32_t a, uint32_t b) {
+    if (++asked % PAIRS_PER_UNIT == 0) charge();
+    if (known[a].empty()) {
+      charge(1 + terminals / BITS_PER_UNIT);
+      known[a].resize(terminals);
+    }
+    if (known[a][b]) return true;
+    charge(2);
+    if (g_.terminals[a].kind == GrammarTerminal::Text && g_.terminals[b].kind == GrammarTerminal::Text) {
+      const Ends &ends = this->ends(plain_[a], ANYTHING, MOST_STATES);
+      if (!ends.all) return false;
+      for (auto &[boundary, text] : ends.found)
+        // A byte that what must not follow does not begin with: then nothing of it is carried on either.
+        if ((lexemes_.first(plain_[b]) & ~lexemes_.first_of(boundary.after)).none()) return false;
+    }
+    return static_cast<bool>(known[a][b] = true);
+  };
+  for (uint32_t r = 0; r < rules; ++r)
+    for (Item begin : g_.productions(r))
+      for (Item i = begin; g_.symbols[i] != Grammar::END; ++i)
+        for (Item j = i + 1; g_.symbols[j] != Grammar::END; ++j) {
+          const bool good = each(g_.symbols[i], last, [&](uint32_t a) {
+            return each(g_.symbols[j], first, [&](uint32_t b) { return fits(a, b); });
+          });
+          if (!good) return false;
+          if (!g_.nullable(g_.symbols[j])) break;
+        }
+  return true;
+}
+
+bool GrammarLife::empty() {
+  const Within within = lexemes_.begin_within(g_.within);
+  if (within == Lexemes::DEAD) return true;
+  if (within == ANYTHING && always_) return false;
+  if (within != ANYTHING) {
+    chart_ = std::make_unique<Chart>(*this);
+    if (const std::optional<bool> none = chart_->empty()) return *none;
+    chart_.reset();
+  }
+  Search search(*this, false, within == ANYTHING ? MOST_STATES : MANY_STATES);
+  bool alive = search.from_start(items_.items(items_.start())[0], within), spent = search.spent();
+  if (!alive && has_contexts()) {
+    Arena scratch;
+    alive = in_contexts(earley_.start(scratch), RegexSpace::EMPTY, &spent, scratch) || spent;
+  }
+  if (spent) ++unproven_;
+  return !alive;
+}
+
+std::optional<uint32_t> GrammarLife::opened(uint32_t brackets, uint32_t t) const {
+  const int change = g_.indentation.bracket(t);
+  if (change < 0 && brackets == 0) return std::nullopt;
+  return brackets + static_cast<uint32_t>(change);
+}
+
+// What the terminals that may come next tell by themselves.
+GrammarLife::Near GrammarLife::near(Outlook outlook, uint32_t brackets, Re boundary) {
+  const Hash128 key = hash_words(NEAR, outlook, boundary, brackets > 0);  // how many does not matter
+  if (auto it = near_.find(key); it != near_.end()) return it->second;
+  Near found = Near::Dead;
+  auto look_at = [&](uint32_t t) {
+    const GrammarTerminal &terminal = g_.terminals[t];
+    if (terminal.kind != GrammarTerminal::Text) {
+      // What an indentation makes comes right after a newline only, and is no text.
+      if (!terminal.is_made()) found = Near::Open;
+      return false;
+    }
+    const LexemeState s = opened(brackets, t) ? begin(t, boundary) : Lexemes::DEAD;
+    if (s == Lexemes::DEAD) return false;
+    found = Near::Open;
+    return free(s);
+  };
+  const auto expected = items_.expected(outlook);
+  if (std::any_of(expected.begin(), expected.end(), look_at) ||
+      std::any_of(g_.ignore.begin(), g_.ignore.end(), look_at) || (brackets > 0 && look_at(g_.indentation.newline)))
+    found = Near::Free;
+  return near_[key] = found;
+}
+
+// All that a search may read.
+void GrammarLife::ask(Reads &reads) const {
+  reads.ask_identity();
+  if (!g_.indentation.change.empty()) reads.ask_all_brackets();
+}
+
+bool GrammarLife::place(const EarleySet *set, uint32_t brackets, bool after_newline, Re boundary, Reads *reads,
+                        Arena &scratch) {
+  if (set->accepting || separable(boundary)) return true;
+  switch (near(set->outlook, brackets, boundary)) {
+    case Near::Free: return true;
+    case Near::Dead:
+      if (!after_newline && !has_contexts()) return false;
+      break;
+    case Near::Open: break;
+  }
+  if (reads) ask(*reads);
+  const Hash128 key = extend(hash_words(PLACE, boundary, brackets), earley_.rest(set, nullptr));
+  if (auto known = places_.find(key); known != places_.end()) return known->second;
+  Search search(*this, false, MOST_STATES);
+  const End end{{boundary, ANYTHING}, {}};
+  bool alive = search.from(set, brackets, {&end, 1}), spent = search.spent();
+  if (!alive && has_contexts()) alive = in_contexts(set, boundary, &spent, scratch) || spent;
+  if (spent) ++unproven_;
+  if (places_.size() > MOST_KNOWN) places_.clear();
+  return places_[key] = alive;
+}
+
+// The set after a lexeme of `t`; null: it is not expected there.
+const EarleySet *GrammarLife::after(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch) {
+  if (lexer_.ignores(t) || (brackets > 0 && t == g_.indentation.newline)) return set;
+  Earley::Builder builder(earley_, reads);
+  builder.recognised(set, ~static_cast<Symbol>(t));
+  return builder.finish(scratch);
+}
+
+bool GrammarLife::lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within,
+                         Reads *reads, Arena &scratch) {
+  if (within == ANYTHING && (always_ || free(s))) return true;
+  if (ends_.size() > MOST_KNOWN) ends_.clear();  // subtle: here alone, since searches hold on to some
+  if (within != ANYTHING) return lexeme_within(set, brackets, t, s, within, reads, scratch);
+  const Arena::Mark mark = scratch.mark();
+  const EarleySet *next = after(set, brackets, t, reads, scratch);
+  // What comes after a bracket that closes depends on whether it was the last one.
+  if (reads && g_.indentation.bracket(t) < 0 && brackets > 0) reads->ask_brackets(brackets);
+  const std::optional<uint32_t> open = opened(brackets, t);
+  auto lives = [&] {
+    if (!next || !open) return false;
+    // A lexeme of thousands of states, such as a part of a long text, mostly has an end near by that leads on.
+    for (const size_t states : {NEAR_STATES, MOST_STATES}) {
+      const Ends &boundaries = ends(s, within, states);
+      if (states == MOST_STATES && !boundaries.all) break;
+      if (std::any_of(boundaries.found.begin(), boundaries.found.end(), [&](const End &end) {
+            return place(next, *open, t == g_.indentation.newline, end.boundary.after, reads, scratch);
+          }))
+        return true;
+      if (boundaries.all) return false;
+    }
+    ++unproven_;
+    return true;
+  };
+  const bool alive = lives();
+  scratch.release(mark);
+  return alive;
+}
+
+bool GrammarLife::other(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch) {
+  if (always_ || separable(RegexSpace::EMPTY)) return true;
+  const Arena::Mark mark = scratch.mark();
+  const EarleySet *next = after(set, brackets, t, reads, scratch);
+  const bool alive = next && place(next, brackets, false, RegexSpace::EMPTY, reads, scratch);
+  scratch.release(mark);
+  return alive;
+}
+
+bool GrammarLife::foreseen(LexemeState s, Within within) { return !chart_ || chart_->foreseen(s, within); }
+
+// Does the nearest end of a lexeme lead on? Asked of the set after it, which other lexemes lead to as well.
+bool GrammarLife::leads_on(const EarleySet *set, uint32_t brackets, const End &end) {
+  if (set->accepting && lexemes_.may_end(end.boundary.within)) return true;
+  const Hash128 key =
+      extend(hash_words(NEAREST, end.boundary.after, brackets, end.boundary.within), earley_.rest(set, nullptr));
+  if (auto known = places_.find(key); known != places_.end()) return known->second;
+  Search search(*this, false, FEW_STATES);
+  return places_[key] = search.from(set, brackets, {&end, 1}) && !search.spent();
+}
+
+// Then all ends of the lexeme are followed by one search: by few states of lexemes at first, then by as many as
+// there are.
+bool GrammarLife::lexeme_within(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within,
+                                Reads *reads, Arena &scratch) {
+  if (reads) ask(*reads);
+  const Hash128 key = extend(hash_words(LEXEME, static_cast<uint64_t>(t) << 32 | brackets, s, within), earley_.rest(set, nullptr));
+  if (auto known = places_.find(key); known != places_.end()) return known->second;
+  const Arena::Mark mark = scratch.mark();
+  const EarleySet *next = after(set, brackets, t, nullptr, scratch);
+  const std::optional<uint32_t> open = opened(brackets, t);
+  auto lives = [&] {
+    if (chart_)
+      if (const std::optional<bool> known = chart_->alive(next, s, within)) return *known;
+    for (const size_t states : {FEW_STATES, MANY_STATES}) {
+      const Ends &boundaries = ends(s, within, states);
+      if (boundaries.found.empty() && boundaries.all) return false;
+      if (!boundaries.found.empty() && leads_on(next, *open, boundaries.found[0])) return true;
+      Search search(*this, false, states);
+      if (search.from(next, *open, boundaries.found) && !search.spent()) return true;
+      if (boundaries.all && !search.left_out() && !search.spent()) return false;
+    }
+    ++unproven_;
+    return true;
+  };
+  const bool alive = next && open && lives();
+  scratch.release(mark);
+  if (places_.size() > MOST_KNOWN) places_.clear();
+  return places_[key] = alive;
+}
+
+// What can be written from `set` on, after the ends that there are among so many states of a lexeme.
+template <class EndsOf>
+std::optional<std::string> GrammarLife::written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of) {
+  measure_items();
+  if (fewest_after(set) > MOST_WRITTEN) return std::nullopt;
+  for (const size_t states : {FEW_STATES, MANY_STATES}) {
+    Search search(*this, true, states);
+    if (search.from(set, brackets, ends_of(states)) && !search.spent()) return search.text();
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_t brackets, Within within,
+                                                   Arena &scratch) {
+  const End here{{RegexSpace::EMPTY, within}, {}};
+  if (chart_) {
+    measure_items();
+    const Chart::Ended end{{RegexSpace::EMPTY, within}, {}};
+    if (auto text = chart_->completion(set, {&end, 1}, scratch)) return text;
+  }
+  std::optional<std::string> found = written(set, brackets, [&](size_t) { return std::span(&here, 1); });
+  bool spent;
+  return found || !has_contexts() ? found : in_contexts(set, RegexSpace::EMPTY, &spent, scratch);
+}
+
+std::optional<std::string> GrammarLife::completion(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s,
+                                                   Within within, Arena &scratch) {
+  const EarleySet *next = after(set, brackets, t, nullptr, scratch);
+  const std::optional<uint32_t> open = opened(brackets, t);
+  if (!next || !open) return std::nullopt;
+  if (chart_) {
+    measure_items();
+    if (const std::vector<Chart::Ended> *ended = chart_->written(s, within))
+      if (auto text = chart_->completion(next, std::vector(*ended), scratch)) return text;
+  }
+  auto all = [&](size_t states) { return std::span(ends(s, within, states).found); };
+  std::optional<std::string> found = written(next, *open, all);
+  if (found || !has_contexts()) return found;
+  for (const End &end : all(MANY_STATES)) {
+    bool spent;
+    if (auto rest = in_contexts(next, end.boundary.after, &spent, scratch)) return end.text + *rest;
+  }
+  return std::nullopt;
+}
+
+}  // namespace structgen

@@ -1,0 +1,345 @@
+"""The generation loop: rows in, logits from the model, tokens out.
+
+What: each round commits what needs no draw (`Row.settle`), gives the model every row's new tokens in one call,
+and draws one token per row. Rows with different constraints, options and seeds share a batch; a row that has
+ended leaves it. Synchronous; asynchronous callers run it in a thread and stop it through `cancel`.
+Where drafts are wanted (`Drafting`), the model reads some tokens ahead in the same call, and a row draws on, one
+position after the other as without, for as long as it draws what was read.
+Invariant: a row's text depends on its own prompt, constraint, options and seed, not on its neighbours (as far
+as the model's logits do not depend on the batch).
+Cost: beside the model, one mask and one softmax per row and token.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from structgen._core import LimitError
+from structgen.constraints.failures import limit_exceeded
+from structgen.errors import OptionError, StructgenError
+
+from .drafting import NOTHING, ROOT, Drafting
+from .lookahead import can_read_ahead
+from .options import SamplingOptions, row_seed
+from .results import Generation, Timing
+from .row import Choice, Row, TokenMatcher
+
+if TYPE_CHECKING:
+    from structgen.models.base import LanguageModel
+
+__all__ = ["Progress", "failing_alone", "generate_steps", "generate_tokens", "generation_of"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One row after a round: the text so far, and the generation once it has ended."""
+
+    row: int
+    text: str
+    generation: Generation | None = None
+    tokens: Sequence[int] = ()
+    """Those of the text, as far as they are drawn; good until the next step."""
+
+
+def generate_tokens(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    matchers: Sequence[TokenMatcher | None],
+    options: SamplingOptions | Sequence[SamplingOptions] | None = None,
+    *,
+    cancel: Callable[[], bool] | None = None,
+    drafting: Drafting | None = None,
+) -> list[Generation]:
+    """One generation per prompt, drawn together. A matcher that is None leaves its row unconstrained.
+
+    Options for all: row i draws from the stream (seed, i). One set of options per row: each row draws what it
+    would draw alone. `drafting` proposes tokens that the model reads ahead; they change nothing but the time.
+    """
+    run = _Run(model, prompts, matchers, options, cancel, drafting)
+    for _ in run.rounds():
+        pass
+    return [run.generations[row.index] for row in run.rows]
+
+
+def generate_steps(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    matchers: Sequence[TokenMatcher | None],
+    options: SamplingOptions | Sequence[SamplingOptions] | None = None,
+    *,
+    cancel: Callable[[], bool] | None = None,
+    drafting: Drafting | None = None,
+) -> Iterator[Progress]:
+    """The same, told as it goes: each row once per round, with its generation when it ends."""
+    run = _Run(model, prompts, matchers, options, cancel, drafting)
+    for changed in run.rounds():
+        for row in changed:
+            yield Progress(row.index, row.text, run.generations.get(row.index), row.tokens)
+
+
+class _Run:
+    def __init__(
+        self,
+        model: LanguageModel,
+        prompts: Sequence[Sequence[int]],
+        matchers: Sequence[TokenMatcher | None],
+        options: SamplingOptions | Sequence[SamplingOptions] | None,
+        cancel: Callable[[], bool] | None,
+        drafting: Drafting | None = None,
+    ) -> None:
+        each = _per_row(options, len(prompts))
+        if len(matchers) != len(prompts):
+            raise OptionError(f"{len(prompts)} prompts need as many matchers, not {len(matchers)}")
+        self.started = time.perf_counter()
+        shared = options is None or isinstance(options, SamplingOptions)
+        self.rows = [
+            Row(
+                i,
+                prompt,
+                matchers[i],
+                each[i],
+                model.vocabulary,
+                row_seed(each[i].seed, i if shared else 0),
+            )
+            for i, prompt in enumerate(prompts)
+        ]
+        self.generations: dict[int, Generation] = {}
+        self.timing = Timing()
+        self._first: dict[int, float] = {}
+        self._model = model
+        self._cancel = cancel
+        self._drafting = drafting
+
+    def rounds(self) -> Iterator[list[Row]]:
+        """After each round the rows that changed; a row that ended is in `generations` by then."""
+        for row in self.rows:
+            with failing_alone(row):
+                row.prepare(self._model.context_length)
+        failed = [row for row in self.rows if row.finish is not None]
+        active = [row for row in self.rows if row.finish is None]
+        for row in failed:
+            self._note(row)
+        if failed:
+            yield failed
+        if not active:
+            return
+        clock = time.perf_counter
+        session: Any = self._model.start([row.prompt for row in active])
+        can_score = hasattr(session, "append_scored")
+        drafting = self._drafting if can_read_ahead(session) else None
+        if drafting is None and self._drafting is not None:
+            self._drafting.declined()
+        if drafting is not None and drafting.reads_hidden:
+            session.keeps_hidden = True
+        for row in active:
+            row.reads_ahead_to = getattr(session, "reads_ahead_to", None)
+        logits = list(session.logits())
+        self.timing.prompt = clock() - self.started
+        while True:
+            before = clock()
+            for place, row in enumerate(active):
+                with failing_alone(row):
+                    row.settle(can_score=can_score)
+                    row.score_pending(0, logits[place])
+            if self._cancel is not None and self._cancel():
+                for row in active:
+                    row.finish = row.finish or "cancelled"
+            self.timing.constraint += clock() - before
+            changed = active
+            keep = [place for place, row in enumerate(active) if row.finish is None]
+            if len(keep) < len(active):
+                active = [active[place] for place in keep]
+            for row in changed:
+                self._note(row)
+            yield changed
+            if not active:
+                return
+            trees = (
+                [NOTHING] * len(active) if drafting is None else self._drafts(drafting, session, active, keep)
+            )
+            before = clock()
+            if len(keep) < len(changed):
+                session.select(keep)
+            longest = max(len(row.pending) + len(tree) for row, tree in zip(active, trees, strict=True))
+            scores = self._advance(session, active, trees, can_score)
+            seconds = clock() - before
+            self.timing.model += seconds
+            if drafting is not None:
+                before = clock()
+                if longest:
+                    drafting.passed(len(active), longest, seconds)
+                for row, tree, told in zip(active, trees, scores, strict=True) if drafting.learns else ():
+                    drafting.read(row, tree, told)
+                self.timing.drafting += clock() - before
+            forked = not all(tree.is_chain for tree in trees)
+            for place, (row, tree) in enumerate(zip(active, trees, strict=True)):
+                with failing_alone(row):
+                    self._draw(row, scores[place], tree, drafting)
+                path = [] if row.excess else tree.path(row.pending)
+                logits[place] = scores[place][path[-1] + 1 if path else 0]
+                guesses = len(tree) - tree.padding
+                drafted = guesses + sum(node >= guesses for node in path)
+                row.drafted_tokens += drafted
+                row.taken_tokens += len(path)
+                if drafting is not None:
+                    drafting.went(row, drafted, len(path))
+                if row.finish is None:
+                    row.taken(len(path))
+                if forked:
+                    session.keep(place, path)
+                elif row.finish is None and len(path) < len(tree):
+                    session.rollback(place, len(tree) - len(path))
+            del logits[len(active) :]
+
+    def _drafts(
+        self, drafting: Drafting, session: Any, active: list[Row], places: Sequence[int]
+    ) -> Sequence[Any]:
+        """What each row may go on with, if its tokens are drawn so. `places`: where the session has the rows."""
+        before = time.perf_counter()
+        hidden = None
+        if drafting.reads_hidden and hasattr(session, "hidden"):
+            read = session.hidden()
+            # What a row went back behind is taken from the session later.
+            hidden = [None if row.excess else read[place] for row, place in zip(active, places, strict=True)]
+        reads_trees = bool(getattr(session, "reads_trees", False))
+        pads = bool(getattr(session, "takes_padding", False))
+        trees = drafting.propose(active, hidden, trees=reads_trees, pads=pads)
+        self.timing.drafting += time.perf_counter() - before
+        return trees
+
+    def _advance(self, session: Any, active: list[Row], trees: Sequence[Any], can_score: bool) -> list[Any]:
+        """Give the session what is pending and what is drafted; the logits after each row's pending tokens and after
+        each node of its tree."""
+        for place, row in enumerate(active):
+            if row.excess:
+                session.rollback(place, row.excess)
+        pending = [row.pending for row in active]
+        if not can_score or not (
+            any(map(len, trees)) or any(len(row.pending) > 1 and row.options.exact_weight for row in active)
+        ):
+            if any(pending):
+                self.timing.forward_passes += 1
+                session.append(pending)
+            for row in active:
+                row.sent()
+            return [one[None] for one in session.logits()]
+        # Of rows with nothing pending the first logits are those that there are.
+        known: list[Any] = list(session.logits().copy()) if not all(pending) else [None] * len(active)
+        self.timing.forward_passes += 1
+        if all(tree.is_chain for tree in trees):
+            inner = session.append_scored(
+                [[*mine, *tree.tokens] for mine, tree in zip(pending, trees, strict=True)]
+            )
+        else:
+            inner = session.append_trees(pending, [(tree.tokens, tree.parents) for tree in trees])
+        scores = []
+        for row, first, logits in zip(active, known, inner, strict=True):
+            for offset in range(1, len(row.pending)):
+                row.score_pending(offset, logits[offset - 1])
+            if row.pending:
+                scores.append(logits[len(row.pending) - 1 :])
+            else:
+                scores.append(np.stack([first, *logits]))
+        for row in active:
+            row.sent()
+        return scores
+
+    def _draw(self, row: Row, scores: Any, tree: Any, drafting: Drafting | None) -> None:
+        """Draw as the plain sampler would, as far as the model has read what is drawn."""
+        clock = time.perf_counter
+        node = ROOT
+        while True:
+            before = clock()
+            allowed = row.allowed()
+            masked = clock()
+            held = len(row.tokens)
+            verified = drafting is not None and drafting.verifies and row.options.speculate
+            choose = _choice(drafting, row, node) if drafting is not None and verified else None
+            row.draw(scores[node + 1], allowed, choose)
+            drawn = clock()
+            self.timing.constraint += masked - before
+            self.timing.drawing += drawn - masked
+            if drafting is not None:
+                token = row.tokens[held] if held < len(row.tokens) else row.end_token
+                if token is not None:
+                    drafting.drawn(row, node, token)
+                self.timing.drafting += clock() - drawn
+            if not len(tree):
+                return
+            before = clock()
+            row.settle(can_score=True)
+            self.timing.constraint += clock() - before
+            if row.excess:
+                return  # it went back behind what the model had read
+            path = tree.path(row.pending)
+            for offset in range(min(len(path) + 1, len(row.pending))):
+                row.score_pending(offset, scores[path[offset - 1] + 1 if offset else 0])
+            if row.finish is not None or len(path) < len(row.pending):
+                return
+            node = path[-1]
+
+    def _note(self, row: Row) -> None:
+        """Keep the time of the first token, and the generation of a row that has ended."""
+        elapsed = time.perf_counter() - self.started
+        if row.tokens:
+            self._first.setdefault(row.index, elapsed)
+        if row.finish is None:
+            return
+        if self._drafting is not None:
+            self._drafting.ended(row)
+        timing = replace(self.timing, total=elapsed, first_token=self._first.get(row.index))
+        self.generations[row.index] = generation_of(row, timing)
+
+
+def generation_of(row: Row, timing: Timing) -> Generation:
+    """What is told of a row that has ended."""
+    assert row.finish is not None
+    return Generation(
+        text=row.text,
+        tokens=list(row.tokens),
+        finish=row.finish,
+        logprob=row.logprob,
+        log_weight=row.log_weight,
+        end_token=row.end_token,
+        prompt_tokens=len(row.prompt),
+        forced_tokens=row.forced_tokens,
+        drafted_tokens=row.drafted_tokens,
+        taken_tokens=row.taken_tokens,
+        steered=row.steered,
+        retries=row.retries,
+        unproven=row.unproven,
+        monitors=getattr(row.matcher, "report", None),
+        error=row.error,
+        captured=row.captured,
+        seed=row.seed,
+        timing=timing,
+    )
+
+
+def _choice(drafting: Drafting, row: Row, node: int) -> Choice:
+    return lambda law, uniform: drafting.draw(row, node, law, uniform)
+
+
+@contextmanager
+def failing_alone(row: Row) -> Iterator[None]:
+    """An error of one row ends that row; the others go on."""
+    try:
+        yield
+    except LimitError as error:
+        row.fail(limit_exceeded(error))
+    except StructgenError as error:
+        row.fail(error)
+
+
+def _per_row(options: SamplingOptions | Sequence[SamplingOptions] | None, rows: int) -> list[SamplingOptions]:
+    if options is None or isinstance(options, SamplingOptions):
+        return [options or SamplingOptions()] * rows
+    if len(options) != rows:
+        raise OptionError(f"{rows} prompts need one set of options or as many, not {len(options)}")
+    return list(options)

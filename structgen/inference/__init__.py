@@ -1,0 +1,31 @@
+"""Draws from the conditional distribution of a model given a constraint: exact samplers, particles, chains and beams.
+
+`sample` draws a `Posterior` with one of the `samplers`: exact walks down a trie of bounds (`walks`, `bound_trie`),
+sequential Monte Carlo (`particles`), Metropolis-Hastings (`metropolis_hastings`) or adaptive weighted rejection
+(`token_estimators`). `beam` finds the most probable texts. `KnownLaws` keeps what exact samplers have learned.
+No kind of constraint is named here.
+"""
+
+from .bound_trie import BoundTrie
+from .known_distributions import KnownLaws
+from .most_probable import beam
+from .posterior import Posterior
+from .samplers import AWRS, MH, SMC, AdaptiveRejection, ASAp, Exact, LocalMasking, Rejection
+from .sampling import sample, sample_async
+
+__all__ = [
+    "AWRS",
+    "MH",
+    "SMC",
+    "ASAp",
+    "AdaptiveRejection",
+    "BoundTrie",
+    "Exact",
+    "KnownLaws",
+    "LocalMasking",
+    "Posterior",
+    "Rejection",
+    "beam",
+    "sample",
+    "sample_async",
+]

@@ -1,0 +1,227 @@
+"""Metropolis-Hastings: a text is cut somewhere, grown again by local masking, and the new one taken or left.
+
+What: a chain begins with a draw by local masking. A proposal cuts the text x before step i, drawn by `cut`, and grows y
+from there; it is accepted with probability min(1, P(y) q(x|y) / (P(x) q(y|x))). The same y may have come from any cut
+up to where the two part, so q(y|x) is the sum over all of these.
+
+    restart   always before the first step; the ratio is that of the importance weights
+    uniform   any step alike
+    priority  a step in proportion to the entropy of its masked law: where much could have been otherwise
+
+Steps are tokens and the end of the text. `proposals` counts the first draw, so that one is local masking; a first draw
+that came to nothing is made again, up to 1,000 times; where the first chain has none the others are not begun.
+Invariant: each chain's law tends to Q in proportion to P(x) * 1[x in L] * exp(potentials) as proposals are added; a
+text that a potential refuses, or that the cap cut off, has no weight and is left for any that has.
+Cost: a row of the model for each new prefix; laws of prefixes that were read lately are kept.
+Source: Gonzalez et al. 2025 (constrained sampling by Markov chains).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.generation.distributions import log_sum_exp, next_ids, place_of
+from structgen.generation.potentials import Condition
+
+from .prefixes import Law, Prefix, PrefixReader
+
+if TYPE_CHECKING:
+    from structgen.matcher import Matcher
+
+__all__ = ["CUTS", "Chains", "Cut", "Text"]
+
+Array = NDArray[Any]
+Cut = Literal["restart", "uniform", "priority"]
+CUTS = ("restart", "uniform", "priority")
+
+_PATIENCE = 1_000
+"""First draws of a chain."""
+_LEAST_ENTROPY = 1e-6
+"""Steps without a choice are cut as well, so that every text leads to every other one."""
+
+
+@dataclass
+class _Step:
+    log_p: float
+    log_z: float
+    entropy: float
+
+
+@dataclass
+class Text:
+    """A state of a chain."""
+
+    tokens: list[int] = field(default_factory=list)
+    end_token: int | None = None
+    steps: list[_Step] = field(default_factory=list)
+    """Of the tokens and, where there is one, the end."""
+    log_weight: float = -math.inf
+    """What potentials say of it; minus infinity where it has not ended."""
+    lost: str = ""
+    """Why it has no weight: "refused" by potentials, "max_tokens", "no mass"."""
+
+    @property
+    def log_prob(self) -> float:
+        """log P(x)."""
+        return sum(step.log_p for step in self.steps)
+
+    def symbols(self) -> list[int]:
+        """The tokens and the end."""
+        return self.tokens if self.end_token is None else [*self.tokens, self.end_token]
+
+
+class Chains:
+    """Chains under one prompt, several at a time."""
+
+    def __init__(
+        self,
+        reader: PrefixReader,
+        matcher: Matcher,
+        condition: Condition,
+        *,
+        proposals: int,
+        cut: Cut,
+        lanes: int = 1,
+        max_tokens: int = 512,
+        stream: Callable[[int], np.random.Generator],
+    ) -> None:
+        self._reader = reader
+        self._matcher = matcher
+        self._condition = condition
+        self._proposals = proposals
+        self._cut = cut
+        self._lanes = lanes
+        self._max_tokens = max_tokens
+        self._stream = stream
+        self._eos = frozenset(matcher.vocabulary.eos_ids)
+
+    def run(self, count: int, go_on: Callable[[], bool]) -> Iterator[Text]:
+        """The last texts of `count` chains, in the order in which these began, until `go_on` says no."""
+        waiting: dict[int, Text] = {}
+        running: dict[int, tuple[int, Generator[Prefix, Law, Text]]] = {}
+        wanted: dict[int, Prefix] = {}
+        started = given = 0
+        while given < count and go_on():
+            laws = self._reader.read(wanted) if wanted else {}
+            for lane in range(self._lanes):
+                if lane not in running and started < count:
+                    running[lane] = started, self._chain(self._stream(started))
+                    started += 1
+                    self._send(lane, None, running, wanted, waiting)
+                elif lane in running:
+                    self._send(lane, laws[lane], running, wanted, waiting)
+            while given in waiting:
+                yield waiting.pop(given)
+                given += 1
+
+    @staticmethod
+    def _send(
+        lane: int,
+        law: Law | None,
+        running: dict[int, tuple[int, Generator[Prefix, Law, Text]]],
+        wanted: dict[int, Prefix],
+        waiting: dict[int, Text],
+    ) -> None:
+        number, chain = running[lane]
+        try:
+            wanted[lane] = next(chain) if law is None else chain.send(law)
+        except StopIteration as end:
+            waiting[number] = end.value
+            del running[lane]
+            wanted.pop(lane, None)
+
+    # -- one chain; it asks for the law after a prefix by yielding it
+
+    def _chain(self, random: np.random.Generator) -> Generator[Prefix, Law, Text]:
+        text = yield from self._grow(Text(), random)
+        for _ in range(_PATIENCE - 1):
+            if text.log_weight > -math.inf:
+                break
+            text = yield from self._grow(Text(), random)
+        for _ in range(self._proposals - 1):
+            place = self._place(text, random)
+            kept = Text(text.tokens[:place], steps=text.steps[:place])
+            other = yield from self._grow(kept, random)
+            if self._takes(text, other, random):
+                text = other
+        return text
+
+    def _grow(self, text: Text, random: np.random.Generator) -> Generator[Prefix, Law, Text]:
+        matcher = self._matcher.fork()
+        for token in text.tokens:
+            matcher.advance(token)
+        while True:
+            log_p = (yield tuple(text.tokens)).log_p
+            at_cap = len(text.tokens) >= self._max_tokens
+            ids = next_ids(matcher, at_cap=at_cap)
+            allowed = log_p[ids].astype(np.float64)
+            log_z = log_sum_exp(allowed)
+            if log_z == -math.inf:
+                text.lost = "max_tokens" if at_cap else "no mass"
+                return text
+            law = np.exp(allowed - log_z)
+            place = place_of(np.cumsum(law), float(random.random()))
+            token = int(ids[place])
+            positive = law[law > 0]
+            entropy = float(-(positive * np.log(positive)).sum())
+            text.steps.append(_Step(float(log_p[token]), min(0.0, log_z), entropy))
+            matcher.advance(token)
+            if token in self._eos:
+                text.end_token = token
+                text.log_weight = self._condition.of_text(matcher.text)
+                text.lost = "refused" if text.log_weight == -math.inf else ""
+                return text
+            text.tokens.append(token)
+            if self._condition.of_prefix(matcher.text) == -math.inf:
+                text.lost = "refused"
+                return text
+
+    def _cuts(self, text: Text) -> Array:
+        """The probability of each place to cut."""
+        count = max(1, len(text.steps))
+        if self._cut == "restart":
+            weights = np.zeros(count)
+            weights[0] = 1
+        elif self._cut == "uniform" or not text.steps:
+            weights = np.ones(count)
+        else:
+            weights = np.array([max(step.entropy, _LEAST_ENTROPY) for step in text.steps])
+        found: Array = weights / weights.sum()
+        return found
+
+    def _place(self, text: Text, random: np.random.Generator) -> int:
+        return min(place_of(np.cumsum(self._cuts(text)), float(random.random())), len(text.tokens))
+
+    def _takes(self, text: Text, other: Text, random: np.random.Generator) -> bool:
+        if other.log_weight == -math.inf:
+            return False
+        if text.log_weight == -math.inf:
+            return True
+        ratio = (
+            other.log_prob
+            + other.log_weight
+            + self._log_proposal(text, other)
+            - text.log_prob
+            - text.log_weight
+            - self._log_proposal(other, text)
+        )
+        return ratio >= 0 or math.log1p(-float(random.random())) < ratio
+
+    def _log_proposal(self, to: Text, source: Text) -> float:
+        """log q(to | source)."""
+        common = 0
+        for mine, theirs in zip(source.symbols(), to.symbols(), strict=False):
+            if mine != theirs:
+                break
+            common += 1
+        cuts = self._cuts(source)[: common + 1]
+        masked = np.array([step.log_p - step.log_z for step in to.steps])
+        after = np.concatenate((np.cumsum(masked[::-1])[::-1], [0.0]))[: len(cuts)]
+        with np.errstate(divide="ignore"):
+            return log_sum_exp(np.log(cuts[: len(after)]) + after)

@@ -1,0 +1,221 @@
+"""Weighted draws of a model under a constraint, and what they say together.
+
+Why: the answer to "what would the model say, given that it is valid" is a law and not a text.
+Invariant: `weights` sum to 1 and are proper: the mean of a function under them tends to its expectation under the model
+conditioned on the constraint (and the potentials) as draws are added. There is at least one draw with weight.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.brief import short_repr
+from structgen.errors import OutputInvalid
+from structgen.extras import needed
+from structgen.generation.distributions import log_sum_exp
+from structgen.inference.drawing import Account, Draw
+from structgen.inference.resampling import effective_size
+from structgen.inference.samplers import Sampler
+from structgen.notebook import bar, card, plain, table
+from structgen.types import OutputType
+
+__all__ = ["Merged", "Posterior"]
+
+T = TypeVar("T")
+
+
+@short_repr
+@dataclass(frozen=True)
+class Merged(Generic[T]):
+    """A text that was drawn, however often and in whatever tokens."""
+
+    text: str
+    value: T | None
+    """None where the output type's own validators reject the text."""
+    weight: float
+    """Its share of the whole."""
+    draws: int
+    log_prob: float
+    """log of the model's probability of its most probable tokens among those drawn."""
+
+
+class Posterior(Generic[T], Sequence[T]):
+    """Draws in the order in which they were made; a sequence of their values."""
+
+    def __init__(
+        self,
+        draws: Sequence[Draw],
+        texts: Sequence[str],
+        output: OutputType,
+        sampler: Sampler,
+        account: Account,
+    ) -> None:
+        self.draws = list(draws)
+        self.texts = list(texts)
+        self.sampler = sampler
+        self.account = account
+        """Model calls, checks, attempts, seconds; and, in `stopped`, the limit that ended it, if one did."""
+        self._output = output
+        logs = np.array([one.log_weight for one in draws], dtype=np.float64)
+        self.log_weights: NDArray[np.float64] = logs - log_sum_exp(logs)
+        """Normalised."""
+
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """Of each draw; they sum to 1."""
+        found: NDArray[np.float64] = np.exp(self.log_weights)
+        return found
+
+    @cached_property
+    def values(self) -> list[T | None]:
+        """The value of each draw; None where the output type's own validators reject the text."""
+        known: dict[str, T | None] = {}
+        for text in self.texts:
+            if text not in known:
+                try:
+                    known[text] = self._output.validate(text)
+                except OutputInvalid:
+                    known[text] = None
+        return [known[text] for text in self.texts]
+
+    @property
+    def ess(self) -> float:
+        """The effective sample size: as many equally weighted draws would tell as much, if they were independent.
+        Particles that share ancestors are not: `merged` tells how many texts there are."""
+        return effective_size(self.log_weights)
+
+    @property
+    def log_z(self) -> float:
+        """log of the estimated mass of what was asked for under the model: the sum of P(x) * exp(potentials of x) over
+        the texts of the constraint. `account.log_z_bounds` is what it is between for certain; nan where nobody can tell
+        (MH)."""
+        return self.account.log_z
+
+    def expectation(self, function: Callable[[T | None], float]) -> float:
+        """The weighted mean of a function of the values."""
+        return float(
+            sum(w * float(function(value)) for w, value in zip(self.weights, self.values, strict=True))
+        )
+
+    def probability(self, holds: Callable[[T | None], bool]) -> float:
+        """The weight of the values for which something holds."""
+        return self.expectation(lambda value: 1.0 if holds(value) else 0.0)
+
+    @cached_property
+    def merged(self) -> list[Merged[T]]:
+        """Each text once, the weightiest first."""
+        places: dict[str, list[int]] = {}
+        for i, text in enumerate(self.texts):
+            places.setdefault(text, []).append(i)
+        found = [
+            Merged(
+                text,
+                self.values[at[0]],
+                float(self.weights[at].sum()),
+                len(at),
+                max(self.draws[i].log_prob for i in at),
+            )
+            for text, at in places.items()
+        ]
+        return sorted(found, key=lambda one: (-one.weight, one.text))
+
+    @property
+    def best(self) -> T | None:
+        """The value of the weightiest text."""
+        return self.merged[0].value
+
+    def resampled(self, count: int, seed: int = 0) -> list[T | None]:
+        """`count` values drawn in proportion to the weights."""
+        chosen = np.random.default_rng(seed).choice(len(self.texts), size=count, p=self.weights)
+        return [self.values[i] for i in chosen]
+
+    def table(self, rows: int = 10) -> str:
+        """The weightiest texts as lines of text: share, draws, log probability, text."""
+        lines = ["  share  draws     log p  text"]
+        lines += [
+            f"{one.weight:7.2%} {one.draws:6} {one.log_prob:9.2f}  {one.text!r:.80}"
+            for one in self.merged[:rows]
+        ]
+        left = self.merged[rows:]
+        if left:
+            share = sum(one.weight for one in left)
+            lines.append(f"{share:7.2%} {sum(one.draws for one in left):6}            {len(left)} more")
+        return "\n".join(lines)
+
+    def plot(self, rows: int = 10, axes: Any = None) -> Any:
+        """Draw the weightiest texts as bars, and return the axes; needs matplotlib.
+
+        Long texts are wrapped, and shortened to two lines.
+        """
+        if axes is None:
+            with needed("Posterior.plot()", extra="plot"):
+                from matplotlib import pyplot
+
+            _, axes = pyplot.subplots(figsize=(7, 0.5 + 0.35 * min(rows, len(self.merged))))
+        shown = self.merged[:rows][::-1]
+        names = [_label(one.text) for one in shown]
+        axes.barh(range(len(shown)), [one.weight for one in shown])
+        axes.set_yticks(range(len(shown)), names)
+        axes.figure.set_layout_engine(
+            "constrained"
+        )  # makes room for the labels, which would be cut off otherwise
+        axes.set_xlabel("posterior share")
+        axes.set_title(
+            f"{len(self.texts)} draws, effective {self.ess:.1f}, log Z {self.log_z:.2f}", fontsize=9
+        )
+        return axes
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.values[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def _repr_html_(self, rows: int = 20) -> str:
+        cells = [
+            (
+                bar(one.weight),
+                f"{one.weight:.2%}",
+                str(one.draws),
+                f"{one.log_prob:.2f}",
+                plain(one.text, 300),
+            )
+            for one in self.merged[:rows]
+        ]
+        if left := self.merged[rows:]:
+            share = sum(one.weight for one in left)
+            more = f"<i>{len(left):,} more texts</i>"
+            cells.append((bar(share), f"{share:.2%}", str(sum(one.draws for one in left)), "", more))
+        return card("Posterior", repr(self)[11:-1], table(("", "share", "draws", "log p", "text"), cells))
+
+    def __repr__(self) -> str:
+        top = self.merged[0]
+        mass = f"log Z {self.log_z:.2f}" if math.isfinite(self.log_z) else "log Z unknown"
+        stopped = f", stopped by {self.account.stopped}" if self.account.stopped else ""
+        lost = sum(times for cause, times in self.account.lost.items() if cause != "given up")
+        nothing = f", {lost} of {self.account.attempts} attempts came to nothing" if lost else ""
+        return (
+            f"<Posterior {len(self)} draws of {len(self.merged)} texts, effective {self.ess:.1f}, {mass}; "
+            f"{top.text!r:.40} {top.weight:.1%}{nothing}{stopped}>"
+        )
+
+
+_LABEL_WIDTH = 40
+
+
+def _label(text: str) -> str:
+    """A text beside its bar: printable, on two lines at most. Dollar signs would begin a formula there."""
+    shown = text if text.isprintable() else repr(text)[1:-1]
+    lines = textwrap.wrap(shown, _LABEL_WIDTH, max_lines=2, placeholder="…") or ["(empty)"]
+    return "\n".join(lines).replace("$", r"\$")

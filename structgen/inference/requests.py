@@ -1,0 +1,105 @@
+"""What `sample` and `beam` check of what they are asked: a bad value is an `OptionError` that names it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from structgen.api import described
+from structgen.errors import OptionError, a_kind, did_you_mean
+from structgen.generation.options import ALIASES
+from structgen.generation.token_budget import check_room, room_after
+from structgen.inference.drawing import Limits
+from structgen.matcher import Matcher, open_matcher
+from structgen.models.messages import prompt_of
+
+if TYPE_CHECKING:
+    from structgen.models.base import LanguageModel, Prompt
+    from structgen.types import OutputType
+
+__all__ = ["is_number", "limits_of", "opening", "unknown_option", "whole_number", "written"]
+
+
+_OF_SEARCHES = {
+    **dict.fromkeys(("numbeams", "beamwidth", "beams", "beamsize"), "width"),
+    **dict.fromkeys(("numbeamgroups", "beamgroups"), "groups"),
+    **dict.fromkeys(("n", "numreturnsequences", "numsamples", "bestof", "numgenerations"), "n"),
+    **dict.fromkeys(("timeout", "maxtime", "timelimit", "seconds"), "max_seconds"),
+}
+"""What other libraries call the options of `sample` and `beam`."""
+
+
+def unknown_option(name: str, function: Callable[..., Any]) -> OptionError:
+    """The error of an option that `function` does not take."""
+    parameters = inspect.signature(function).parameters.values()
+    known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    aliases = {
+        theirs: ours for theirs, ours in {**ALIASES, **_OF_SEARCHES}.items() if ours in known or " " in ours
+    }
+    near = did_you_mean(name, known, aliases)
+    return OptionError(
+        f"unknown option {name!r} of {function.__name__}()",
+        hint=near or f"The options are {', '.join(known)}.",
+    )
+
+
+def limits_of(seconds: Any, calls: Any, attempts: Any, cancel: Any) -> Limits:
+    """Limits on time and work, each None or valid."""
+    if seconds is not None and (not is_number(seconds) or math.isnan(seconds) or seconds < 0):
+        raise OptionError(f"max_seconds is {seconds!r:.40}; it is a number of 0 or more")
+    if cancel is not None and not callable(cancel):
+        raise OptionError(f"cancel is {a_kind(cancel)}; it is a function that says whether to stop")
+    return Limits(
+        None if seconds is None else float(seconds),
+        None if calls is None else whole_number("max_calls", calls, 0),
+        None if attempts is None else whole_number("max_attempts", attempts, 0),
+        cancel,
+    )
+
+
+def whole_number(name: str, value: Any, least: int, meaning: str = "it is a whole number") -> int:
+    """`value` as an int of `least` or more."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least:
+        return int(value)
+    raise OptionError(f"{name} is {value!r:.40}; {meaning}, {least} or more")
+
+
+def written(model: LanguageModel, kind: OutputType, tokens: Sequence[int]) -> str:
+    """The text of tokens as the output type reads it."""
+    if kind.spells_specials:
+        return model.vocabulary.spelled(tokens)
+    text: str = model.decode(tokens)
+    return text
+
+
+def is_number(value: Any) -> bool:
+    """Is it a number, of Python or of numpy?"""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def opening(
+    model: LanguageModel, prompt: Prompt, kind: OutputType, *, describe: bool, max_tokens: int
+) -> tuple[list[int], Matcher, int]:
+    """The prompt's tokens, the constraint at its beginning, and how many tokens a text may have.
+
+    Raises where no text fits, or none ever ends, before the model is called.
+    """
+    ids = model.encode(described(prompt, kind) if describe else prompt_of(prompt))
+    room, limit = room_after(len(ids), model.context_length, max_tokens)
+    matcher = open_matcher(kind.constraint, model.vocabulary)
+    if matcher.sets_temperature:
+        raise OptionError(
+            "rules of the grammar set temperatures, and this call draws from one distribution of texts",
+            hint="Remove temperature=... from the rules, or use structgen.generate.",
+        )
+    check_room(matcher.least_tokens(room), room, limit)
+    if not model.vocabulary.eos_ids:
+        raise OptionError(
+            "the vocabulary has no end-of-text token, so no text ever ends",
+            hint="Give it one: Vocabulary.from_tokens(tokens, eos_ids).",
+        )
+    return ids, matcher, room

@@ -1,0 +1,47 @@
+"""Which particles go on: ancestors in proportion to weights.
+
+Invariant: for weights w (normalised) and n offspring, the expected number of offspring of i is n * w[i]. With
+``systematic`` and ``stratified`` no particle has more than one more or less than that (two for stratified).
+Source: Douc and Cappe, "Comparison of resampling schemes for particle filtering" (2005).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen.errors import OptionError
+from structgen.generation.distributions import log_sum_exp
+
+__all__ = ["RESAMPLING", "Resampling", "effective_size", "resample"]
+
+Resampling = Literal["systematic", "stratified", "multinomial"]
+RESAMPLING = ("systematic", "stratified", "multinomial")
+
+
+def effective_size(log_weights: NDArray[Any]) -> float:
+    """(sum w)^2 / sum w^2; 0 where all weights are 0."""
+    total = log_sum_exp(log_weights)
+    return 0.0 if total == -np.inf else float(np.exp(2 * total - log_sum_exp(2 * log_weights)))
+
+
+def resample(
+    log_weights: NDArray[Any], count: int, method: Resampling, random: np.random.Generator
+) -> NDArray[np.int64]:
+    """`count` indices, sorted. Some weight must be above 0."""
+    masses = np.exp(log_weights - log_weights.max())
+    cumulative = np.cumsum(masses / masses.sum())
+    if method == "systematic":
+        points = (np.arange(count) + random.random()) / count
+    elif method == "stratified":
+        points = (np.arange(count) + random.random(count)) / count
+    elif method == "multinomial":
+        points = np.sort(random.random(count))
+    else:
+        raise OptionError(f"there is no resampling {method!r}", hint=f"They are {', '.join(RESAMPLING)}.")
+    # subtle: rounding may leave the last sum below 1; and a particle without mass is never meant.
+    places = np.searchsorted(cumulative, points * cumulative[-1], side="right")
+    found: NDArray[np.int64] = np.minimum(places, int(np.flatnonzero(masses)[-1]))
+    return found

@@ -1,0 +1,290 @@
+"""`sample`: many draws of a model under a constraint and potentials, as a `Posterior`.
+
+Why: one call for every sampler; what a draw means is the same for all of them.
+Cost: of a draw, see the sampler; `learned` keeps what was found out for the next call under the same prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from structgen.api import check_model
+from structgen.argument_names import checks_names
+from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionError, a_kind
+from structgen.generation.options import SamplingOptions, row_seed
+from structgen.generation.potentials import Condition, Potential, Product
+from structgen.inference.drawing import Draw, Task, draw
+from structgen.inference.known_distributions import KnownLaws
+from structgen.inference.posterior import Posterior
+from structgen.inference.requests import is_number, limits_of, opening, unknown_option, whole_number, written
+from structgen.inference.samplers import (
+    AWRS,
+    MH,
+    SMC,
+    AdaptiveRejection,
+    Exact,
+    LocalMasking,
+    Rejection,
+    Sampler,
+    WalkSampler,
+    sampler_of,
+)
+from structgen.progress import ProgressBar
+from structgen.speculative.defaults import reading_ahead_of
+from structgen.speculative.guarded import SpeculationWarning
+from structgen.types import OutputType, output_type
+
+if TYPE_CHECKING:
+    from structgen.models.base import LanguageModel, Prompt
+    from structgen.speculative import Speculation
+
+__all__ = ["KnownLaws", "sample", "sample_async"]
+
+
+@checks_names
+def sample(
+    model: LanguageModel,
+    prompt: Prompt,
+    output: Any = str,
+    *,
+    n: int = 1,
+    sampler: str | Sampler = "exact",
+    potentials: Potential | Sequence[Potential] = (),
+    temperature: float = 1.0,
+    max_tokens: int = 512,
+    seed: int | Sequence[int] | None = None,
+    describe: bool = False,
+    max_seconds: float | None = None,
+    max_calls: int | None = None,
+    max_attempts: int | None = None,
+    cancel: Callable[[], bool] | None = None,
+    progress: bool = False,
+    learned: KnownLaws | None = None,
+    speculate: bool | Speculation = True,
+    **refused: Any,
+) -> Posterior[Any]:
+    """Draws `n` texts of `output` from the model conditioned on it, as the sampler says.
+
+    output       a constraint, or a type as in `generate`; ``output & potential`` for both in one
+    n            how many texts are drawn. Particles come in whole runs, so of `SMC` there are at least as many, less
+                 those that came to nothing (`account.lost`)
+    potentials   conditions of your own (`structgen.potential`), hard or soft
+    max_tokens   of a text, before its end; where the model's context has less room, that
+    max_seconds, max_calls (laws of the model that are asked for), max_attempts (walks, particles or chains)
+                 end the sampling early: there are fewer draws then, and `account.stopped` says why. What is under way
+                 is finished for `max_attempts`; calls and seconds may be passed by one step
+    cancel       a function; the sampling ends as by a limit when it says True
+    progress     shows a bar (of tqdm)
+    learned      a `KnownLaws` that an earlier call with the same arguments was given, or a new one
+    speculate    tokens that are easily guessed are read ahead where that pays: the same draws in fewer forward passes
+                 (not of `MH`). False: none are; a `structgen.Speculation` says how
+
+    Raises `DeadEnd` or `LimitExceeded` where there is nothing to give back. An error in the middle, that of a potential
+    or of the model, or an interrupt, has the draws so far as its `partial` posterior.
+    """
+    check_model(model, "sample()")
+    _refuse(refused, temperature)
+    chosen = sampler_of(sampler)
+    options = SamplingOptions(
+        temperature=float(temperature), max_tokens=max_tokens, seed=seed, speculate=speculate
+    )
+    count = whole_number("n", n, 1, "it is how many texts are drawn")
+    limits = limits_of(max_seconds, max_calls, max_attempts, cancel)
+    kind, parts = _condition(output, potentials)
+    ids, matcher, room = opening(model, prompt, kind, describe=describe, max_tokens=options.max_tokens)
+    task = Task(model, ids, matcher, Condition(parts), float(temperature), room, row_seed(seed, 0), limits)
+    with _knowing(learned, task, chosen), _drafting(task, chosen, speculate):
+        draws: list[Draw] = []
+        try:
+            with ProgressBar(count, "sample", progress) as bar:
+                if progress:
+                    task.watch = lambda account: bar.say(attempts=account.attempts, calls=account.calls)
+                for one in draw(task, count, chosen):
+                    draws.append(one)
+                    bar.advance()
+        except BaseException as error:
+            # A model that runs out of memory, an interrupt: hours of work may be in what there is.
+            vars(error)["account"] = task.account
+            if draws:
+                vars(error)["partial"] = _posterior(draws, kind, chosen, task)
+            raise
+    if not draws:
+        raise _nothing(task, chosen)
+    return _posterior(draws, kind, chosen, task)
+
+
+def _posterior(draws: list[Draw], kind: OutputType, sampler: Sampler, task: Task) -> Posterior[Any]:
+    texts = [written(task.model, kind, one.tokens) for one in draws]
+    return Posterior(draws, texts, kind, sampler, task.account)
+
+
+@contextmanager
+def _drafting(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]:
+    """With what proposes tokens to read ahead, where that is wanted and of use."""
+    if isinstance(sampler, MH):
+        if hasattr(speculate, "drafters"):
+            warnings.warn("MH reads nothing ahead", SpeculationWarning, stacklevel=2)
+    else:
+        task.drafting = reading_ahead_of(
+            task.model,
+            speculate,
+            task.prompt,
+            task.matcher,
+            temperature=task.temperature,
+            max_tokens=task.max_tokens,
+            sampler=type(sampler).__name__,
+            gives_up=isinstance(sampler, Exact | AdaptiveRejection | Rejection),
+        )
+    try:
+        yield
+    finally:
+        if task.drafting is not None:
+            task.drafting.close()
+
+
+@contextmanager
+def _knowing(learned: Any, task: Task, sampler: Sampler) -> Iterator[None]:
+    """With what was learned before, which belongs to this call until it ends."""
+    if learned is None:
+        yield
+        return
+    if not isinstance(learned, KnownLaws):
+        raise OptionError(f"learned is {a_kind(learned)}", hint="Give it a structgen.KnownLaws().")
+    if not isinstance(sampler, WalkSampler):
+        raise OptionError(
+            f"{type(sampler).__name__} does not learn from draw to draw, so it takes no learned=...",
+            hint="Exact, ASAp, AdaptiveRejection and Rejection do.",
+        )
+    with learned.held(task.stops) as is_mine:
+        if not is_mine:
+            raise LimitExceeded(
+                f"no text was drawn within {task.account.stopped}: another call used the same KnownLaws until then",
+                limit=task.account.stopped or "",
+                hint="Calls that share KnownLaws wait for one another.",
+            )
+        task.trie = learned.trie_for(task, type(sampler).__name__, task.condition.potentials)
+        yield
+
+
+async def sample_async(
+    model: LanguageModel, prompt: Prompt, output: Any = str, **options: Any
+) -> Posterior[Any]:
+    """The same as `sample`, without blocking the event loop; cancelling it stops the sampling."""
+    stop = threading.Event()
+    asked = limits_of(None, None, None, options.pop("cancel", None)).cancel
+
+    def cancelled() -> bool:
+        return stop.is_set() or (asked is not None and asked())
+
+    try:
+        return await asyncio.to_thread(sample, model, prompt, output, cancel=cancelled, **options)
+    finally:
+        stop.set()
+
+
+def _condition(output: Any, potentials: Any) -> tuple[OutputType, list[Potential]]:
+    """The output type, and all potentials."""
+    if isinstance(output, Potential):
+        output = Product(None, (output,))
+    parts = list(output.potentials) if isinstance(output, Product) else []
+    if isinstance(output, Product):
+        output = str if output.output is None else output.output
+    if (
+        not isinstance(potentials, (Potential, Iterable))
+        or isinstance(potentials, str)
+        or callable(potentials)
+    ):
+        raise OptionError(
+            f"potentials is {a_kind(potentials)}", hint="Make one with structgen.potential(function)."
+        )
+    parts += [potentials] if isinstance(potentials, Potential) else list(potentials)
+    if wrong := [one for one in parts if not isinstance(one, Potential)]:
+        raise OptionError(
+            f"potentials holds {wrong[0]!r:.60}", hint="Make one with structgen.potential(function)."
+        )
+    kind = output_type(output)
+    # What a monitored constraint refuses when it is read is judged as a potential is.
+    watched = getattr(kind.constraint, "as_condition", None)
+    if watched is not None:
+        constraint, judge = watched()
+        return replace(kind, constraint=constraint), [*parts, judge]
+    return kind, parts
+
+
+def _refuse(given: dict[str, Any], temperature: Any) -> None:
+    for name in ("top_k", "top_p", "min_p"):
+        if given.pop(name, None) is not None:
+            raise OptionError(
+                f"sample() takes no {name}: a cut law depends on the mask, so that draws would no longer be from "
+                "the model conditioned on the constraint",
+                hint="Leave it out; structgen.generate(...) takes it.",
+            )
+    if given:
+        raise unknown_option(next(iter(given)), sample)
+    if not is_number(temperature) or not temperature > 0:
+        raise OptionError(
+            f"temperature is {temperature!r:.40}; sampling needs one above 0",
+            hint="structgen.generate(...) is greedy at 0.",
+        )
+
+
+def _share(log_most: float) -> str | None:
+    """What to do where the model gives little probability to the texts of the constraint."""
+    if not log_most < math.log(0.01):
+        return None
+    return (
+        f"The texts of the constraint have at most {math.exp(log_most):.1g} of the model's probability after this "
+        "prompt; a prompt that shows the form of the answer needs fewer calls."
+    )
+
+
+def _nothing(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
+    """Why nothing was drawn, and what may help."""
+    account, lost = task.account, task.account.lost
+    spent = f"{account.attempts} attempts, {account.calls} model calls, {account.seconds:.1f} s"
+    causes = f" ({', '.join(f'{cause}: {times}' for cause, times in lost.most_common())})" if lost else ""
+    error: GenerationError | LimitExceeded
+    if account.stopped in ("cancel", "patience"):
+        what = "it was cancelled" if account.stopped == "cancel" else "patience ran out"
+        error = LimitExceeded(
+            f"no text was drawn: {what} after {spent}{causes}", limit=account.stopped, hint=_advice(sampler)
+        )
+    elif account.stopped is not None:
+        advice = " ".join(filter(None, (_share(account.log_z_bounds[1]), _advice(sampler)))) or None
+        error = LimitExceeded(
+            f"no text was drawn within {account.stopped}: {spent}{causes}",
+            limit=account.stopped,
+            hint="Raise it." if advice is None else f"Raise it. {advice}",
+        )
+    elif lost["refused"]:
+        error = DeadEnd(
+            f"no text was drawn: potentials refused all that the model wrote under the constraint{causes}",
+            text="",
+            hint="See that each takes a text that you expect.",
+        )
+    elif lost["max_tokens"]:
+        error = DeadEnd(
+            f"no text was drawn: what the model wrote under the constraint did not end within {task.max_tokens} "
+            f"tokens{causes}",
+            text="",
+            hint="Raise max_tokens.",
+        )
+    else:
+        error = DeadEnd(f"no text was drawn: the constraint has no mass under the model{causes}", text="")
+    error.account = account
+    return error
+
+
+def _advice(sampler: Sampler) -> str | None:
+    if isinstance(sampler, Exact | AdaptiveRejection | Rejection):
+        return "A weighted sampler (structgen.ASAp(), structgen.SMC()) gives nothing up."
+    if isinstance(sampler, SMC | LocalMasking | AWRS):
+        return "Let potentials judge beginnings (prefix=...), so that texts that lead nowhere are given up early."
+    return None

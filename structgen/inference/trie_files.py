@@ -1,0 +1,135 @@
+"""Tries of bounds as files: what exact samplers learned in one process, for another one.
+
+What: numpy's ``.npz``, read without pickle: one row for each node (its parent's row, its token, the mass of its tail,
+how many tokens it holds) and the tokens, log probabilities and bounds of all nodes one after the other; and a *label*
+that says what the laws are about.
+Invariant: what is read back draws as what was written; a file that is damaged or about something else is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structgen._core import StepBounds
+from structgen.errors import LimitExceeded, OptionError
+
+from .bound_trie import BoundTrie, Node
+
+__all__ = ["read_trie", "write_trie"]
+
+_FORMAT = 1
+_FIELDS = ("format", "label", "parents", "tokens_taken", "tails", "counts", "tokens", "log_p", "theta")
+
+Array = NDArray[Any]
+
+
+def write_trie(path: str | Path, trie: BoundTrie, label: str) -> None:
+    """Writes all nodes to `path`."""
+    nodes = trie.in_order()
+    place = {id(node): i for i, node in enumerate(nodes)}
+    with open(path, "wb") as file:
+        np.savez_compressed(
+            file,
+            format=np.array(_FORMAT),
+            label=np.array(label),
+            parents=np.array(
+                [-1 if one.parent is None else place[id(one.parent)] for one in nodes], np.int64
+            ),
+            tokens_taken=np.array([one.token for one in nodes], np.int64),
+            tails=np.array([one.step.tail for one in nodes], np.float64),
+            counts=np.array([len(one.step) for one in nodes], np.int64),
+            tokens=_joined([one.step.tokens for one in nodes], np.int32),
+            log_p=_joined([one.step.log_p for one in nodes], np.float64),
+            theta=_joined([one.step.theta for one in nodes], np.float64),
+        )
+
+
+def read_trie(path: str | Path, limit: int) -> tuple[BoundTrie, str]:
+    """A trie and its label; of more than `limit` bytes it is refused."""
+    content = _content(path, limit)
+    try:
+        with zipfile.ZipFile(content) as members:
+            size = sum(one.file_size for one in members.infolist())
+        if size > limit:
+            raise _too_large(path, limit)
+        with np.load(content, allow_pickle=False) as file:
+            parts = {name: file[name] for name in _FIELDS}
+    except LimitExceeded:
+        raise
+    except Exception as error:  # of bytes that are damaged zipfile, zlib and numpy raise what they like
+        raise _damaged(path, str(error)) from None
+    if parts["format"].shape != () or parts["format"] != _FORMAT:
+        raise _damaged(path, f"its format is {parts['format']!r:.40}")
+    return _rebuilt(path, parts, limit), str(parts["label"])
+
+
+def _content(path: str | Path, limit: int) -> io.BytesIO:
+    """The bytes of a file, which is compressed, if at all, to fewer than it holds."""
+    with open(path, "rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise _too_large(path, limit)
+    return io.BytesIO(content)
+
+
+def _rebuilt(path: str | Path, parts: dict[str, Array], limit: int) -> BoundTrie:
+    parents, taken, tails, counts = (parts[name] for name in ("parents", "tokens_taken", "tails", "counts"))
+    tokens, log_p, theta = parts["tokens"], parts["log_p"], parts["theta"]
+    kinds = [("i", one) for one in (parents, taken, counts, tokens)] + [
+        ("f", one) for one in (tails, log_p, theta)
+    ]
+    if any(one.ndim != 1 or one.dtype.kind != kind for kind, one in kinds):
+        raise _damaged(path, "its parts are of the wrong kind")
+    if not len(parents) == len(taken) == len(tails) == len(counts) or (counts < 0).any():
+        raise _damaged(path, "its nodes do not fit together")
+    if not len(tokens) == len(log_p) == len(theta) == int(counts.sum()):
+        raise _damaged(path, "its laws do not fit its nodes")
+    if np.isnan(log_p).any() or not ((theta <= 0) & (log_p <= 1e-6)).all() or not (tails <= 1e-6).all():
+        raise _damaged(path, "it holds what is no log probability")
+    trie = BoundTrie(limit)
+    nodes: list[Node] = []
+    ends = np.cumsum(counts)
+    for i, parent in enumerate(parents.tolist()):
+        if not (parent == -1 if i == 0 else 0 <= parent < i):
+            raise _damaged(path, "its nodes are out of order")
+        own = slice(int(ends[i] - counts[i]), int(ends[i]))
+        if (np.diff(tokens[own]) <= 0).any() or (tokens[own] < 0).any() or (tokens[own] >= 2**31).any():
+            raise _damaged(path, "the tokens of a node are out of order")
+        if np.exp(log_p[own]).sum() + np.exp(tails[i]) > 1 + 1e-3:
+            raise _damaged(path, "the law of a node is more than one")
+        above = None if parent == -1 else nodes[parent]
+        token = int(taken[i])
+        if above is not None and (token in above.children or token not in above.step.tokens):
+            raise _damaged(path, "a node hangs on a token that is not held")
+        step = StepBounds.restore(
+            tokens[own].astype(np.int32),
+            log_p[own].astype(np.float64),
+            theta[own].astype(np.float64),
+            float(tails[i]),
+        )
+        nodes.append(trie.restore(above, token, step))
+    return trie
+
+
+def _joined(parts: list[Array], kind: Any) -> Array:
+    return np.concatenate(parts).astype(kind) if parts else np.zeros(0, kind)
+
+
+def _too_large(path: str | Path, limit: int) -> LimitExceeded:
+    return LimitExceeded(
+        f"{path} holds more than {limit} bytes of laws",
+        limit="limit",
+        hint="KnownLaws.load(path, limit=...) raises it.",
+    )
+
+
+def _damaged(path: str | Path, why: str) -> OptionError:
+    return OptionError(
+        f"{path} holds no laws that structgen wrote: {why}", hint="Write one with KnownLaws.save(path)."
+    )

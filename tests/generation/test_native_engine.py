@@ -1,0 +1,57 @@
+"""The real matcher against the naive one: over any finite language both draw the same text with the same weight."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structgen.constraints.choice import choice
+from structgen.generation import SamplingOptions, generate_tokens
+from structgen.matcher import Matcher
+from structgen.vocabulary import Vocabulary
+from tests.inference.toys import random_law
+from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
+from tests.oracles.toy_model import ToyModel
+
+PIECES = [b"a", b"b", b"c", b"ab", b"bc", b"abc", b"ca", "é".encode(), b"\xc3", b"\xa9", None, None]
+EOS = [10, 11]
+REAL = Vocabulary.from_tokens(PIECES, EOS, size=14)
+NAIVE = NaiveVocabulary(PIECES, EOS, size=14)
+
+WORDS = st.lists(st.text("abcé", max_size=5), min_size=1, max_size=6)
+OPTIONS = st.builds(
+    SamplingOptions,
+    temperature=st.sampled_from([None, 1.0, 0.7]),
+    top_k=st.none() | st.integers(1, 3),
+    seed=st.integers(0, 99),
+    max_tokens=st.sampled_from([2, 4, 20]),
+    forced=st.booleans(),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(WORDS, OPTIONS, st.integers(0, 20))
+def test_both_matchers_draw_the_same(words: list[str], options: SamplingOptions, law: int) -> None:
+    model = ToyModel(REAL, random_law(law, 14))
+    real = Matcher(choice(words), REAL)
+    naive = NaiveMatcher([word.encode() for word in words], NAIVE)
+    one, other = generate_tokens(model, [[0]] * 2, [real, naive], [options, options])
+    assert one.tokens == other.tokens
+    assert (one.text, one.finish, one.end_token) == (other.text, other.finish, other.end_token)
+    assert one.forced_tokens == other.forced_tokens
+    assert one.log_weight == pytest.approx(other.log_weight)
+    assert one.finish in ("length", "failed") or one.text in words
+    assert (one.finish == "failed") == ((naive.least_tokens(0) or 0) > options.max_tokens)
+
+
+@settings(max_examples=100, deadline=None)
+@given(WORDS, st.integers(1, 5), st.integers(0, 20))
+def test_budgets_close_what_can_be_closed(words: list[str], budget: int, law: int) -> None:
+    naive = NaiveMatcher([word.encode() for word in words], NAIVE)
+    if naive.witness(budget) is None:
+        return
+    model = ToyModel(REAL, random_law(law, 14))
+    options = SamplingOptions(seed=law, max_tokens=budget, close_within_budget=True)
+    (draw,) = generate_tokens(model, [[0]], [Matcher(choice(words), REAL)], options)
+    assert draw.finish == "complete" and draw.text in words and len(draw.tokens) <= budget
