@@ -1,7 +1,8 @@
 """A plain Lark grammar under rule "longest", straight from its text to the core's IR.
 
 Why: rules and words are most of most grammars, and need nothing that Python knows; the core
-(`_core/grammar/lark/grammar.h`) makes symbols and productions of them at once, in a tenth of the time. What patterns match is found here.
+(`_core/grammar/lark/grammar.h`) makes symbols and productions of them at once, in a tenth of the time. What patterns
+match is found here.
 Invariant: the IR that the long way (`lark`, `lowering`) makes of the same text, or none: whatever is not plain, and
 every mistake, is the long way's business.
 Cost: about a microsecond a token, and twenty for each pattern.
