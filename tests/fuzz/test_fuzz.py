@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import structgen as sg
 from fuzz import campaign
 from fuzz.campaign import run
 from fuzz.core import altered
@@ -18,8 +20,6 @@ from fuzz.process import Limits, Outcome, Worker
 from fuzz.seeds import seeds
 from fuzz.walking import Broken, check_matcher, vocabularies
 from fuzz.writing import written
-
-import structgen as sg
 from structgen.errors import EmptyConstraint
 from tests.clocks import HandClock
 
