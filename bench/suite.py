@@ -3,7 +3,7 @@
     python -m bench.suite docs/json-schema-suite.json
 
 writes how many groups of each file of the suite are right, over all drafts, with the engines' versions; from it
-`structgen.constraints.json_schema.table` makes the columns of docs/json-schema.md. The suite comes from where
+`structgen.constraints.json_schema.support_tables` makes the columns of docs/json-schema.md. The suite comes from where
 the tests have it (see tests/shared.py).
 
 Invariant: a group is right when its schema compiles and every instance, as compact text, is accepted just when

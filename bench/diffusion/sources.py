@@ -172,7 +172,7 @@ def _compiles(text: str) -> bool | None:
 
 def _json(count: int, data: Path | None) -> Iterator[Source]:
     """Valid instances of MaskBench's schemas, under those that become a grammar without a note."""
-    from structgen.diffusion.schema_texts import SchemaTexts
+    from structgen.constraints.as_grammar import SchemaTexts
 
     if data is None:
         raise SystemExit("JSON needs --data, a file of MaskBench's records")

@@ -20,16 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen import _core
+from structgen.constraints.as_grammar import Note, as_grammar, notes_of
 from structgen.constraints.base import Constraint, constraint_of
 from structgen.constraints.failures import with_limits_told
-from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
 from structgen.errors import CombinationError, OptionError, with_kind
 from structgen.generation.distributions import allowed_ids
 from structgen.matcher import compile_constraint
 from structgen.vocabulary import Vocabulary
-
-from .json_grammar import Note
-from .schema_texts import SchemaTexts
 
 __all__ = ["GAP", "Canvas", "Gap", "Hole", "Piece"]
 
@@ -343,12 +340,11 @@ def _program(constraint: Constraint, vocabulary: Vocabulary) -> _Known:
     if found is None:
         # A schema that nothing satisfies is told as such, whatever a canvas could say of it.
         compiled = compile_constraint(constraint, vocabulary)
-        notes: tuple[Note, ...] = ()
-        if isinstance(constraint, JsonSchemaConstraint):
-            texts = SchemaTexts(constraint)
-            compiled, notes = vocabulary.engine.compile(texts.lower()), texts.notes
+        texts = as_grammar(constraint)
+        if texts is not constraint:
+            compiled = vocabulary.engine.compile(texts.lower())
         try:
-            found = known[constraint] = _Known(_core.CanvasProgram(compiled), notes)
+            found = known[constraint] = _Known(_core.CanvasProgram(compiled), notes_of(texts))
         except ValueError as error:
             raise CombinationError(
                 f"{error} cannot be put on a canvas: {constraint.describe():.80}",

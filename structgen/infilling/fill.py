@@ -19,8 +19,8 @@ import numpy as np
 from structgen.api import check_model, run
 from structgen.argument_names import checks_names
 from structgen.brief import short_repr
+from structgen.constraints.as_grammar import Note
 from structgen.constraints.base import Constraint, Operand
-from structgen.diffusion.json_grammar import Note
 from structgen.errors import DeadEnd, OptionError, Truncated, with_kind
 from structgen.inference.requests import whole_number
 from structgen.inference.sampling import sample

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from structgen.constraints.as_grammar import Note, SchemaTexts, as_grammar, notes_of
 from structgen.constraints.base import Constraint, as_constraint, constraint_of
 from structgen.constraints.base import Literal as Text
 from structgen.constraints.composition import text as free_text
 from structgen.constraints.grammar.constraint import DEEPEST, GrammarConstraint
-from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
-from structgen.diffusion.json_grammar import Note
-from structgen.diffusion.schema_texts import SchemaTexts
 from structgen.errors import CombinationError, EmptyConstraint, OptionError, OutputInvalid, with_kind
 from structgen.matcher import Matcher, open_matcher
 from structgen.vocabulary import Vocabulary
@@ -106,7 +104,7 @@ class Template:
     @property
     def notes(self) -> tuple[Note, ...]:
         """Where the grammar of a schema for the whole is not just that schema."""
-        return self.within.notes if isinstance(self.within, SchemaTexts) else ()
+        return () if self.within is None else notes_of(self.within)
 
     def judge(self, text: str) -> None:
         """Raise where a finished text is not of the schema, which its grammar may be looser than."""
@@ -261,8 +259,7 @@ def read_template(
                     hint="Give the hole a regular expression, or leave out `within`.",
                 )
         within = _indented(within, unit, deepest, "")
-        if isinstance(within, JsonSchemaConstraint):
-            within = SchemaTexts(within)
+        within = as_grammar(within)
     return Template(literals, names, kinds, within)
 
 

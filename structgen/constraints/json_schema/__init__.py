@@ -1,9 +1,9 @@
 """JSON Schema as a constraint: drafts 4 to 2020-12, read in one pass into the IR of the native automaton."""
 
 from .constraint import JsonSchemaConstraint, json_schema
+from .explain.report import Finding, Report, check
 from .keywords import KEYWORDS, Keyword
 from .options import JsonSchemaOptions
-from .report import Finding, Report, check
 from .support import Support
 from .whitespace import Whitespace
 

@@ -17,9 +17,9 @@ from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Blame, Broken, Constraint, Stop
 from structgen.errors import CombinationError
 
-from .broken import broken_rules
-from .contradiction import contradiction
-from .embedded import value_at
+from .explain.broken_rules import broken_rules
+from .explain.contradictions import contradiction
+from .explain.embedded_values import value_at
 from .instances import example_text, minimal_text, value_of
 from .ir import SchemaIR
 from .merging import combine

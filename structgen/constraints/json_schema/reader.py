@@ -13,16 +13,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from structgen._core import charge
+from structgen.constraints.regex import pattern_language
 from structgen.errors import LimitExceeded, RegexError, SchemaInvalid
 
+from .approximate_formats import settle_doubts
 from .closing import OpenObjects, close_objects, speaking_nodes
-from .cycles import find_endless
-from .doubt import settle_doubts
 from .drafts import LATEST, is_ancient
+from .formats import Format
 from .ir import SchemaIR
 from .keywords import Read, dispatch
 from .options import JsonSchemaOptions
 from .pointers import LABEL_LIMIT, escape, shorten
+from .reference_cycles import find_endless
 from .references import RECURSIVE, References, Resource, Target, starts_resource
 from .unevaluated import Notes, rewrite_unevaluated
 from .values import check_spellable, enumerate_values
@@ -321,8 +323,6 @@ class Reader:
         """The regular language of the texts in which `pattern` is found."""
         if not isinstance(pattern, str):
             raise self.invalid(keyword, "must be a regular expression in a string")
-        from structgen.constraints.regex import pattern_language
-
         dialect = self.schema.get("x-pattern-dialect", "ecma")
         if dialect not in ("ecma", "python", "rust"):
             raise self.invalid("x-pattern-dialect", "must be 'ecma', 'python' or 'rust'")
@@ -342,8 +342,6 @@ class Reader:
         """The regular language of a format of the sub-schema at hand, or None if it is only an annotation."""
         if not self.asserts_formats():
             return None
-        from .formats import Format
-
         found = Format.find(name, self.resource.draft.number)
         if found is None:
             return None

@@ -15,8 +15,8 @@ from typing import Any
 
 from structgen._core import has_repeated_keys
 
+from .partial_json import read_text
 from .pointers import escape, shorten
-from .reading import read_text
 
 __all__ = ["RepeatedKey", "loads_unique", "repeated_key"]
 

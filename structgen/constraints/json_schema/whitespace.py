@@ -16,7 +16,7 @@ from typing import Any, Literal
 from structgen.argument_names import checks_names_of_init
 from structgen.errors import OptionError
 
-from .gaps import gaps
+from .whitespace_patterns import gaps
 
 __all__ = ["WHITESPACE_NAMES", "Whitespace", "WhitespaceName"]
 

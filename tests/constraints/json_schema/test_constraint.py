@@ -12,7 +12,7 @@ from structgen.constraints.json_schema import JsonSchemaOptions, Whitespace, jso
 from structgen.errors import CombinationError, OptionError, SchemaInvalid
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
-from tests.constraints.json_schema.ir_twin import valid
+from tests.oracles.schema_ir_twin import valid
 
 SHORT = {"type": "string", "maxLength": 2}
 TREE = {"type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": False}

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from structgen.constraints.json_schema import check, json_schema
 from structgen.errors import SchemaInvalid, UnsupportedKeyword
-from tests.constraints.json_schema.ir_twin import valid
 from tests.oracles.json_validator import SchemaError, Validator
+from tests.oracles.schema_ir_twin import valid
 from tests.strategies.json_instances import instances
 from tests.strategies.json_schemas import ALL, CORE, schemas
 

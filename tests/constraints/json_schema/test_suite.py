@@ -19,7 +19,7 @@ import pytest
 
 from bench.engines import SuiteEngine
 from structgen.constraints.json_schema import json_schema
-from tests.constraints.json_schema.ir_twin import valid
+from tests.oracles.schema_ir_twin import valid
 from tests.shared import schema_suite
 
 URIS = {

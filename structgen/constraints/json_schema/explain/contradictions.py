@@ -15,8 +15,8 @@ from typing import Any
 
 from structgen.constraints.base import Blame
 
-from .endless import endless_cycle
-from .ir import SchemaIR
+from ..ir import SchemaIR
+from .endless_cycles import endless_cycle
 
 __all__ = ["QUESTION_LIMIT", "Demand", "Node", "contradiction", "demands", "without"]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .contradiction import Node
-from .ir import SchemaIR
+from ..ir import SchemaIR
+from .contradictions import Node
 
 __all__ = ["LONG", "near_branches", "reached"]
 

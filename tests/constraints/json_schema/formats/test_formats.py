@@ -13,8 +13,8 @@ import pytest
 from structgen._core._native import RegexSpace
 from structgen.constraints.json_schema import Support
 from structgen.constraints.json_schema.formats import FORMATS, Format
-from tests.constraints.json_schema.language_twin import draw, matches
 from tests.oracles.international_names import by_expressions
+from tests.oracles.language_twin import draw, matches
 from tests.shared import schema_suite
 
 DRAFTS = {"draft4": 4, "draft6": 6, "draft7": 7, "draft2019-09": 2019, "draft2020-12": 2020}

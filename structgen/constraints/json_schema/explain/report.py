@@ -25,16 +25,16 @@ from structgen.errors import (
 )
 from structgen.notebook import card, pairs, plain, table
 
-from .drafts import draft_of
-from .formats import FORMATS, Format
-from .keywords import KEYWORDS, Read, dispatch
-from .options import JsonSchemaOptions, make_options
-from .parsing import parse_schema
-from .places import document_order
-from .pointers import escape, spelled, suggestion
-from .reader import Node, Reader
-from .support import Support
-from .whitespace import Whitespace
+from ..drafts import draft_of
+from ..formats import FORMATS, Format
+from ..keywords import KEYWORDS, Read, dispatch
+from ..options import JsonSchemaOptions, make_options
+from ..parsing import parse_schema
+from ..pointers import escape, spelled, suggestion
+from ..reader import Node, Reader
+from ..support import Support
+from ..whitespace import Whitespace
+from .document_order import document_order
 
 __all__ = ["Finding", "Report", "check"]
 

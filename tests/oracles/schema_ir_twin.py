@@ -9,8 +9,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from tests.constraints.json_schema.language_twin import matches
 from tests.oracles.json_text import exact, identity
+from tests.oracles.language_twin import matches
 
 _TYPES = ((1, type(None)), (2, bool), (4, dict), (8, list), (32, str))
 

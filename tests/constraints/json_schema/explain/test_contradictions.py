@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from structgen.constraints.json_schema import json_schema
-from structgen.constraints.json_schema.contradiction import contradiction
+from structgen.constraints.json_schema.explain.contradictions import contradiction
 from structgen.errors import SchemaInvalid, UnsatisfiableSchema, UnsupportedKeyword
 from structgen.matcher import compile_constraint
 from tests.core.small_vocabulary import byte_vocabulary

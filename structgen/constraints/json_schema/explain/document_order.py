@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .pointers import segments
+from ..pointers import segments
 
 __all__ = ["document_order"]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from structgen.constraints.json_schema.reading import UNREAD, Value, read_text
+from structgen.constraints.json_schema.partial_json import UNREAD, Value, read_text
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-99, 99) | st.text(max_size=3),

@@ -15,9 +15,9 @@ from typing import Any
 
 from structgen.constraints.base import Stop
 
-from .contradiction import Node
-from .ir import SchemaIR
-from .reading import UNREAD, Path, Value
+from ..ir import SchemaIR
+from ..partial_json import UNREAD, Path, Value
+from .contradictions import Node
 
 __all__ = ["Placing", "Tag"]
 

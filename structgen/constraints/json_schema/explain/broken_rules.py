@@ -24,11 +24,11 @@ from typing import Any
 
 from structgen.constraints.base import NO_SCHEMA, Broken, Stop
 
-from .contradiction import Demand, Node, demands, without
-from .ir import SchemaIR
-from .nearby import LONG, near_branches, reached
-from .placing import Placing, Tag
-from .reading import read_text
+from ..ir import SchemaIR
+from ..partial_json import read_text
+from .contradictions import Demand, Node, demands, without
+from .relevant_branches import LONG, near_branches, reached
+from .schema_values import Placing, Tag
 
 __all__ = ["SECONDS", "TRIAL_LIMIT", "broken_rules"]
 

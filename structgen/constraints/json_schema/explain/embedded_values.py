@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from structgen.constraints.base import Stop
 
-from .ir import SchemaIR
-from .reading import Path, Value, read_text
+from ..ir import SchemaIR
+from ..partial_json import Path, Value, read_text
 
 __all__ = ["value_at"]
 

@@ -10,9 +10,9 @@ import pytest
 
 import structgen as sg
 from structgen import _core
+from structgen.constraints.as_grammar.json_strings import quoted
+from structgen.constraints.as_grammar.schema_grammar import grammar_of_schema
 from structgen.diffusion import Canvas, Hole
-from structgen.diffusion.json_grammar import grammar_of_schema
-from structgen.diffusion.json_strings import quoted
 from structgen.errors import CombinationError, LimitExceeded
 
 BYTES = sg.Vocabulary.of_bytes()

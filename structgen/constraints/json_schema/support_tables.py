@@ -1,6 +1,6 @@
 """The support tables of the documentation, written from the declarations in the code.
 
-    python -m structgen.constraints.json_schema.table docs/json-schema.md
+    python -m structgen.constraints.json_schema.support_tables docs/json-schema.md
 
 rewrites the tables of that page in place, between their markers. The figures beside the declarations are those
 of `bench.suite`, which it wrote to json-schema-suite.json beside the page.

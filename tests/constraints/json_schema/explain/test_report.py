@@ -13,7 +13,12 @@ from bench.engines import SuiteEngine
 from bench.suite import measure
 from structgen.constraints.json_schema import KEYWORDS, Support, Whitespace, check, json_schema
 from structgen.constraints.json_schema.formats import FORMATS
-from structgen.constraints.json_schema.table import MEASURED, format_table, keyword_table, with_tables
+from structgen.constraints.json_schema.support_tables import (
+    MEASURED,
+    format_table,
+    keyword_table,
+    with_tables,
+)
 from structgen.errors import LimitExceeded
 
 DRAFT7 = "http://json-schema.org/draft-07/schema#"
@@ -137,7 +142,7 @@ def test_the_report_reads_well() -> None:
     assert "approximate  #/format   narrower: no labels in Punycode (xn--)" in text
 
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 COUNTED = json.loads((DOCS / MEASURED).read_text("utf-8"))
 
 
@@ -165,7 +170,7 @@ def test_declarations_are_complete() -> None:
 
 def test_the_documentation_shows_the_declarations() -> None:
     page = (DOCS / "json-schema.md").read_text("utf-8")
-    command = "python -m structgen.constraints.json_schema.table docs/json-schema.md"
+    command = "python -m structgen.constraints.json_schema.support_tables docs/json-schema.md"
     assert page == with_tables(page, COUNTED), f"run {command}"
     assert keyword_table(COUNTED) in page
     assert format_table(COUNTED) in page
