@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from structgen.errors import LimitExceeded, OptionError
-from structgen.serving.laned import LanedCompiler
+from structgen.serving.isolating_compiler import LanedCompiler
 from structgen.serving.requests import Kind, RequestLimits
 from structgen.vocabulary import Vocabulary
 

@@ -35,7 +35,7 @@ ENTRIES: list[tuple[str, str, str]] = [
     ),
     ("server", "prometheus_client", "from structgen.server import metrics"),
     ("server", "fastapi", "from structgen.server.app import make_app"),
-    ("server", "uvicorn", "from structgen.server.running import serve"),
+    ("server", "uvicorn", "from structgen.server.uvicorn_server import serve"),
     ("server", "fastapi", "from structgen.server import connections"),
     ("plot", "matplotlib", "sg.sample(model, '', sg.choice(['a', 'b']), n=2, seed=1).plot()"),
     ("plot", "matplotlib", "picture.plot(None)"),

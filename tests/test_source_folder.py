@@ -47,7 +47,7 @@ import pickle
 import structgen as sg
 from structgen.evaluation.contained import Contained
 from structgen.evaluation.worker import Role
-from structgen.serving.laned import LanedCompiler
+from structgen.serving.isolating_compiler import LanedCompiler
 
 with LanedCompiler(sg.Vocabulary.of_bytes(), workers=1) as compiler:
     compiler.wait_until_ready()

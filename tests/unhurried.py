@@ -15,18 +15,16 @@ from typing import Any
 
 import pytest
 
-from structgen.serving import lanes, pool, trials
-from structgen.serving.lanes import Lane
-from structgen.serving.processes import python_command
+from structgen._sandbox.processes import python_command
+from structgen.serving import matcher_process, probe_process, probes
+from structgen.serving.matcher_process import Lane
 
 __all__ = ["HANG_SECONDS", "stopped_lanes", "unhurried_processes"]
 
 HANG_SECONDS = 600.0
 """By the clock on the wall; only what hangs takes so long."""
-_WORKER = "from structgen.serving import worker; worker.step_aside = lambda by: None; worker.main()"
-_LANE = (
-    "from structgen.serving import lane_process; lane_process.stand_by = lambda: None; lane_process.main()"
-)
+_WORKER = "from structgen.serving import probe_worker; probe_worker.step_aside = lambda by: None; probe_worker.main()"
+_LANE = "from structgen.serving import matcher_worker; matcher_worker.stand_by = lambda: None; matcher_worker.main()"
 
 
 def _same_priority(*_: object) -> None:
@@ -40,16 +38,16 @@ def unhurried_processes() -> Iterator[None]:
     A test about priorities or wall time sets them itself.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for module in (lanes, pool):
+        for module in (matcher_process, probe_process):
             patch.setattr(module, "wall_seconds", lambda used: HANG_SECONDS)
             patch.setattr(module, "_START_SECONDS", HANG_SECONDS)
-        patch.setattr(lanes, "_ANSWER_SECONDS", HANG_SECONDS)
-        patch.setattr(pool, "_RENEW_SECONDS", HANG_SECONDS)
-        patch.setattr(pool, "stand_by", _same_priority)
-        patch.setattr(pool, "step_aside", _same_priority)
-        patch.setattr(pool, "_COMMAND", python_command(_WORKER))
-        patch.setattr(lanes, "_COMMAND", python_command(_LANE))
-        patch.setattr(trials, "_PATIENCE", HANG_SECONDS)
+        patch.setattr(matcher_process, "_ANSWER_SECONDS", HANG_SECONDS)
+        patch.setattr(probe_process, "_RENEW_SECONDS", HANG_SECONDS)
+        patch.setattr(probe_process, "stand_by", _same_priority)
+        patch.setattr(probe_process, "step_aside", _same_priority)
+        patch.setattr(probe_process, "_COMMAND", python_command(_WORKER))
+        patch.setattr(matcher_process, "_COMMAND", python_command(_LANE))
+        patch.setattr(probes, "_PATIENCE", HANG_SECONDS)
         yield
 
 

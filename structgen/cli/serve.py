@@ -157,8 +157,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _serve(arguments: argparse.Namespace, settings: Any, door: socket.socket) -> int:
     """Load the model and answer until a signal comes."""
-    from structgen.server.running import serve
     from structgen.server.service import Service
+    from structgen.server.uvicorn_server import serve
 
     started = time.perf_counter()
     _say(f"loading {arguments.model or 'the embedded model'} ...")
@@ -223,7 +223,7 @@ def _settings(arguments: argparse.Namespace) -> Any:
 
 def _bound(host: str, port: int) -> socket.socket:
     """The socket, before the model is loaded: a port in use is told at once."""
-    from structgen.server.starting import listening_socket
+    from structgen.server.launch import listening_socket
 
     try:
         return listening_socket(host, port)

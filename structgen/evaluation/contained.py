@@ -22,8 +22,8 @@ from dataclasses import asdict
 from time import monotonic
 from typing import IO, Any
 
+from structgen._sandbox.processes import end_process, environment, is_ready, python_command
 from structgen.errors import ModelError
-from structgen.serving.processes import end_process, environment, is_ready, python_command
 
 from .engines import is_endpoint
 from .records import Record, record_of

@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from structgen._sandbox.processes import bound_memory, die_with_parent, unbound_memory
 from structgen.errors import OptionError, StructgenError
 from structgen.models.loading import looks_local
-from structgen.serving.processes import bound_memory, die_with_parent, unbound_memory
 from structgen.vocabulary import Vocabulary
 
 from .decoding import Beat, LocalWriter, Writer, Written, prompt_for

@@ -2,9 +2,9 @@
 
 from structgen.attempts import Account, Attempt
 
-from .answering import Budget
 from .connection import connect
 from .dialects import DIALECTS
 from .model import RemoteModel, RemoteResult
+from .retrying import Budget
 
 __all__ = ["DIALECTS", "Account", "Attempt", "Budget", "RemoteModel", "RemoteResult", "connect"]

@@ -14,9 +14,9 @@ from structgen.argument_names import checks_names
 from structgen.errors import OptionError, with_kind
 from structgen.extras import require
 
-from .answering import Budget
 from .dialects import DIALECTS, dialect_named
 from .model import RemoteModel
+from .retrying import Budget
 from .transport import Transport
 
 __all__ = ["connect"]

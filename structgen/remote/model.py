@@ -31,9 +31,9 @@ from structgen.generation import SamplingOptions
 from structgen.results import Result
 from structgen.types import OutputType
 
-from .answering import Budget, RemoteStep, Run
 from .detection import ask_models, probe
 from .dialects import Dialect
+from .retrying import Budget, RemoteStep, Run
 from .transport import Cancelled, Deadline, Transport
 
 __all__ = ["RemoteModel", "RemoteResult"]

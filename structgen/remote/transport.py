@@ -196,7 +196,7 @@ class Transport:
         client = self._opened()
         import httpx2
 
-        from .timed import under
+        from .deadlines import under
 
         # Escaped, so that half a character in a prompt is the server's to judge.
         content = None if body is None else json.dumps(body).encode()
@@ -250,7 +250,7 @@ class Transport:
     def _refused(self, response: Any, deadline: Deadline) -> Exception:
         import httpx2
 
-        from .timed import under
+        from .deadlines import under
 
         content = bytearray()
         # The status says enough where its page does not come.
@@ -277,7 +277,7 @@ class Transport:
         with self._lock:
             if self._client is None:
                 with needed("a remote model", extra="remote"):
-                    from .timed import timed_client
+                    from .deadlines import timed_client
                 self._client = _client_of_environment(timed_client)
             return self._client
 

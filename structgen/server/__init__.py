@@ -4,6 +4,6 @@ What: `app.make_app` is the application (FastAPI), `engine.Engine` the thread th
 of them under uvicorn. Needs the extra `server`.
 """
 
-from .starting import serve, serving
+from .launch import serve, serving
 
 __all__ = ["serve", "serving"]

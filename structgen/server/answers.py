@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structgen.errors import OutputInvalid
-from structgen.tools.growing import GrowingCall, GrowingTurn
+from structgen.tools.partial_turn import GrowingCall, GrowingTurn
 
-from .engine import Ticket
+from .completion_request import Asked
 from .errors import ApiError, failed
-from .protocol import Asked
+from .model_thread import Ticket
 
 __all__ = ["Answer", "Choice", "choice_of", "failure", "new_call_id", "usage_of", "whole_turn"]
 

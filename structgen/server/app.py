@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 from structgen.extras import needed
 
 from .answers import Answer, choice_of, failure, usage_of
+from .completion_request import Asked, Endpoint
 from .errors import ApiError, bad_request
 from .paths import ENDPOINTS, OPEN_PATHS, path_in_app
-from .prompts import SHORT
-from .protocol import Asked, Endpoint
+from .prompt_threads import SHORT
 from .service import Running, Sender, Service
 from .streaming import parts_of
 

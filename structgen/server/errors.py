@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from structgen.errors import GenerationError, LimitExceeded, PromptError, StructgenError
-from structgen.serving.passing import passing_status
+from structgen.serving.temporary_errors import passing_status
 
 __all__ = ["ApiError", "ShuttingDown", "as_text", "bad_request", "failed", "message_of", "of_error"]
 

@@ -25,22 +25,22 @@ from structgen.generation.row import Row
 from structgen.generation.token_budget import room_after
 from structgen.inference.sampling import sample
 from structgen.serving.compiler import Compiled
-from structgen.serving.laned import LanedCompiler, LanedSpec
-from structgen.serving.lanes import LaneMatcher
-from structgen.serving.moving import MovingMatcher
+from structgen.serving.isolating_compiler import LanedCompiler, LanedSpec
+from structgen.serving.matcher_process import LaneMatcher
+from structgen.serving.migrating_matcher import MovingMatcher
 from structgen.vocabulary import Vocabulary
 
 from .answers import Choice, whole_turn
-from .engine import Engine, Ticket
+from .completion_request import Asked, Endpoint, read_request
 from .errors import ApiError, bad_request, failed, of_error
 from .fields import parse_body
 from .metrics import Metrics
-from .prompts import PromptThreads, least_tokens_of
-from .protocol import Asked, Endpoint, read_request
+from .model_thread import Engine, Ticket
+from .prompt_threads import PromptThreads, least_tokens_of
+from .reasoning import ChatTemplate
+from .row_text import RowText
 from .settings import ServerSettings
 from .shared_model import SharedModel
-from .text import RowText
-from .thinking import ChatTemplate
 
 __all__ = ["Running", "Sender", "Service"]
 

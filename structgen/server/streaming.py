@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from structgen.errors import OutputInvalid
-from structgen.tools.growing import GrowingTurn
+from structgen.tools.partial_turn import GrowingTurn
 
 from .answers import Answer, choice_of, failure, new_call_id, usage_of
-from .engine import Ticket
+from .completion_request import Asked
 from .errors import ApiError
-from .protocol import Asked
+from .model_thread import Ticket
 
 __all__ = ["ChoiceStream", "parts_of"]
 

@@ -9,13 +9,13 @@ from typing import Any
 from structgen.errors import StructgenError
 from structgen.tools import FORMATS, Tool, ToolFormat, instructions, read_tools
 from structgen.tools.forms import Forms
-from structgen.tools.growing import GrowingTurn
 from structgen.tools.order import formulas_of
+from structgen.tools.partial_turn import GrowingTurn
 
 from .errors import bad_request, message_of
 from .fields import Fields
+from .reasoning import Thinking
 from .settings import ServerSettings
-from .thinking import Thinking
 
 __all__ = ["ToolsAsked", "read_tool_format", "read_tools_asked"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from .compiler import check_install
+from .probe import Trial
+from .probes import Job, Trials
 from .requests import Kind
-from .trial import Trial
-from .trials import Job, Trials
 
 __all__ = ["SpecChecker"]
 

@@ -21,9 +21,9 @@ from structgen.matcher import Matcher
 from structgen.tools.forms import Forms
 from structgen.vocabulary import Vocabulary
 
+from .probe import Trial, serving_vocabulary
+from .probes import SECONDS, CompilerStats, Job, Trials
 from .requests import Kind, RequestLimits
-from .trial import Trial, serving_vocabulary
-from .trials import SECONDS, CompilerStats, Job, Trials
 
 __all__ = [
     "MASK_BYTES",

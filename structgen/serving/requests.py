@@ -240,7 +240,7 @@ _Reader = Callable[[Any, RequestLimits, Collection[str]], Constraint]
 
 def _own(kind: str) -> _Reader:
     def read(spec: Any, limits: RequestLimits, specials: Collection[str]) -> Constraint:
-        from .own_requests import own_constraint
+        from .server_kinds import own_constraint
 
         return own_constraint(kind, spec, limits, specials)
 

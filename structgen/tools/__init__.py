@@ -15,14 +15,14 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .calling import CallResult
+from .call_runner import CallResult
 from .conversation import Conversation, Round
 from .definitions import Tool, ToolCall, read_tools
 from .formats import FORMATS, ToolFormat
 from .loop import run_tools, run_tools_async
 from .prompting import instructions
-from .reading import AssistantTurn
 from .turn import ToolTurn, tools
+from .turn_reader import AssistantTurn
 
 __all__ = [
     "FORMATS",

@@ -11,8 +11,8 @@ from structgen.notebook import card, plain, table
 from structgen.results import Result
 from structgen.types import OutputType
 
-from .calling import CallResult
-from .reading import AssistantTurn
+from .call_runner import CallResult
+from .turn_reader import AssistantTurn
 
 __all__ = ["Conversation", "Round"]
 

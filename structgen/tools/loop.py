@@ -27,7 +27,7 @@ from structgen.models.messages import plain_messages, prompt_of
 from structgen.results import Result
 from structgen.types import OutputType, output_type
 
-from .calling import CallResult, CallRunner, Execute, OnError
+from .call_runner import CallResult, CallRunner, Execute, OnError
 from .conversation import Conversation, Round
 from .definitions import Tool, ToolCall, read_tools
 from .formats import ToolFormat, tool_format

@@ -23,7 +23,7 @@ from structgen.errors import ConstraintError, OutputInvalid, UnsupportedKeyword
 
 from .bodies import EMPTY, choice_of, listed, sequence_of, text_of
 from .definitions import Tool
-from .fields import (
+from .parameters import (
     ANNOTATIONS,
     DEFINITIONS,
     WRITTEN,

@@ -39,7 +39,7 @@ from .forms import Form, Forms
 from .order import Order, OrderFormulas, order_of
 from .ordered_calls import CallPieces, ordered_calls
 from .prompting import in_order
-from .reading import AssistantTurn, TurnReader
+from .turn_reader import AssistantTurn, TurnReader
 
 __all__ = ["ReasoningChoice", "ToolTurn", "most_calls", "tools"]
 

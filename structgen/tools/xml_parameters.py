@@ -31,8 +31,8 @@ from structgen.vocabulary import Vocabulary
 
 from .bodies import choice_of, sequence_of, text_of
 from .definitions import Tool
-from .fields import constraint_at, parameters_of
 from .forms import Form
+from .parameters import constraint_at, parameters_of
 
 __all__ = ["read_xml_parameters", "xml_parameters"]
 

@@ -9,12 +9,12 @@ from typing import IO
 
 import pytest
 
+from structgen._sandbox.processes import is_ready
 from structgen.errors import ModelError
 from structgen.evaluation import contained
 from structgen.evaluation.contained import Contained
 from structgen.evaluation.records import CoverageRecord
 from structgen.evaluation.worker import Question, Role
-from structgen.serving.processes import is_ready
 from tests.clocks import HandClock
 
 BAD = "tests.evaluation.bad_engines:BadEngine"

@@ -21,7 +21,7 @@ from structgen.remote.transport import MOST_BYTES, Cancelled, Deadline, Transpor
 
 httpcore2 = pytest.importorskip("httpcore2")
 
-from structgen.remote import timed  # noqa: E402  (it needs httpcore2)
+from structgen.remote import deadlines  # noqa: E402
 
 GENEROUS = 300.0
 """Seconds that an answer bounded to half a second may take on a busy machine."""
@@ -142,8 +142,8 @@ def test_each_address_of_a_host_has_the_same_deadline(monkeypatch: pytest.Monkey
 
     found = [(0, 0, 0, "", (f"10.0.0.{number}", 80)) for number in range(100)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    with timed.under(Deadline.within(0.3)), pytest.raises((RemoteError, httpcore2.ConnectTimeout)):
-        timed._Backend(Silent()).connect_tcp("many.example", 80, 5.0)
+    with deadlines.under(Deadline.within(0.3)), pytest.raises((RemoteError, httpcore2.ConnectTimeout)):
+        deadlines._Backend(Silent()).connect_tcp("many.example", 80, 5.0)
     assert 0 < len(asked) < 100
     assert [host for host, _ in asked] == [f"10.0.0.{number}" for number in range(len(asked))]
     assert all(timeout <= 0.3 for _, timeout in asked)

@@ -36,8 +36,8 @@ class Running:
     def __init__(self, model: Any, settings: ServerSettings) -> None:
         import uvicorn
 
-        from structgen.server.running import config_of
         from structgen.server.service import Service
+        from structgen.server.uvicorn_server import config_of
 
         self.service = Service(model, settings)
         self._door = socket.socket()

@@ -16,11 +16,11 @@ openai = pytest.importorskip("openai")
 
 import structgen as sg  # noqa: E402
 from structgen.errors import OptionError  # noqa: E402
+from structgen.server.completion_request import read_request  # noqa: E402
 from structgen.server.errors import ApiError  # noqa: E402
 from structgen.server.fields import Fields  # noqa: E402
-from structgen.server.protocol import read_request  # noqa: E402
+from structgen.server.reasoning import ChatTemplate, Thinking, read_thinking, read_variables  # noqa: E402
 from structgen.server.settings import ServerSettings  # noqa: E402
-from structgen.server.thinking import ChatTemplate, Thinking, read_thinking, read_variables  # noqa: E402
 from structgen.serving.requests import constraint_of  # noqa: E402
 
 from .conftest import KEY, NAME, Running  # noqa: E402

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from .conftest import until
-from .test_serve import Process, running
+from .test_uvicorn_server import Process, running
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
 
@@ -131,7 +131,7 @@ def has_lane(pid: int) -> bool:
     """Is there a process that another one, which makes lanes, has forked?"""
     for child in descendants(pid):
         with contextlib.suppress(OSError):
-            if "lane_process" in Path(f"/proc/{child}/cmdline").read_text() and descendants(child):
+            if "matcher_worker" in Path(f"/proc/{child}/cmdline").read_text() and descendants(child):
                 return True
     return False
 
@@ -141,7 +141,7 @@ def workers(pid: int) -> list[int]:
     found = []
     for child in descendants(pid):
         with contextlib.suppress(OSError):
-            if "serving.worker" in Path(f"/proc/{child}/cmdline").read_text():
+            if "serving.probe_worker" in Path(f"/proc/{child}/cmdline").read_text():
                 found += descendants(child)
     return found
 

@@ -254,7 +254,7 @@ def test_halves_of_characters_inside_texts(server: Running, fields: dict[str, An
 def test_calls_with_halves_of_characters_are_written_as_escapes() -> None:
     from structgen.server.answers import shown_call, whole_turn
     from structgen.tools import FORMATS, read_tools
-    from structgen.tools.growing import GrowingTurn
+    from structgen.tools.partial_turn import GrowingTurn
 
     tools = read_tools([{"type": "function", "function": {"name": "f"}}])
     text = '<tool_call>\n{"name": "f", "arguments": {"a": "x\\ud800é"}}\n</tool_call>'

@@ -17,9 +17,9 @@ openai = pytest.importorskip("openai")
 
 from structgen import _core  # noqa: E402
 from structgen.errors import LimitExceeded  # noqa: E402
-from structgen.serving.laned import LanedSpec  # noqa: E402
+from structgen.serving.isolating_compiler import LanedSpec  # noqa: E402
 from structgen.serving.requests import constraint_of  # noqa: E402
-from structgen.tools.growing import GrowingTurn  # noqa: E402
+from structgen.tools.partial_turn import GrowingTurn  # noqa: E402
 
 from ..serving.test_compiler import SLOW  # noqa: E402
 from .conftest import KEY, NAME, Running, fetched, until  # noqa: E402

@@ -12,17 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import structgen as sg
+from structgen._sandbox.processes import SlowWork, is_ready
 from structgen.errors import LimitExceeded, OptionError, SchemaError, StructgenError
-from structgen.serving import trial
+from structgen.serving import probe
 from structgen.serving.checker import SpecChecker
 from structgen.serving.compiler import ConstraintCompiler
-from structgen.serving.passing import passing_status
-from structgen.serving.pool import Preempted, WorkerProcess
-from structgen.serving.processes import SlowWork, is_ready
+from structgen.serving.probe_process import Preempted, WorkerProcess
+from structgen.serving.probe_worker import _answer
+from structgen.serving.probes import SECONDS
 from structgen.serving.requests import RequestLimits
-from structgen.serving.trials import SECONDS
+from structgen.serving.temporary_errors import passing_status
 from structgen.serving.wire import decode_error, unpack
-from structgen.serving.worker import _answer
 from tests.unhurried import HANG_SECONDS
 
 from .conftest import until
@@ -234,7 +234,7 @@ def test_what_is_not_kept_here_does_not_make_others_look_quick(
     monkeypatch: pytest.MonkeyPatch, forgettable: float, is_replaced: bool
 ) -> None:
     """Trials of a slow spec warm a process's caches, which are cold where the next one is built."""
-    monkeypatch.setattr("structgen.serving.pool._FORGETTABLE", forgettable)
+    monkeypatch.setattr("structgen.serving.probe_process._FORGETTABLE", forgettable)
     limits = RequestLimits(slow_mask_seconds=1e-9, quick_seconds=60.0, compile_seconds=60.0)
     enum = {"enum": [{"a": k, "b": [k]} for k in range(2_000)]}
     with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
@@ -268,8 +268,8 @@ def test_a_spec_makes_way_when_it_is_told_to():
 @pytest.mark.parametrize("kind_and_spec", [("regex", "a"), ("choice", ["a" * 5_000_000])])
 def test_a_process_that_does_not_run_is_busy(monkeypatch, kind_and_spec):
     """Whether it is the spec that it does not take, or the answer that it does not give."""
-    monkeypatch.setattr("structgen.serving.pool.wall_seconds", lambda used: 0.5)
-    monkeypatch.setattr("structgen.serving.pool._RENEW_SECONDS", 0.5)
+    monkeypatch.setattr("structgen.serving.probe_process.wall_seconds", lambda used: 0.5)
+    monkeypatch.setattr("structgen.serving.probe_process._RENEW_SECONDS", 0.5)
     worker = WorkerProcess(BYTES, RequestLimits())
     try:
         worker.start()
@@ -338,7 +338,7 @@ def test_what_a_worker_raises_is_told_as_what_it_is(monkeypatch, caplog, raised,
     def raises(*_):
         raise raised
 
-    monkeypatch.setattr("structgen.serving.worker.try_out", raises)
+    monkeypatch.setattr("structgen.serving.probe_worker.try_out", raises)
     frame = pickle.dumps(("regex", "a"))
     kind, content, tail = unpack(_answer(frame, BYTES, RequestLimits()))
     error = decode_error(content)
@@ -348,7 +348,7 @@ def test_what_a_worker_raises_is_told_as_what_it_is(monkeypatch, caplog, raised,
 
 def test_an_unforeseen_exception_in_this_process_is_an_internal_error(monkeypatch):
     with ConstraintCompiler(BYTES, workers=0) as compiler:
-        monkeypatch.setattr("structgen.serving.trials.try_out", lambda *_: {}["x"])
+        monkeypatch.setattr("structgen.serving.probes.try_out", lambda *_: {}["x"])
         with pytest.raises(LimitExceeded, match="KeyError") as caught:
             compiler.compile("regex", "a")
         assert caught.value.limit == "internal"
@@ -359,10 +359,10 @@ def test_an_unforeseen_exception_in_this_process_is_an_internal_error(monkeypatc
 def test_the_texts_of_a_trial_differ(monkeypatch):
     """Else a spec could be slow on every text but the one that is tried."""
     seen = set()
-    draw = trial._one_of
-    monkeypatch.setattr(trial, "_one_of", lambda *given: (found := draw(*given), seen.add(found))[0])
+    draw = probe._one_of
+    monkeypatch.setattr(probe, "_one_of", lambda *given: (found := draw(*given), seen.add(found))[0])
     for _ in range(4):
-        trial.try_out("regex", "[a-z]{24}", trial.serving_vocabulary(BYTES), RequestLimits())
+        probe.try_out("regex", "[a-z]{24}", probe.serving_vocabulary(BYTES), RequestLimits())
     assert len(seen) > 20
 
 
@@ -406,9 +406,9 @@ def test_a_slow_spec_on_a_machine_that_is_never_idle_gets_its_turn(monkeypatch):
         os.kill(pid, signal.SIGSTOP)
         ahead = 0.6 * HANG_SECONDS
 
-    monkeypatch.setattr("structgen.serving.pool.monotonic", lambda: time.monotonic() + ahead)
-    monkeypatch.setattr("structgen.serving.pool.stand_by", stop)
-    monkeypatch.setattr("structgen.serving.pool.step_aside", lambda by, pid: lowered.append(pid))
+    monkeypatch.setattr("structgen.serving.probe_process.monotonic", lambda: time.monotonic() + ahead)
+    monkeypatch.setattr("structgen.serving.probe_process.stand_by", stop)
+    monkeypatch.setattr("structgen.serving.probe_process.step_aside", lambda by, pid: lowered.append(pid))
     worker = WorkerProcess(
         BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=1e-4), slow_work=SlowWork()
     )

@@ -16,10 +16,10 @@ import pytest
 
 from structgen import errors
 from structgen.errors import LimitExceeded, RegexSyntaxError, SchemaInvalid, StructgenError
-from structgen.serving import lanes, pool, wire
-from structgen.serving.lane_answers import View
+from structgen.serving import matcher_process, probe_process, wire
+from structgen.serving.matcher_answers import View
+from structgen.serving.probe import Lowered, Trial
 from structgen.serving.requests import RequestLimits, constraint_of
-from structgen.serving.trial import Lowered, Trial
 from structgen.serving.wire import Garbled, decode_error, dump_tree, encode_error, load_tree, pack, unpack
 from structgen.vocabulary import Vocabulary
 
@@ -155,14 +155,14 @@ def test_a_view_crosses_whole() -> None:
     assert kind == "view" and View.unpacked(content, tail, 60) == view
 
 
-@pytest.mark.parametrize("module", [pool, lanes])
+@pytest.mark.parametrize("module", [probe_process, matcher_process])
 def test_the_parents_load_no_pickles(module: Any) -> None:
     assert "pickle.load" not in inspect.getsource(module)
     assert "pickle" not in inspect.getsource(wire).partition('"""')[2].partition('"""')[2]
 
 
 def test_a_process_that_answers_nonsense_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = pool.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+    worker = probe_process.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
     try:
         worker.start()
         monkeypatch.setattr(worker, "_exchange", lambda data, may_go_on: pickle.dumps("x"))
@@ -246,10 +246,10 @@ def test_what_is_no_tree_is_garbled(data: bytes) -> None:
 )
 def test_a_number_that_is_no_process_is_not_killed(announced: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
-    monkeypatch.setattr(pool.os, "kill", lambda pid, signal: killed.append(pid))
-    worker = pool.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
-    with pytest.raises(pool._Died):
-        worker._meet(pool.READY + announced)
+    monkeypatch.setattr(probe_process.os, "kill", lambda pid, signal: killed.append(pid))
+    worker = probe_process.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+    with pytest.raises(probe_process._Died):
+        worker._meet(probe_process.READY + announced)
     worker.kill()
     assert not killed
 
@@ -257,10 +257,10 @@ def test_a_number_that_is_no_process_is_not_killed(announced: bytes, monkeypatch
 def test_a_process_that_is_not_ours_is_not_killed() -> None:
     """The frame comes from where hostile input ran, and may name any process of the user."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        worker = pool.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+        worker = probe_process.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
         worker.start()
-        with pytest.raises(pool._Died):
-            worker._meet(pool.READY + b"%d 0" % other.pid)
+        with pytest.raises(probe_process._Died):
+            worker._meet(probe_process.READY + b"%d 0" % other.pid)
         worker.kill()
         assert other.poll() is None
         other.communicate(b"\n")
@@ -285,16 +285,16 @@ def test_a_number_stands_for_a_process_only_on_an_old_kernel(
         raise error
 
     killed: list[int] = []
-    monkeypatch.setattr(pool.os, "kill", lambda pid, signal: killed.append(pid))
-    monkeypatch.setattr(pool.os, "pidfd_open", refuse, raising=False)
-    worker = pool.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
-    worker._meet(pool.READY + b"5 0")
+    monkeypatch.setattr(probe_process.os, "kill", lambda pid, signal: killed.append(pid))
+    monkeypatch.setattr(probe_process.os, "pidfd_open", refuse, raising=False)
+    worker = probe_process.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+    worker._meet(probe_process.READY + b"5 0")
     worker.kill()
     assert killed == ([5] if is_killed else [])
 
 
 def test_every_exit_code_has_a_reason() -> None:
-    worker = pool.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+    worker = probe_process.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
     assert all(str(worker._ended(status)) for status in (-(1 << 70), -500, -32, -11, 0, 1, 255, 1 << 70))
 
 

@@ -11,8 +11,8 @@ import pytest
 import structgen as sg
 from structgen import _core
 from structgen.errors import OutputInvalid, ReferenceNotFound, UnsupportedKeyword
+from structgen.serving.probe import Trial, try_out
 from structgen.serving.requests import DEFAULT_LIMITS
-from structgen.serving.trial import Trial, try_out
 from structgen.serving.wire import Garbled, unpack
 from structgen.tools import FORMATS, ToolTurn, tools
 

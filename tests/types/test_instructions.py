@@ -7,7 +7,7 @@ import pytest
 import structgen as sg
 from structgen import ltl
 from structgen.api import described
-from structgen.remote.asking import told
+from structgen.remote.format_prompt import told
 from structgen.types import output_type
 
 ORDER = "!delete W backup"

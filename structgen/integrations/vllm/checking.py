@@ -22,9 +22,9 @@ from vllm.v1.structured_output.request import get_structured_output_key
 
 from structgen.errors import StructgenError
 from structgen.serving.checker import SpecChecker
-from structgen.serving.passing import passing_status
 from structgen.serving.requests import Kind
 from structgen.serving.settings import read_settings
+from structgen.serving.temporary_errors import passing_status
 
 from .backend import KIND_OF, vocabulary_of
 from .metrics import register_metrics

@@ -21,7 +21,7 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.composition.composed import Fragment
 from structgen.errors import ConstraintError, a_kind
 from structgen.serving.requests import RequestLimits
-from structgen.serving.tag_fields import check_fields
+from structgen.serving.structural_tags.fields import check_fields
 
 from . import combined, leaves, triggers
 from .reading import ReadFormat, Reading

@@ -13,9 +13,9 @@ from structgen.constraints.expressions import ANY, concat, intersect, literal
 from structgen.constraints.grammar.bodies import choice_of
 from structgen.constraints.occurrences import ends_first, without
 from structgen.errors import ConstraintError
-from structgen.serving.counted_text import counted_text
-from structgen.serving.tag_fields import at, check_fields, flag, items, whole
-from structgen.serving.tag_fields import text as text_of
+from structgen.serving.structural_tags.counted_text import counted_text
+from structgen.serving.structural_tags.fields import at, check_fields, flag, items, whole
+from structgen.serving.structural_tags.fields import text as text_of
 
 from .leaves import any_text, text_options
 from .reading import Reading, either, in_order

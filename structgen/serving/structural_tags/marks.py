@@ -11,7 +11,7 @@ from typing import Any
 from structgen.constraints.composition import Special, Tokens, special
 from structgen.constraints.grammar.token_numbers import MOST_NUMBER, Member, tokens_body
 from structgen.errors import ConstraintError, a_kind
-from structgen.serving.tag_fields import check_fields
+from structgen.serving.structural_tags.fields import check_fields
 
 __all__ = ["TokenMark", "member_of", "members_of", "read_mark", "shown", "text_ends", "token_begin"]
 

@@ -13,7 +13,7 @@ from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.ir import Body
 from structgen.errors import ConstraintError, LimitExceeded, a_kind
 from structgen.serving.requests import RequestLimits
-from structgen.serving.tag_fields import text as text_of
+from structgen.serving.structural_tags.fields import text as text_of
 
 from .marks import TokenMark, read_mark
 

@@ -16,7 +16,7 @@ from structgen.constraints.composition import Composition, Tokens, body_of, repe
 from structgen.constraints.grammar.bodies import choice_of
 from structgen.constraints.grammar.token_numbers import Member, dispatch_body, tokens_body
 from structgen.errors import ConstraintError, a_kind
-from structgen.serving.tag_fields import check_fields, flag, items, whole
+from structgen.serving.structural_tags.fields import check_fields, flag, items, whole
 
 from .combined import tag_parts
 from .marks import TokenMark, member_of, members_of, shown

@@ -10,7 +10,7 @@ from structgen.constraints.composition import Special, Tokens
 from structgen.constraints.composition.dispatching import dispatch_of
 from structgen.errors import ConstraintError, a_kind
 from structgen.serving.requests import schema_constraint
-from structgen.serving.tag_fields import at, check_fields, flag, items, texts
+from structgen.serving.structural_tags.fields import at, check_fields, flag, items, texts
 
 from .combined import tag_parts
 from .marks import TokenMark, text_ends, token_begin

@@ -25,11 +25,11 @@ from typing import Any, NamedTuple, TypeVar
 from structgen.errors import GenerationError
 from structgen.generation.continuous_batch import RunningBatch
 from structgen.generation.row import Row
-from structgen.serving.passing import detached
+from structgen.serving.temporary_errors import detached
 
 from .errors import ShuttingDown
+from .row_text import RowText
 from .settings import ServerSettings
-from .text import RowText
 
 __all__ = ["Engine", "Ticket"]
 

@@ -29,19 +29,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen._sandbox.processes import (
+    CpuClock,
+    SlowWork,
+    environment,
+    is_ready,
+    python_command,
+    takes_more,
+    wall_seconds,
+)
 from structgen.errors import LimitExceeded
 from structgen.vocabulary import Vocabulary
 
-from .lane_answers import STARTED, AnswerReader, View, answer_reader
-from .lane_process import NUMBER, READY, STANDS_BY, STEPS_ASIDE, Question, receive, send
-from .processes import CpuClock, SlowWork, environment, is_ready, python_command, takes_more, wall_seconds
+from .matcher_answers import STARTED, AnswerReader, View, answer_reader
+from .matcher_worker import NUMBER, READY, STANDS_BY, STEPS_ASIDE, Question, receive, send
+from .probe_worker import vocabulary_parts
 from .requests import RequestLimits
 from .wire import Garbled, decode_error, unpack
-from .worker import vocabulary_parts
 
 __all__ = ["Lane", "LaneMatcher", "Lanes", "left"]
 
-_COMMAND = python_command("from structgen.serving.lane_process import main; main()")
+_COMMAND = python_command("from structgen.serving.matcher_worker import main; main()")
 _START_SECONDS = 120.0
 _ANSWER_SECONDS = 10.0
 _ASK_AGAIN = 0.02

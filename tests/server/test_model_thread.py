@@ -15,12 +15,12 @@ from structgen._core import StopFlag
 from structgen.constraints.regex import regex
 from structgen.errors import GenerationError, LimitExceeded
 from structgen.matcher import Matcher
-from structgen.server import engine
-from structgen.server.engine import Engine, Ticket, computes_here
+from structgen.server import model_thread
 from structgen.server.errors import failed
+from structgen.server.model_thread import Engine, Ticket, computes_here
+from structgen.server.row_text import RowText
 from structgen.server.service import Service
 from structgen.server.settings import ServerSettings
-from structgen.server.text import RowText
 from tests.unhurried import HANG_SECONDS
 
 from .conftest import NAME, until
@@ -47,7 +47,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     faked = Clock()
-    monkeypatch.setattr(engine, "time", faked)
+    monkeypatch.setattr(model_thread, "time", faked)
     return faked
 
 
@@ -119,7 +119,7 @@ def test_only_passes_beside_rows_that_read_decide_how_many_tokens_the_next_one_g
     monkeypatch.setattr(it, "_adapt_call_tokens", lambda *seconds: measured.append(min(seconds)))
     for changed, reads, expected in [([], True, 0), ([object()], False, 0), ([object()], True, 1)]:
         monkeypatch.setattr(it.batch, "step", lambda *, prompts, changed=changed: changed)
-        call = engine._Call(lambda: 1, Future(), reads)
+        call = model_thread._Call(lambda: 1, Future(), reads)
         it._round(deque(), deque(), call)
         assert call.future.result() == 1
         assert len(measured) == expected

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from structgen.cli import main, serve
-from structgen.serving import pool
+from structgen.serving import probe_process
 
 from .conftest import until
 
@@ -204,7 +204,9 @@ def test_a_server_that_could_compile_nothing_does_not_start(
     model: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(serve, "load_model", lambda name: model)
-    monkeypatch.setattr(pool, "_COMMAND", [sys.executable, "-c", "raise SystemExit('no such thing')"])
+    monkeypatch.setattr(
+        probe_process, "_COMMAND", [sys.executable, "-c", "raise SystemExit('no such thing')"]
+    )
     assert main(["serve", "--port", "0"]) == 2
     told = capfd.readouterr().err
     assert "the server cannot start: the process that compiles constraints does not start" in told

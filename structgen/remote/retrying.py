@@ -20,12 +20,12 @@ from structgen.errors import OptionError, OutputInvalid, RemoteError, StructgenE
 from structgen.generation import Finish, Generation, SamplingOptions, Timing
 from structgen.types import OutputType
 
-from .asking import told
 from .detection import content_of, first_choice, text_of
 from .dialects import Carried, Dialect, carried, weaker
-from .judging import Beginning, Verdict, judge
+from .format_prompt import told
 from .refusals import cause_of, is_bad_request, wants_completion_tokens
 from .transport import BrokenOff, Deadline, error_in
+from .validation import Beginning, Verdict, judge
 
 if TYPE_CHECKING:
     from .model import RemoteModel

@@ -11,7 +11,7 @@ import pytest
 import structgen as sg
 from structgen.errors import OutputInvalid
 from structgen.tools import FORMATS, ToolTurn, tools
-from structgen.tools.growing import GrowingTurn
+from structgen.tools.partial_turn import GrowingTurn
 
 from .test_turn import TWO_CALLS, fits
 from .walks import DEFINITION, FUNCTIONS, plain, walk, weather, with_specials

@@ -13,7 +13,7 @@ pytest.importorskip("uvicorn")
 import structgen as sg  # noqa: E402
 from structgen.errors import ModelError, OptionError  # noqa: E402
 from structgen.server import serve, serving  # noqa: E402
-from structgen.serving import pool  # noqa: E402
+from structgen.serving import probe_process  # noqa: E402
 
 
 def test_a_block_that_serves(model: Any) -> None:
@@ -60,6 +60,6 @@ def test_what_is_wrong_is_said_before_anything_starts(
 def test_a_block_that_could_compile_nothing(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    monkeypatch.setattr(pool, "_COMMAND", [sys.executable, "-c", "raise SystemExit(1)"])
+    monkeypatch.setattr(probe_process, "_COMMAND", [sys.executable, "-c", "raise SystemExit(1)"])
     with pytest.raises(ModelError, match="cannot start"), serving(model):
         pass

@@ -19,10 +19,10 @@ from structgen import _core
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 
-from .lanes import LaneMatcher, left
+from .matcher_process import LaneMatcher, left
 
 if TYPE_CHECKING:
-    from .laned import LanedSpec
+    from .isolating_compiler import LanedSpec
 
 __all__ = ["CALL_SECONDS", "SHARED_LIMITS", "MovingMatcher"]
 

@@ -15,12 +15,12 @@ import pytest
 from structgen import _core
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
-from structgen.serving import laned, moving
-from structgen.serving.laned import LanedCompiler, LanedSpec
-from structgen.serving.moving import MovingMatcher
+from structgen.serving import isolating_compiler, migrating_matcher
+from structgen.serving.isolating_compiler import LanedCompiler, LanedSpec
+from structgen.serving.migrating_matcher import MovingMatcher
 from structgen.serving.requests import RequestLimits, constraint_of
 
-from .test_lanes import SPECS, VOCABULARY
+from .test_matcher_process import SPECS, VOCABULARY
 
 pytestmark = pytest.mark.usefixtures("quick_stays_quick")
 
@@ -90,8 +90,8 @@ def test_a_matcher_that_is_slow_again_and_again_moves(
     found, one = quick(compiler, "regex", PATTERN)
     near = Matcher(constraint_of("regex", PATTERN), VOCABULARY)
     clock = iter(range(10_000))
-    monkeypatch.setattr(moving, "thread_time", lambda: 0.02 * next(clock))
-    monkeypatch.setattr(moving, "_SLOW_CALL_SECONDS", 0.005)
+    monkeypatch.setattr(migrating_matcher, "thread_time", lambda: 0.02 * next(clock))
+    monkeypatch.setattr(migrating_matcher, "_SLOW_CALL_SECONDS", 0.005)
     walk_together(near, one, steps=2)
     assert not found.is_slow
     walk_together(near, one, steps=4)
@@ -124,7 +124,7 @@ def test_an_engine_that_holds_too_much_is_replaced(
     compiler: LanedCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = compiler._quick_vocabulary
-    monkeypatch.setattr(laned, "_ENGINE_BYTES", 0)
+    monkeypatch.setattr(isolating_compiler, "_ENGINE_BYTES", 0)
     found = compiler.compile("regex", f"{PATTERN}y")
     assert compiler._quick_vocabulary is not full
     assert isinstance(found, LanedSpec) and found.open().allowed_count()

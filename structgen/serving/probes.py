@@ -21,14 +21,14 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
+from structgen._sandbox.processes import SlowWork
 from structgen.errors import LimitExceeded, OptionError, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .passing import detached, passing_status
-from .pool import Preempted, WorkerProcess
-from .processes import SlowWork
+from .probe import Trial, serving_vocabulary, try_out
+from .probe_process import Preempted, WorkerProcess
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits, spec_text
-from .trial import Trial, serving_vocabulary, try_out
+from .temporary_errors import detached, passing_status
 from .wire import crash
 
 __all__ = ["SECONDS", "CompilerStats", "Trials"]

@@ -23,12 +23,12 @@ from functools import partial
 from typing import Any
 
 from structgen import _core
+from structgen._sandbox.processes import LOW, bound_memory, die_with_parent, settle, stand_by, step_aside
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import LimitExceeded, StructgenError
-from structgen.serving.lane_answers import View
-from structgen.serving.own_requests import preload
-from structgen.serving.processes import LOW, bound_memory, die_with_parent, settle, stand_by, step_aside
-from structgen.serving.trial import serving_vocabulary
+from structgen.serving.matcher_answers import View
+from structgen.serving.probe import serving_vocabulary
+from structgen.serving.server_kinds import preload
 from structgen.serving.wire import MOST_BYTES, crash, pack, pack_error
 from structgen.vocabulary import Vocabulary
 

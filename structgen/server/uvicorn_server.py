@@ -17,9 +17,9 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from structgen._sandbox.processes import settle
 from structgen.errors import ModelError, StructgenError
 from structgen.extras import needed
-from structgen.serving.processes import settle
 
 from .app import make_app
 from .connections import guarded

@@ -19,11 +19,11 @@ import pickle
 import struct
 from typing import Any
 
+from structgen._sandbox.processes import bound_memory, die_with_parent, settle, step_aside
 from structgen.errors import LimitExceeded, StructgenError
-from structgen.serving.own_requests import preload
-from structgen.serving.processes import bound_memory, die_with_parent, settle, step_aside
+from structgen.serving.probe import serving_vocabulary, try_out
 from structgen.serving.requests import RequestLimits
-from structgen.serving.trial import serving_vocabulary, try_out
+from structgen.serving.server_kinds import preload
 from structgen.serving.wire import crash, pack_error
 from structgen.vocabulary import Vocabulary
 

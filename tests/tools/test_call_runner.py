@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BaseModel
 import structgen as sg
 from structgen.errors import OptionError, OutputInvalid, ToolTimeout
 from structgen.tools import CallResult, ToolCall, run_tools, run_tools_async
-from structgen.tools.showing import shown
+from structgen.tools.result_json import shown
 from tests.oracles.scripted_model import ScriptedModel
 
 

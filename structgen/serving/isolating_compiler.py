@@ -20,19 +20,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structgen import _core
+from structgen._sandbox.processes import SlowWork
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.matcher import Matcher
 from structgen.tools.forms import Forms
 from structgen.vocabulary import Vocabulary
 
 from .compiler import MASK_BYTES, Compiled, install
-from .lanes import Lane, LaneMatcher, Lanes, left
-from .moving import CALL_SECONDS, SHARED_LIMITS, MovingMatcher
-from .passing import detached, passing_status
-from .processes import SlowWork
+from .matcher_process import Lane, LaneMatcher, Lanes, left
+from .migrating_matcher import CALL_SECONDS, SHARED_LIMITS, MovingMatcher
+from .probe import Trial, serving_vocabulary
+from .probes import Job, Trials
 from .requests import DEFAULT_LIMITS, Kind, RequestLimits
-from .trial import Trial, serving_vocabulary
-from .trials import Job, Trials
+from .temporary_errors import detached, passing_status
 
 __all__ = ["LanedCompiler", "LanedSpec"]
 

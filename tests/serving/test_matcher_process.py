@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from structgen._sandbox.processes import SlowWork
 from structgen.constraints.grammar.constraint import lark
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
-from structgen.serving import laned
-from structgen.serving.laned import LanedCompiler, LanedSpec
-from structgen.serving.lanes import _COMMAND as COMMAND
-from structgen.serving.lanes import Lane, LaneMatcher, Lanes
-from structgen.serving.moving import MovingMatcher
-from structgen.serving.passing import passing_status
-from structgen.serving.processes import SlowWork
+from structgen.serving import isolating_compiler
+from structgen.serving.isolating_compiler import LanedCompiler, LanedSpec
+from structgen.serving.matcher_process import _COMMAND as COMMAND
+from structgen.serving.matcher_process import Lane, LaneMatcher, Lanes
+from structgen.serving.migrating_matcher import MovingMatcher
+from structgen.serving.probe import serving_vocabulary
 from structgen.serving.requests import RequestLimits, constraint_of
-from structgen.serving.trial import serving_vocabulary
+from structgen.serving.temporary_errors import passing_status
 from structgen.vocabulary import Vocabulary
 from tests.unhurried import HANG_SECONDS
 
@@ -353,7 +353,7 @@ def test_a_lane_that_does_not_run_is_busy(monkeypatch: pytest.MonkeyPatch, lanes
     """Whether it is the question that it does not take, or the answer that it does not give."""
     matcher = lane_matcher(lanes, "regex", "(ab)*")
     os.kill(matcher._lane.pid, signal.SIGSTOP)
-    monkeypatch.setattr("structgen.serving.lanes.wall_seconds", lambda used: 0.5)
+    monkeypatch.setattr("structgen.serving.matcher_process.wall_seconds", lambda used: 0.5)
     matcher.replay(list(text.encode()))
     with pytest.raises(LimitExceeded, match="did not get its CPU time") as caught:
         matcher.mask()
@@ -362,7 +362,7 @@ def test_a_lane_that_does_not_run_is_busy(monkeypatch: pytest.MonkeyPatch, lanes
 
 
 def test_what_a_lane_refuses_is_refused_at_once_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(laned, "_INSTALL_SECONDS", 0.0)
+    monkeypatch.setattr(isolating_compiler, "_INSTALL_SECONDS", 0.0)
     with LanedCompiler(VOCABULARY, RequestLimits(lane_bytes=4 << 20), workers=1) as compiler:
         found = compiler.compile("json", LARGE)
         assert isinstance(found, LanedSpec) and compiler.lanes is not None
@@ -417,7 +417,7 @@ def test_a_process_that_was_killed_is_told_and_made_again() -> None:
         os.kill(matcher._lane.pid, 9)
         with pytest.raises(LimitExceeded, match="has ended"):
             matcher.mask()
-        maker = children(os.getpid(), "lane_process")[0]
+        maker = children(os.getpid(), "matcher_worker")[0]
         os.kill(maker, 9)
         end = time.monotonic() + HANG_SECONDS
         while True:
@@ -451,7 +451,7 @@ def test_what_takes_long_to_build_is_served_all_the_same(monkeypatch: pytest.Mon
     with LanedCompiler(VOCABULARY, limits, workers=1) as compiler:
         quick = compiler.compile("regex", "ab")
         assert not quick.is_slow and isinstance(quick.open(), MovingMatcher)
-        monkeypatch.setattr(laned, "_INSTALL_SECONDS", 0.0)
+        monkeypatch.setattr(isolating_compiler, "_INSTALL_SECONDS", 0.0)
         large = compiler.compile("json", LARGE)
         assert large.is_slow
         one, other = large.open(), large.open()
@@ -520,7 +520,7 @@ def test_one_apart_has_an_engine_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
         apart = found.apart()
         assert apart is not None and apart.vocabulary.engine is not found.quick.vocabulary.engine
         assert apart.open().forced() == found.open().forced()
-        monkeypatch.setattr(laned, "_INSTALL_SECONDS", 0.0)
+        monkeypatch.setattr(isolating_compiler, "_INSTALL_SECONDS", 0.0)
         large = compiler.compile("json", LARGE)
         assert isinstance(large, LanedSpec) and large.apart() is None
 
@@ -574,7 +574,7 @@ def test_what_a_lane_is_asked_counts_as_slow_work_until_it_is_answered(stopped_l
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="this system has no such priority")
 def test_a_lane_runs_when_others_leave_a_processor_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("structgen.serving.lanes._COMMAND", COMMAND)
+    monkeypatch.setattr("structgen.serving.matcher_process._COMMAND", COMMAND)
     lanes = Lanes(VOCABULARY, RequestLimits(compile_seconds=60.0), SlowWork())
     try:
         pickled = pickle.dumps(constraint_of("regex", "ab"))
@@ -607,11 +607,11 @@ def starving(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             os.kill(lane.pid, signal.SIGSTOP)
             looks = iter([0.0])  # the first one sets the deadline
             clock = lambda: next(looks, 0.6 * HANG_SECONDS)  # noqa: E731
-        monkeypatch.setattr("structgen.serving.lanes.monotonic", clock)
+        monkeypatch.setattr("structgen.serving.matcher_process.monotonic", clock)
         began(lane, *arguments)
 
     monkeypatch.setattr(Lane, "begin", begin)
-    monkeypatch.setattr("structgen.serving.lanes._COMMAND", COMMAND)
+    monkeypatch.setattr("structgen.serving.matcher_process._COMMAND", COMMAND)
     return found
 
 

@@ -17,10 +17,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import IO, Any
 
-from structgen.errors import LimitExceeded
-from structgen.vocabulary import Vocabulary
-
-from .processes import (
+from structgen._sandbox.processes import (
     LOW,
     LOWEST,
     CpuClock,
@@ -35,10 +32,13 @@ from .processes import (
     takes_more,
     wall_seconds,
 )
+from structgen.errors import LimitExceeded
+from structgen.vocabulary import Vocabulary
+
+from .probe import Trial
+from .probe_worker import GOT, LENGTH, OUT_OF_MEMORY, READY, vocabulary_parts
 from .requests import Kind, RequestLimits
-from .trial import Trial
 from .wire import MOST_BYTES, Garbled, decode_error, unpack
-from .worker import GOT, LENGTH, OUT_OF_MEMORY, READY, vocabulary_parts
 
 __all__ = ["Preempted", "WorkerProcess"]
 
@@ -54,7 +54,7 @@ _BY_NUMBER = -1
 _PIDS = 1 << 31
 """Above all numbers of processes."""
 _SIGNALS = {one.value: one.name for one in signal.Signals}
-_COMMAND = python_command("from structgen.serving.worker import main; main()")
+_COMMAND = python_command("from structgen.serving.probe_worker import main; main()")
 
 
 class Preempted(Exception):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from structgen.serving.processes import CpuClock, step_aside
+from structgen._sandbox.processes import CpuClock, step_aside
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the CPU time of another process")
 

@@ -42,7 +42,7 @@ def serve(
         ModelError: The processes that compile constraints do not start.
     """
     service, door = _prepared(model, host, port, settings)
-    from .running import serve as serve_sockets
+    from .uvicorn_server import serve as serve_sockets
 
     with door:
         return serve_sockets(service, [door], log_level=log_level)
@@ -68,7 +68,7 @@ def serving(model: Any, *, host: str = "127.0.0.1", port: int = 0, **settings: A
     service, door = _prepared(model, host, port, settings)
     import uvicorn
 
-    from .running import config_of, wait_until_ready
+    from .uvicorn_server import config_of, wait_until_ready
 
     with door:
         wait_until_ready(service)

@@ -16,14 +16,14 @@ from typing import Any, Literal
 from structgen.errors import StructgenError, with_kind
 from structgen.generation.options import SamplingOptions
 from structgen.serving.requests import Kind
-from structgen.tools.growing import GrowingTurn
+from structgen.tools.partial_turn import GrowingTurn
 
 from .errors import bad_request
 from .fields import Fields
 from .messages import read_messages
+from .reasoning import ChatTemplate, Thinking, read_thinking, read_variables
 from .sampler_fields import SamplerAsked, read_sampler
 from .settings import ServerSettings
-from .thinking import ChatTemplate, Thinking, read_thinking, read_variables
 from .tool_fields import ToolsAsked, read_tool_format, read_tools_asked
 
 __all__ = ["Asked", "Spec", "read_request"]

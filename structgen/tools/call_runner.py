@@ -30,7 +30,7 @@ from structgen.brief import short_repr
 from structgen.errors import OutputInvalid, ToolTimeout
 
 from .definitions import Tool, ToolCall
-from .showing import shown
+from .result_json import shown
 
 __all__ = ["CallResult", "CallRunner", "Execute", "OnError"]
 

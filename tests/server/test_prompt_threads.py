@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from structgen.server.prompts import SHORT, FairQueue, PromptThreads, least_tokens_of
+from structgen.server.prompt_threads import SHORT, FairQueue, PromptThreads, least_tokens_of
 
 from .conftest import NAME, Running
 from .test_refusals import post
