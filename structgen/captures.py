@@ -20,6 +20,7 @@ from structgen import _core
 from structgen.argument_names import checks_names
 from structgen.brief import brief
 from structgen.constraints.base import Constraint
+from structgen.constraints.composition.composed import Composition, body_of
 from structgen.constraints.expressions import RE, nullable, scope
 from structgen.constraints.failures import limit_exceeded
 from structgen.constraints.grammar.ir import Body, Ending
@@ -169,6 +170,11 @@ class _Span:
         self.end: int | None = None
 
 
+def _parsed_as_one(constraint: Constraint) -> Any:
+    """How a union or a sequence is parsed: as one grammar."""
+    return Composition(body_of(constraint), "the text").parsed(_parsed_as_one)
+
+
 class _Reader:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
@@ -182,7 +188,7 @@ class _Reader:
 
     def _spans(self, constraint: Constraint, text: _Text, hidden: list[tuple[int, int]]) -> list[_Found]:
         """Names, first and last bytes; what is hidden from those around it is added to `hidden`."""
-        parsed = constraint.parsed()
+        parsed = constraint.parsed(_parsed_as_one)
         if parsed is None:
             raise GrammarUnsupported(
                 f"captures are not reported of {constraint.describe()}",

@@ -1,4 +1,9 @@
-"""Constraints: front ends that read what the user wrote and lower it to the native automaton's IR.
+"""Constraints: front ends that read what the user wrote and lower it to the IR of the native core.
 
-One module per kind, blind to one another; `base` holds what they share, `algebra` what combines them.
+One package per kind of constraint. The kinds do not know one another; `base` holds what they share, and `algebra` the
+operators that combine them.
 """
+
+from . import algebra  # installs the operators of constraints
+
+__all__ = ["algebra"]

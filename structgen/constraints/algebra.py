@@ -13,12 +13,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from structgen.errors import CombinationError, LimitExceeded
 
-from .base import IR, Broken, Constraint, Stop, together
+from .base import IR, Broken, Constraint, Operators, Stop, install_operators, together
 from .expressions import RE, alternate, concat, intersect, scope
 
 __all__ = [
@@ -100,21 +99,14 @@ class _Combination(Constraint):
         return "(" + f" {self._operator} ".join(map(repr, self.operands)) + ")"
 
 
-def _composed(constraint: _Combination) -> Constraint:
-    """The same as a composition, which is one grammar; those are in a layer above this one."""
-    composed = import_module("structgen.constraints.composition.composed")
-    found: Constraint = composed.Composition(composed.body_of(constraint), "the text")
-    return found
-
-
 class SequenceConstraint(_Combination):
     """One operand after the other."""
 
     __slots__ = ()
     _operator = "+"
 
-    def parsed(self) -> Any:
-        return _composed(self).parsed()
+    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        return compose(self)
 
     def lower(self) -> IR:
         if self._regular is not None:
@@ -128,8 +120,8 @@ class Union(_Combination):
     __slots__ = ()
     _operator = "|"
 
-    def parsed(self) -> Any:
-        return _composed(self).parsed()
+    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        return compose(self)
 
     def lower(self) -> IR:
         if self._regular is not None:
@@ -250,3 +242,6 @@ def _merged(operands: Sequence[Constraint]) -> list[IR]:
     if run:
         result.append(("regex", _concat_apart(run)))
     return result
+
+
+install_operators(Operators(intersection, union, sequence))

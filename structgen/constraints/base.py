@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, get_origin
 
 from structgen.brief import cut
 from structgen.errors import TypeNotSupported
+from structgen.notebook import card, code, pairs
 
 from .counting import counts_tokens
 from .expressions import RE, literal
@@ -30,9 +31,11 @@ __all__ = [
     "Constraint",
     "Literal",
     "Operand",
+    "Operators",
     "Stop",
     "as_constraint",
     "constraint_of",
+    "install_operators",
     "is_type",
     "together",
 ]
@@ -115,8 +118,12 @@ class Constraint(ABC):
         """Return whether rules in it capture parts of its texts."""
         return False
 
-    def parsed(self) -> Any:
-        """Return how its texts are parsed for captures (`grammar.captured.Parsed`); None if they are not."""
+    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        """Return how its texts are parsed for captures (`grammar.captured.Parsed`); None if they are not.
+
+        Args:
+            compose: Makes the same of a union or a sequence, which is parsed as one grammar.
+        """
         return None
 
     def tree_size(self) -> int:
@@ -136,8 +143,6 @@ class Constraint(ABC):
         return []
 
     def _repr_html_(self) -> str:
-        from structgen.notebook import card, code, pairs
-
         long = [(name, text) for name, text in self.written() if "\n" in text or len(text) > 60]
         short = [one for one in self.written() if one not in long]
         parts = [f"{pairs([(name, '')]) if name else ''}{code(text)}" for name, text in long]
@@ -192,37 +197,23 @@ class Constraint(ABC):
         Raises `CombinationError` where it could be, but for something in this constraint."""
         return None
 
-    # The algebra knows its operands by this class, so it is imported where it is used.
-
     def __and__(self, other: Any) -> Constraint:
-        from .algebra import intersection
-
-        return intersection(self, as_constraint(other)) if _is_operand(other) else NotImplemented
+        return _operators().intersection(self, as_constraint(other)) if _is_operand(other) else NotImplemented
 
     def __rand__(self, other: Any) -> Constraint:
-        from .algebra import intersection
-
-        return intersection(as_constraint(other), self) if _is_operand(other) else NotImplemented
+        return _operators().intersection(as_constraint(other), self) if _is_operand(other) else NotImplemented
 
     def __or__(self, other: Any) -> Constraint:
-        from .algebra import union
-
-        return union(self, as_constraint(other)) if _is_operand(other) else NotImplemented
+        return _operators().union(self, as_constraint(other)) if _is_operand(other) else NotImplemented
 
     def __ror__(self, other: Any) -> Constraint:
-        from .algebra import union
-
-        return union(as_constraint(other), self) if _is_operand(other) else NotImplemented
+        return _operators().union(as_constraint(other), self) if _is_operand(other) else NotImplemented
 
     def __add__(self, other: Any) -> Constraint:
-        from .algebra import sequence
-
-        return sequence(self, as_constraint(other)) if _is_operand(other) else NotImplemented
+        return _operators().sequence(self, as_constraint(other)) if _is_operand(other) else NotImplemented
 
     def __radd__(self, other: Any) -> Constraint:
-        from .algebra import sequence
-
-        return sequence(as_constraint(other), self) if _is_operand(other) else NotImplemented
+        return _operators().sequence(as_constraint(other), self) if _is_operand(other) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Constraint):
@@ -249,6 +240,30 @@ class Constraint(ABC):
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a constraint never changes; {name!r} cannot be deleted")
+
+
+class Operators(NamedTuple):
+    """The functions of two constraints that the operators `&`, `|` and `+` call."""
+
+    intersection: Callable[[Constraint, Constraint], Constraint]
+    union: Callable[[Constraint, Constraint], Constraint]
+    sequence: Callable[[Constraint, Constraint], Constraint]
+
+
+_installed: list[Operators] = []
+
+
+def install_operators(operators: Operators) -> None:
+    """Set what `&`, `|` and `+` do.
+
+    An operator returns a constraint, so its module (`algebra`) imports this one, and installs its functions here when
+    `structgen.constraints` is imported.
+    """
+    _installed[:] = [operators]
+
+
+def _operators() -> Operators:
+    return _installed[0]
 
 
 class Literal(Constraint):

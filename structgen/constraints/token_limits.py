@@ -64,8 +64,8 @@ class TokenLimit(Constraint):
     def holds_captures(self) -> bool:
         return self.part.holds_captures()
 
-    def parsed(self) -> Any:
-        return self.part.parsed()
+    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        return self.part.parsed(compose)
 
     @property
     def spells_specials(self) -> bool:

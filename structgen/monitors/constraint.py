@@ -8,7 +8,7 @@ Cost: making one reads the document's beginning once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -122,8 +122,8 @@ class Monitored(Constraint):
     def holds_captures(self) -> bool:
         return self.constraint.holds_captures()
 
-    def parsed(self) -> Any:
-        return self.constraint.parsed()
+    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        return self.constraint.parsed(compose)
 
     def lower(self) -> IR:
         raise CombinationError(

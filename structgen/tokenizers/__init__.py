@@ -8,7 +8,11 @@ from typing import Any
 
 from structgen.errors import VocabularyError
 
+from .gguf import read_file
+from .hugging_face import read_backend, read_byte_decoder, read_folder, read_wrapper
+from .sentencepiece import read_model_file, read_processor, read_slow_tokenizer
 from .table import TokenTable
+from .tiktoken import read_encoding
 
 __all__ = ["TokenTable", "read_tokenizer"]
 
@@ -19,28 +23,16 @@ def read_tokenizer(tokenizer: Any) -> TokenTable:
         return _read_path(Path(tokenizer))
     library = type(tokenizer).__module__.partition(".")[0]
     if hasattr(tokenizer, "backend_tokenizer"):
-        from .hugging_face import read_wrapper
-
         return read_wrapper(tokenizer)
     if library == "tokenizers":
-        from .hugging_face import read_backend
-
         return read_backend(tokenizer)
     if library == "tiktoken":
-        from .tiktoken import read_encoding
-
         return read_encoding(tokenizer)
     if library == "sentencepiece":
-        from .sentencepiece import read_processor
-
         return read_processor(tokenizer)
     if hasattr(tokenizer, "sp_model"):
-        from .sentencepiece import read_slow_tokenizer
-
         return read_slow_tokenizer(tokenizer)
     if hasattr(tokenizer, "byte_decoder"):
-        from .hugging_face import read_byte_decoder
-
         return read_byte_decoder(tokenizer)
     raise VocabularyError(
         f"{type(tokenizer).__module__}.{type(tokenizer).__name__} is no tokenizer that structgen can read",
@@ -53,13 +45,7 @@ def _read_path(path: Path) -> TokenTable:
     if not path.exists():
         raise VocabularyError(f"there is no file {str(path)!r}", hint="Give a path, or a loaded tokenizer.")
     if path.suffix == ".gguf":
-        from .gguf import read_file
-
         return read_file(path)
     if path.suffix == ".model":
-        from .sentencepiece import read_model_file
-
         return read_model_file(path)
-    from .hugging_face import read_folder
-
     return read_folder(path)

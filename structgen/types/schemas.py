@@ -16,6 +16,8 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import core_schema
 
+from structgen.constraints.json_schema import KEYWORDS, Support
+
 from . import patterns
 from .dict_keys import key_schema
 from .readable import Unreadable, check_hashable, other_names, plain_alias
@@ -221,8 +223,6 @@ def _in_order(schema: Schema, kind: type) -> Schema:
 
 def _as_list(schema: Schema) -> Schema:
     """Uniqueness is asked for only where the engine enforces it; validation drops repeats anyway."""
-    from structgen.constraints.json_schema import KEYWORDS, Support
-
     if KEYWORDS["uniqueItems"].support is Support.EXACT:
         return schema
     return {keyword: value for keyword, value in schema.items() if keyword != "uniqueItems"}

@@ -10,7 +10,7 @@ Cost: linear in the operands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from structgen.constraints.algebra import SequenceConstraint, Union, check_tree_size
@@ -57,7 +57,7 @@ class Composition(Lowered):
     def _bodies(self) -> Iterable[Body]:
         return (self.body, *(rule.body for rule in self.rules))
 
-    def parsed(self) -> Any:
+    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
         return Parsed(_grammar(self.body, self.name, self.rules))
 
     def instructions(self) -> str:

@@ -114,8 +114,8 @@ class CappedReasoning(Constraint):
     def holds_captures(self) -> bool:
         return self.reasoning.holds_captures()
 
-    def parsed(self) -> Any:
-        return self.reasoning.parsed()
+    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        return self.reasoning.parsed(compose)
 
     def lower(self) -> IR:
         raise CombinationError(

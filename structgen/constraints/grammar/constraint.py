@@ -82,7 +82,7 @@ class GrammarConstraint(Lowered):
             for rule in self.grammar.rules
         )
 
-    def parsed(self) -> Any:
+    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
         from .captured import Parsed
 
         return Parsed(self.grammar)

@@ -108,8 +108,8 @@ class Within(Lowered):
     def holds_captures(self) -> bool:
         return self.grammar.holds_captures()
 
-    def parsed(self) -> Any:
-        found = self.grammar.parsed()
+    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        found = self.grammar.parsed(compose)
         return None if found is None else found.within(self.expression)
 
     def instructions(self) -> str:

@@ -248,13 +248,13 @@ class References:
             if url in self._names:
                 return self._registry[self._names[url]]
         elif self._registry is not None:
-            from referencing.exceptions import Unretrievable
+            from referencing.exceptions import Unretrievable  # optional: loaded where a registry is given
 
             try:
                 return self._registry.get_or_retrieve(url).value.contents
             except (Unretrievable, KeyError):
                 pass
-        from jsonschema_specifications import REGISTRY
+        from jsonschema_specifications import REGISTRY  # takes long to load, and few schemas need it
 
         resource = REGISTRY.get(url)
         return None if resource is None else resource.contents

@@ -132,7 +132,7 @@ def _category(name: str) -> Ranges | None:
 @cache
 def _table() -> dict[str, tuple[int, int]]:
     """Where each property of the table starts and ends."""
-    from .unicode_data import INDEX
+    from .unicode_data import INDEX  # large, and few patterns need it
 
     places: dict[str, tuple[int, int]] = {}
     position = 0
@@ -146,7 +146,7 @@ def _table() -> dict[str, tuple[int, int]]:
 
 @cache
 def _table_data() -> bytes:
-    from .unicode_data import DATA
+    from .unicode_data import DATA  # large, and few patterns need it
 
     return zlib.decompress(b85decode("".join(DATA.split())))
 
