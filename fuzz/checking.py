@@ -19,9 +19,10 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
 from structgen.constraints.json_schema import check as check_schema
 from structgen.constraints.json_schema import json_schema
-from structgen.constraints.ltl import automaton, english, parse, questions, simplify
-from structgen.constraints.ltl.empty_trace import holds_on_empty
 from structgen.constraints.regex import regex
+from structgen.formulas import automaton, english, parse, simplify
+from structgen.formulas import queries as questions
+from structgen.formulas.empty_trace import holds_on_empty
 from structgen.matcher import Matcher
 from structgen.serving.requests import constraint_of
 from structgen.vocabulary import Vocabulary

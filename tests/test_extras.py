@@ -47,7 +47,7 @@ SCRIPT = """
 import json, sys
 import structgen as sg
 from structgen.cli import serve
-from structgen.constraints.ltl import picture
+from structgen.formulas import picture
 from structgen.diffusion.smiles import Molecules
 from structgen.evaluation.endpoints import Endpoint
 from structgen.integrations import llama_cpp

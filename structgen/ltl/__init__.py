@@ -8,7 +8,7 @@ ltl.patterns.precedence("backup", "delete")
 ltl.translate(model, "Never delete anything before there is a backup.", ["backup", "delete"])
 """
 
-from structgen.constraints.ltl import (
+from structgen.formulas import (
     FALSE,
     LAST,
     TRUE,

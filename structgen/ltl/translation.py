@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from structgen.api import check_model, run_batch
 from structgen.brief import short_repr
 from structgen.constraints.grammar.constraint import gbnf
-from structgen.constraints.ltl import Alphabet, Formula, automaton, english, parse, satisfiable, simplify
-from structgen.constraints.ltl.automaton import check_alphabet
-from structgen.constraints.ltl.formula import atom
 from structgen.errors import GenerationError, LimitExceeded, OptionError
+from structgen.formulas import Alphabet, Formula, automaton, english, parse, satisfiable, simplify
+from structgen.formulas.automaton import check_alphabet
+from structgen.formulas.formula import atom
 from structgen.generation import SamplingOptions
 from structgen.generation.options import make_options
 from structgen.inference.requests import unknown_option, whole_number

@@ -26,7 +26,7 @@ from typing import Any, Literal, get_args
 from structgen.constraints.base import Constraint
 from structgen.constraints.choice import choice
 from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
-from structgen.constraints.grammar.mistaken import is_like_gbnf
+from structgen.constraints.grammar.wrong_notation import is_like_gbnf
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
 from structgen.constraints.json_schema.options import Integers

@@ -17,10 +17,10 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from structgen.constraints.ltl import Formula, holds_on_empty, least_conflict
-from structgen.constraints.ltl.formula import as_formula
-from structgen.constraints.ltl.product import NEVER, Place, Product
 from structgen.errors import LimitExceeded, OptionError, UnsatisfiableFormula, a_kind, with_kind
+from structgen.formulas import Formula, holds_on_empty, least_conflict
+from structgen.formulas.formula import as_formula
+from structgen.formulas.product import NEVER, Place, Product
 
 from .definitions import Tool, ToolCall, names_of
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from structgen.constraints.grammar.ir import Body, Rule
-from structgen.constraints.ltl.product import Place
 from structgen.errors import LimitExceeded
+from structgen.formulas.product import Place
 
 from .bodies import choice_of, sequence_of
 from .definitions import Tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from structgen.constraints.ltl import Formula, english
+from structgen.formulas import Formula, english
 
 from .definitions import Tool
 from .formats import ToolFormat

@@ -372,8 +372,8 @@ def test_constraints_made_of_shared_constraints() -> None:
 
 
 def test_formulas_made_of_shared_formulas() -> None:
-    from structgen.constraints.ltl.formula import atom, make
     from structgen.errors import OptionError
+    from structgen.formulas.formula import atom, make
 
     def chain(n: int) -> Any:
         formula = atom("a")

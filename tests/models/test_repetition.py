@@ -18,8 +18,8 @@ from structgen.matcher import Matcher
 from structgen.models import RPG, DistributionModel, with_processors
 from structgen.models.repetition import continued_runs
 from structgen.vocabulary import Vocabulary
-from tests.constraints.grammar import lexer_twin
 from tests.core.small_vocabulary import allowed
+from tests.oracles import slow_lexer as lexer_twin
 
 
 def runs_by_trying(sequence: list[int], least_period: int) -> dict[int, int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from structgen.constraints.ltl import FALSE, LAST, TRUE, Formula, atom
-from structgen.constraints.ltl.formula import make
+from structgen.formulas import FALSE, LAST, TRUE, Formula, atom
+from structgen.formulas.formula import make
 
 __all__ = ["ATOMS", "formulas", "one_hot_traces", "traces"]
 

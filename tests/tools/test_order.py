@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import structgen as sg
-from structgen.constraints.ltl import Formula, all_of, automaton
 from structgen.errors import ConstraintError, LimitExceeded, OptionError, UnsatisfiableFormula
+from structgen.formulas import Formula, all_of, automaton
 from structgen.tools import FORMATS, ToolCall, ToolFormat, tools
 
 from ..oracles.trace_semantics import on_stretch

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.constraints.ltl import all_of, parse
 from structgen.errors import OptionError, OutputInvalid, UnsatisfiableFormula
+from structgen.formulas import all_of, parse
 from structgen.tools import ToolCall, run_tools
 from tests.oracles.scripted_model import BYTES, ScriptedModel
 from tests.oracles.toy_model import ToyModel

@@ -4,12 +4,12 @@ What they say is a scannerless grammar whose symbols may be other constraints; w
 """
 
 from .composed import Composition, body_of
-from .dispatching import dispatch
+from .dispatch import dispatch
+from .elements import Special, optional, repeat, special, text
 from .forbidding import forbid
-from .parts import Special, optional, repeat, special, text
-from .temporal import OrderedItems, ltl_over
-from .thinking import CappedReasoning, Reasoning, ReasoningOptions, reasoning
-from .token_parts import Tokens, token, tokens
+from .ltl_lists import OrderedItems, ltl_over
+from .reasoning import CappedReasoning, Reasoning, ReasoningOptions, reasoning
+from .token_sets import Tokens, token, tokens
 
 __all__ = [
     "CappedReasoning",

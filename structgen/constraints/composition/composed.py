@@ -17,7 +17,7 @@ from structgen.constraints.algebra import SequenceConstraint, Union, check_tree_
 from structgen.constraints.base import Constraint, together
 from structgen.constraints.expressions import literal, scope, tree_size
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
-from structgen.constraints.grammar.captured import Parsed
+from structgen.constraints.grammar.capture_grammar import Parsed
 from structgen.constraints.grammar.ir import Body, Grammar, Rule, parts_of
 from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower

@@ -27,7 +27,7 @@ from structgen.constraints.regex import regex
 from structgen.errors import CombinationError, OptionError, RegexSyntaxError, a_kind
 
 from .composed import Composition
-from .parts import checked_texts
+from .elements import checked_texts
 
 __all__ = ["forbid"]
 

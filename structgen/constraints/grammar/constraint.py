@@ -19,19 +19,19 @@ from structgen.constraints.json_schema.options import make_options
 from structgen.constraints.token_limits import AtLimit, checked_token_limit
 from structgen.errors import EmptyConstraint, GrammarError, OptionError, a_kind, with_kind
 
-from .ebnf import read_ebnf
-from .endless import endless_circle
+from .ebnf.reader import read_ebnf
+from .fixed_indentation import Indented
 from .gbnf import read_gbnf
-from .indented import Indented
 from .ir import Body, Grammar, Indentation
 from .lowered import Lowered
 from .lowering import GrammarIR, lower
-from .mistaken import is_like_gbnf, is_like_lark
+from .unproductive import endless_circle
+from .wrong_notation import is_like_gbnf, is_like_lark
 
 if TYPE_CHECKING:
     from lark.indenter import Indenter
 
-    from .lark_loading import ImportPath
+    from .lark.lark_loader import ImportPath
 
 __all__ = ["DEEPEST", "UNCHECKED", "GrammarConstraint", "LexerRule", "ebnf", "gbnf", "lark"]
 
@@ -83,7 +83,7 @@ class GrammarConstraint(Lowered):
         )
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
-        from .captured import Parsed
+        from .capture_grammar import Parsed
 
         return Parsed(self.grammar)
 
@@ -220,8 +220,8 @@ def lark(
     schemas in ``%json``, as `json_schema` takes them: ``{"escapes": "all"}``. `at_limit` is how a rule ends that has
     used up its ``[max_tokens=...]`` (see `limit_tokens`): ``"cut"`` as in llguidance, ``"complete"`` as in XGrammar.
     """
-    from .lark import read_lark
-    from .lark_direct import lower_plain
+    from .lark.core_reader import lower_plain
+    from .lark.reader import read_lark
 
     _check_is_source(source, "lark")
     if not isinstance(contextual, bool):

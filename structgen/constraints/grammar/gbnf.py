@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from structgen.constraints.expressions import ANY, RE
 
-from .ir import Body, Grammar, place_at
-from .notation import (
+from .bnf_reader import (
     BLANK,
     DEFAULT_LIMITS,
     WIDE_BLANK,
@@ -29,7 +28,8 @@ from .notation import (
     escape_patterns,
     token_pattern,
 )
-from .token_numbers import TOKENS_HINT, token_set, tokens_body
+from .ir import Body, Grammar, place_at
+from .token_sets import TOKENS_HINT, token_set, tokens_body
 
 __all__ = ["read_gbnf"]
 

@@ -15,11 +15,11 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.expressions import RE, nullable
 from structgen.constraints.failures import limit_exceeded
 
-from .brackets import Brackets, with_brackets
+from .bracket_depth import Brackets, with_brackets
 from .ir import Body, Grammar, Keyword, Terminal, too_deep
-from .limited import has_limits, with_limits
 from .regular import Regular
-from .token_numbers import shown_tokens
+from .token_limits import has_limits, with_limits
+from .token_sets import shown_tokens
 
 __all__ = ["GrammarIR", "lower", "lower_bodies", "text_of"]
 

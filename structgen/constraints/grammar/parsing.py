@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from structgen.errors import LimitExceeded
 
-from .cycles import components
 from .ir import Body, Rule
+from .strong_components import components
 
 __all__ = ["STEPS", "Event", "Parse", "Trace"]
 

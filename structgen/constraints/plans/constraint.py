@@ -20,10 +20,6 @@ from typing import Any, Literal
 from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Broken, Constraint, Stop
 from structgen.constraints.expressions import RE, literal, literals
-from structgen.constraints.ltl import Formula, all_of, english, least_conflict
-from structgen.constraints.ltl.conflicts import trace_or_conflict
-from structgen.constraints.ltl.formula import as_formula
-from structgen.constraints.ltl.product import NEVER, Place, Product
 from structgen.errors import (
     ConstraintError,
     LimitExceeded,
@@ -32,10 +28,14 @@ from structgen.errors import (
     UnsatisfiableFormula,
     with_kind,
 )
+from structgen.formulas import Formula, all_of, english, least_conflict
+from structgen.formulas.conflicts import trace_or_conflict
+from structgen.formulas.formula import as_formula
+from structgen.formulas.product import NEVER, Place, Product
 
 from .actions import Step, World, as_steps, as_world, atoms_of
 from .formats import PlanFormat, as_format
-from .moves import WorldMoves, labels_met
+from .world_moves import WorldMoves, labels_met
 
 __all__ = ["PlanConstraint", "plan"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from structgen.constraints.composition import Special, Tokens, special
-from structgen.constraints.grammar.token_numbers import MOST_NUMBER, Member, tokens_body
+from structgen.constraints.grammar.token_sets import MOST_NUMBER, Member, tokens_body
 from structgen.errors import ConstraintError, a_kind
 from structgen.serving.structural_tags.fields import check_fields
 

@@ -14,7 +14,7 @@ from typing import Any
 from structgen.constraints.base import Constraint
 from structgen.constraints.composition import Composition, Tokens, body_of, repeat
 from structgen.constraints.grammar.bodies import choice_of
-from structgen.constraints.grammar.token_numbers import Member, dispatch_body, tokens_body
+from structgen.constraints.grammar.token_sets import Member, dispatch_body, tokens_body
 from structgen.errors import ConstraintError, a_kind
 from structgen.serving.structural_tags.fields import check_fields, flag, items, whole
 

@@ -27,13 +27,13 @@ from structgen.errors import EmptyConstraint, GrammarUnsupported
 from structgen.matcher import Matcher
 from structgen.shelf import grammar as shelf_grammar
 from structgen.vocabulary import Vocabulary
-from tests.constraints.grammar import twin
-from tests.constraints.grammar.lexer_twin import lexeme
-from tests.constraints.grammar.notation_sources import Drawn
-from tests.constraints.grammar.notation_sources import grammars as gbnf_grammars
-from tests.constraints.grammar.test_lark_meaning import grammars as lark_grammars
-from tests.constraints.grammar.test_lark_meaning import parser, parses, takes
+from tests.constraints.grammar.lark.test_accepted_texts import grammars as lark_grammars
+from tests.constraints.grammar.lark.test_accepted_texts import parser, parses, takes
 from tests.core.small_vocabulary import EOS, allowed, byte_vocabulary
+from tests.oracles import grammar_texts as twin
+from tests.oracles.slow_lexer import lexeme
+from tests.strategies.bnf_grammars import Drawn
+from tests.strategies.bnf_grammars import grammars as gbnf_grammars
 
 BYTES = byte_vocabulary()
 FIRST = len(EOS)  # the id of byte 0

@@ -16,8 +16,8 @@ from hypothesis import assume, given, settings
 from structgen.constraints.grammar.gbnf import read_gbnf
 from structgen.constraints.grammar.ir import Place
 from structgen.errors import ConstraintError, GrammarSyntaxError
-from tests.constraints.grammar.notation_sources import Drawn, grammars
-from tests.constraints.grammar.twin import accepts, language, words
+from tests.oracles.grammar_texts import accepts, language, words
+from tests.strategies.bnf_grammars import Drawn, grammars
 
 # A source, an alphabet, and a pattern of the same language; all words of up to four letters are compared.
 CONSTRUCTS = [

@@ -20,7 +20,7 @@ from structgen import _core
 from structgen.constraints import expressions
 from structgen.constraints.choice import choice
 from structgen.constraints.expressions import MOST_PARTS
-from structgen.constraints.grammar.lark import ENTRIES
+from structgen.constraints.grammar.lark.reader import ENTRIES
 from structgen.errors import LimitExceeded
 
 VOCABULARY = sg.Vocabulary.of_bytes()

@@ -14,7 +14,7 @@ import pytest
 from structgen.constraints.base import Constraint
 from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule, ebnf, gbnf, lark
 from structgen.constraints.grammar.gbnf import read_gbnf
-from structgen.constraints.grammar.lark_languages import Languages
+from structgen.constraints.grammar.lark.terminal_languages import Languages
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
 from structgen.errors import EmptyConstraint, GrammarError, LimitExceeded

@@ -11,8 +11,8 @@ from structgen.constraints.expressions import nullable
 from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, lark
 from structgen.constraints.grammar.ir import Body, Grammar, Rule
 from structgen.matcher import Matcher
-from tests.constraints.grammar import twin
 from tests.core.small_vocabulary import EOS, byte_vocabulary
+from tests.oracles import grammar_texts as twin
 
 BYTES = byte_vocabulary()
 X: Body = ("rule", "x")

@@ -15,12 +15,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import structgen as sg
-from structgen.constraints.ltl import Formula, all_of, conflict, parse, satisfiable
-from structgen.constraints.ltl.product import NEVER, Place, Product
 from structgen.constraints.plans import Action, PlanFormat, Step, World, plan
 from structgen.constraints.plans.actions import as_steps
-from structgen.constraints.plans.moves import WorldMoves
+from structgen.constraints.plans.world_moves import WorldMoves
 from structgen.errors import ConstraintError, EmptyConstraint, OptionError, UnsatisfiableFormula
+from structgen.formulas import Formula, all_of, conflict, parse, satisfiable
+from structgen.formulas.product import NEVER, Place, Product
 
 from ...oracles.trace_semantics import holds
 from ...strategies.formulas import formulas
@@ -157,7 +157,7 @@ def test_places_that_are_forgotten_are_met_again(monkeypatch: pytest.MonkeyPatch
     wanted = [f"F {name}" for name in names] + ["!a1 U a0", "G(a2 -> F a3)"]
     texts: list[list[str]] = []
     for most in (1_000_000, 300):
-        monkeypatch.setattr("structgen.constraints.ltl.product._MOST_KEPT", most)
+        monkeypatch.setattr("structgen.formulas.product._MOST_KEPT", most)
         found = plan(names, wanted, max_steps=9)
         chance = random.Random(0)
         texts.append([])

@@ -136,7 +136,7 @@ bool LarkGrammar::mentions_itself_by_helper(uint32_t rule) const {
   return false;
 }
 
-// subtle: not the rules that can be reached, but those that others mention (`lark_loading.select`).
+// subtle: not the rules that can be reached, but those that others mention (`lark.lark_loader.select`).
 std::vector<bool> LarkGrammar::kept_rules() const {
   const size_t count = read_.rules.size();
   std::vector<uint32_t> mentioned(count);

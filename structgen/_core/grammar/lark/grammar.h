@@ -1,5 +1,5 @@
-// A plain Lark grammar under rule "longest", from its text to symbols and productions: what `lark_plain`,
-// `lark_terminals` and the lowering (Python) make of it, at once.
+// A plain Lark grammar under rule "longest", from its text to symbols and productions: what `lark.plain_reader`,
+// `lark.terminals` and the lowering (Python) make of it, at once.
 //
 // Why: of most grammars nothing else is asked before the first mask, and words and signs, which most of their terminals
 // are, need none of what patterns need. Those are left to Python, which knows the patterns of `re`.

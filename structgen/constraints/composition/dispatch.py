@@ -1,0 +1,375 @@
+"""Dispatch: free text until a trigger, then what follows that trigger, then free text again.
+
+Why: tool calls, citations, code blocks and other islands of structure in free text are this one shape.
+What: of triggers that occur in the free text the one that ends first counts; of those that end at the same place the
+longest. So a trigger that another one ends inside never counts. After what follows a trigger, free text begins again.
+Invariant: the language is exact, by `occurrences`; free text never holds a trigger, be it a text or the text of a
+special token, so that a whole text is read in one way, whichever tokenizer wrote it (as far as what follows a trigger
+ends in one place). No occurrence of a forbidden text in the whole text has a character of free text in it; one inside a
+trigger and what follows it is not looked at.
+Cost: an automaton of the free text for each trigger that is a text; triggers are compared with one another. Where a
+forbidden text may begin before free text (`borders`), there is a rule for each of its beginnings that may stand there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from structgen.argument_names import checks_names
+from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
+from structgen.constraints.expressions import (
+    ANY,
+    NOTHING,
+    RE,
+    TEXT,
+    alternate,
+    complement,
+    concat,
+    intersect,
+    literal,
+    literals,
+    repeat,
+)
+from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
+from structgen.constraints.grammar.ir import Body, Rule
+from structgen.constraints.occurrences import before, ends_first, without
+from structgen.errors import CombinationError, ConstraintError, LimitExceeded, OptionError, a_kind
+
+from .composed import Composition, body_of, named
+from .elements import Special, checked_count, checked_texts
+from .text_ends import may_begin, split_by_end
+
+__all__ = ["Dispatch", "dispatch", "dispatch_of", "stretch_until"]
+
+_MOST_TRIGGERS = 256
+"""Triggers and forbidden texts together: each is compared with each."""
+_MOST_LINKS = 4_096
+"""Stretches of free text, times what may be pending before each."""
+_FORM = 'Write, for example, dispatch({"<call>": json_schema({...}) + "</call>"}).'
+
+
+class Dispatch(Composition):
+    """Made by `dispatch`, from `triggers` under `options`."""
+
+    __slots__ = ("options", "triggers")
+
+    triggers: dict[str | Special, Operand]
+    options: dict[str, Any]
+
+    def __init__(
+        self,
+        body: Body,
+        name: str,
+        triggers: dict[str | Special, Operand],
+        options: dict[str, Any],
+        rules: list[Rule],
+    ) -> None:
+        object.__setattr__(self, "triggers", triggers)
+        object.__setattr__(self, "options", options)
+        super().__init__(body, name, rules, [one for one in triggers.values() if isinstance(one, Constraint)])
+
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        goes_on = questions[-1]
+        return [
+            Broken("", option, message=message, subject="the free text")
+            for option, changed, message in self._relaxed(stop)
+            if goes_on(dispatch_of(self.triggers, **{**self.options, option: changed}).lower())
+        ] or super().broken(stop, questions)
+
+    def _relaxed(self, stop: Stop) -> Iterator[tuple[str, object, str]]:
+        """Options that may be to blame, what they are without the rule, and the rule."""
+        never: tuple[str, ...] = self.options["forbidden"]
+        for one in never:
+            if one[0].encode() in stop.text[: stop.offset + 1]:
+                yield "forbidden", tuple(other for other in never if other != one), f"must not hold {one!r}"
+        if (most := self.options["max_chars"]) is not None:
+            yield "max_chars", None, f"must have at most {most} characters in one stretch"
+        if (most := self.options["max_calls"]) is not None:
+            yield "max_calls", None, f"must have at most {most} trigger{'s' * (most != 1)}"
+
+
+@checks_names
+def dispatch(
+    triggers: Mapping[str | Special, Operand],
+    *,
+    at_least_one: bool = False,
+    forbidden: str | Iterable[str] = (),
+    stop_after_first: bool = False,
+    max_calls: int | None = None,
+    max_chars: int | None = None,
+) -> Dispatch:
+    """Free text; after each trigger in it the constraint that `triggers` gives; then free text again.
+
+    Args:
+        triggers: for each trigger what follows it: a constraint, a type or a string.
+        at_least_one: one trigger must come.
+        forbidden: no occurrence of these texts may have a character of free text in it, wherever it begins and ends.
+        stop_after_first: end the text after what follows the first trigger.
+        max_calls: the most triggers.
+        max_chars: the most characters of each stretch of free text, without its trigger.
+
+    Raises:
+        CombinationError: a forbidden text may begin inside what follows a trigger and end in free text, and the core
+            cannot tell where it does. Let what follows the trigger end with a fixed text.
+    """
+    return dispatch_of(
+        triggers,
+        at_least_one=at_least_one,
+        forbidden=forbidden,
+        stop_after_first=stop_after_first,
+        max_calls=max_calls,
+        max_chars=max_chars,
+    )
+
+
+def dispatch_of(
+    triggers: Mapping[str | Special, Operand],
+    *,
+    at_least_one: bool = False,
+    at_once: bool = False,
+    forbidden: str | Iterable[str] = (),
+    stop_after_first: bool = False,
+    max_calls: int | None = None,
+    max_chars: int | None = None,
+) -> Dispatch:
+    """Return `dispatch`, where `at_once` leaves no free text before the first trigger, which must come."""
+    pairs = _checked_triggers(triggers)
+    marks = tuple(mark for mark, _, _ in pairs)
+    never = checked_texts(forbidden, "forbidden=")
+    _check_together(marks, never)
+    if max_calls is not None and (checked_count(max_calls, "max_calls") == 0 or stop_after_first):
+        raise OptionError(
+            f"max_calls={max_calls} has no meaning here",
+            hint="It is 1 or more, and without stop_after_first, which allows one call.",
+        )
+    if max_chars is not None:
+        checked_count(max_chars, "max_chars")
+    options = {
+        "at_least_one": at_least_one,
+        "at_once": at_once,
+        "forbidden": never,
+        "stop_after_first": stop_after_first,
+        "max_calls": max_calls,
+        "max_chars": max_chars,
+    }
+    made = _Stretches([(mark, is_special, body_of(one)) for mark, is_special, one in pairs], never, max_chars)
+    body, rules = made.whole(at_least_one, at_once, 1 if stop_after_first else max_calls, stop_after_first)
+    name = "free text with " + " or ".join(map(repr, marks[:4])) + (" or more" if len(marks) > 4 else "")
+    return Dispatch(body, name, dict(triggers), options, rules)
+
+
+_Pending = frozenset[str]
+"""What free text must not begin with: the rests of forbidden texts whose beginnings stand before it."""
+_NOTHING_PENDING: _Pending = frozenset()
+
+
+class _Stretches:
+    """Free text and calls, under the forbidden texts that are pending before each stretch."""
+
+    def __init__(
+        self, calls: list[tuple[str, bool, Body]], never: tuple[str, ...], max_chars: int | None
+    ) -> None:
+        self.calls = calls
+        self.marks = tuple(mark for mark, _, _ in calls)
+        self.never = never
+        self.max_chars = max_chars
+        self.prefixes = {one[:cut] for one in never for cut in range(1, len(one))}
+
+    def whole(
+        self, at_least_one: bool, at_once: bool, most: int | None, stops: bool
+    ) -> tuple[Body, list[Rule]]:
+        _check_inside(self.calls, self.never)
+        if stops:
+            call = self.called({mark: {_NOTHING_PENDING: body} for mark, _, body in self.calls}, at_once)[
+                _NOTHING_PENDING
+            ]
+            return (call if at_least_one or at_once else choice_of((self.free(), call))), []
+        contents = {mark: self.split(mark, body) for mark, _, body in self.calls}
+        states = list(
+            dict.fromkeys([_NOTHING_PENDING, *(pending for parts in contents.values() for pending in parts)])
+        )
+        if states == [_NOTHING_PENDING]:
+            call = self.called(contents, False)[_NOTHING_PENDING]
+            first = self.called(contents, True)[_NOTHING_PENDING] if at_once else EMPTY
+            low, high = int(at_least_one and not at_once), None if most is None else most - int(at_once)
+            return sequence_of((first, ("repeat", call, low, high), self.free())), []
+        return self.linked(contents, states, at_least_one, at_once, most)
+
+    def free(self, pending: _Pending = _NOTHING_PENDING) -> Body:
+        """A stretch that ends the text."""
+        return (
+            "text",
+            _bounded(_without_pending(without((*self.marks, *self.never)), pending), self.max_chars, 0),
+        )
+
+    def split(self, mark: str, body: Body) -> dict[_Pending, Body]:
+        """Return what follows a trigger, split by what is pending at its end."""
+        try:
+            parts = split_by_end(body, mark, self.prefixes)
+        except CombinationError as error:
+            error.where = f"after {mark!r:.60}, where a forbidden text may begin"
+            raise
+        found: dict[_Pending, list[Body]] = {}
+        for end, part in parts.items():
+            found.setdefault(self.rests(end), []).append(part)
+        return {pending: choice_of(several) for pending, several in found.items()}
+
+    def rests(self, end: str) -> _Pending:
+        return frozenset(
+            one[cut:] for one in self.never for cut in range(1, len(one)) if end.endswith(one[:cut])
+        )
+
+    def called(
+        self,
+        contents: Mapping[str, Mapping[_Pending, Body]],
+        at_once: bool,
+        pending: _Pending = _NOTHING_PENDING,
+    ) -> dict[_Pending, Body]:
+        """Return a stretch, its trigger and what follows, split by what is pending at its end."""
+        found: dict[_Pending, list[Body]] = {}
+        for mark, is_special, _ in self.calls:
+            stretch = stretch_until(mark, is_special, self.marks, self.never, self.max_chars, pending)
+            if stretch is None:
+                continue
+            if at_once:
+                stretch = (("special", mark) if is_special else ("text", literal(mark)),)
+            for end, part in contents[mark].items():
+                found.setdefault(end, []).append(named(f"after {mark!r}", sequence_of((*stretch, part))))
+        return {end: choice_of(parts) for end, parts in found.items()} or {_NOTHING_PENDING: choice_of(())}
+
+    def linked(
+        self,
+        contents: Mapping[str, Mapping[_Pending, Body]],
+        states: list[_Pending],
+        at_least_one: bool,
+        at_once: bool,
+        most: int | None,
+    ) -> tuple[Body, list[Rule]]:
+        """A rule for what may come after each of `states`, and for each number of calls that are left."""
+        if len(states) * len(self.marks) * (most or 1) > _MOST_LINKS:
+            raise LimitExceeded(
+                f"the forbidden texts of dispatch() may begin in more than {_MOST_LINKS:,} ways before free text",
+                limit="triggers",
+                hint="Let what follows each trigger end with a fixed text; or leave out max_calls.",
+            )
+        calls = {pending: self.called(contents, False, pending) for pending in states}
+
+        def name(pending: _Pending, left: int | None) -> str:
+            return f"__free {states.index(pending)} {left}"  # explanations leave such names out
+
+        def after(parts: Mapping[_Pending, Body], left: int | None) -> list[Body]:
+            less = None if left is None else left - 1
+            return [sequence_of((part, ("rule", name(end, less)))) for end, part in parts.items()]
+
+        rules = []
+        for left in [None] if most is None else range(most + 1):
+            for pending in states:
+                more = after(calls[pending], left) if left != 0 else []
+                rules.append(Rule(name(pending, left), choice_of((self.free(pending), *more))))
+        if at_once or at_least_one:
+            return choice_of(after(self.called(contents, at_once), most)), rules
+        return ("rule", name(_NOTHING_PENDING, most)), rules
+
+
+def _without_pending(expression: RE, pending: _Pending) -> RE:
+    if not pending:
+        return expression
+    return intersect([expression, complement(concat([literals(sorted(pending)), TEXT]))])
+
+
+def stretch_until(
+    mark: str,
+    is_special: bool,
+    marks: tuple[str, ...],
+    never: tuple[str, ...],
+    max_chars: int | None = None,
+    pending: frozenset[str] = _NOTHING_PENDING,
+) -> tuple[Body, ...] | None:
+    """Free text and the trigger that ends it; None if that trigger can never count.
+
+    `pending` are the rests of forbidden texts whose beginnings stand before it. Without free text they do not matter.
+    """
+    if is_special:
+        found = before(mark, marks, never)
+        if found == NOTHING:
+            return None
+        if pending:
+            # A rest may end inside the trigger, too.
+            cut = [
+                rest[: -end or None]
+                for rest in pending
+                for end in range(1, len(rest))
+                if mark.startswith(rest[-end:])
+            ]
+            fresh = complement(literals(cut)) if cut else TEXT
+            found = intersect(
+                [found, alternate([literal(""), intersect([_without_pending(TEXT, pending), fresh])])]
+            )
+        return (("text", _bounded(found, max_chars, 0)), ("special", mark))
+    if any(other in mark[:-1] for other in marks):
+        return None
+    found = ends_first(mark, marks, never)
+    if pending:
+        found = intersect([found, alternate([literal(mark), _without_pending(TEXT, pending)])])
+    return (("text", _bounded(found, max_chars, len(mark))),)
+
+
+def _bounded(expression: RE, max_chars: int | None, more: int) -> RE:
+    return expression if max_chars is None else intersect([expression, repeat(ANY, 0, max_chars + more)])
+
+
+def _checked_triggers(
+    triggers: Mapping[str | Special, Operand],
+) -> list[tuple[str, bool, Constraint]]:
+    if not isinstance(triggers, Mapping):
+        raise ConstraintError(
+            f"dispatch() needs a mapping from triggers to constraints, not {a_kind(triggers)}", hint=_FORM
+        )
+    if not triggers:
+        raise ConstraintError("dispatch() needs at least one trigger", hint=_FORM)
+    pairs: dict[str, tuple[str, bool, Constraint]] = {}
+    for key, value in triggers.items():
+        mark = key.token if isinstance(key, Special) else key
+        (mark,) = checked_texts(mark, "dispatch()")
+        if mark in pairs:
+            raise ConstraintError(
+                f"the trigger {mark!r:.60} is there as a text and as a special token",
+                hint="special() alone serves tokenizers with and without that token.",
+            )
+        pairs[mark] = (mark, isinstance(key, Special), as_constraint(value))
+    return list(pairs.values())
+
+
+def _check_together(marks: tuple[str, ...], never: tuple[str, ...]) -> None:
+    if len(marks) + len(never) > _MOST_TRIGGERS:
+        raise LimitExceeded(
+            f"dispatch() is given {len(marks) + len(never)} triggers and forbidden texts, at most {_MOST_TRIGGERS}",
+            limit="triggers",
+            hint="Give triggers that begin alike as one, and what tells them apart as a choice after it.",
+        )
+    for mark in marks:
+        for other in never:
+            if other in mark:
+                raise ConstraintError(
+                    f"the trigger {mark!r:.60} holds a forbidden text, {other!r:.60}, so it could never appear",
+                    hint="Remove one of the two.",
+                )
+
+
+def _check_inside(calls: list[tuple[str, bool, Body]], never: tuple[str, ...]) -> None:
+    """Refuse forbidden texts that hold a trigger and go on in what follows it."""
+    marks = tuple(mark for mark, _, _ in calls)
+    for one in never:
+        for mark, is_special, body in calls:
+            place = one.find(mark, 1)
+            while place >= 0:
+                rest = one[place + len(mark) :]
+                counts = is_special or not any(other in mark[:-1] for other in marks)
+                if rest and counts and may_begin(body, rest):
+                    raise CombinationError(
+                        f"the forbidden text {one!r:.60} holds the trigger {mark!r:.60}, after which a text may go on "
+                        f"with {rest!r:.60}",
+                        hint="Forbid what comes before the trigger, or refuse the rest in what follows it.",
+                    )
+                place = one.find(mark, place + 1)

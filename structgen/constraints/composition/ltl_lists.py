@@ -1,0 +1,238 @@
+"""Lists whose items come in an order that temporal logic allows.
+
+What: items are of named kinds, each a constraint; a formula is about the kinds, one for each item. The minimal
+automaton of the formula becomes a right-linear grammar whose terminals are the items' constraints, so that items may
+be anything: JSON schemas, grammars, plans.
+Invariant: an item is begun only if the list can still be ended as the formula wants; no list without an item
+satisfies a formula (a trace has a position at least).
+Cost: a rule for each state of the automaton, times `max_items` where that is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from structgen.argument_names import checks_names
+from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
+from structgen.constraints.grammar.bodies import choice_of, sequence_of
+from structgen.constraints.grammar.ir import Body, Grammar, Rule
+from structgen.constraints.grammar.lowered import Lowered
+from structgen.constraints.grammar.lowering import lower
+from structgen.errors import (
+    LimitExceeded,
+    OptionError,
+    UnsatisfiableFormula,
+    a_kind,
+)
+from structgen.formulas import Automaton, Formula, all_of, any_of, atom, automaton, conflict, english
+from structgen.formulas.formula import TRUE, as_formula, make
+
+from .composed import body_of, text_of
+
+__all__ = ["OrderedItems", "ltl_over"]
+
+_MOST_RULES = 20_000
+
+
+class OrderedItems(Lowered):
+    """Made by `ltl_over`."""
+
+    __slots__ = ("formulas", "items", "options")
+
+    items: dict[str, Constraint]
+    formulas: tuple[Formula, ...]
+    options: Mapping[str, Any]
+    """What else `ltl_over` was told."""
+
+    def __init__(
+        self,
+        items: dict[str, Constraint],
+        formulas: Sequence[Formula],
+        grammar: Grammar,
+        options: Mapping[str, Any],
+    ) -> None:
+        object.__setattr__(self, "items", items)
+        object.__setattr__(self, "formulas", tuple(formulas))
+        object.__setattr__(self, "options", options)
+        object.__setattr__(self, "_ir", lower(grammar))
+
+    def _bodies(self) -> Iterable[Body]:
+        return [body_of(one) for one in self.items.values()]
+
+    @property
+    def formula(self) -> Formula:
+        """The conjunction of all formulas."""
+        return all_of(self.formulas)
+
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        """The formulas without which a text could go on, or `max_items`, if it is they that forbid it."""
+
+        def goes_on(formulas: Sequence[Formula], options: Mapping[str, Any]) -> bool:
+            try:
+                return questions[-1](ltl_over(self.items, formulas, **options).lower())
+            except UnsatisfiableFormula:
+                return False
+
+        free = {**self.options, "max_items": None}
+        if not goes_on([TRUE], free):
+            return [] if stop.place == "text" else super().broken(stop, questions)
+        alone = [one for one in self.formulas if not goes_on([one], free)]
+        if not alone and goes_on(self.formulas, free):
+            most = self.options["max_items"]
+            return [Broken("", "max_items", message=f"must end within {most} items", subject="the list")]
+        return [
+            Broken("", "formula", str(one), message=f"must satisfy {one}", subject="the list")
+            for one in alone or [self.formula]
+        ]
+
+    def describe(self) -> str:
+        return f"a list of {', '.join(self.items)} under {str(self.formula)!r:.60}"
+
+    def instructions(self) -> str:
+        most = self.options["max_items"]
+        length = f" It has at most {most} items." if most is not None else ""
+        order = " ".join(map(english, self.formulas))
+        inner = super().instructions()
+        said = f"Write a list of these kinds of items: {', '.join(self.items)}.{length} Its order: {order}"
+        return f"{said}\n\n{inner}" if inner else said
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+
+@checks_names
+def ltl_over(
+    items: Mapping[str, Operand],
+    formula: Formula | str | Sequence[Formula | str],
+    *,
+    max_items: int | None = None,
+    separator: Operand = ", ",
+    open: Operand = "[",
+    close: Operand = "]",
+) -> OrderedItems:
+    """A list of items whose kinds satisfy a formula of temporal logic on finite traces; by default a JSON array.
+
+        sg.ltl_over({"backup": backup, "delete": delete}, "!delete W backup")
+
+    Parameters
+    ----------
+    items
+        The constraint of each kind of item; the kinds are the atoms of the formula. Where a text is of several kinds,
+        the list is right if some reading of it is.
+    formula
+        One or several, all of which have to hold.
+    max_items
+        The most items.
+    separator, open, close
+        What stands between items, before the first and behind the last: texts or constraints.
+
+    Raises
+    ------
+    UnsatisfiableFormula
+        If no list satisfies the formulas, with as few of them as are in conflict.
+    """
+    if not isinstance(items, Mapping) or not items:
+        raise OptionError(
+            f"items is {a_kind(items)}" if not isinstance(items, Mapping) else "items is empty",
+            hint='Give the constraint of each kind of item: {"backup": ..., "delete": ...}.',
+        )
+    if max_items is not None and (
+        isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 1
+    ):
+        raise OptionError(f"max_items is {max_items!r:.40}; it must be a whole number, 1 or more")
+    kinds = {name: as_constraint(one) for name, one in items.items()}
+    given = [formula] if isinstance(formula, Formula | str) else list(formula)
+    formulas = [as_formula(one) for one in given]
+    for one in formulas:
+        for name in sorted(one.atoms - kinds.keys()):
+            raise OptionError(
+                f"{name!r} is no kind of item: {str(one)!r:.80}", hint=f"There are {', '.join(kinds)}."
+            )
+    whole = all_of(formulas)
+    found = automaton(whole, atoms=list(kinds))
+    left = _left(found, len(kinds))
+    if left[found.start] is None or (max_items is not None and left[found.start] > max_items):  # type: ignore[operator]
+        _raise_impossible(formulas, list(kinds), left[found.start], max_items)
+    bodies = {name: body_of(one) for name, one in kinds.items()}
+    rules = _rules(found, left, bodies, max_items, _piece(separator), _piece(close))
+    first = Rule("list", sequence_of((_piece(open), ("rule", _name(found.start, max_items)))))
+    options = {"max_items": max_items, "separator": separator, "open": open, "close": close}
+    return OrderedItems(kinds, formulas, Grammar((first, *rules), "list"), options)
+
+
+def _piece(given: Operand) -> Body:
+    return text_of(given) if isinstance(given, str) else body_of(as_constraint(given))
+
+
+def _left(found: Automaton, kinds: int) -> list[int | None]:
+    """Of each state how many items are needed at least; each is of a kind."""
+    left: list[int | None] = [0 if good else None for good in found.accepting]
+    for distance in range(len(found)):
+        before = [
+            state
+            for state, row in enumerate(found.rows)
+            if left[state] is None and any(left[there] == distance for there in row[:kinds])
+        ]
+        if not before:
+            break
+        for state in before:
+            left[state] = distance + 1
+    return left
+
+
+def _rules(
+    found: Automaton,
+    left: Sequence[int | None],
+    bodies: Mapping[str, Body],
+    most: int | None,
+    separator: Body,
+    close: Body,
+) -> list[Rule]:
+    """A rule for each state with what may still come: an item, then the end or more."""
+    rules: list[Rule] = []
+    todo, met = [(found.start, most)], {(found.start, most)}
+    for state, room in todo:
+        rest = None if room is None else room - 1
+        ways: list[Body] = []
+        for (_, body), there in zip(bodies.items(), found.rows[state], strict=False):
+            if not _fits(left[there], room):
+                continue
+            ends: list[Body] = [close] if found.accepting[there] else []
+            if any(_fits(left[one], rest) for one in found.rows[there][: len(bodies)]):
+                goes_on = sequence_of((separator, ("rule", _name(there, rest))))
+                ends.append(goes_on)
+                if (there, rest) not in met:
+                    met.add((there, rest))
+                    todo.append((there, rest))
+            ways.append(sequence_of((body, choice_of(ends))))
+        rules.append(Rule(_name(state, room), choice_of(ways)))
+        if len(met) > _MOST_RULES:
+            raise LimitExceeded(
+                f"the list has more than {_MOST_RULES} states: those of the formula times max_items",
+                limit="list_states",
+                hint="Leave out max_items.",
+            )
+    return rules
+
+
+def _fits(needed: int | None, room: int | None) -> bool:
+    """Whether one item and then `needed` more are not too many."""
+    return needed is not None and (room is None or needed < room)
+
+
+def _name(state: int, room: int | None) -> str:
+    return f"__items {state}" if room is None else f"__items {state} of {room}"  # no name for people
+
+
+def _raise_impossible(
+    formulas: Sequence[Formula], kinds: Sequence[str], needed: int | None, most: int | None
+) -> None:
+    if needed is not None:
+        raise UnsatisfiableFormula(f"a list needs {needed} items at least, and max_items is {most}")
+    always = make("G", any_of(map(atom, kinds)))
+    core = [str(formulas[place - 1]) for place in conflict([always, *formulas]) or () if place]
+    named = "; ".join(core)
+    raise UnsatisfiableFormula(
+        f"no list satisfies {named}" + (" together" if len(core) > 1 else ""), core=tuple(core)
+    )

@@ -1,0 +1,248 @@
+"""Reasoning, then the answer: ``<think>...</think>`` in front of any constraint or type.
+
+What: `reasoning` makes a composition, an automaton like any other. With `max_tokens` it makes a `CappedReasoning`. No
+automaton over texts can state that cap: its matcher counts tokens while a text grows (`structgen.capped_matcher`).
+Invariant: the reasoning ends at the first `close`, so what comes after it is the answer and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from structgen.argument_names import checks_names, checks_names_of_init
+from structgen.brief import short_repr
+from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
+from structgen.constraints.expressions import TEXT, complement, concat, intersect, literal, repeat, scope
+from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
+from structgen.constraints.grammar.ir import Body
+from structgen.errors import CombinationError, OptionError, OutputInvalid, TypeNotSupported
+
+from .composed import Composition, body_of
+from .dispatch import stretch_until
+from .elements import Special, checked_count, checked_texts
+
+__all__ = ["CappedReasoning", "Reasoning", "ReasoningOptions", "Thought", "reasoning"]
+
+_MOST_LINES = 2
+"""Line ends between the reasoning and the answer."""
+
+
+class Thought(NamedTuple):
+    """A text that was read by `Reasoning.read`."""
+
+    reasoning: str | None
+    """None: the text has none."""
+    answer: str
+
+
+class Reasoning(Composition):
+    """Made by `reasoning`."""
+
+    __slots__ = ("answer", "close", "is_optional", "open")
+
+    open: str
+    close: str
+    is_optional: bool
+    spells_specials = True
+    """The markers may be special tokens, and `read` looks for them."""
+    answer: Operand
+    """The constraint, the string or the type of what follows the reasoning."""
+
+    def __init__(
+        self, body: Body, open: str, close: str, is_optional: bool, answer: Operand, part: Constraint
+    ) -> None:
+        object.__setattr__(self, "open", open)
+        object.__setattr__(self, "close", close)
+        object.__setattr__(self, "is_optional", is_optional)
+        object.__setattr__(self, "answer", answer)
+        super().__init__(body, f"reasoning until {close!r}, then the answer", parts=[part])
+
+    @property
+    def markers(self) -> tuple[str, str]:
+        """The texts before and after the reasoning; the first is empty if the prompt has it already."""
+        return self.open, self.close
+
+    def read(self, text: str) -> Thought:
+        """The reasoning and the answer of a finished text, as `Vocabulary.spelled` tells it from its tokens."""
+        if not text.startswith(self.open) or self.is_optional and self.close not in text:
+            if self.is_optional:
+                return Thought(None, text)
+            raise OutputInvalid(f"the text does not begin with {self.open!r}", text=text)
+        thought, found, answer = text[len(self.open) :].partition(self.close)
+        if not found:
+            raise OutputInvalid(
+                f"the reasoning has no end, {self.close!r}", text=text, hint="Raise max_tokens."
+            )
+        for _ in range(_MOST_LINES):
+            answer = answer.removeprefix("\n")
+        return Thought(thought, answer)
+
+
+class CappedReasoning(Constraint):
+    """Made by `reasoning` with `max_tokens`."""
+
+    __slots__ = ("max_tokens", "reasoning")
+
+    reasoning: Reasoning
+    """The same without the cap."""
+    spells_specials = True
+    max_tokens: int
+
+    def __init__(self, reasoning: Reasoning, max_tokens: int) -> None:
+        object.__setattr__(self, "reasoning", reasoning)
+        object.__setattr__(self, "max_tokens", max_tokens)
+
+    def counts_tokens(self) -> bool:
+        return True
+
+    def matcher_class(self) -> Any:
+        """The class whose instances match it, in a layer above this one."""
+        return import_module("structgen.capped_matcher").CappedMatcher
+
+    @property
+    def markers(self) -> tuple[str, str]:
+        """See `Reasoning.markers`."""
+        return self.reasoning.markers
+
+    def read(self, text: str) -> Thought:
+        """See `Reasoning.read`."""
+        return self.reasoning.read(text)
+
+    def holds_captures(self) -> bool:
+        return self.reasoning.holds_captures()
+
+    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        return self.reasoning.parsed(compose)
+
+    def lower(self) -> IR:
+        raise CombinationError(
+            "reasoning with max_tokens cannot be a part of another constraint: its tokens are counted while a text "
+            "grows",
+            hint="Bound the reasoning with max_chars instead, put the other constraint into its answer, or write the "
+            "parts out: text('</think>') within limit_tokens(...).",
+        )
+
+    def tree_size(self) -> int:
+        return self.reasoning.tree_size()
+
+    def describe(self) -> str:
+        return f"{self.reasoning.describe()}, at most {self.max_tokens} tokens of reasoning"
+
+    def instructions(self) -> str:
+        return self.reasoning.instructions()
+
+    def shown(self, names: Sequence[str]) -> list[str]:
+        return self.reasoning.shown(names)
+
+    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+        return self.reasoning.broken(stop, questions)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CappedReasoning):
+            return False if isinstance(other, Constraint) else NotImplemented
+        return self.max_tokens == other.max_tokens and self.reasoning == other.reasoning
+
+    def __hash__(self) -> int:
+        return hash((self.max_tokens, self.reasoning))
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}>"
+
+
+@checks_names_of_init
+@short_repr
+@dataclass(frozen=True)
+class ReasoningOptions:
+    """The options of `reasoning`, for annotations.
+
+    Example: ``Annotated[sg.Thinking[Person], sg.ReasoningOptions(max_tokens=200)]``.
+    """
+
+    open: str | Special | None = "<think>"
+    close: str | Special = "</think>"
+    max_chars: int | None = None
+    max_tokens: int | None = None
+    optional: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Refuse a place where the options would have no effect; called where pydantic reads a type."""
+        raise TypeNotSupported(
+            f"ReasoningOptions stand beside {source!r:.60}, where they have no effect",
+            hint="They belong to the whole output type: Annotated[sg.Thinking[Person], sg.ReasoningOptions(...)].",
+        )
+
+    def around(self, answer: Operand) -> Reasoning | CappedReasoning:
+        """Return `reasoning(answer)` with these options."""
+        return reasoning(answer, **{name: getattr(self, name) for name in self.__dataclass_fields__})
+
+
+@checks_names
+def reasoning(
+    answer: Operand,
+    *,
+    open: str | Special | None = "<think>",
+    close: str | Special = "</think>",
+    max_chars: int | None = None,
+    max_tokens: int | None = None,
+    optional: bool = False,
+) -> Reasoning | CappedReasoning:
+    """Free text between `open` and `close`, then `answer`.
+
+    As the output type of `generate`, `run`, `stream` and `sample` it gives a `Thinking`: the reasoning, and the value
+    of the answer.
+
+    Args:
+        answer: What follows the reasoning: a type, a constraint or a string. One or two line ends may stand before it.
+        open: The text or special token before the reasoning. None if the prompt ends with it already, as the chat
+            templates of some models do. A marker is a special token where the tokenizer has it as one.
+        close: The text or special token that ends the reasoning.
+        max_chars: The most characters of reasoning.
+        max_tokens: The most tokens that hold reasoning. The tokens of the markers do not count. The answer is not
+            shortened.
+        optional: The answer may come without reasoning.
+
+    Raises:
+        OptionError: `optional` without `open`, or a bound that is no whole number.
+        TypeNotSupported: `answer` is neither a constraint nor a string nor a type.
+    """
+    (end,) = checked_texts(close.token if isinstance(close, Special) else close, "close=")
+    begin = open.token if isinstance(open, Special) else open or ""
+    if begin:
+        checked_texts(begin, "open=")
+    elif optional:
+        raise OptionError(
+            "reasoning that the prompt has begun already is not optional",
+            hint="Give open=, the text that it begins with, or leave out optional=True.",
+        )
+    if not isinstance(optional, bool):
+        raise OptionError(f"optional is {optional!r:.40}; it is True or False")
+    if max_chars is not None:
+        checked_count(max_chars, "max_chars")
+    if max_tokens is not None:
+        checked_count(max_tokens, "max_tokens")
+    lines: Body = ("text", repeat(literal("\n"), 0, _MOST_LINES))
+    thought = thought_of(begin, end, max_chars)
+    given = as_constraint(answer)
+    last = _answer(given, begin if optional else "")
+    first = sequence_of((thought, lines))
+    body = sequence_of((choice_of((EMPTY, first)) if optional else first, last))
+    made = Reasoning(body, begin, end, optional, answer, given)
+    return made if max_tokens is None else CappedReasoning(made, max_tokens)
+
+
+def _answer(answer: Constraint, begin: str) -> Body:
+    """The answer; where the reasoning may be missing, a regular one does not begin as reasoning does."""
+    expression = answer.regular()
+    if not begin or expression is None:
+        return body_of(answer)
+    return ("text", intersect([scope(expression), complement(concat([literal(begin), TEXT]))]))
+
+
+def thought_of(begin: str, end: str, max_chars: int | None) -> Body:
+    """The reasoning with its markers."""
+    inside = stretch_until(end, True, (end,), (), max_chars)
+    assert inside is not None  # a text is not inside itself
+    return sequence_of((*([("special", begin)] if begin else []), *inside))

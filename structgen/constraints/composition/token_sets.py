@@ -1,0 +1,116 @@
+"""One token out of a set, by number or by text.
+
+Why: engines and model authors name tokens by number: reserved tokens, tokens that start or end a region, all tokens but
+a few. Such a token is read whole, whatever its bytes are, so these constraints belong to one tokenizer.
+Invariant: a set has no token that ends a text, unless that token is named by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from structgen.argument_names import checks_names
+from structgen.constraints.grammar.ir import Body
+from structgen.constraints.grammar.token_sets import MOST_NUMBER, Member, shown_tokens, tokens_body
+from structgen.errors import ConstraintError, with_kind
+
+from .composed import Composition
+
+__all__ = ["Tokens", "token", "tokens", "tokens_of"]
+
+_HINT = 'Give numbers, texts and ranges of tokens: tokens([5, range(10, 13), "<|end|>"]).'
+_Named = int | str | range
+
+
+class Tokens(Composition):
+    """Made by `token` and `tokens`."""
+
+    __slots__ = ()
+
+    def __init__(self, body: Body) -> None:
+        super().__init__(body, f"one token of {shown_tokens(body[1])}")
+
+    def __repr__(self) -> str:
+        return f"tokens({shown_tokens(self.body[1])})"
+
+
+@checks_names
+def token(which: int | str) -> Tokens:
+    """One token, by its number or its text, read whole.
+
+    Args:
+        which: The number of any token, of ordinary text too; or a text. A text is the special token of that name, or a
+            token with exactly these bytes.
+
+    Raises:
+        ConstraintError: `which` is neither. A vocabulary without the token raises when a matcher is made.
+
+    Example:
+        ``sg.token(128010) + sg.json_schema({...}) + sg.token("<|eom_id|>")``
+    """
+    return tokens_of([which], (), "token()")
+
+
+@checks_names
+def tokens(
+    allowed: Iterable[_Named] | _Named | None = None, *, exclude: Iterable[_Named] | _Named = ()
+) -> Tokens:
+    """One token out of a set, read whole.
+
+    Args:
+        allowed: Numbers, texts and ranges of numbers; None: all tokens that are text or have a name, but those that
+            end a text. A range has no token that ends a text, and its numbers beyond the vocabulary mean nothing.
+        exclude: The same for tokens that it has not.
+
+    Raises:
+        ConstraintError: one of them is not a number, text or range.
+
+    Example:
+        ``sg.repeat(sg.tokens(exclude="</think>")) + sg.token("</think>")``
+    """
+    return tokens_of(allowed, exclude, "tokens()")
+
+
+def tokens_of(
+    allowed: Iterable[_Named] | _Named | None, exclude: Iterable[_Named] | _Named, where: str
+) -> Tokens:
+    """Return `tokens` with another place for errors."""
+    members = None if allowed is None else _members(allowed, where)
+    return Tokens(tokens_body(members, _members(exclude, where), where))
+
+
+def _members(given: Iterable[_Named] | _Named, where: str) -> list[Member]:
+    named = given if isinstance(given, Iterable) and not isinstance(given, (str, range)) else (given,)
+    return [member for one in named for member in _member(one, where)]
+
+
+def _member(one: object, where: str) -> list[Member]:
+    if isinstance(one, str):
+        if not one:
+            raise ConstraintError(f"{where} cannot name a token by the empty text", hint=_HINT)
+        if any("\ud800" <= character <= "\udfff" for character in one):
+            raise ConstraintError(
+                f"{one!r:.60} holds a lone surrogate, which is the text of no token", hint=_HINT
+            )
+        return [one]
+    if isinstance(one, range):
+        if not one:
+            return []
+        if one.step != 1:
+            raise ConstraintError(
+                f"{where} takes ranges of tokens without a step, not {one!r:.60}", hint=_HINT
+            )
+        _check_number(one[0], where)
+        _check_number(one[-1], where)
+        return [(one[0], one[-1])]
+    _check_number(one, where)
+    return [(one, one)]  # type: ignore[list-item]
+
+
+def _check_number(number: object, where: str) -> None:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ConstraintError(
+            f"{where} names tokens by number or text, not by {with_kind(number)}", hint=_HINT
+        )
+    if not 0 <= number <= MOST_NUMBER:
+        raise ConstraintError(f"no token has the number {with_kind(number)}", hint=_HINT)

@@ -1,0 +1,107 @@
+"""Options that a Lark grammar sets for itself: ``%llguidance {...}`` and ``%grammar_options {...}``.
+
+Why: llguidance and XGrammar let a grammar say where ignored text may stand. Lark's rule is that it may stand anywhere,
+also first, and any number of times.
+Invariant: an option either has its meaning or is refused. ``no_forcing`` has none here: a token is committed without a
+draw only where the mask allows no other, so that both values describe what is done.
+Cost: one more symbol for each part of a rule, where an option changes what may be ignored.
+Source: llguidance, docs/syntax.md; XGrammar, Lark frontend.
+
+Where the options ask for less than Lark's rule, the lexer ignores nothing. Instead each terminal, special token and
+constraint in a rule is followed by what may be ignored there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..bodies import choice_of, sequence_of
+from ..ir import Body
+from .source import Piece, Source
+
+__all__ = ["Settings"]
+
+_IGNORED = "%ignore"
+_TEXT = "%start"
+"""Names of the rules that are made here; no rule of a source has one of them."""
+
+_SWITCHES = ("allow_initial_skip", "ignore_once", "no_forcing", "allow_invalid_utf8")
+_KNOWN = (*_SWITCHES, "skip_repetition")
+
+
+@dataclass
+class Settings:
+    """What the options say; the last one of a name counts."""
+
+    initial_skip: bool = True
+    """May ignored text stand before everything else?"""
+    skip_once: bool = False
+    """Is one lexeme ignored at each place at most?"""
+
+    def read(self, source: Source, block: Piece) -> None:
+        """Add the options of a block.
+
+        Raises:
+            GrammarSyntaxError: There is no such option, or it has another type.
+            GrammarUnsupported: The option has a value that is not supported.
+        """
+        name = block.text.split("{")[0].strip()
+        options = json.loads(source.text[block.content : block.offset + len(block.text)])
+        for key, value in options.items():
+            self._set(source, block, name, key, value)
+
+    def _set(self, source: Source, block: Piece, name: str, key: str, value: Any) -> None:
+        found = source.text.find(f'"{key}"', block.content, block.offset + len(block.text))
+        offset, length = (block.offset, len(name)) if found < 0 else (found, len(key) + 2)
+        if key not in _KNOWN:
+            source.fail(
+                f"{name} has no option {key!r:.60}", offset, length, f"The options are {', '.join(_KNOWN)}."
+            )
+        if key in _SWITCHES and not isinstance(value, bool):
+            source.fail(f"the option {key} is true or false", offset, length, f'As in {{"{key}": true}}.')
+        if key == "skip_repetition":
+            if value != "once":
+                hint = "Leave it out: ignored text may be repeated then."
+                source.fail('the option skip_repetition is "once"', offset, length, hint)
+            self.skip_once = True
+        elif key == "ignore_once":
+            self.skip_once = value
+        elif key == "allow_initial_skip":
+            self.initial_skip = value
+        elif key == "allow_invalid_utf8" and value:
+            hint = "Leave it out; patterns match characters, and texts are UTF-8."
+            raise source.unsupported("bytes that are not UTF-8 are not supported", offset, length, hint)
+
+    @property
+    def are_larks(self) -> bool:
+        """Is what they say Lark's rule?"""
+        return self.initial_skip and not self.skip_once
+
+    def with_ignored(self, bodies: Mapping[str, Body], start: str, ignore: Sequence[str]) -> dict[str, Body]:
+        """The rules of a grammar whose lexer ignores nothing, with what may be ignored in them."""
+        known: dict[Body, Body] = {}
+
+        def body(part: Body) -> Body:
+            kind = part[0]
+            if kind == "rule":
+                return part if part[1] != start else renamed
+            if kind == "repeat":
+                return ("repeat", body(part[1]), part[2], part[3])
+            if kind == "sequence":
+                return sequence_of([body(one) for one in part[1]])
+            if kind == "choice":
+                return choice_of([body(one) for one in part[1]])
+            if part not in known:
+                known[part] = ("sequence", (part, ("rule", _IGNORED)))
+            return known[part]
+
+        renamed: Body = ("rule", _TEXT)
+        result = {_TEXT if name == start else name: body(one) for name, one in bodies.items()}
+        skipped = choice_of([("terminal", name) for name in ignore])
+        result[_IGNORED] = ("repeat", skipped, 0, 1 if self.skip_once else None)
+        first: list[Body] = [("rule", _IGNORED)] if self.initial_skip else []
+        result[start] = sequence_of([*first, renamed])
+        return result

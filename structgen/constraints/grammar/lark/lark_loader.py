@@ -1,0 +1,318 @@
+"""A grammar as lark's own loader reads it: terminals as patterns, rules as bodies over lark's terminals.
+
+Why: imports, templates, priorities, `%extend` and the names of anonymous terminals are lark's business; all of that
+is asked of lark itself (`plain_reader` knows what lark makes of grammars that need little of it). Lark's last step,
+which spells every optional part out as alternatives (2^k of them) and counted repetitions as copies, is left out: a
+body that says "repeat" is smaller and means the same.
+Invariant: the terminals are those that `Lark(grammar).terminals` would have, in that order, with those patterns.
+Cost: that of lark, about a millisecond for a rule; templates that are used in templates are bounded here, terminals
+that are used in terminals in `dialect`.
+Source: lark 1.3, load_grammar.Grammar.compile.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from errno import ENOENT
+from pathlib import Path
+from typing import Any
+
+from lark.grammar import NonTerminal
+from lark.grammar import Terminal as LarkTerminal
+from lark.lexer import Pattern, PatternRE, TerminalDef
+from lark.load_grammar import (
+    ApplyTemplates,
+    GrammarBuilder,
+    PackageResource,
+    PrepareAnonTerminals,
+    PrepareLiterals,
+    TerminalTreeToPattern,
+    ValidateSymbols,
+    nr_deepcopy_tree,
+    stdlib_loader,
+)
+
+from structgen.errors import GrammarSyntaxError, LimitExceeded
+
+from ..ir import Body
+from .errors import explain
+from .rewritten import UNBOUNDED, Rewritten
+
+__all__ = ["ARGUMENTS", "INSTANCES", "ImportPath", "Loaded", "last_place", "load", "select", "symbols_of"]
+
+_Node = Any
+"""A tree of lark, or one of its symbols."""
+
+ImportPath = str | Path | Callable[[Any, str], tuple[Any, str]]
+
+INSTANCES = 2_000
+"""Uses of templates with different arguments."""
+
+ARGUMENTS = 10_000
+"""Characters of the arguments of one use of a template, uses of templates in them written out."""
+
+_MANY = 50
+"""Counts from which on lark makes rules of their own for a repetition."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What lark loaded."""
+
+    terminals: list[TerminalDef]
+    """Those that count: of rules that are used, to ignore, to keep."""
+    all_terminals: dict[str, TerminalDef]
+    rules: dict[str, Body]
+    """In order; those that lark would keep. Repetitions may have more parts, which say nothing here."""
+    ignore: list[str]
+    declared: frozenset[str] = frozenset()
+    """Terminals without a pattern."""
+    literals: Mapping[str, str] = field(default_factory=dict)
+    """The terminals of what rules may have in their place: texts and patterns as they are written."""
+
+
+def load(rewritten: Rewritten, start: str, keep: Iterable[str], import_paths: Sequence[ImportPath]) -> Loaded:
+    """Reads the text with lark; raises errors of ours."""
+    paths = [*(path if callable(path) else str(path) for path in import_paths), last_place]
+    builder = _Builder(False, paths, {})
+    try:
+        builder.load_grammar(rewritten.text, "<string>")
+        return _compile(builder, rewritten, start, frozenset(keep))
+    except _Missing as error:
+        missing = FileNotFoundError(ENOENT, "no such grammar", str(error))
+        raise explain(missing, rewritten, list(builder.used_files), _read) from None
+    except Exception as error:  # lark raises what Python raises, too: assertions, key errors
+        files: list[object] = list(builder.used_files)
+        raise explain(error, rewritten, files, _read) from (
+            None if isinstance(error, RecursionError) else error
+        )
+
+
+class _Builder(GrammarBuilder):
+    """Lark's own, for which ``%import .name`` in a text means the folder of the program that runs.
+
+    Grammars come from strangers: theirs may read what `import_paths` offers, and no other files.
+    Files that are imported are read by builders of lark's own, and may import what lies beside them.
+    """
+
+    def do_import(
+        self,
+        dotted_path: tuple[str, ...],
+        base_path: str | None,
+        aliases: dict[str, str],
+        base_mangle: Callable[[str], str] | None = None,
+    ) -> None:
+        super().do_import(dotted_path, None, aliases, base_mangle)
+
+
+class _Missing(Exception):
+    """A grammar that is nowhere; no `OSError`, after which lark would go on and look in the current folder."""
+
+
+def last_place(base_path: Any, grammar_path: str) -> tuple[Any, str]:
+    """What lark asks behind the paths that are offered: beside the file that imports, then lark's own grammars."""
+    try:
+        if isinstance(base_path, str):
+            found = Path(base_path) / grammar_path
+            return str(found), found.read_text("utf-8")
+    except OSError:
+        pass
+    try:
+        return stdlib_loader(base_path, grammar_path)
+    except OSError:
+        raise _Missing(grammar_path) from None
+
+
+def _read(file: Any) -> str:
+    """The text of an imported file, for messages; empty if it is not to be had."""
+    try:
+        if isinstance(file, PackageResource):
+            content = pkgutil.get_data(file.pkg_name, file.path)
+            return (content or b"").decode("utf-8")
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, TypeError, ValueError):
+        return ""
+
+
+class _Templates(ApplyTemplates):
+    """Lark's own, which names a use by its arguments: uses in uses in uses have names that double."""
+
+    def template_usage(self, children: list[Any]) -> Any:
+        if sum(len(argument.name) for argument in children[1:]) > ARGUMENTS:
+            raise LimitExceeded(
+                f"the arguments of a template, written out, have more than {ARGUMENTS} characters",
+                limit="template_arguments",
+                hint="Name a use of a template as a rule, and pass that.",
+            )
+        return super().template_usage(children)  # type: ignore[no-untyped-call]
+
+
+class _Patterns(TerminalTreeToPattern):
+    """Lark's own, with a count that has no upper bound."""
+
+    def expr(self, args: list[Any]) -> Pattern:
+        if args[1] == "~" and len(args) == 4 and int(args[3]) == UNBOUNDED:
+            return PatternRE(f"(?:{args[0].to_regexp()}){{{int(args[2])},}}", args[0].flags)
+        return super().expr(args)
+
+
+def _compile(builder: GrammarBuilder, rewritten: Rewritten, start: str, keep: frozenset[str]) -> Loaded:
+    grammar = builder.build()
+    to_pattern = PrepareLiterals() * _Patterns()
+    terminals = []
+    for name, (tree, priority) in grammar.term_defs:
+        if tree is not None:
+            expansions = list(tree.find_data("expansion"))
+            if len(expansions) == 1 and not expansions[0].children:
+                rewritten.source.fail(
+                    f"the terminal {name} is empty",
+                    rewritten.source.definition(name),
+                    len(name),
+                    hint="Give it a text; what may be left out is marked by '?' in the rule.",
+                )
+            terminals.append(TerminalDef(name, to_pattern.transform(_copy(tree)), priority))
+    declared = frozenset(name for name, (tree, _) in grammar.term_defs if tree is None)
+
+    definitions = [one for one in grammar.rule_defs if one[2] is not None]
+    placeholders = {one[0] for one in grammar.rule_defs if one[2] is None}
+    anonymous = PrepareAnonTerminals(terminals)  # type: ignore[no-untyped-call]
+    templates = _Templates(definitions)  # type: ignore[no-untyped-call]
+    transformer = PrepareLiterals() * ValidateSymbols() * anonymous * templates
+    rules: dict[str, Body] = {}
+    for name, parameters, tree, options in definitions:  # grows while templates are used
+        if len(definitions) > INSTANCES + len(grammar.rule_defs):
+            raise LimitExceeded(
+                f"templates are used with more than {INSTANCES} different arguments",
+                limit="template_instances",
+                hint="A template that uses itself with larger arguments has no end; write it as a rule.",
+            )
+        if not parameters:
+            anonymous.rule_options = options if options is not None and options.keep_all_tokens else None
+            rules[str(name)] = _body(transformer.transform(_copy(tree)))
+    _check_rules(rules, placeholders, rewritten, start)
+    names = {name: {one for _, one, _ in symbols_of(body)} for name, body in rules.items()}
+    return select(terminals, rules, names, {}, grammar.ignore, start, keep, declared)
+
+
+def select(
+    terminals: list[TerminalDef],
+    rules: Mapping[str, Body],
+    named: Mapping[str, set[str]],
+    literals: Mapping[str, str],
+    ignore: Iterable[str],
+    start: str,
+    keep: frozenset[str],
+    declared: frozenset[str] = frozenset(),
+) -> Loaded:
+    """What lark keeps of a grammar; `named` are the rules and terminals that each rule mentions.
+
+    subtle: not the rules that can be reached, but those that others mention; a rule that mentions itself only through
+    a helper rule stays. Lark's lexer knows the terminals of all of them.
+    """
+    mentions = dict(named)
+    for name, body in rules.items():
+        if name in named[name] and not any(helper for _, one, helper in symbols_of(body) if one == name):
+            mentions[name] = named[name] - {name}
+    mentioned = Counter(one for name in rules for one in mentions[name])
+    mentioned[start] += 1
+    dropped = [name for name in rules if not mentioned[name]]
+    for name in dropped:  # grows: what only they mention goes, too
+        for one in mentions[name]:
+            mentioned[one] -= 1
+            if one in rules and not mentioned[one]:
+                dropped.append(one)
+    kept = [name for name in rules if mentioned[name]]
+    used = set[str]().union(*(named[name] for name in kept))
+    wanted = keep.union(ignore, used, (literals[text] for text in used & literals.keys()))
+    return Loaded(
+        terminals=[one for one in terminals if one.name in wanted],
+        all_terminals={one.name: one for one in terminals},
+        rules={name: rules[name] for name in kept},
+        ignore=list(dict.fromkeys(ignore)),
+        declared=declared & wanted,
+        literals=literals,
+    )
+
+
+def _copy(tree: _Node) -> _Node:
+    """A tree that may be changed, as lark does in place."""
+    return nr_deepcopy_tree(tree)  # type: ignore[no-untyped-call]
+
+
+def _check_rules(rules: Mapping[str, Body], placeholders: set[str], rewritten: Rewritten, start: str) -> None:
+    source = rewritten.source
+    if start not in rules:
+        near = source.near(start)
+        hint = f"Did you mean start={near!r}?" if near else "Name the rule to start from: start=..."
+        raise GrammarSyntaxError(f"there is no rule {start!r} to start from", hint=hint)
+    for name in placeholders - set(rewritten.bodies):
+        source.fail(
+            f"the rule {name} is declared, but never defined",
+            source.definition(name),
+            len(name),
+            hint=f"Define it ({name}: ...); only terminals can be left to others.",
+        )
+    known = {*rules, *placeholders}
+    for body in rules.values():
+        for kind, name, _ in symbols_of(body):
+            if kind == "rule" and name not in known:
+                source.fail(
+                    f"there is no rule {name}",
+                    source.use(name),
+                    len(name),
+                    hint="If it is a template, give it arguments; if it is a terminal, its name is in upper case.",
+                )
+
+
+def _body(node: _Node) -> Body:
+    """A tree of lark as a body."""
+    if isinstance(node, NonTerminal):
+        return ("rule", str(node.name))
+    if isinstance(node, LarkTerminal):
+        return ("terminal", str(node.name))
+    if node.data == "expansions":
+        return ("choice", tuple(_body(child) for child in node.children))
+    if node.data == "expansion":
+        return ("sequence", tuple(_body(child) for child in node.children))
+    if node.data == "alias":
+        return _body(node.children[0])
+    if node.data == "maybe":
+        return ("repeat", _body(node.children[0]), 0, 1)
+    assert node.data == "expr", node.data
+    return ("repeat", *_counted(node))
+
+
+def _counted(expression: _Node) -> tuple[Body, int, int | None]:
+    """What an ``expr`` node repeats, and how often."""
+    inner, operator, *counts = expression.children
+    if operator != "~":
+        return (_body(inner), *_OPERATORS[str(operator)])
+    low, high = int(counts[0]), int(counts[-1])
+    if not 0 <= low <= high:
+        raise GrammarSyntaxError(
+            f"the counts {low}..{high} of a repetition are out of order",
+            hint="The smaller count comes first.",
+        )
+    return _body(inner), low, None if high == UNBOUNDED else high
+
+
+_OPERATORS: dict[str, tuple[int, int | None]] = {"?": (0, 1), "*": (0, None), "+": (1, None)}
+
+
+def symbols_of(body: Body) -> Iterator[tuple[str, str, bool]]:
+    """The kind and the name of each symbol in a rule's body, and whether lark would put it into a helper rule."""
+    pending = [(body, False)]
+    while pending:
+        part, helper = pending.pop()
+        kind = part[0]
+        if kind == "rule" or kind == "terminal":
+            yield kind, part[1], helper
+        elif kind == "repeat":
+            high = part[3]
+            if high != 0:
+                pending.append((part[1], helper or high is None or high >= _MANY))
+        else:
+            pending.extend((one, helper) for one in part[1])

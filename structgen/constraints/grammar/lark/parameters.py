@@ -1,0 +1,339 @@
+"""Rules with a parameter, as llguidance has them: ``perm::_ : "a" perm::set_bit(0) %if bit_clear(0)``.
+
+Why: permutations, selections and counts of elements are short to say with a number that rules pass on, and long to
+write out. The number has 64 bits; a rule is one rule for each value that can reach it from the start.
+Invariant: the grammar is the one in which each rule is written out for every value, without the alternatives whose
+condition fails. Only the values that are reachable are written out.
+Cost: linear in the instances times the size of their rules; both have limits (`INSTANCES`, `_PARTS`).
+Source: llguidance, docs/parametric.md.
+
+    Expression = ("number", n) | ("self",) | (function, n) | ("incr" or "decr", (first, end))
+    Condition  = ("true",) | ("not", Condition) | ("and" or "or", Condition, Condition)
+               | ("compare", operator, (first, end), n) | ("count", operator, (first, end), n)
+
+In bodies, ``("instance", rule, Expression)`` and ``("condition", Condition)`` stand for themselves until `instantiate`.
+A reference is written as the rule itself and the instance after it, so that lark sees which rules are used.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from structgen.errors import LimitExceeded
+
+from ..bodies import EMPTY, choice_of, sequence_of
+from ..ir import Body
+from .source import Source
+
+__all__ = ["INSTANCES", "Parameters", "evaluate", "holds", "instantiate", "uses_parameter"]
+
+INSTANCES = 20_000
+"""Rules with the values of their parameters."""
+
+_PARTS = 500_000
+"""Parts of their bodies."""
+
+_NESTING = 50
+"""Conditions in conditions."""
+
+BITS = 64
+_ALL = (1 << BITS) - 1
+
+Expression = tuple[Any, ...]
+Condition = tuple[Any, ...]
+
+_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+_TOKEN = re.compile(r"[ \t]*(?:(0[xX][0-9A-Fa-f]+|[0-9]+)|([A-Za-z_][A-Za-z0-9_]*)|([(),:\[\]]))")
+_EXPRESSIONS = ("set_bit", "clear_bit", "bit_and", "bit_or", "incr", "decr")
+_BIT_CONDITIONS = ("bit_clear", "bit_set", "is_ones", "is_zeros")
+_CONDITIONS = (
+    "true",
+    *_BIT_CONDITIONS,
+    *_COMPARISONS,
+    *(f"bit_count_{name}" for name in _COMPARISONS),
+    "and",
+    "or",
+    "not",
+)
+
+
+class Parameters:
+    """Reads expressions and conditions in a source, from an offset on; `position` is where it has read to."""
+
+    def __init__(self, source: Source, position: int) -> None:
+        self.source = source
+        self.position = position
+        self._at = position
+        self._end = position
+
+    def expression(self) -> Expression:
+        """What follows ``::`` in a reference."""
+        number, name, _ = self._take("a number, _ or a function such as set_bit(0)")
+        if number:
+            return ("number", self._value(number, _ALL))
+        if name == "_":
+            return ("self",)
+        if name not in _EXPRESSIONS:
+            self._fail(f"there is no function {name!r:.40}", f"The functions are {', '.join(_EXPRESSIONS)}.")
+        self._sign("(")
+        result: Expression
+        if name in ("incr", "decr"):
+            result = (name, self._range())
+        else:
+            result = (name, self._number(BITS - 1 if name.endswith("_bit") else _ALL))
+        self._sign(")")
+        return result
+
+    def condition(self, depth: int = 0) -> Condition:
+        """What follows ``%if``."""
+        _, name, _ = self._take("a condition such as bit_clear(0)")
+        if name not in _CONDITIONS:
+            self._fail(f"there is no condition {name!r:.40}", f"The conditions are {', '.join(_CONDITIONS)}.")
+        if depth > _NESTING:
+            self._fail(
+                f"conditions are nested more than {_NESTING} deep",
+                "Write some of them as rules of their own.",
+            )
+        if name == "true":
+            if self._next() == "(":
+                self._sign("(")
+                self._sign(")")
+            return ("true",)
+        self._sign("(")
+        result: Condition
+        if name == "not":
+            result = ("not", self.condition(depth + 1))
+        elif name in ("and", "or"):
+            first = self.condition(depth + 1)
+            self._sign(",")
+            result = (name, first, self.condition(depth + 1))
+        elif name.startswith("bit_count_"):
+            bits = self._range()
+            self._sign(",")
+            result = ("count", name.removeprefix("bit_count_"), bits, self._number(BITS))
+        elif name in _COMPARISONS:
+            bits = self._range()
+            self._sign(",")
+            result = ("compare", name, bits, self._number(_ALL))
+        elif name in ("bit_clear", "bit_set"):
+            bit = self._number(BITS - 1)
+            result = ("compare", "eq", (bit, bit + 1), int(name == "bit_set"))
+        else:
+            first_bit, end = self._range()
+            result = (
+                "compare",
+                "eq",
+                (first_bit, end),
+                (1 << (end - first_bit)) - 1 if name == "is_ones" else 0,
+            )
+        self._sign(")")
+        return result
+
+    # -- tokens
+
+    def _next(self) -> str:
+        found = _TOKEN.match(self.source.text, self.position)
+        return "" if found is None else found[0].strip()
+
+    def _take(self, wanted: str) -> tuple[str, str, str]:
+        found = _TOKEN.match(self.source.text, self.position)
+        if found is None or found[3]:
+            self._at = self._end = self.position if found is None else found.start(3)
+            while self.source.text[self._at : self._at + 1] in (" ", "\t"):
+                self._at += 1
+            self._fail(f"{wanted} is missing", "As in perm::set_bit(0) or %if lt([0:4], 10).")
+        self._at, self._end = found.start(found.lastindex or 0), found.end()
+        self.position = found.end()
+        return found[1] or "", found[2] or "", found[3] or ""
+
+    def _sign(self, sign: str) -> None:
+        found = _TOKEN.match(self.source.text, self.position)
+        if found is None or found[3] != sign:
+            at = self.position
+            while self.source.text[at : at + 1] in (" ", "\t"):
+                at += 1
+            self.source.fail(f"{sign!r} is missing", at, hint="As in bit_clear(0) and lt([0:4], 10).")
+        self.position = found.end()
+
+    def _number(self, most: int) -> int:
+        number, _, _ = self._take("a number")
+        if not number:
+            self._fail("this is not a number", "Numbers are decimal, or hexadecimal with 0x.")
+        return self._value(number, most)
+
+    def _value(self, written: str, most: int) -> int:
+        value = int(written, 0 if written[:2] in ("0x", "0X") else 10) if len(written) < 100 else most + 1
+        if value > most:
+            self._fail(
+                "this number is too large", f"The largest one here is {most}; a parameter has 64 bits."
+            )
+        return value
+
+    def _range(self) -> tuple[int, int]:
+        if self._next() == "_":
+            self._take("_")
+            return 0, BITS
+        start = self.position
+        if self._next() != "[":
+            self._take("a range of bits")
+            self._fail("a range of bits is missing", "Write _ for all of them, or [first:end].")
+        self._sign("[")
+        first = self._number(BITS - 1)
+        self._sign(":")
+        end = self._number(BITS)
+        self._sign("]")
+        if first >= end:
+            self._at, self._end = start, self.position
+            self._fail("this range of bits is empty", "The second number is the bit after the last one.")
+        return first, end
+
+    def _fail(self, message: str, hint: str) -> NoReturn:
+        self.source.fail(message, self._at, max(self._end - self._at, 1), hint)
+
+
+def evaluate(expression: Expression, value: int) -> int:
+    """The parameter that a reference passes on from a rule whose own is `value`."""
+    kind = expression[0]
+    if kind == "number":
+        return int(expression[1])
+    if kind == "self":
+        return value
+    if kind == "set_bit":
+        return value | 1 << int(expression[1])
+    if kind == "clear_bit":
+        return value & ~(1 << int(expression[1]))
+    if kind == "bit_and":
+        return value & int(expression[1])
+    if kind == "bit_or":
+        return value | int(expression[1])
+    first, end = expression[1]
+    bits = _bits(value, first, end)
+    if kind == "incr":
+        return value if bits == (1 << (end - first)) - 1 else value + (1 << first)
+    return value if bits == 0 else value - (1 << first)
+
+
+def holds(condition: Condition, value: int) -> bool:
+    """Does the condition hold for this parameter?"""
+    kind = condition[0]
+    if kind == "true":
+        return True
+    if kind == "not":
+        return not holds(condition[1], value)
+    if kind == "and":
+        return holds(condition[1], value) and holds(condition[2], value)
+    if kind == "or":
+        return holds(condition[1], value) or holds(condition[2], value)
+    bits = _bits(value, *condition[2])
+    compare = _COMPARISONS[str(condition[1])]
+    return bool(compare(bits.bit_count() if kind == "count" else bits, condition[3]))
+
+
+def _bits(value: int, first: int, end: int) -> int:
+    return value >> first & ((1 << (end - first)) - 1)
+
+
+def uses_parameter(part: Body) -> bool:
+    """Is this a condition, or a reference that passes on more than a number?"""
+    return bool(part[0] == "condition" or (part[0] == "instance" and part[2][0] != "number"))
+
+
+def instantiate(bodies: Mapping[str, Body], parametric: frozenset[str]) -> dict[str, Body]:
+    """The rules without a parameter, and those with one for each value that reaches them.
+
+    Args:
+        bodies: All rules.
+        parametric: The names of those that have a parameter.
+    """
+    result: dict[str, Body] = {}
+    pending: list[tuple[str, int]] = []
+    known: dict[tuple[str, int], Body] = {}
+    fixed: dict[int, bool] = {}
+    size = 0
+
+    def is_fixed(body: Body) -> bool:
+        """Does it hold neither conditions nor references to rules with a parameter?"""
+        if id(body) not in fixed:
+            kind = body[0]
+            if kind in ("sequence", "choice"):
+                fixed[id(body)] = all(is_fixed(part) for part in body[1])
+            elif kind == "repeat":
+                fixed[id(body)] = is_fixed(body[1])
+            else:
+                fixed[id(body)] = (
+                    kind not in ("instance", "condition") and body[:1] + body[1:2] not in skipped
+                )
+        return fixed[id(body)]
+
+    skipped = {("rule", name) for name in parametric}
+
+    def reference(name: str, value: int) -> Body:
+        key = (name, value)
+        if key not in known:
+            if len(known) >= INSTANCES:
+                raise _too_many(f"rules with parameters have more than {INSTANCES:,} instances")
+            known[key] = ("rule", f"{name}::{value:#x}")
+            pending.append(key)
+        return known[key]
+
+    def body(part: Body, value: int) -> Body | None:
+        """The part for this value; None if it has no text."""
+        nonlocal size
+        if is_fixed(part):
+            return part
+        size += 1
+        if size > _PARTS:
+            raise _too_many(f"the instances of rules with parameters have more than {_PARTS:,} parts")
+        kind = part[0]
+        if kind == "rule":
+            return EMPTY  # the instance stands after it
+        if kind == "instance":
+            return reference(part[1], evaluate(part[2], value))
+        if kind == "condition":
+            return EMPTY if holds(part[1], value) else None
+        if kind == "repeat":
+            inner = body(part[1], value)
+            if inner is None:
+                return EMPTY if part[2] == 0 else None
+            return ("repeat", inner, part[2], part[3])
+        if kind == "choice":
+            possible = [one for one in (body(inner, value) for inner in part[1]) if one is not None]
+            return choice_of(possible) if possible else None
+        # subtle: the condition comes last; it is looked at first, since a part that falls away needs no instances.
+        for one in part[1]:
+            if one[0] == "condition" and not holds(one[1], value):
+                return None
+        parts = [body(inner, value) for inner in part[1]]
+        return None if None in parts else sequence_of(_present(parts))
+
+    for name, one in bodies.items():
+        if name not in parametric:
+            result[name] = body(one, 0) or ("choice", ())
+    while pending:
+        name, value = pending.pop()
+        made = body(bodies[name], value)
+        result[f"{name}::{value:#x}"] = ("choice", ()) if made is None else made
+    return result
+
+
+def _present(parts: list[Body | None]) -> Iterator[Body]:
+    return (part for part in parts if part is not None)
+
+
+def _too_many(message: str) -> LimitExceeded:
+    return LimitExceeded(
+        message,
+        limit="parametric_instances",
+        hint="Use fewer bits, or smaller bounds in the conditions: each combination of values that can be reached is "
+        "a rule of its own.",
+    )

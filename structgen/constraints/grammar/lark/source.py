@@ -1,0 +1,258 @@
+"""The text of a Lark grammar as pieces: what is a string, a comment, a name, and where each one stands.
+
+Why: the extensions of Lark's language are rewritten before lark reads the text (`dialect`), and lark tells the
+names in its messages rather than their places; both need to know what in the text is not inside something else.
+Invariant: the pieces, joined, are the text; reading is linear, so that what would make lark's own reader take
+exponential time (a string or pattern that is not closed) is refused here.
+Cost: about a microsecond for each piece.
+Source: Lark's grammar reference; llguidance, docs/syntax.md, for blocks of JSON and special tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, NoReturn
+
+from structgen.errors import GrammarSyntaxError, GrammarUnsupported, LimitExceeded
+
+from ..ir import Place, place_at
+
+__all__ = ["LENGTH", "Piece", "Source"]
+
+LENGTH = 1_000_000
+"""Characters of a grammar."""
+
+Kind = Literal[
+    "space", "newline", "comment", "string", "regexp", "special", "block", "name", "number", "sign"
+]
+
+_PIECE = re.compile(
+    r"""(?P<newline>\r?\n)
+    |(?P<space>[ \t\f\r]+|\\[ ]*\n)
+    |(?P<comment>//[^\n]*|\#[^\n]*)
+    |(?P<string>"(?:[^"\\\n]|\\[^\n])*"i?)
+    |(?P<regexp>/(?!/)(?:[^/\\]|\\.)*/[imslux]*)
+    |(?P<special><[^<>\s]+>)
+    |(?P<name>[%@]?[A-Za-z_][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*)
+    |(?P<number>[+-]?[0-9]+)
+    |(?P<sign>->|\.\.|::|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_BLOCKS = frozenset(["%json", "%regex", "%llguidance", "%grammar_options"])
+_BLOCK_START = re.compile(r"\s*(?=\{)")
+_DECODER = json.JSONDecoder()
+
+
+class Piece(NamedTuple):
+    """`text` stands at `offset`; of a block, `content` is where its JSON starts."""
+
+    kind: Kind
+    text: str
+    offset: int
+    content: int = 0
+
+
+class Source:
+    """A grammar's text; of a grammar inside another one, `outer` is that one's and the offset there."""
+
+    def __init__(self, text: str, outer: tuple[Source, int] | None = None) -> None:
+        self.text = text
+        self.outer = outer
+        if len(text) > LENGTH:
+            raise LimitExceeded(
+                f"the grammar has {len(text)} characters, more than {LENGTH}",
+                limit="grammar_length",
+                hint="Split it into several constraints.",
+            )
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """All of the text."""
+        text = self.text
+        result: list[Piece] = []
+        position = 0
+        while position < len(text):
+            found = _PIECE.match(text, position)
+            assert found is not None and found.lastgroup is not None  # the last alternative takes anything
+            kind: Kind = found.lastgroup  # type: ignore[assignment]
+            piece = Piece(kind, found[0], position)
+            if found[0] in _BLOCKS:
+                piece = self._block(piece)
+            elif found[0] == "%lark":
+                piece = self._nested(piece)
+            elif found[0] == '"':
+                self.fail(
+                    "this text is not closed", position, hint='Add the missing ", or write \\" for a quote.'
+                )
+            elif found[0] == "/":
+                hint = "Add the missing /, or write \\/ for a slash in the pattern."
+                self.fail("this pattern is not closed", position, hint=hint)
+            result.append(piece)
+            position += len(piece.text)
+        return result
+
+    def _block(self, name: Piece) -> Piece:
+        """A directive with an object in JSON behind it."""
+        start = name.offset + len(name.text)
+        brace = _BLOCK_START.match(self.text, start)
+        if brace is None:
+            hint = f'As in {name.text} {{"type": "object"}}.'
+            self.fail(
+                f"{name.text} needs an object in braces behind it", name.offset, len(name.text), hint=hint
+            )
+        try:
+            _, end = _DECODER.raw_decode(self.text, brace.end())
+        except json.JSONDecodeError as error:
+            self.fail(
+                f"this is not JSON: {error.msg}",
+                error.pos,
+                hint=f"What follows {name.text} is one JSON value.",
+            )
+        except ValueError:  # Python reads no whole number of so many digits
+            raise LimitExceeded(
+                "a number in the JSON of the grammar has too many digits",
+                limit="number_digits",
+                hint="Write it with fewer digits, or as 1e5000.",
+            ) from None
+        except RecursionError:
+            raise LimitExceeded(
+                "the JSON in the grammar is nested too deeply", limit="grammar_depth", hint="Flatten it."
+            ) from None
+        return Piece("block", self.text[name.offset : end], name.offset, brace.end())
+
+    def _nested(self, name: Piece) -> Piece:
+        """``%lark`` with a grammar in braces after it; braces in texts, patterns and comments do not count."""
+        start = name.offset + len(name.text)
+        brace = _BLOCK_START.match(self.text, start)
+        if brace is None:
+            hint = 'As in %lark {\n  start: "a" | "b"\n}.'
+            self.fail("%lark needs a grammar in braces after it", name.offset, len(name.text), hint=hint)
+        depth, position = 0, brace.end()
+        while position < len(self.text):
+            found = _PIECE.match(self.text, position)
+            assert found is not None
+            depth += (found[0] == "{") - (found[0] == "}")
+            position = found.end()
+            if not depth:
+                return Piece("block", self.text[name.offset : position], name.offset, brace.end())
+        raise self.error(
+            "this brace is not closed", brace.end(), hint="Add the } that ends the grammar of %lark."
+        )
+
+    # -- where things are
+
+    def place(self, offset: int) -> Place:
+        """The line and column of an offset, in the outermost text."""
+        if self.outer is not None:
+            source, start = self.outer
+            return source.place(start + offset)
+        return place_at(self.text, offset)
+
+    def offset(self, line: int, column: int) -> int:
+        """The offset of a line and column."""
+        start = 0
+        for _ in range(line - 1):
+            start = self.text.find("\n", start) + 1
+            if not start:
+                return len(self.text)
+        return min(start + max(column, 1) - 1, len(self.text))
+
+    def index(self, defined: dict[str, int], used: dict[str, int], written: dict[str, int]) -> None:
+        """Where names are defined and mentioned and texts written, from a reader that knows already."""
+        self._names = defined, used
+        self._written = written
+
+    @cached_property
+    def _written(self) -> dict[str, int]:
+        """Where each text in quotes and pattern in slashes stands first, among other pieces."""
+        found: dict[str, int] = {}
+        for piece in self.pieces:
+            found.setdefault(piece.text, piece.offset)
+        return found
+
+    def written(self, text: str) -> int | None:
+        """Where a text in quotes or a pattern in slashes stands first."""
+        return self._written.get(text)
+
+    @cached_property
+    def _names(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Where each name is defined first, and where it is mentioned first otherwise."""
+        defined: dict[str, int] = {}
+        used: dict[str, int] = {}
+        fresh, heading = True, False
+        for piece in self.pieces:
+            if piece.kind == "newline":
+                fresh = True
+            elif piece.kind == "name":
+                if piece.text[0] == "%":
+                    heading = piece.text in ("%override", "%extend")
+                    fresh = fresh and heading
+                elif fresh:
+                    defined.setdefault(piece.text, piece.offset)
+                    fresh = False
+                else:
+                    used.setdefault(piece.text, piece.offset)
+            elif piece.kind not in ("space", "comment") and piece.text not in ("?", "!"):
+                fresh = False
+        return defined, used
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names of rules and terminals that the text mentions."""
+        defined, used = self._names
+        return frozenset([*defined, *used])
+
+    def definition(self, name: str) -> int | None:
+        """Where a rule or terminal is defined; where it is mentioned, if that is in another file."""
+        defined, used = self._names
+        return defined.get(name, used.get(name))
+
+    def use(self, name: str) -> int | None:
+        """Where a rule or terminal is mentioned."""
+        defined, used = self._names
+        return used.get(name, defined.get(name))
+
+    def definitions(self, name: str) -> list[int]:
+        """Every place where a line starts with this name."""
+        pattern = re.compile(
+            rf"^[ \t]*(?:%(?:override|extend)[ \t]+)?[?!]*({re.escape(name)})\b", re.MULTILINE
+        )
+        starts = {piece.offset for piece in self.pieces if piece.kind == "name"}
+        return [found.start(1) for found in pattern.finditer(self.text) if found.start(1) in starts]
+
+    def near(self, name: str) -> str | None:
+        """The name that was perhaps meant."""
+        defined, used = self._names
+        known = [one for one in {**defined, **used} if one != name and one.isupper() == name.isupper()]
+        known = [one for one in known if one in defined or used[one] != self.use(name)]
+        found = get_close_matches(name, known, n=1, cutoff=0.6)
+        return found[0] if found else None
+
+    # -- errors
+
+    def error(
+        self, message: str, offset: int | None, length: int = 1, hint: str | None = None
+    ) -> GrammarSyntaxError:
+        """A mistake at a place; without an offset, in the grammar as a whole."""
+        return GrammarSyntaxError(message, **self._where(offset, length), hint=hint)
+
+    def unsupported(
+        self, message: str, offset: int | None, length: int = 1, hint: str | None = None
+    ) -> GrammarUnsupported:
+        """Something that is refused."""
+        return GrammarUnsupported(message, **self._where(offset, length), hint=hint)
+
+    def _where(self, offset: int | None, length: int) -> dict[str, Any]:
+        place = None if offset is None else self.place(offset)
+        line, column = (place.line, place.column) if place else (0, 0)
+        source = self
+        while source.outer is not None:
+            source = source.outer[0]
+        return {"source": source.text, "line": line, "column": column, "length": length}
+
+    def fail(self, message: str, offset: int | None, length: int = 1, hint: str | None = None) -> NoReturn:
+        """Raises the error."""
+        raise self.error(message, offset, length, hint)

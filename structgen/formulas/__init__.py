@@ -1,0 +1,36 @@
+"""Linear temporal logic on finite traces: formulas, their automata, questions about them, patterns."""
+
+from . import patterns
+from .automaton import Alphabet, Automaton, automaton
+from .conflicts import least_conflict
+from .empty_trace import holds_on_empty
+from .english import english
+from .formula import FALSE, LAST, TRUE, Formula, all_of, any_of, atom
+from .parsing import Dialect, parse
+from .queries import conflict, difference, equivalent, example, satisfiable
+from .simplify import simplify
+
+__all__ = [
+    "FALSE",
+    "LAST",
+    "TRUE",
+    "Alphabet",
+    "Automaton",
+    "Dialect",
+    "Formula",
+    "all_of",
+    "any_of",
+    "atom",
+    "automaton",
+    "conflict",
+    "difference",
+    "english",
+    "equivalent",
+    "example",
+    "holds_on_empty",
+    "least_conflict",
+    "parse",
+    "patterns",
+    "satisfiable",
+    "simplify",
+]

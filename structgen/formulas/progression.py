@@ -1,0 +1,278 @@
+"""The lazy automaton of a formula: what is left of it after each letter.
+
+Why: the whole automaton of a formula may be doubly exponential; along one trace only a few of its states are met.
+What: a state is a Boolean combination of *obligations*, as a decision diagram. An obligation is a formula that must
+hold at the next position, of which there must be one (a strong next); what a weak next asks for is the negation of
+one. Reading a letter replaces each obligation by what it is there: `f U g` is "g now, or f now and `f U g` next". A
+trace is accepted if no obligation is left that needs another position, that is, if the state is true where none holds.
+Invariant: states that are equal as functions are equal as numbers, so there are finitely many: the obligations are
+subformulas. (Normalising only by associativity and commutativity does not stop at nested weak untils.)
+Cost: a letter is one replacement in the state's diagram. For all letters at once (`successors`, `row`) the atoms are
+variables, too, tested before the obligations; that may be exponential in the formulas that a conjunction joins, where
+one letter is not.
+Source: Brzozowski 1964; Bacchus and Kabanza 1998 (progression); De Giacomo and Vardi 2013 (LTLf).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from structgen.errors import LimitExceeded
+
+from .decision_diagrams import Diagrams
+from .formula import Formula
+
+__all__ = ["Progression"]
+
+_MOST_VARIABLES = 400
+"""Atoms and obligations of one formula: diagrams are as deep as there are variables."""
+
+_Core = int
+_TRUE, _FALSE = 0, 1
+
+
+@dataclass
+class _Reading:
+    """What was found out of one letter, or of all at once."""
+
+    letter: frozenset[str] | None
+    now: dict[_Core, int] = field(default_factory=dict)
+    replaced: dict[int, int] = field(default_factory=dict)
+
+
+class Progression:
+    """The automaton of one formula; states are numbers, made when they are first met."""
+
+    def __init__(self, formula: Formula) -> None:
+        self.formula = formula
+        self.atoms = tuple(sorted(formula.atoms))
+        """Letters are told apart by these only; an atom's variable is its place."""
+        self._places = {name: place for place, name in enumerate(self.atoms)}
+        self._diagrams = Diagrams()
+        self._cores = _Cores()
+        first = len(self.atoms)
+        self._check(first)
+        self._another = self._diagrams.node(first, 0, 1)
+        """There is another position."""
+        self._obliged: list[_Core] = []
+        self._variables: dict[_Core, int] = {}
+        self._any = _Reading(None)
+        self._by_letter: dict[frozenset[str], _Reading] = {}
+        self._later: dict[_Core, int] = {}
+        self._first = first + 1
+        self._successors: dict[int, int] = {}
+        self.start = self._next(self._cores.of(formula))
+        """Before the first position; a trace has one at least."""
+
+    def step(self, state: int, letter: Collection[str]) -> int:
+        """The state after one more position, at which the atoms of `letter` hold, and no others."""
+        own = frozenset(letter) & self.formula.atoms
+        reading = self._by_letter.get(own)
+        if reading is None:
+            reading = self._by_letter[own] = _Reading(own)
+        return self._diagrams.replaced(
+            state, lambda variable: self._read(variable, reading), reading.replaced
+        )
+
+    def accepting(self, state: int) -> bool:
+        """Whether a trace may end here."""
+        return self._diagrams.at_nothing(state)
+
+    def successors(self, state: int) -> Iterator[tuple[dict[str, bool], int]]:
+        """Each state that some letter leads to, once, with the atoms that such a letter has and has not."""
+        diagrams, count = self._diagrams, len(self.atoms)
+        seen: set[int] = set()
+        stack: list[tuple[int, dict[str, bool]]] = [(self._row(state), {})]
+        while stack:
+            there, guard = stack.pop()
+            if there in seen:
+                continue
+            seen.add(there)
+            variable = diagrams.variable[there]
+            if variable >= count:
+                yield guard, there
+                continue
+            name = self.atoms[variable]
+            stack.append((diagrams.high[there], {**guard, name: True}))
+            stack.append((diagrams.low[there], {**guard, name: False}))
+
+    def row(self, state: int, leaf: Any, node: Any) -> Any:
+        """The successors by all letters as a decision tree: ``node(atom's place, low, high)`` of ``leaf(state)``."""
+        diagrams, count = self._diagrams, len(self.atoms)
+        known: dict[int, Any] = {}
+
+        def made(there: int) -> Any:
+            if there not in known:
+                variable = diagrams.variable[there]
+                known[there] = (
+                    leaf(there)
+                    if variable >= count
+                    else node(variable, made(diagrams.low[there]), made(diagrams.high[there]))
+                )
+            return known[there]
+
+        return made(self._row(state))
+
+    # -- parts
+
+    def _check(self, variables: int) -> None:
+        if variables >= _MOST_VARIABLES:
+            raise LimitExceeded(
+                f"a formula with more than {_MOST_VARIABLES} atoms and temporal parts",
+                limit="formula_variables",
+                hint="Split the formula: each formula of a list has an automaton of its own.",
+            )
+
+    def _row(self, state: int) -> int:
+        found = self._successors.get(state)
+        if found is None:
+            found = self._successors[state] = self._diagrams.replaced(
+                state, lambda variable: self._read(variable, self._any), self._any.replaced
+            )
+        return found
+
+    def _read(self, variable: int, reading: _Reading) -> int:
+        """What becomes of a variable of a state when a letter is read."""
+        if variable == self._first - 1:
+            return 1  # there was another position
+        return self._at_once(self._obliged[variable - self._first], reading)
+
+    def _at_once(self, core: _Core, reading: _Reading) -> int:
+        """A formula at the position that is read: a function of obligations, and of the atoms there if any may hold."""
+        found = reading.now.get(core)
+        if found is not None:
+            return found
+        diagrams = self._diagrams
+        op, args = self._cores.nodes[core]
+        if op == "true":
+            found = 1
+        elif op == "atom":
+            known = reading.letter
+            found = diagrams.node(self._places[args], 0, 1) if known is None else int(args in known)
+        elif op == "not":
+            found = diagrams.negation(self._at_once(args, reading))
+        elif op == "and":
+            found = 1
+            for one in args:
+                found = diagrams.conjunction(self._at_once(one, reading), found)
+        elif op == "X":
+            found = self._next(args)
+        else:
+            held, goal = args
+            goes_on = diagrams.conjunction(self._at_once(held, reading), self._next(core))
+            found = diagrams.disjunction(self._at_once(goal, reading), goes_on)
+        reading.now[core] = found
+        return found
+
+    def _next(self, core: _Core) -> int:
+        """There is another position, and the formula holds there."""
+        found = self._later.get(core)
+        if found is not None:
+            return found
+        diagrams = self._diagrams
+        op, args = self._cores.nodes[core]
+        if op == "true":
+            found = self._another
+        elif op == "not":
+            found = diagrams.conjunction(self._another, diagrams.negation(self._next(args)))
+        elif op == "and":
+            found = self._another
+            for one in args:
+                found = diagrams.conjunction(self._next(one), found)
+        else:
+            if core not in self._variables:
+                self._check(self._first + len(self._obliged))
+                self._variables[core] = self._first + len(self._obliged)
+                self._obliged.append(core)
+            found = diagrams.node(self._variables[core], 0, 1)
+        self._later[core] = found
+        return found
+
+
+class _Cores:
+    """Formulas in few operators (true, atom, not, and, X, U), each once; negations and conjunctions are normalised."""
+
+    def __init__(self) -> None:
+        self.nodes: list[tuple[str, Any]] = []
+        self._unique: dict[tuple[str, Any], _Core] = {}
+        self._of: dict[Formula, _Core] = {}
+        assert self._make("true", None) == _TRUE and self._make("not", _TRUE) == _FALSE
+
+    def of(self, formula: Formula) -> _Core:
+        found = self._of.get(formula)
+        if found is None:
+            found = self._of[formula] = self._read(formula)
+        return found
+
+    def _read(self, formula: Formula) -> _Core:
+        op, args = formula.op, [self.of(arg) for arg in formula.args]
+        no, both, until = self._not, self._and, self._until
+        match op:
+            case "true":
+                return _TRUE
+            case "false":
+                return _FALSE
+            case "last":
+                return no(self._after(_TRUE))
+            case "atom":
+                return self._make("atom", formula.name)
+            case "not":
+                return no(args[0])
+            case "and":
+                return both(args)
+            case "or":
+                return no(both([no(one) for one in args]))
+            case "implies":
+                return no(both([args[0], no(args[1])]))
+            case "iff":
+                return both([no(both([args[0], no(args[1])])), no(both([args[1], no(args[0])]))])
+            case "X":
+                return self._after(args[0])
+            case "N":
+                return no(self._after(no(args[0])))
+            case "F":
+                return until(_TRUE, args[0])
+            case "G":
+                return no(until(_TRUE, no(args[0])))
+            case "U":
+                return until(args[0], args[1])
+            case "W":  # not: at some position neither holds any more, before the second came
+                return no(until(no(args[1]), both([no(args[0]), no(args[1])])))
+            case "R":
+                return no(until(no(args[0]), no(args[1])))
+            case "M":
+                return until(args[1], both([args[0], args[1]]))
+
+    def _after(self, one: _Core) -> _Core:
+        return _FALSE if one == _FALSE else self._make("X", one)
+
+    def _until(self, held: _Core, goal: _Core) -> _Core:
+        if goal in (_TRUE, _FALSE) or held in (_FALSE, goal):
+            return goal
+        return self._make("U", (held, goal))
+
+    def _not(self, one: _Core) -> _Core:
+        op, arg = self.nodes[one]
+        return arg if op == "not" else self._make("not", one)
+
+    def _and(self, parts: list[_Core]) -> _Core:
+        flat: set[_Core] = set()
+        for one in parts:
+            op, args = self.nodes[one]
+            flat.update(args if op == "and" else (one,))
+        flat.discard(_TRUE)
+        if _FALSE in flat or any(self._not(one) in flat for one in flat):
+            return _FALSE
+        if len(flat) < 2:
+            return flat.pop() if flat else _TRUE
+        return self._make("and", tuple(sorted(flat)))
+
+    def _make(self, op: str, args: Any) -> _Core:
+        key = (op, args)
+        found = self._unique.get(key)
+        if found is None:
+            found = self._unique[key] = len(self.nodes)
+            self.nodes.append(key)
+        return found
