@@ -21,6 +21,7 @@ from structgen.generation.options import make_options
 from structgen.generation.potentials import Potential, Product
 from structgen.matcher import open_matcher
 from structgen.models.messages import prompt_of
+from structgen.protocols import is_language_model
 from structgen.reasking import EncodedPrompt
 from structgen.results import Result
 from structgen.speculative.defaults import drafting_of
@@ -28,7 +29,7 @@ from structgen.streams import ItemStream, Stream
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
-    from structgen.models.base import LanguageModel, Prompt
+    from structgen.protocols import LanguageModel, Prompt
 
 __all__ = [
     "AnsweringModel",
@@ -405,7 +406,7 @@ def check_model(model: Any, needs_logits: str = "") -> None:
                 "functions can ask.",
             )
         return
-    if not hasattr(model, "start") or not hasattr(model, "vocabulary"):
+    if not is_language_model(model):
         raise OptionError(
             f"the first argument is {a_kind(model)}, not a model",
             hint="Make one with structgen.load(), structgen.wrap(model, tokenizer) or structgen.connect(url).",

@@ -95,6 +95,10 @@ class CappedMatcher(Matcher):
             )
 
     @property
+    def mask_is_native(self) -> bool:
+        return False
+
+    @property
     def reasoning_tokens(self) -> int:
         """How many tokens hold reasoning, if the closing marker ends as early as it can."""
         frame = self._frame

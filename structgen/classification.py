@@ -33,7 +33,7 @@ from structgen.types import OutputType, output_type
 from structgen.types.labels import labels_of
 
 if TYPE_CHECKING:
-    from structgen.models.base import LanguageModel, Prompt
+    from structgen.protocols import LanguageModel, Prompt
     from structgen.vocabulary import Vocabulary
 
 __all__ = ["Classification", "classify"]

@@ -41,8 +41,9 @@ fault is, sees it, and is told what to do.
         ├── Truncated                the token budget ended before the text was complete
         └── OutputInvalid            the text is complete but the output type's own validators reject it
 
-There are two warnings. `ConstraintNotSent`: a server does not enforce a constraint, so answers are only checked here.
+There are three warnings. `ConstraintNotSent`: a server does not enforce a constraint, so answers are only checked here.
 `TemperatureNotApplied`: an engine samples at one temperature, where the rules of a grammar set others.
+`ModelWarning`: a model is slower than others of its size.
 
 Invariant: the message is the only positional argument, everything else a keyword; so all errors survive
 pickling (worker processes) and `str(error)` always ends with the hint.
@@ -73,6 +74,7 @@ __all__ = [
     "LanguageServerMissing",
     "LimitExceeded",
     "ModelError",
+    "ModelWarning",
     "OptionError",
     "OutputInvalid",
     "PackageMissing",
@@ -512,6 +514,10 @@ class ConstraintNotSent(UserWarning):
     Answers are checked here all the same, and the model is asked again where they are wrong. ``weaken=False`` of
     `structgen.connect` makes it an error.
     """
+
+
+class ModelWarning(UserWarning):
+    """A model is slower than others of its size, for a reason that its user may not know. Its output is correct."""
 
 
 class TemperatureNotApplied(UserWarning):

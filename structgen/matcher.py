@@ -32,6 +32,7 @@ from structgen.errors import (
     a_kind,
     with_kind,
 )
+from structgen.protocols import JudgingMatcher, TextMatcher
 from structgen.vocabulary import Vocabulary
 
 from .captures import Capture, captures_of
@@ -166,9 +167,8 @@ class Matcher:
 
     def __new__(cls, constraint: Any, vocabulary: Vocabulary) -> Matcher:
         # A constraint may be more than an automaton; then it names the subclass that matches it.
-        named = getattr(constraint_of(constraint), "matcher_class", None) if cls is Matcher else None
-        kind: type[Matcher] = cls if named is None else named()
-        return object.__new__(kind)
+        named = constraint_of(constraint).matcher_class() if cls is Matcher else None
+        return object.__new__(cls if named is None or not issubclass(named, Matcher) else named)
 
     def __init__(self, constraint: Any, vocabulary: Vocabulary) -> None:
         """Open the constraint, or that of a type, at the beginning of a text.
@@ -201,12 +201,27 @@ class Matcher:
     @property
     def spells_specials(self) -> bool:
         """Whether the text of a result names its special tokens, because the constraint reads them there."""
-        return getattr(self.constraint, "spells_specials", False)
+        return self.constraint.spells_specials
+
+    @property
+    def is_waiting(self) -> bool:
+        """Always False: the mask depends on nothing but the text."""
+        return False
+
+    @property
+    def judge(self) -> JudgingMatcher | None:
+        """None: no monitor refuses a token that the mask allows."""
+        return None
 
     @property
     def native(self) -> _core.Matcher:
         """The core's matcher, for integrations that fill masks themselves."""
         return self._native
+
+    @property
+    def mask_is_native(self) -> bool:
+        """Whether the core's matcher computes the whole mask, so that `fill_masks` need not call `fill`."""
+        return True
 
     def mask(self) -> NDArray[np.int32]:
         """The tokens that may come next, shape ``[vocabulary.words]``; read-only and shared."""
@@ -339,6 +354,9 @@ class Matcher:
         """Back to the beginning."""
         self._native.reset()
 
+    def on_disconnect(self) -> None:
+        """Called when no one needs the text any more; nothing waits here."""
+
     @_limited
     def is_complete(self) -> bool:
         """May the text end here?"""
@@ -440,7 +458,7 @@ class Matcher:
             return False
 
 
-def warn_of_temperatures(matcher: Matcher, engine: str) -> None:
+def warn_of_temperatures(matcher: TextMatcher, engine: str) -> None:
     """Warn that the temperatures of a grammar's rules are not applied where `engine` samples the tokens."""
     if matcher.sets_temperature:
         warnings.warn(
@@ -450,13 +468,14 @@ def warn_of_temperatures(matcher: Matcher, engine: str) -> None:
         )
 
 
-def open_matcher(constraint: Any, vocabulary: Vocabulary) -> Matcher:
+def open_matcher(constraint: Any, vocabulary: Vocabulary) -> TextMatcher:
     """The matcher of a constraint or a type at its beginning.
 
     Some kinds of constraints are more than an automaton and make their own (see `structgen.monitors`).
     """
-    make = getattr(constraint, "open_matcher", None)
-    return Matcher(constraint, vocabulary) if make is None else make(vocabulary)
+    kind = constraint_of(constraint).matcher_class() or Matcher
+    matcher: TextMatcher = kind(constraint, vocabulary)
+    return matcher
 
 
 def _check_bitmask(out: NDArray[np.int32], words: int) -> None:
@@ -475,7 +494,7 @@ def _check_bitmask(out: NDArray[np.int32], words: int) -> None:
         )
 
 
-def fill_masks(matchers: Iterable[Matcher], out: NDArray[np.int32], threads: int = 1) -> None:
+def fill_masks(matchers: Iterable[TextMatcher], out: NDArray[np.int32], threads: int = 1) -> None:
     """Fill row i of `out` (int32 ``[rows, words]``) with the mask of matcher i, without the GIL.
 
     `threads` is how many may work at once: matchers over one vocabulary take turns, so only those of several
@@ -489,7 +508,7 @@ def fill_masks(matchers: Iterable[Matcher], out: NDArray[np.int32], threads: int
     except _core.LimitError as error:
         raise limit_exceeded(error) from None
     for row, matcher in enumerate(listed):
-        if type(matcher).fill is not Matcher.fill:  # the automaton alone allows more
+        if not matcher.mask_is_native:
             matcher.fill(out, row)
 
 
@@ -513,7 +532,7 @@ def _bytes(text: str | bytes) -> bytes:
     return bytes(text)
 
 
-def accepted_by_steps(matcher: Matcher, token_ids: Sequence[int]) -> int:
+def accepted_by_steps(matcher: TextMatcher, token_ids: Sequence[int]) -> int:
     """Return how many of the tokens `matcher` takes in order, by taking them and going back."""
     count = 0
     for token in token_ids:

@@ -33,7 +33,7 @@ from structgen.types import OutputType, output_type
 from structgen.types.names import enclosing_names, hint_for, undefined_names
 
 if TYPE_CHECKING:
-    from structgen.models.base import LanguageModel, Prompt
+    from structgen.protocols import LanguageModel, Prompt
 
 __all__ = ["PromptFunction", "prompt"]
 

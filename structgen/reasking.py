@@ -22,7 +22,7 @@ from structgen.results import Result, attempt_of
 from structgen.types import OutputType
 
 if TYPE_CHECKING:
-    from structgen.models.base import LanguageModel, Prompt
+    from structgen.protocols import LanguageModel, Prompt
 
 __all__ = ["EncodedPrompt", "answers", "steps"]
 
@@ -81,7 +81,7 @@ class _Row:
 
     def _encoded(self, said: Sequence[dict[str, Any]]) -> Sequence[int]:
         prompt = self.prompt.prompt
-        if not isinstance(prompt, str) or getattr(self.model, "is_chat", True):
+        if not isinstance(prompt, str) or self.model.is_chat:
             return self.model.encode([*messages_of(prompt), *said])
         # A model without turns reads on after its own answer.
         answer, wrong = (one["content"] for one in said)

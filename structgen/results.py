@@ -35,9 +35,9 @@ class Result(Generic[T]):
         """What is pickled. Monitors hold connections and only matter while text is generated, so they are left out."""
         self._outcome  # noqa: B018  (validators run once, here, so that the copy has an equal value)
         state = self.__dict__.copy()
-        watched = getattr(self.output.constraint, "as_condition", None)
-        if watched is not None:
-            state["output"] = output_type(watched()[0])
+        condition = self.output.constraint.as_condition()
+        if condition is not None:
+            state["output"] = output_type(condition[0])
         return state
 
     @cached_property

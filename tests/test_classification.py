@@ -16,6 +16,7 @@ import pytest
 import structgen as sg
 from structgen.errors import DeadEnd, LimitExceeded, OptionError
 from structgen.models.memory import DistributionModel, DistributionSession
+from structgen.protocols import SessionCapabilities
 from tests.embedded import embedded_model
 from tests.oracles.scripted_model import BYTES, ScriptedModel
 
@@ -96,7 +97,9 @@ def test_models_that_read_no_trees_give_the_same(monkeypatch: pytest.MonkeyPatch
         for third in "noe"
     ]
     trees = sg.classify(toy(), "?", labels, end=True)
-    monkeypatch.setattr(DistributionSession, "reads_trees", False)
+    monkeypatch.setattr(
+        DistributionSession, "capabilities", SessionCapabilities(scores_runs=True, crops_cheaply=True)
+    )
     rows = sg.classify(toy(), "?", labels, end=True)
     assert rows.likelihoods == pytest.approx(trees.likelihoods, abs=1e-5)
 

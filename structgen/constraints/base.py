@@ -118,6 +118,24 @@ class Constraint(ABC):
         """Return whether rules in it capture parts of its texts."""
         return False
 
+    @property
+    def spells_specials(self) -> bool:
+        """Whether the text of a result contains the names of special tokens, because the constraint reads them."""
+        return False
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The texts that separate parts of the output, as in `structgen.reasoning`; empty if there are none."""
+        return ()
+
+    def matcher_class(self) -> type[Any] | None:
+        """Return the class of its matchers if an automaton is not enough; None for `structgen.Matcher`."""
+        return None
+
+    def as_condition(self) -> tuple[Constraint, Any] | None:
+        """Return a constraint and a potential that together mean the same; None if no potential is needed."""
+        return None
+
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
         """Return how its texts are parsed for captures (`grammar.captured.Parsed`); None if they are not.
 

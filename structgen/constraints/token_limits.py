@@ -70,7 +70,7 @@ class TokenLimit(Constraint):
     @property
     def spells_specials(self) -> bool:
         """Whether the text of a result names the special tokens of the part."""
-        return getattr(self.part, "spells_specials", False)
+        return self.part.spells_specials
 
     def describe(self) -> str:
         return f"{self.part.describe()}, at most {self.max_tokens} tokens"

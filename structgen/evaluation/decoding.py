@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import OptionError
-from structgen.models.base import LanguageModel
+from structgen.protocols import LanguageModel
 
 from .engines import Engine, Session
 from .measuring import NOT_THE_ENGINES, told

@@ -297,12 +297,12 @@ class RunningBatch:
 
     def _seat(self, arrival: _Arrival) -> None:
         session = arrival.session
-        can_score = hasattr(session, "append_scored")
+        can_score = session.capabilities.scores_runs
         logits = np.array(session.logits()[0], dtype=np.float32)
         if len(arrival.rows) > 1:
             session.select([0] * len(arrival.rows))
         for row in arrival.rows:
-            row.reads_ahead_to = getattr(session, "reads_ahead_to", None)
+            row.draft_limit = session.capabilities.draft_limit
         if self._session is None:
             self._session = session
         else:

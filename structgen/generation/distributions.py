@@ -28,7 +28,7 @@ from structgen.errors import ModelError
 from .options import SamplingOptions
 
 if TYPE_CHECKING:
-    from structgen.matcher import Matcher
+    from structgen.protocols import TextMatcher
 
 __all__ = [
     "StepLaw",
@@ -51,17 +51,17 @@ def allowed_ids(mask: Array, size: int) -> NDArray[np.int64]:
     return _ids(bits_of(mask, size))
 
 
-def next_ids(matcher: Matcher, *, at_cap: bool) -> NDArray[np.int64]:
+def next_ids(matcher: TextMatcher, *, at_cap: bool) -> NDArray[np.int64]:
     """The tokens that may follow, increasing; at the cap only those that end the text."""
     return _ids(allowed_bits(matcher, at_cap=at_cap))
 
 
-def allowed_words(matcher: Matcher, *, at_cap: bool) -> NDArray[np.int32]:
+def allowed_words(matcher: TextMatcher, *, at_cap: bool) -> NDArray[np.int32]:
     """The mask of the tokens that may follow; at the cap only of those that end the text."""
     return matcher.mask() & matcher.vocabulary.eos_mask if at_cap else matcher.mask()
 
 
-def allowed_bits(matcher: Matcher, *, at_cap: bool) -> NDArray[np.uint8]:
+def allowed_bits(matcher: TextMatcher, *, at_cap: bool) -> NDArray[np.uint8]:
     """1 for each token that may follow, 0 for others; at the cap only for those that end the text."""
     return bits_of(allowed_words(matcher, at_cap=at_cap), matcher.vocabulary.size)
 

@@ -17,6 +17,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from structgen.protocols import Session
+
 from .drafting import Place, ReadingAhead
 
 __all__ = ["AHEAD_KEPT", "LawsAhead", "can_read_ahead", "common", "place_of_row", "turn"]
@@ -28,11 +30,10 @@ AHEAD_KEPT = 64 << 20
 """Bytes of logits that are kept for prefixes that nobody has asked for yet, or lately."""
 
 
-def can_read_ahead(session: Any, *, anywhere: bool = False) -> bool:
+def can_read_ahead(session: Session, *, anywhere: bool = False) -> bool:
     """Whether a session tells laws inside a run of tokens, and steps back at no cost. `anywhere`: in long texts too."""
-    if anywhere and getattr(session, "reads_ahead_to", None) is not None:
-        return False
-    return bool(getattr(session, "steps_back_cheaply", False)) and hasattr(session, "append_scored")
+    can = session.capabilities
+    return can.crops_cheaply and can.scores_runs and not (anywhere and can.draft_limit is not None)
 
 
 def common(one: Sequence[int], other: Sequence[int]) -> int:
@@ -93,7 +94,7 @@ class LawsAhead:
 
         `held` is what each of the session's rows has behind the prompt, and is brought up to date.
         """
-        pads = bool(getattr(session, "takes_padding", False))
+        pads = session.capabilities.takes_padding
         drafts = self._drafting.propose(places, len(held), pads=pads)
         started = time.perf_counter()
         pending: list[list[int]] = [[] for _ in held]

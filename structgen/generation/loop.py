@@ -28,10 +28,10 @@ from .drafting import NOTHING, ROOT, Drafting
 from .lookahead import can_read_ahead
 from .options import SamplingOptions, row_seed
 from .results import Generation, Timing
-from .row import Choice, Row, TokenMatcher
+from .row import Choice, Row
 
 if TYPE_CHECKING:
-    from structgen.models.base import LanguageModel
+    from structgen.protocols import LanguageModel, TokenMatcher
 
 __all__ = ["Progress", "failing_alone", "generate_steps", "generate_tokens", "generation_of"]
 
@@ -131,14 +131,14 @@ class _Run:
             return
         clock = time.perf_counter
         session: Any = self._model.start([row.prompt for row in active])
-        can_score = hasattr(session, "append_scored")
+        can_score = session.capabilities.scores_runs
         drafting = self._drafting if can_read_ahead(session) else None
         if drafting is None and self._drafting is not None:
             self._drafting.declined()
-        if drafting is not None and drafting.reads_hidden:
+        if drafting is not None and drafting.reads_hidden and session.capabilities.hidden_states:
             session.keeps_hidden = True
         for row in active:
-            row.reads_ahead_to = getattr(session, "reads_ahead_to", None)
+            row.draft_limit = session.capabilities.draft_limit
         logits = list(session.logits())
         self.timing.prompt = clock() - self.started
         while True:
@@ -203,13 +203,12 @@ class _Run:
         """What each row may go on with, if its tokens are drawn so. `places`: where the session has the rows."""
         before = time.perf_counter()
         hidden = None
-        if drafting.reads_hidden and hasattr(session, "hidden"):
+        if drafting.reads_hidden and session.capabilities.hidden_states:
             read = session.hidden()
             # What a row went back behind is taken from the session later.
             hidden = [None if row.excess else read[place] for row, place in zip(active, places, strict=True)]
-        reads_trees = bool(getattr(session, "reads_trees", False))
-        pads = bool(getattr(session, "takes_padding", False))
-        trees = drafting.propose(active, hidden, trees=reads_trees, pads=pads)
+        can = session.capabilities
+        trees = drafting.propose(active, hidden, trees=can.reads_trees, pads=can.takes_padding)
         self.timing.drafting += time.perf_counter() - before
         return trees
 
@@ -314,7 +313,7 @@ def generation_of(row: Row, timing: Timing) -> Generation:
         steered=row.steered,
         retries=row.retries,
         unproven=row.unproven,
-        monitors=getattr(row.matcher, "report", None),
+        monitors=row.monitor_report,
         error=row.error,
         captured=row.captured,
         seed=row.seed,

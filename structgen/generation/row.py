@@ -15,13 +15,14 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structgen.captures import CapturedText
 from structgen.errors import StructgenError
+from structgen.protocols import TokenMatcher
 
 from .distributions import StepLaw, allowed_ids
 from .options import SamplingOptions
@@ -29,7 +30,7 @@ from .random_streams import GumbelNoise, uniform_stream
 from .results import Finish
 from .token_budget import Budget, check_room, room_after
 
-__all__ = ["Row", "TokenMatcher", "Unconstrained"]
+__all__ = ["Row", "Unconstrained"]
 
 Choice = Callable[[StepLaw, float], int | None]
 """From a law and a uniform number to a token; None: it is drawn as always."""
@@ -41,60 +42,48 @@ _LOOKED_AT = 8
 """Refused tokens after which the matcher is asked which others it refuses by now."""
 
 
-class TokenMatcher(Protocol):
-    """The part of `structgen.matcher.Matcher` that drawing needs."""
-
-    def mask(self) -> NDArray[np.int32]: ...
-    def advance(self, token_id: int) -> bool: ...
-    def forced(self) -> list[int]: ...
-    def rollback(self, n: int) -> None: ...
-    def is_complete(self) -> bool: ...
-    @property
-    def must_stop(self) -> bool: ...
-    def allowed_count(self) -> int: ...
-    def forced_bytes(self, most: int = ...) -> bytes: ...
-    def witness(self, max_tokens: int | None = None) -> list[int] | None: ...
-    @property
-    def search_failure(self) -> str | None: ...
-    def least_tokens(self, room: int) -> int | None: ...
-
-
-class Unconstrained:
-    """Stands in for a matcher where every token is allowed: the model's own law, for comparison."""
+class Unconstrained(TokenMatcher):
+    """Stands in for a matcher where every token is allowed."""
 
     must_stop = False
 
+    def mask(self) -> NDArray[np.int32]:
+        """Not called: `Row.allowed` returns None."""
+        raise NotImplementedError
+
     def advance(self, token_id: int) -> bool:
-        """Every token continues."""
+        """Accept every token."""
         return True
 
     def forced(self) -> list[int]:
-        """No token is the only choice."""
+        """Return no tokens: there is always a choice."""
         return []
 
     def forced_bytes(self, most: int = 0) -> bytes:
-        """Nor any byte."""
+        """Return no bytes: there is always a choice."""
         return b""
 
     def rollback(self, n: int) -> None:
-        """Nothing to take back."""
+        """Do nothing: there is no state."""
+
+    def fork(self) -> Unconstrained:
+        """Return this matcher: there is no state."""
+        return self
 
     def is_complete(self) -> bool:
-        """The text may end anywhere."""
+        """Return True: the text may end anywhere."""
         return True
 
     def allowed_count(self) -> int:
-        """Never zero."""
+        """Return a number above zero."""
         return 1
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
-        """The text may end here."""
+        """Return the empty completion."""
         return []
 
-    search_failure = None
-
     def least_tokens(self, room: int) -> int | None:
-        """The empty text is one."""
+        """Return the length of the empty text."""
         return 0
 
 
@@ -128,22 +117,21 @@ class Row:
         self.excess = 0
         """How many tokens the session must take back before `pending` is appended."""
         self.seed = seed
-        self.reads_ahead_to: int | None = None
+        self.draft_limit: int | None = None
         """The position beyond which nothing may be read ahead (see the session)."""
         self._is_free = matcher is None
-        self._verify: Callable[[], int | None] | None = getattr(matcher, "verify", None)
-        self._leave: Callable[[], None] | None = getattr(matcher, "leave", None)
         self._repairs = 0
         self._faulty: Any = None
         """The last text that was finished with a fault: tokens, scores, its end, and the faults."""
-        self._matcher: Any = Unconstrained() if matcher is None else matcher
+        self._matcher: TokenMatcher = Unconstrained() if matcher is None else matcher
+        self._judge = self._matcher.judge
         self._vocabulary = vocabulary
-        self._spells_specials: bool = getattr(matcher, "spells_specials", False)
-        self._sets_temperature: bool = getattr(matcher, "sets_temperature", False)
+        self._spells_specials: bool = self._matcher.spells_specials
+        self._sets_temperature: bool = self._matcher.sets_temperature
         """Does the constraint say at which temperature some tokens are drawn?"""
         self._temperatures: dict[int, float] = {}
         """Of forced tokens, by position, where they are scored."""
-        self._unproven_before = int(getattr(matcher, "unproven", 0))
+        self._unproven_before = self._matcher.unproven
         self._eos = frozenset(vocabulary.eos_ids)
         self._steps: list[tuple[float, float] | None] = []
         self._end_step: tuple[float, float] | None = None
@@ -160,8 +148,7 @@ class Row:
 
     def leave(self) -> None:
         """Nobody wants the text any more: a matcher that is waited for in another thread is told, if it can be."""
-        if self._leave is not None:
-            self._leave()
+        self._matcher.on_disconnect()
 
     def prepare(self, context_length: int | None) -> None:
         """What can fail before the model is called: a prompt that is too long, a budget that no text fits."""
@@ -183,13 +170,13 @@ class Row:
         del self.pending[:count]
 
     @property
-    def room_ahead(self) -> int:
+    def draft_room(self) -> int:
         """How many tokens may be read ahead of the text so far."""
         room = self.capacity - len(self.tokens)
-        if self.reads_ahead_to is None:
+        if self.draft_limit is None:
             return room
         # subtle: with drafts forced text comes to the border in other passes than without, so they end well before.
-        return min(room, self.reads_ahead_to - _NEAR - len(self.prompt) - len(self.tokens))
+        return min(room, self.draft_limit - _NEAR - len(self.prompt) - len(self.tokens))
 
     @property
     def matcher(self) -> Any:
@@ -221,7 +208,7 @@ class Row:
     def log_weight(self) -> float | None:
         """Sum of log Z; None if a step was not scored or its allowed mass is not known."""
         steps = self._scored_steps()
-        if steps is None or self.retries or self.steered or self._verify is not None:
+        if steps is None or self.retries or self.steered or self._judge is not None:
             return None  # what a matcher would refuse of the tokens that were not drawn is not known
         return sum(step[1] for step in steps)
 
@@ -238,15 +225,20 @@ class Row:
     @property
     def captured(self) -> CapturedText | None:
         """The text so far, if rules of the constraint capture parts of it."""
-        constraint = getattr(self._matcher, "constraint", None)
+        constraint = self._matcher.constraint
         if constraint is None or not constraint.holds_captures():
             return None
         return CapturedText(constraint, self._vocabulary, tuple(self.tokens), self._spells_specials)
 
     @property
+    def monitor_report(self) -> Any:
+        """What monitors did (`structgen.monitors.MonitorReport`); None if there are none."""
+        return None if self._judge is None else self._judge.report
+
+    @property
     def unproven(self) -> int:
         """Decisions of the constraint since the start of this row that lacked work budget."""
-        return int(getattr(self._matcher, "unproven", 0)) - self._unproven_before
+        return self._matcher.unproven - self._unproven_before
 
     def fail(self, error: StructgenError) -> None:
         """End this row, and no other, with an error."""
@@ -349,7 +341,7 @@ class Row:
     def _draw_from(self, law: StepLaw, choose: Choice | None = None) -> None:
         position = len(self.tokens)
         attempt = redrawn = 0
-        if self._verify is not None and self.options.truncates:
+        if self._judge is not None and self.options.truncates:
             self._judge_kept(law)
             if law.is_empty:
                 if not self._step_back():
@@ -372,13 +364,13 @@ class Row:
                 self._fall_short("length")  # the model would have gone on
                 return
             if not self._matcher.advance(token):
-                if self._verify is None:
+                if self._judge is None:
                     raise StructgenError(f"the mask allows token {token}, but the matcher refuses it")
                 law.exclude(token)
                 redrawn += 1
                 # With a token others like it may have been refused. A matcher that verifies tells them.
                 if redrawn % _LOOKED_AT == 0:
-                    for one in self._matcher.refused:
+                    for one in self._judge.refused:
                         law.exclude(one)
                 if not law.is_empty:
                     continue
@@ -436,8 +428,8 @@ class Row:
 
     def _end(self) -> None:
         """The text is complete; but one that is judged to have a fault goes back to it."""
-        fault = None if self._verify is None else self._verify()
-        if fault is None or not self._drawn:
+        fault = None if self._judge is None else self._judge.first_fault()
+        if self._judge is None or fault is None or not self._drawn:
             self.finish = "complete"
             return
         self._faulty = (
@@ -446,25 +438,25 @@ class Row:
             self._tops,
             self.end_token,
             self._end_step,
-            self._matcher.report.left,
+            self._judge.report.left,
         )
-        if self._matcher.is_finished:
+        if self._judge.is_finished:
             self._matcher.rollback(1)
         self.end_token = self._end_step = None
         self._repairs += 1
-        self._matcher.went_back()
+        self._judge.on_repair()
         # What comes of forced text can only be mended behind it.
         had = len(self.tokens)
         if not self._step_back(max(fault, self._drawn[0])):
             self._fall_short("dead_end")
-        self._matcher.report.rewritten += max(0, had - len(self.tokens))
+        self._judge.report.rewritten += max(0, had - len(self.tokens))
 
     def _fall_short(self, finish: Finish) -> None:
         """There is no text, but for one that had a fault: that one is given, with the fault told."""
         self.finish = finish
-        if self._faulty is not None:
+        if self._judge is not None and self._faulty is not None:
             self.tokens, self._steps, self._tops, self.end_token, self._end_step, left = self._faulty
-            self._matcher.report.left, self._matcher.report.unchecked = left, False
+            self._judge.report.left, self._judge.report.unchecked = left, False
             self.pending = []
             self.excess = 0
             self.finish = "complete"

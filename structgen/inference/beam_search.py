@@ -27,7 +27,7 @@ from structgen.generation.distributions import next_ids
 from .prefixes import PrefixBatch
 
 if TYPE_CHECKING:
-    from structgen.matcher import Matcher
+    from structgen.protocols import TextMatcher
 
 __all__ = ["Beam", "beam_search"]
 
@@ -49,13 +49,13 @@ class Beam:
 @dataclass
 class _Growing:
     tokens: tuple[int, ...]
-    matcher: Matcher
+    matcher: TextMatcher
     log_prob: float
 
 
 def beam_search(
     batch: PrefixBatch,
-    matcher: Matcher,
+    matcher: TextMatcher,
     *,
     width: int,
     groups: int = 1,
@@ -95,7 +95,7 @@ def beam_search(
     return sorted(listed.values(), key=lambda beam: -beam.score)
 
 
-_Next = tuple[float, int, _Growing, "Matcher | None"]
+_Next = tuple[float, int, _Growing, "TextMatcher | None"]
 """The log probability with a token, the token, what it follows, and the matcher behind it; None: the text ends."""
 
 
@@ -140,10 +140,10 @@ def _grown(
     return found
 
 
-def _is_right(matcher: Matcher) -> bool:
+def _is_right(matcher: TextMatcher) -> bool:
     """Is the text right as a whole, where the matcher judges that (see `structgen.monitors`)?"""
-    judge = getattr(matcher, "is_right", None)
-    return judge is None or bool(judge())
+    judge = matcher.judge
+    return judge is None or judge.is_right()
 
 
 class _Kept:

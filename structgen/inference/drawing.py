@@ -43,8 +43,7 @@ from .samplers import (
 from .walks import Policy, Walk, Walks
 
 if TYPE_CHECKING:
-    from structgen.matcher import Matcher
-    from structgen.models.base import LanguageModel
+    from structgen.protocols import LanguageModel, TextMatcher
 
 __all__ = ["Account", "Draw", "Limits", "Task", "draw"]
 
@@ -115,7 +114,7 @@ class Task:
 
     model: LanguageModel
     prompt: Sequence[int]
-    matcher: Matcher
+    matcher: TextMatcher
     condition: Condition
     temperature: float
     max_tokens: int

@@ -24,8 +24,8 @@ from structgen.inference.bound_trie import BoundTrie
 from structgen.inference.drawing import Task
 from structgen.inference.prefixes import PrefixReader
 from structgen.inference.trie_files import read_trie, write_trie
-from structgen.models.base import LanguageModel
 from structgen.models.processed import ProcessedModel
+from structgen.protocols import LanguageModel
 
 __all__ = ["KnownLaws"]
 

@@ -32,7 +32,7 @@ from structgen.generation.potentials import Condition
 from .prefixes import Law, Prefix, PrefixReader
 
 if TYPE_CHECKING:
-    from structgen.matcher import Matcher
+    from structgen.protocols import TextMatcher
 
 __all__ = ["CUTS", "Chains", "Cut", "Text"]
 
@@ -82,7 +82,7 @@ class Chains:
     def __init__(
         self,
         reader: PrefixReader,
-        matcher: Matcher,
+        matcher: TextMatcher,
         condition: Condition,
         *,
         proposals: int,

@@ -21,7 +21,7 @@ from structgen.progress import ProgressBar
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
-    from structgen.models.base import LanguageModel, Prompt
+    from structgen.protocols import LanguageModel, Prompt
 
 __all__ = ["Found", "FoundTexts", "beam"]
 

@@ -35,7 +35,7 @@ from .proposals import Proposal, Site
 from .resampling import Resampling, effective_size, resample
 
 if TYPE_CHECKING:
-    from structgen.matcher import Matcher
+    from structgen.protocols import TextMatcher
 
 __all__ = ["Particle", "Particles"]
 
@@ -81,7 +81,7 @@ class Particles:
     def __init__(
         self,
         batch: PrefixBatch,
-        matcher: Matcher,
+        matcher: TextMatcher,
         condition: Condition,
         random: np.random.Generator,
         *,

@@ -17,7 +17,7 @@ from structgen.errors import LimitExceeded
 from .prefixes import Prefix, PrefixReader, law_of
 
 if TYPE_CHECKING:
-    from structgen.models.base import LanguageModel
+    from structgen.protocols import LanguageModel
     from structgen.vocabulary import Vocabulary
 
 __all__ = ["all_paths", "likelihoods", "log_sum"]
@@ -99,7 +99,7 @@ class _Scorer:
         self._session: Any = model.start([list(prompt)])
         self._keep((), self._session.logits()[0])
         self._reader: PrefixReader | None = None
-        if not getattr(self._session, "reads_trees", False):
+        if not self._session.capabilities.reads_trees:
             started: Any = _Started(self._session)
             self._reader = PrefixReader(started, prompt, lanes=max(1, min(_ROWS, len(wanted) - 1)))
 

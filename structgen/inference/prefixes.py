@@ -26,8 +26,7 @@ from structgen.generation.drafting import ReadingAhead
 from structgen.generation.lookahead import LawsAhead, can_read_ahead, place_of_row, turn
 
 if TYPE_CHECKING:
-    from structgen.matcher import Matcher
-    from structgen.models.base import LanguageModel
+    from structgen.protocols import LanguageModel, TextMatcher
 
 __all__ = ["LAWS_KEPT", "Law", "Prefix", "PrefixBatch", "PrefixReader", "law_of"]
 
@@ -97,7 +96,7 @@ class PrefixReader:
         """Forward passes; the lanes of one `read` share one, and need none where all was read ahead."""
 
     def read(
-        self, wanted: Mapping[int, Prefix], matchers: Mapping[int, Matcher] | None = None
+        self, wanted: Mapping[int, Prefix], matchers: Mapping[int, TextMatcher] | None = None
     ) -> dict[int, Law]:
         """The law after each lane's prefix; where the constraint stands there, so that tokens can be read ahead."""
         known = {lane: self._known[prefix] for lane, prefix in wanted.items() if prefix in self._known}
@@ -112,7 +111,9 @@ class PrefixReader:
                 self._known.popitem(last=False)
         return known
 
-    def _read(self, wanted: Mapping[int, Prefix], matchers: Mapping[int, Matcher] | None) -> dict[int, Law]:
+    def _read(
+        self, wanted: Mapping[int, Prefix], matchers: Mapping[int, TextMatcher] | None
+    ) -> dict[int, Law]:
         self.calls += len(wanted)
         found: dict[int, Law] = {}
         if self._session is None:
@@ -149,7 +150,7 @@ class PrefixReader:
         self,
         wanted: Mapping[int, Prefix],
         found: Mapping[int, Law],
-        matchers: Mapping[int, Matcher] | None,
+        matchers: Mapping[int, TextMatcher] | None,
     ) -> dict[int, Array]:
         """The logits of those that are not found yet."""
         unknown = {lane: prefix for lane, prefix in wanted.items() if lane not in found}
@@ -216,7 +217,7 @@ class PrefixBatch:
         """Forward passes."""
 
     def read(
-        self, prefixes: Sequence[Prefix], matchers: Mapping[Prefix, Matcher] | None = None
+        self, prefixes: Sequence[Prefix], matchers: Mapping[Prefix, TextMatcher] | None = None
     ) -> dict[Prefix, Law]:
         """The law after each of these, which were read the last time or are such a one and some tokens more.
 
@@ -244,7 +245,7 @@ class PrefixBatch:
         self,
         prefixes: Sequence[Prefix],
         told: Mapping[Prefix, Array],
-        matchers: Mapping[Prefix, Matcher] | None,
+        matchers: Mapping[Prefix, TextMatcher] | None,
     ) -> dict[Prefix, Array]:
         """The logits of those that nobody was told of."""
         if self._ahead is not None and matchers is not None:

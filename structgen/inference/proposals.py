@@ -28,7 +28,7 @@ from .prefixes import Law
 from .token_estimators import Estimator, draw_checked
 
 if TYPE_CHECKING:
-    from structgen.matcher import Matcher
+    from structgen.protocols import TextMatcher
 
 __all__ = ["Checked", "Learned", "Masked", "Proposal", "Proposed", "Site"]
 
@@ -39,7 +39,7 @@ Array = NDArray[Any]
 class Site:
     """Where a particle stands."""
 
-    matcher: Matcher
+    matcher: TextMatcher
     tokens: list[int] = field(default_factory=list)
     """Without the end-of-text token."""
     path: list[tuple[Node, int]] = field(default_factory=list)
@@ -127,7 +127,7 @@ class Checked:
     def learn(self, site: Site, log_weight: float) -> None:
         """Nothing."""
 
-    def _accepts(self, matcher: Matcher, token: int) -> bool:
+    def _accepts(self, matcher: TextMatcher, token: int) -> bool:
         if token in matcher.vocabulary.eos_ids:
             return self.condition.of_text(matcher.text) > -math.inf
         text = matcher.text + (matcher.vocabulary.token_bytes(token) or b"")
@@ -163,7 +163,9 @@ class Learned:
         """What is behind the last token is known."""
         self.trie.learn(site.path, None, log_weight)
 
-    def _rare(self, node: Node, matcher: Matcher, law: Law, random: np.random.Generator, at_cap: bool) -> int:
+    def _rare(
+        self, node: Node, matcher: TextMatcher, law: Law, random: np.random.Generator, at_cap: bool
+    ) -> int:
         """A token that the node does not hold."""
         allowed = allowed_words(matcher, at_cap=at_cap)
         token = rare_token(law, allowed, node.step.tokens, float(random.random()))

@@ -14,11 +14,12 @@ from structgen.errors import OptionError, a_kind, did_you_mean
 from structgen.generation.options import ALIASES
 from structgen.generation.token_budget import check_room, room_after
 from structgen.inference.drawing import Limits
-from structgen.matcher import Matcher, open_matcher
+from structgen.matcher import open_matcher
 from structgen.models.messages import prompt_of
+from structgen.protocols import TextMatcher
 
 if TYPE_CHECKING:
-    from structgen.models.base import LanguageModel, Prompt
+    from structgen.protocols import LanguageModel, Prompt
     from structgen.types import OutputType
 
 __all__ = ["is_number", "limits_of", "opening", "unknown_option", "whole_number", "written"]
@@ -83,7 +84,7 @@ def is_number(value: Any) -> bool:
 
 def opening(
     model: LanguageModel, prompt: Prompt, kind: OutputType, *, describe: bool, max_tokens: int
-) -> tuple[list[int], Matcher, int]:
+) -> tuple[list[int], TextMatcher, int]:
     """The prompt's tokens, the constraint at its beginning, and how many tokens a text may have.
 
     Raises where no text fits, or none ever ends, before the model is called.

@@ -38,11 +38,12 @@ from structgen.inference.samplers import (
 )
 from structgen.progress import ProgressBar
 from structgen.speculative.defaults import reading_ahead_of
+from structgen.speculative.driver import Speculation
 from structgen.speculative.guarded import SpeculationWarning
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
-    from structgen.models.base import LanguageModel, Prompt
+    from structgen.protocols import LanguageModel, Prompt
     from structgen.speculative import Speculation
 
 __all__ = ["KnownLaws", "sample", "sample_async"]
@@ -129,7 +130,7 @@ def _posterior(draws: list[Draw], kind: OutputType, sampler: Sampler, task: Task
 def _drafting(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]:
     """With what proposes tokens to read ahead, where that is wanted and of use."""
     if isinstance(sampler, MH):
-        if hasattr(speculate, "drafters"):
+        if isinstance(speculate, Speculation):
             warnings.warn("MH reads nothing ahead", SpeculationWarning, stacklevel=2)
     else:
         task.drafting = reading_ahead_of(
@@ -211,9 +212,9 @@ def _condition(output: Any, potentials: Any) -> tuple[OutputType, list[Potential
         )
     kind = output_type(output)
     # What a monitored constraint refuses when it is read is judged as a potential is.
-    watched = getattr(kind.constraint, "as_condition", None)
-    if watched is not None:
-        constraint, judge = watched()
+    condition = kind.constraint.as_condition()
+    if condition is not None:
+        constraint, judge = condition
         return replace(kind, constraint=constraint), [*parts, judge]
     return kind, parts
 

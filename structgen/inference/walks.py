@@ -43,7 +43,7 @@ from .bound_trie import TAIL, BoundTrie, Node, rare_token
 from .prefixes import LAWS_KEPT, Law, PrefixReader
 
 if TYPE_CHECKING:
-    from structgen.matcher import Matcher
+    from structgen.protocols import TextMatcher
 
 __all__ = ["Policy", "Walk", "Walks"]
 
@@ -74,7 +74,7 @@ class Walk:
 @dataclass
 class _Lane:
     walk: Walk
-    matcher: Matcher
+    matcher: TextMatcher
     uniforms: Iterator[float]
     path: list[tuple[Node, int]] = field(default_factory=list)
     node: Node | None = None
@@ -92,7 +92,7 @@ class Walks:
     def __init__(
         self,
         reader: PrefixReader,
-        matcher: Matcher,
+        matcher: TextMatcher,
         trie: BoundTrie,
         policy: Policy,
         *,
@@ -161,7 +161,7 @@ class Walks:
     def _round(self) -> Iterator[Walk]:
         """Each lane goes as far as it knows the model; then all that have to read read together."""
         wanted: dict[int, tuple[int, ...]] = {}
-        matchers: dict[int, Matcher] = {}
+        matchers: dict[int, TextMatcher] = {}
         for i, lane in enumerate(self._lanes):
             if lane is None:
                 continue

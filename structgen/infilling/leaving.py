@@ -22,6 +22,7 @@ from structgen.errors import EmptyConstraint, Truncated
 from structgen.generation import generate_steps
 from structgen.generation.options import make_options
 from structgen.matcher import Matcher, open_matcher
+from structgen.protocols import TextMatcher
 from structgen.results import Result
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
@@ -224,18 +225,15 @@ class _Roomy(Matcher):
         return None
 
 
-def _opened(constraint: Constraint, vocabulary: Vocabulary) -> Matcher:
-    return (
-        open_matcher(constraint, vocabulary)
-        if hasattr(constraint, "open_matcher")
-        else _Roomy(constraint, vocabulary)
-    )
+def _opened(constraint: Constraint, vocabulary: Vocabulary) -> TextMatcher:
+    matcher = open_matcher(constraint, vocabulary)
+    return _Roomy(constraint, vocabulary) if matcher.judge is None else matcher
 
 
 def _laws(session: Any, tokens: Sequence[int]) -> list[Any]:
     """Logits of the next token and, behind each of these tokens, which the session reads."""
     laws = [np.array(session.logits()[0])]
-    if tokens and hasattr(session, "append_scored"):
+    if tokens and session.capabilities.scores_runs:
         return laws + list(session.append_scored([tokens])[0])
     for token in tokens:
         session.append([[token]])

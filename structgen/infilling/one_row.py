@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.protocols import Session, SessionCapabilities
+
 __all__ = ["OneRow"]
 
 
@@ -30,13 +32,13 @@ class OneRow:
         """The model's own."""
         return list(self._model.encode(prompt))
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> _Plain:
+    def start(self, prompts: Sequence[Sequence[int]]) -> _Session:
         """A session over one prompt."""
         (prompt,) = prompts
         if self._read is None or self._prompt != list(prompt):
             self._prompt = list(prompt)
             self._read = _Read(self._model.start([prompt]))
-        return _Session(self._read) if hasattr(self._read.session, "append_scored") else _Plain(self._read)
+        return _Session(self._read)
 
 
 class _Read:
@@ -59,12 +61,16 @@ class _Read:
         self.tokens = list(tokens)
 
 
-class _Plain:
-    """A session that reads when it is asked."""
+class _Session(Session):
+    """A session of one row that reads its tokens when its logits are needed."""
 
     def __init__(self, read: _Read) -> None:
         self._read = read
         self._tokens: list[int] = []
+
+    @property
+    def capabilities(self) -> SessionCapabilities:
+        return SessionCapabilities(scores_runs=self._read.session.capabilities.scores_runs)
 
     def logits(self) -> NDArray[np.float32]:
         if not self._tokens:
@@ -82,10 +88,6 @@ class _Plain:
     def select(self, rows: Sequence[int]) -> None:
         if list(rows) != [0]:
             raise ValueError(f"there is one row, not {list(rows)}")
-
-
-class _Session(_Plain):
-    """The same over a session that scores runs of tokens."""
 
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:
         self._read.become(self._tokens)

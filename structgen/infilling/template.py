@@ -79,7 +79,7 @@ class Template:
             matcher = open_matcher(self.constraint(self.literals[0], 0), vocabulary)
         except EmptyConstraint as error:
             raise self._where(vocabulary, error) from None
-        if getattr(matcher, "names_text_tokens", False):
+        if matcher.names_text_tokens:
             raise CombinationError(
                 "a hole or the whole names tokens of text by number, and a template is read as text",
                 hint="Say which texts are meant.",

@@ -95,9 +95,7 @@ def generate(
         raise OptionError(
             "generate() takes no stop, stream, grammar, response_format or tools: the type says it all"
         )
-    if kind.spells_specials and vocabulary_of(llama).specials.keys() & set(
-        getattr(kind.constraint, "markers", ())
-    ):
+    if kind.spells_specials and vocabulary_of(llama).specials.keys() & set(kind.constraint.markers):
         raise OptionError(
             "the reasoning's markers are special tokens, which llama-cpp-python leaves out of the text it returns",
             hint="Load the file with structgen.load(), or give other markers: sg.reasoning(..., open='[', close=']').",

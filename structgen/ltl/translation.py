@@ -28,7 +28,7 @@ from structgen.types import output_type
 
 if TYPE_CHECKING:
     from structgen.constraints.base import Constraint
-    from structgen.models.base import LanguageModel
+    from structgen.protocols import LanguageModel
 
 __all__ = ["Reading", "Translation", "grammar_of", "translate"]
 

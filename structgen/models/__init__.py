@@ -1,9 +1,12 @@
-"""Language models: the protocol, and the models behind it.
+"""Language models: `transformers` models, models in memory, and models with logits processors.
 
-`load` and `wrap` are what people call; torch and transformers are imported when one of them runs.
+`load` and `wrap` are the usual entry points. torch and transformers are imported when one of them runs.
+`LanguageModel` and `Session` are the protocols that own models implement.
 """
 
-from .base import LanguageModel, Message, ModelSession, ModelWarning, Prompt, ScoringSession
+from structgen.errors import ModelWarning
+from structgen.protocols import LanguageModel, Message, Prompt, Session, SessionCapabilities
+
 from .loading import load, load_vocabulary, wrap
 from .memory import DistributionModel
 from .processed import ProcessedModel, Processor, with_processors
@@ -14,12 +17,12 @@ __all__ = [
     "DistributionModel",
     "LanguageModel",
     "Message",
-    "ModelSession",
     "ModelWarning",
     "ProcessedModel",
     "Processor",
     "Prompt",
-    "ScoringSession",
+    "Session",
+    "SessionCapabilities",
     "load",
     "load_vocabulary",
     "with_processors",

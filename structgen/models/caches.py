@@ -18,9 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 from transformers import DynamicCache
 
-from structgen.errors import ModelError
-
-from .base import ModelWarning
+from structgen.errors import ModelError, ModelWarning
 
 __all__ = [
     "Memory",

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.brief import cut
 from structgen.errors import ModelError, OptionError, PromptError, VocabularyMismatch, a_kind
+from structgen.protocols import Message, Prompt, Session
 from structgen.vocabulary import Vocabulary
 
-from .base import Message, Prompt, ScoringSession
 from .messages import plain_messages
 
 if TYPE_CHECKING:
@@ -101,11 +101,11 @@ class HuggingFaceModel:
             return list(self.tokenizer.encode(prompt))
         return [
             i
-            for part in self.written(prompt, template=template)
+            for part in self.render_prompt(prompt, template=template)
             for i in self.tokenizer.encode(part, add_special_tokens=False)
         ]
 
-    def written(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> list[str]:
+    def render_prompt(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> list[str]:
         """The text of messages as the chat template writes them, in parts that are tokenized one by one."""
         _check_prompt(prompt)
         messages = (
@@ -123,7 +123,7 @@ class HuggingFaceModel:
         """The text of tokens, special ones left out."""
         return self.vocabulary.decode(ids).decode("utf-8", "replace")
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> ScoringSession:
+    def start(self, prompts: Sequence[Sequence[int]]) -> Session:
         """A session with one row per prompt, already read by the model."""
         from .session import start_session
 

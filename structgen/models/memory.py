@@ -9,14 +9,15 @@ Invariant: logits are the logarithms of the written probabilities, in float32; m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import ModelError
+from structgen.protocols import Prompt, Session, SessionCapabilities
 from structgen.vocabulary import Vocabulary
 
-from .base import Prompt
 from .read_trees import check_decided, check_path, check_trees
 
 __all__ = ["DistributionModel", "Law"]
@@ -44,6 +45,12 @@ class DistributionModel:
         self.knows_all = total and not isinstance(law, Mapping)
         """Whether there is a law after any tokens."""
         self._law: Law = _look_up(law) if isinstance(law, Mapping) else law
+
+    is_chat = True
+    cache_bytes_per_token = 0
+
+    def render_prompt(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> None:
+        """Return None: there is no chat template."""
 
     def encode(self, prompt: Prompt) -> list[int]:
         """A prompt is one token: the law does not depend on it."""
@@ -74,14 +81,10 @@ class DistributionModel:
             return np.log(law).astype(np.float32)
 
 
-class DistributionSession:
+class DistributionSession(Session):
     """The rows of a `DistributionModel`, as tokens with the length of their prompt."""
 
-    reads_trees = True
-
     def __init__(self, model: DistributionModel, prompts: Sequence[Sequence[int]]) -> None:
-        self.steps_back_cheaply = model.knows_all
-        """A table may lack what comes after a wrong guess."""
         if not all(prompts):
             raise ModelError(
                 "a prompt has no tokens", hint="Every row needs at least one token to start from."
@@ -91,20 +94,27 @@ class DistributionSession:
         self._trees: dict[int, tuple[Sequence[int], Sequence[int]]] = {}
         """Those of which nobody has said yet what is kept."""
 
+    @property
+    def capabilities(self) -> SessionCapabilities:
+        """No drafts if the distribution is a table: it may lack what comes after a wrong draft token."""
+        return SessionCapabilities(
+            scores_runs=True, reads_trees=True, joins=True, crops_cheaply=self._model.knows_all
+        )
+
     def logits(self) -> NDArray[np.float32]:
-        """See `ModelSession.logits`."""
+        """See `Session.logits`."""
         check_decided(self._trees)
         return np.stack([self._after(tokens, prompt) for tokens, prompt in self._rows])
 
     def append(self, tokens: Sequence[Sequence[int]]) -> None:
-        """See `ModelSession.append`."""
+        """See `Session.append`."""
         check_decided(self._trees)
         self._model.forward_passes += 1
         for (held, _), new in zip(self._rows, tokens, strict=True):
             held.extend(new)
 
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
-        """See `ScoringSession.append_scored`."""
+        """See `Session.append_scored`."""
         starts = [len(held) for held, _ in self._rows]
         self.append(tokens)
         scores = [np.empty((len(new), self._model.vocabulary.size), dtype=np.float32) for new in tokens]
@@ -116,7 +126,7 @@ class DistributionSession:
     def append_trees(
         self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[NDArray[np.float32]]:
-        """See `TreeSession.append_trees`."""
+        """See `Session.append_trees`."""
         check_decided(self._trees)
         check_trees(trees)
         found = []
@@ -131,24 +141,24 @@ class DistributionSession:
         return found
 
     def keep(self, row: int, nodes: Sequence[int]) -> None:
-        """See `TreeSession.keep`."""
+        """See `Session.keep`."""
         tokens, parents = self._trees.get(row, ((), None))
         check_path(row, parents, nodes)
         del self._trees[row]
         self._rows[row][0].extend(tokens[node] for node in nodes)
 
     def select(self, rows: Sequence[int]) -> None:
-        """See `ModelSession.select`."""
+        """See `Session.select`."""
         check_decided(self._trees)
         self._rows = [(list(self._rows[row][0]), self._rows[row][1]) for row in rows]
 
     def join(self, other: DistributionSession) -> None:
-        """See `JoiningSession.join`."""
+        """See `Session.join`."""
         check_decided(self._trees)
         self._rows += other._rows
 
     def rollback(self, row: int, n: int) -> None:
-        """See `ModelSession.rollback`."""
+        """See `Session.rollback`."""
         check_decided(self._trees)
         held = self._rows[row][0]
         if not 0 <= n <= len(held):

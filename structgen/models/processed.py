@@ -10,7 +10,8 @@ Cost: of the processors, for every law that is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,9 +19,8 @@ from numpy.typing import NDArray
 
 from structgen.argument_names import checks_names
 from structgen.errors import ModelError, OptionError, a_kind
+from structgen.protocols import LanguageModel, Prompt, Session, SessionCapabilities
 from structgen.vocabulary import Vocabulary
-
-from .base import LanguageModel, ModelSession, Prompt
 
 __all__ = ["ProcessedModel", "Processor", "RowProcessor", "with_processors"]
 
@@ -105,7 +105,16 @@ class ProcessedModel:
     @property
     def is_chat(self) -> bool:
         """Whether a prompt that is a text is a user's message for the model."""
-        return bool(getattr(self.model, "is_chat", True))
+        return self.model.is_chat
+
+    @property
+    def cache_bytes_per_token(self) -> int:
+        """That of the model."""
+        return self.model.cache_bytes_per_token
+
+    def render_prompt(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> list[str] | None:
+        """As the model does."""
+        return self.model.render_prompt(prompt, template=template)
 
     def encode(self, prompt: Prompt) -> list[int]:
         """As the model does."""
@@ -119,7 +128,7 @@ class ProcessedModel:
         """See `LanguageModel.start`."""
         session = self.model.start(prompts)
         rows = [_Row([one.start(self.vocabulary) for one in self.processors]) for _ in prompts]
-        return (_ScoringSession if hasattr(session, "append_scored") else _Session)(session, rows)
+        return _Session(session, rows)
 
 
 class _Row:
@@ -154,11 +163,16 @@ class _Row:
         return logits
 
 
-class _Session:
-    def __init__(self, session: Any, rows: list[_Row]) -> None:
-        self._session: ModelSession = session
+class _Session(Session):
+    def __init__(self, session: Session, rows: list[_Row]) -> None:
+        self._session = session
         self._rows = rows
-        self.steps_back_cheaply = bool(getattr(session, "steps_back_cheaply", False))
+        self._trees: list[Sequence[int]] = []
+
+    @property
+    def capabilities(self) -> SessionCapabilities:
+        """Those of the model's session, except padding, joins and forks: states of processors follow real tokens."""
+        return replace(self._session.capabilities, takes_padding=False, joins=False, forks=False)
 
     def logits(self) -> Logits:
         given = self._session.logits()
@@ -181,33 +195,25 @@ class _Session:
         self._session.rollback(row, n)
         self._rows[row].rollback(n)
 
-
-class _ScoringSession(_Session):
-    def __init__(self, session: Any, rows: list[_Row]) -> None:
-        super().__init__(session, rows)
-        self.reads_trees = bool(getattr(session, "reads_trees", False))
-        self._trees: list[Sequence[int]] = []
-
     @property
     def keeps_hidden(self) -> bool:
-        """See `TreeSession`."""
-        return bool(getattr(self._session, "keeps_hidden", False))
+        """See `Session.hidden`."""
+        session: Any = self._session
+        return bool(session.keeps_hidden)
 
     @keeps_hidden.setter
     def keeps_hidden(self, wanted: bool) -> None:
         session: Any = self._session
         session.keeps_hidden = wanted
 
-    def hidden(self) -> list[NDArray[np.float32] | None]:
-        """See `TreeSession`."""
-        hidden = getattr(self._session, "hidden", None)
-        return [None] * len(self._rows) if hidden is None else hidden()
+    def hidden(self) -> Sequence[NDArray[np.float32] | None]:
+        """See `Session.hidden`."""
+        return self._session.hidden()
 
     def append_trees(
         self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[Logits]:
-        session: Any = self._session
-        given = session.append_trees(tokens, trees)
+        given = self._session.append_trees(tokens, trees)
         self._trees = [nodes for nodes, _ in trees]
         scored = []
         for row, run, (nodes, parents), laws in zip(self._rows, tokens, trees, given, strict=True):
@@ -220,8 +226,7 @@ class _ScoringSession(_Session):
         return scored
 
     def keep(self, row: int, nodes: Sequence[int]) -> None:
-        session: Any = self._session
-        session.keep(row, nodes)
+        self._session.keep(row, nodes)
         self._rows[row].advance([self._trees[row][node] for node in nodes])
 
     def _processed(self, row: _Row, token: int, law: Logits) -> Logits:
@@ -229,8 +234,7 @@ class _ScoringSession(_Session):
         return row.process(law)
 
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> list[Logits]:
-        session: Any = self._session
-        given = session.append_scored(tokens)
+        given = self._session.append_scored(tokens)
         scored = []
         for row, new, laws in zip(self._rows, tokens, given, strict=True):
             made = np.empty((len(new), laws.shape[-1] if len(new) else 0), dtype=np.float32)

@@ -17,34 +17,36 @@ import torch
 from numpy.typing import NDArray
 
 from structgen.errors import ModelError
+from structgen.protocols import SessionCapabilities
 
 from .caches import parameters_of
-from .session import Session, Tokens, to_numpy
+from .session import CachedSession, Tokens, to_numpy
 
 __all__ = ["RereadingSession"]
 
 
-class RereadingSession(Session):
+class RereadingSession(CachedSession):
     """Nothing but the rows' tokens, and what the last pass has told of them."""
-
-    steps_back_cheaply = True
 
     def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
         super().__init__(model, size, len(prompts))
+        self._capabilities = SessionCapabilities(
+            scores_runs=True, crops_cheaply=True, hidden_states=True, joins=True
+        )
         self._options = {"use_cache": False} if "use_cache" in parameters_of(model) else {}
         self._states: list[torch.Tensor | None] = [None for _ in prompts]
         """The hidden states of the last pass behind each token of the rows that it read, if they are kept."""
         self.append(prompts)
 
     def select(self, rows: Sequence[int]) -> None:
-        """See `ModelSession.select`."""
+        """See `Session.select`."""
         self._tokens = [list(self._tokens[row]) for row in rows]
         self._states = [self._states[row] for row in rows]
         self._stale = {place for place, row in enumerate(rows) if row in self._stale}
         self._last, self._array = self._last[list(rows)], None
 
     def join(self, other: RereadingSession) -> None:
-        """See `JoiningSession.join`."""
+        """See `Session.join`."""
         held = len(self._tokens)
         self._tokens += other._tokens
         self._states += other._states
@@ -52,7 +54,7 @@ class RereadingSession(Session):
         self._last, self._array = torch.cat([self._last, other._last]), None
 
     def rollback(self, row: int, n: int) -> None:
-        """See `ModelSession.rollback`."""
+        """See `Session.rollback`."""
         self._check_length(row, n)
         if n:
             del self._tokens[row][len(self._tokens[row]) - n :]

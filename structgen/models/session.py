@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from transformers import Cache, DynamicCache
 
 from structgen.errors import ModelError
+from structgen.protocols import Session, SessionCapabilities
 
 from .caches import NoCache, forgets, kinds_of_layers, memory_of, parameters_of, positions, reads_trees
 from .read_trees import check_decided, check_path, check_trees
@@ -30,7 +31,7 @@ from .read_trees import check_decided, check_path, check_trees
 if TYPE_CHECKING:
     from .rereading import RereadingSession
 
-__all__ = ["BatchedSession", "SeparateSession", "Session", "Tokens", "start_session", "to_numpy"]
+__all__ = ["BatchedSession", "CachedSession", "SeparateSession", "Tokens", "start_session", "to_numpy"]
 
 # A shared beginning is read once for all rows if it is at least this long: less does not pay for a second pass.
 _SHORTEST_SHARED = 16
@@ -58,7 +59,7 @@ def start_session(
     return RereadingSession(model, size, prompts)
 
 
-class Session:
+class CachedSession(Session):
     """What all kinds share: the model, each row's tokens and last logits, the forms the logits come in."""
 
     def __init__(self, model: Any, size: int, rows: int) -> None:
@@ -74,9 +75,15 @@ class Session:
         self.keeps_hidden = False
         """Whether hidden states are kept, for drafters that go on from them."""
         self._read_hidden: torch.Tensor | None = None
+        self._capabilities = SessionCapabilities(scores_runs=True)
+
+    @property
+    def capabilities(self) -> SessionCapabilities:
+        """See `Session.capabilities`."""
+        return self._capabilities
 
     def logits(self) -> NDArray[np.float32]:
-        """See `ModelSession.logits`; on a CPU in float32 the model's own array, not a copy."""
+        """See `Session.logits`; on a CPU in float32 the model's own array, not a copy."""
         tensor = self.logits_tensor()
         if self._array is None:
             self._array = to_numpy(tensor)
@@ -89,11 +96,11 @@ class Session:
         return self._last
 
     def append(self, tokens: Tokens) -> None:
-        """See `ModelSession.append`."""
+        """See `Session.append`."""
         self._read(tokens, every=False)
 
     def append_scored(self, tokens: Tokens) -> list[NDArray[np.float32]]:
-        """See `ScoringSession.append_scored`."""
+        """See `Session.append_scored`."""
         return [to_numpy(scores) for scores in self._read(tokens, every=True)]
 
     def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
@@ -140,17 +147,22 @@ class _Undecided:
     logits: torch.Tensor
 
 
-class BatchedSession(Session):
+class BatchedSession(CachedSession):
     """All rows in one cache, one forward pass for all of them."""
-
-    steps_back_cheaply = True
-    takes_padding = True
 
     def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
         shared = _shared_length(prompts)
         is_shared = shared >= _SHORTEST_SHARED
         super().__init__(model, size, 1 if is_shared else len(prompts))
-        self.reads_trees = reads_trees(model)
+        self._capabilities = SessionCapabilities(
+            scores_runs=True,
+            reads_trees=reads_trees(model),
+            crops_cheaply=True,
+            takes_padding=True,
+            hidden_states=True,
+            joins=True,
+            forks=True,
+        )
         self._undecided: dict[int, _Undecided] = {}
         self._hidden_at: list[list[int]] = [[] for _ in self._tokens]
         """Where in the last pass the last tokens of each row were read, as far as they were."""
@@ -170,7 +182,7 @@ class BatchedSession(Session):
         return super().logits_tensor()
 
     def select(self, rows: Sequence[int]) -> None:
-        """See `ModelSession.select`."""
+        """See `Session.select`."""
         self._check_decided()
         index = torch.tensor(list(rows), dtype=torch.long, device=self._last.device)
         self._cache.reorder_cache(index)
@@ -194,7 +206,7 @@ class BatchedSession(Session):
         return other
 
     def join(self, other: BatchedSession) -> None:
-        """See `JoiningSession.join`. Of the shorter of the two the slots before its tokens are empty."""
+        """See `Session.join`. Of the shorter of the two the slots before its tokens are empty."""
         self._check_decided()
         other._check_decided()
         held = len(self._tokens)
@@ -212,7 +224,7 @@ class BatchedSession(Session):
         self._read_hidden = None
 
     def rollback(self, row: int, n: int) -> None:
-        """See `ModelSession.rollback`."""
+        """See `Session.rollback`."""
         self._check_decided()
         self._check_length(row, n)
         if n:
@@ -223,7 +235,7 @@ class BatchedSession(Session):
     def append_trees(
         self, tokens: Tokens, trees: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[NDArray[np.float32]]:
-        """See `TreeSession.append_trees`."""
+        """See `Session.append_trees`."""
         self._check_rows(tokens)
         self._check_rows(trees)
         self._check_decided()
@@ -249,7 +261,7 @@ class BatchedSession(Session):
         return scores
 
     def keep(self, row: int, nodes: Sequence[int]) -> None:
-        """See `TreeSession.keep`."""
+        """See `Session.keep`."""
         tree = self._undecided.get(row)
         check_path(row, None if tree is None else tree.parents, nodes)
         tree = self._undecided.pop(row)
@@ -422,18 +434,18 @@ class BatchedSession(Session):
         self._filled, self._is_even = filled, is_even
 
 
-class SeparateSession(Session):
+class SeparateSession(CachedSession):
     """One cache per row, one forward pass per row."""
 
     def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
         super().__init__(model, size, len(prompts))
         kinds = kinds_of_layers(model)
         self._memory = memory_of(model, size)
-        self.steps_back_cheaply = kinds <= {"DynamicLayer", "DynamicSlidingWindowLayer"}
-        """A memory that cannot step back (a recurrent one) is built again from the tokens."""
-        self.reads_ahead_to = self._memory.same_up_to
-        """No pass that reads ahead may go beyond this position: what is before it would be read otherwise."""
-        self._slides = self.steps_back_cheaply and kinds != {"DynamicLayer"}
+        crops_cheaply = kinds <= {"DynamicLayer", "DynamicSlidingWindowLayer"}  # else it is built again
+        self._capabilities = SessionCapabilities(
+            scores_runs=True, crops_cheaply=crops_cheaply, joins=True, draft_limit=self._memory.same_up_to
+        )
+        self._slides = crops_cheaply and kinds != {"DynamicLayer"}
         self._caches: list[Any] = [self._cache() for _ in prompts]
         self._owed = [0 for _ in prompts]
         """Tokens that the cache still has and the row has not. Of sliding windows they are taken back before the next
@@ -443,7 +455,7 @@ class SeparateSession(Session):
         self.append(prompts)
 
     def select(self, rows: Sequence[int]) -> None:
-        """See `ModelSession.select`."""
+        """See `Session.select`."""
         taken: set[int] = set()
         caches = []
         for row in rows:
@@ -457,7 +469,7 @@ class SeparateSession(Session):
         self._last, self._array = self._last[list(rows)], None
 
     def join(self, other: SeparateSession) -> None:
-        """See `JoiningSession.join`."""
+        """See `Session.join`."""
         held = len(self._tokens)
         self._caches += other._caches
         self._owed += other._owed
@@ -467,7 +479,7 @@ class SeparateSession(Session):
         self._last, self._array = torch.cat([self._last, other._last]), None
 
     def rollback(self, row: int, n: int) -> None:
-        """See `ModelSession.rollback`. A memory that cannot step back so far is built again from the tokens."""
+        """See `Session.rollback`. A memory that cannot step back so far is built again from the tokens."""
         self._check_length(row, n)
         if n:
             self._take_back(row, n)

@@ -74,8 +74,11 @@ class Monitored(Constraint):
         object.__setattr__(self, "joined", None if regular == TEXT else regular)
         object.__setattr__(self, "_judged", {})
 
+    def matcher_class(self) -> type[MonitoredMatcher]:
+        return MonitoredMatcher
+
     def open_matcher(self, vocabulary: Vocabulary) -> MonitoredMatcher:
-        """A matcher at the beginning of a text."""
+        """Return a matcher at the start of a text."""
         return MonitoredMatcher(self, vocabulary)
 
     def as_condition(self) -> tuple[Constraint, Potential]:

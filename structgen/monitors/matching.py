@@ -21,6 +21,7 @@ from structgen import _core
 from structgen.constraints.expressions import RE, TEXT
 from structgen.errors import CombinationError
 from structgen.matcher import Matcher, accepted_by_steps
+from structgen.protocols import JudgingMatcher
 from structgen.vocabulary import Vocabulary
 
 from .alike import refused_with
@@ -31,6 +32,7 @@ from .restrictions import Restriction, joint_matcher, restriction
 from .scanning import Asking, Scan
 
 if TYPE_CHECKING:
+    from structgen.captures import Capture
     from structgen.explanation import Explanation
 
     from .constraint import Monitored
@@ -70,38 +72,40 @@ class _Frame:
         """How many were refused for what follows these bytes of them."""
 
 
-class MonitoredMatcher(Matcher):
-    """Made by `structgen.matcher.open_matcher` for constraints of `structgen.monitored` and `structgen.code`.
+class MonitoredMatcher(JudgingMatcher):
+    """The matcher of `structgen.monitored` and `structgen.code`; `structgen.matcher.open_matcher` makes it.
 
-    As a `Matcher`, but for one thing: ``advance`` may refuse a token that the last mask allowed. Masks leave it out
-    from then on.
+    Unlike `structgen.Matcher`, ``advance`` may refuse a token that the last mask allowed. Later masks exclude it.
     """
 
     __slots__ = (
         "_active",
         "_frames",
+        "_inner",
         "_judges",
+        "_native",
         "_passed",
         "_repairs",
+        "_report",
         "_restrictions",
         "_search_failed",
         "_settled",
         "monitored",
-        "report",
     )
 
     def __init__(self, constraint: Monitored, vocabulary: Vocabulary) -> None:
-        super().__init__(constraint.constraint, vocabulary)
-        self.constraint = constraint
+        self._inner = Matcher(constraint.constraint, vocabulary)
+        """The matcher of the constraint without its monitors."""
+        self._native = self._inner.native
         self.monitored = constraint
         self._judges = any(monitor.judges for monitor in constraint.monitors)
-        self.report = MonitorReport(unchecked=self._judges)
+        self._report = MonitorReport(unchecked=self._judges)
         self._active = [constraint.mode == "always"]
         self._repairs = [0]
         self._restrictions: list[Restriction] = []
         scan, states, failures = constraint.beginning
         for cause in failures:
-            self.report.failed(cause)
+            self._report.failed(cause)
         asking = [one for one, _ in scan.awaited]
         rests = [constraint.document.before[one.offset :] for one in asking]
         self._frames = [_Frame(scan, states, asking, rests)]
@@ -109,6 +113,60 @@ class MonitoredMatcher(Matcher):
         self._search_failed = False  # the last search for a completion
         self._passed: set[int] = set()
         """Tokens behind which places were passed unasked."""
+
+    # -- what the constraint alone decides
+
+    @property
+    def constraint(self) -> Monitored:
+        """The constraint with its monitors."""
+        return self.monitored
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._inner.vocabulary
+
+    @property
+    def native(self) -> _core.Matcher:
+        return self._native
+
+    @property
+    def mask_is_native(self) -> bool:
+        return False
+
+    @property
+    def spells_specials(self) -> bool:
+        return self.monitored.spells_specials
+
+    @property
+    def sets_temperature(self) -> bool:
+        return self._inner.sets_temperature
+
+    @property
+    def temperature(self) -> float | None:
+        return self._inner.temperature
+
+    @property
+    def judge(self) -> JudgingMatcher:
+        return self
+
+    @property
+    def tokens(self) -> list[int]:
+        return self._native.tokens
+
+    @property
+    def text(self) -> bytes:
+        return self._native.text
+
+    @property
+    def is_finished(self) -> bool:
+        return self._native.is_finished
+
+    @property
+    def names_text_tokens(self) -> bool:
+        return self._inner.names_text_tokens
+
+    def least_tokens(self, room: int) -> int | None:
+        return self._inner.least_tokens(room)
 
     # -- asking
 
@@ -123,7 +181,7 @@ class MonitoredMatcher(Matcher):
     def _ask(self, asking: Asking, text: bytes, states: tuple[Any, ...], scan: Scan) -> Answer:
         monitored = self.monitored
         context = monitored.document.context(asking, text, states[asking.monitor], scan)
-        return monitored.asker.ask(asking.monitor, monitored.monitors[asking.monitor], context, self.report)
+        return monitored.asker.ask(asking.monitor, monitored.monitors[asking.monitor], context, self._report)
 
     def _settle(self) -> bool:
         """Put in force what was asked for at the end of the text; False where nothing may come there."""
@@ -162,7 +220,7 @@ class MonitoredMatcher(Matcher):
 
     def mask(self) -> NDArray[np.int32]:
         self._settle()
-        frame, words = self._frames[-1], super().mask()
+        frame, words = self._frames[-1], self._inner.mask()
         live = self._live()
         cut = self.monitored.crossing == "cut" and self._active[0] and not self.is_finished
         if not live and not frame.banned and not cut:
@@ -178,13 +236,13 @@ class MonitoredMatcher(Matcher):
         return words
 
     def fill(self, out: NDArray[np.int32], row: int = 0) -> None:
-        super().fill(out, row)
+        self._inner.fill(out, row)
         out[row, : self.vocabulary.words] = self.mask()
 
     def allowed_count(self) -> int:
         """How many tokens may come next; while an answer is awaited, how many if it leaves the text free."""
         if self.is_waiting or not (self._live() or self._frames[-1].banned or not self._settled):
-            return super().allowed_count()
+            return self._inner.allowed_count()
         return _count(self.mask())
 
     # -- reading
@@ -192,7 +250,7 @@ class MonitoredMatcher(Matcher):
     def advance(self, token_id: int) -> bool:
         self._settle()
         frame = self._frames[-1]
-        if token_id in frame.banned or not super().advance(token_id):
+        if token_id in frame.banned or not self._inner.advance(token_id):
             return False
         length = len(self._frames)
         read: list[Restriction] = []
@@ -225,8 +283,13 @@ class MonitoredMatcher(Matcher):
 
     def _refuse(self, frame: _Frame, token: int) -> bool:
         frame.banned.add(token)
-        self.report.refused += 1
+        self._report.refused += 1
         return False
+
+    @property
+    def report(self) -> MonitorReport:
+        """What the monitors did so far."""
+        return self._report
 
     @property
     def refused(self) -> Set[int]:
@@ -298,7 +361,7 @@ class MonitoredMatcher(Matcher):
         try:
             after = monitor.committed(context, name.decode("utf-8", "replace"))
         except Exception as error:
-            self.report.failed(f"{type(error).__name__}: {error!s:.120}")
+            self._report.failed(f"{type(error).__name__}: {error!s:.120}")
             return states
         return (*states[: asking.monitor], after, *states[asking.monitor + 1 :])
 
@@ -306,10 +369,10 @@ class MonitoredMatcher(Matcher):
         return accepted_by_steps(self, token_ids)
 
     def rollback(self, n: int) -> None:
-        super().rollback(n)
+        self._inner.rollback(n)
         if not n:
             return
-        self.report.left, self.report.unchecked = (), self._judges
+        self._report.left, self._report.unchecked = (), self._judges
         del self._frames[len(self._frames) - n :]
         length = len(self._frames) - 1
         self._restrictions = [one for one in self._restrictions if one.start <= length]
@@ -323,9 +386,10 @@ class MonitoredMatcher(Matcher):
         self.rollback(len(self._frames) - 1)
 
     def fork(self) -> MonitoredMatcher:
-        other = super().fork()
-        assert isinstance(other, MonitoredMatcher)
-        other.monitored, other.report, other._judges = self.monitored, self.report, self._judges
+        other = object.__new__(MonitoredMatcher)
+        other._inner = self._inner.fork()
+        other._native = other._inner.native
+        other.monitored, other._report, other._judges = self.monitored, self._report, self._judges
         other._active, other._repairs = self._active, self._repairs
         other._restrictions = [one.fork() for one in self._restrictions]
         other._frames = list(self._frames)
@@ -425,7 +489,7 @@ class MonitoredMatcher(Matcher):
 
     def is_complete(self) -> bool:
         self._settle()
-        return super().is_complete() and all(one.native.is_complete() for one in self._live())
+        return self._inner.is_complete() and all(one.native.is_complete() for one in self._live())
 
     @property
     def must_stop(self) -> bool:
@@ -436,9 +500,9 @@ class MonitoredMatcher(Matcher):
             return False
         return self.allowed_count() <= len(self.vocabulary.eos_ids)
 
-    @property
-    def unproven(self) -> int:
-        return 0
+    def captures(self) -> list[Capture]:
+        """See `Matcher.captures`."""
+        return self._inner.captures()
 
     def viable_bytes(self, text: str | bytes) -> int:
         raise CombinationError(
@@ -454,20 +518,20 @@ class MonitoredMatcher(Matcher):
 
     def is_right(self) -> bool:
         """Does no monitor find a fault in the text, if it ends here?"""
-        return not self.monitored.faults(self._native.text, self.report)
+        return not self.monitored.faults(self._native.text, self._report)
 
-    def verify(self) -> int | None:
+    def first_fault(self) -> int | None:
         """Where the finished text has a fault that is to be written anew: the number of the token it begins in.
 
         None where it has none, or as many were repaired as may be; in mode "fallback" monitors are asked from the first
         fault on.
         """
         monitored = self.monitored
-        faults = monitored.faults(self._native.text, self.report)
+        faults = monitored.faults(self._native.text, self._report)
         if not faults:
-            self.report.left = ()
+            self._report.left = ()
             return None
-        self.report.left = tuple(fault.message for fault in faults)
+        self._report.left = tuple(fault.message for fault in faults)
         if self._repairs[0] >= monitored.repairs:
             return None
         text = self._native.text.decode("utf-8", "replace")
@@ -475,10 +539,10 @@ class MonitoredMatcher(Matcher):
         last = len(self._native.tokens) - self.is_finished
         return self._token_at(len(text[: min(placed)].encode())) if placed else max(0, last - 1)
 
-    def went_back(self) -> None:
-        """The text was taken back to a fault that `verify` told, and goes on from there."""
+    def on_repair(self) -> None:
+        """Called before the text is rolled back to the fault that `first_fault` returned."""
         self._repairs[0] += 1
-        self.report.faults += 1
+        self._report.faults += 1
         self._active[0] = True
 
     def _token_at(self, offset: int) -> int:

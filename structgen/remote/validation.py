@@ -21,7 +21,7 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.json_schema import JsonSchemaConstraint
 from structgen.constraints.json_schema.whitespace import WhitespaceName
 from structgen.errors import OutputInvalid, StructgenError, show_place
-from structgen.matcher import open_matcher, warn_of_temperatures
+from structgen.matcher import Matcher, open_matcher, warn_of_temperatures
 from structgen.partial import JsonReader
 from structgen.types import OutputType
 from structgen.vocabulary import Vocabulary
@@ -145,20 +145,17 @@ def _misfit(constraint: Constraint, text: str) -> str:
         return f"character {error.start} of it is half of one"
     matcher = open_matcher(constraint, _bytes())
     warn_of_temperatures(matcher, "The server")
-    asks = hasattr(
-        constraint, "open_matcher"
-    )  # a monitored one: it reads token by token, and asks as it goes
-    if not asks:
-        explanation = matcher.explain(data)
+    judge = matcher.judge
+    if judge is None:
+        explanation = Matcher(constraint, _bytes()).explain(data)
         return "" if explanation.ok else str(explanation)
     for position, byte in enumerate(data):
-        if not matcher.advance(byte):
+        if not judge.advance(byte):
             shown = len(data[:position].decode("utf-8", "replace"))
             return f"a monitor or the constraint refuses what stands here:\n{show_place(text, shown)}"
-    if not matcher.is_complete():
+    if not judge.is_complete():
         return "the text ends too early"
-    right = getattr(matcher, "is_right", None)
-    return "" if right is None or right() else "a monitor finds a fault in the finished text"
+    return "" if judge.is_right() else "a monitor finds a fault in the finished text"
 
 
 @lru_cache(maxsize=1)

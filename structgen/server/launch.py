@@ -14,6 +14,7 @@ from typing import Any
 
 from structgen.errors import ModelError, OptionError, a_kind, did_you_mean
 from structgen.extras import needed, require
+from structgen.protocols import is_language_model
 
 from .settings import SETTING_NAMES, ServerSettings
 
@@ -110,7 +111,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 def _prepared(model: Any, host: str, port: int, settings: dict[str, Any]) -> tuple[Any, socket.socket]:
     """The service and its socket. What can be wrong is found before processes start."""
     require("the server", "server", "fastapi", "uvicorn", "h11", "prometheus_client")
-    if not hasattr(model, "start") or not hasattr(model, "vocabulary"):
+    if not is_language_model(model):
         raise OptionError(
             f"the first argument is {a_kind(model)}, not a model",
             hint="Make one with structgen.load() or structgen.wrap(model, tokenizer).",

@@ -93,7 +93,7 @@ class ChatTemplate:
     def thinking(self, variables: Mapping[str, Any]) -> Thinking | None:
         """How the model reasons after a prompt with these variables; None if it does not."""
         markers = next((one for one in _MARKERS if any(mark in self.source for mark in one)), None)
-        if markers is None or not hasattr(self._model, "written"):
+        if markers is None:
             return None
         key = json.dumps(variables, sort_keys=True)
         with self._lock:
@@ -105,9 +105,12 @@ class ChatTemplate:
 
     def _probe(self, markers: tuple[str, str], variables: Mapping[str, Any]) -> Thinking | None:
         try:
-            prompt = "".join(self._model.written(_PROBE, template=variables)).rstrip()
+            parts = self._model.render_prompt(_PROBE, template=variables)
         except (StructgenError, TypeError):
             return None
+        if parts is None:
+            return None
+        prompt = "".join(parts).rstrip()
         begin, end = markers
         if prompt.endswith(begin):
             return Thinking("", end)

@@ -89,14 +89,14 @@ class _Opening:
         """From the thread that opens it."""
         self._matchers.append(matcher)
         if not self.is_wanted:
-            matcher.leave()
+            matcher.on_disconnect()
         return matcher
 
     def leave(self) -> None:
         """From the event loop: nobody waits for them any more."""
         self.is_wanted = False
         for matcher in tuple(self._matchers):
-            matcher.leave()
+            matcher.on_disconnect()
 
 
 class Service:
@@ -241,7 +241,7 @@ class Service:
         """The answers of a sampler, the tokens that they have, and what it says of them."""
         assert asked.sampler is not None
         room, _ = room_after(len(prompt), self.model.context_length, asked.options.max_tokens)
-        token_bytes = getattr(self.model, "cache_bytes_per_token", 0)
+        token_bytes = self.model.cache_bytes_per_token
         asked.sampler.check_memory(len(prompt) + room, token_bytes, self.settings.sampler_bytes)
         stop = _core.StopFlag()
 
@@ -280,8 +280,8 @@ class Service:
         try:
             if isinstance(asked.prompt, str):
                 texts = [asked.prompt]
-            elif asked.endpoint == "chat" and hasattr(model, "written"):
-                texts = model.written(asked.prompt, template=asked.variables)
+            elif asked.endpoint == "chat":
+                texts = model.render_prompt(asked.prompt, template=asked.variables) or []
             else:
                 texts = []
             least = sum(map(self._least_tokens, texts))

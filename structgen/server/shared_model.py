@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.protocols import Session, SessionCapabilities
 from structgen.vocabulary import Vocabulary
 
 __all__ = ["SharedModel"]
@@ -63,37 +65,46 @@ class SharedModel:
         first = max(1, self._part() // max(1, len(prompts)))
         heads = [list(prompt[:first]) for prompt in prompts]
         session = self._run(lambda: self._model.start(heads), reads=True)
-        kind = _SharedScoringSession if hasattr(session, "append_scored") else _SharedSession
-        shared = kind(session, len(prompts), self._run, self._part)
+        shared = _SharedSession(session, len(prompts), self._run, self._part)
         shared.append([list(prompt[first:]) for prompt in prompts])
         return shared
 
 
-class _SharedSession:
-    """A session whose methods run on the model's thread. Attributes that are not callable are looked up directly.
+class _SharedSession(Session):
+    """A session whose methods run on the model's thread.
 
     Sessions that can fork are split into `_groups` of at most as many rows as one pass may read. The others stay whole
     and get tokens for a few rows at a time: those of the package read such rows one by one, or read rows again.
     """
-
-    reads_trees = False  # there is no `append_trees`
 
     def __init__(self, session: Any, rows: int, run: Run, part: Part) -> None:
         self._groups, self._sizes = [session], [rows]
         self._run, self._part = run, part
 
     def append(self, tokens: Sequence[Sequence[int]]) -> None:
-        """See `ModelSession.append`; a part at a time."""
+        """See `Session.append`; a part at a time."""
         for session, _, part in self._parts(tokens):
             self._run(functools.partial(session.append, part), reads=True)
 
+    def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:
+        """See `Session.append_scored`; a part at a time."""
+        scored: list[list[NDArray[np.float32]]] = [[] for _ in tokens]
+        for session, first, part in self._parts(tokens):
+            found = self._run(functools.partial(session.append_scored, part), reads=True)
+            for row, logits in enumerate(found, first):
+                scored[row].append(logits)
+        one = next((logits[0] for logits in scored if logits), None)
+        if one is None:
+            one = self.logits()
+        return [np.concatenate(logits or [one[:0]]) for logits in scored]
+
     def logits(self) -> NDArray[np.float32]:
-        """See `ModelSession.logits`."""
+        """See `Session.logits`."""
         found = [self._run(session.logits) for session in self._groups]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def select(self, rows: Sequence[int]) -> None:
-        """See `ModelSession.select`."""
+        """See `Session.select`."""
         most = self._most_rows()
         if not self._can_fork or not rows or (len(self._groups) == 1 and len(rows) <= most):
             session = self._groups[0]
@@ -103,17 +114,16 @@ class _SharedSession:
             self._regroup(rows, most)
 
     def rollback(self, row: int, n: int) -> None:
-        """See `ModelSession.rollback`."""
+        """See `Session.rollback`."""
         group, place = self._places()[row]
         session = self._groups[group]
         self._run(lambda: session.rollback(place, n))
 
-    def __getattr__(self, name: str) -> Any:
-        # subtle: without `_groups`, as while it is copied, a look-up of `_groups` would come here.
-        found = None if name.startswith("_") else getattr(self._groups[0], name)
-        if name.startswith("_") or callable(found):
-            raise AttributeError(f"a shared session has no {name}")
-        return found
+    @property
+    def capabilities(self) -> SessionCapabilities:
+        """Those of the model's session, except trees, hidden states, joins and forks."""
+        can: SessionCapabilities = self._groups[0].capabilities
+        return replace(can, reads_trees=False, hidden_states=False, joins=False, forks=False)
 
     def _parts(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[Any, int, list[list[int]]]]:
         """Yield the passes to make: a session, the number of its first row, and the new tokens of its rows."""
@@ -134,7 +144,8 @@ class _SharedSession:
 
     @property
     def _can_fork(self) -> bool:
-        return hasattr(self._groups[0], "fork") and hasattr(self._groups[0], "join")
+        can = self._groups[0].capabilities
+        return bool(can.forks and can.joins)
 
     def _most_rows(self) -> int:
         """Return the most rows of one pass, and of one group."""
@@ -155,20 +166,6 @@ class _SharedSession:
     def _places(self) -> list[tuple[int, int]]:
         """Return the group of each row, and its index in that group."""
         return [(group, place) for group, size in enumerate(self._sizes) for place in range(size)]
-
-
-class _SharedScoringSession(_SharedSession):
-    def append_scored(self, tokens: Sequence[Sequence[int]]) -> Sequence[NDArray[np.float32]]:
-        """See `ScoringSession.append_scored`; a part at a time."""
-        scored: list[list[NDArray[np.float32]]] = [[] for _ in tokens]
-        for session, first, part in self._parts(tokens):
-            found = self._run(functools.partial(session.append_scored, part), reads=True)
-            for row, logits in enumerate(found, first):
-                scored[row].append(logits)
-        one = next((logits[0] for logits in scored if logits), None)
-        if one is None:
-            one = self.logits()
-        return [np.concatenate(logits or [one[:0]]) for logits in scored]
 
 
 def _gathered(sessions: Mapping[int, Any], places: Sequence[tuple[int, int]]) -> Any:

@@ -146,7 +146,7 @@ class LanedSpec:
             if not self._waiting:
                 kept, self._kept = self._kept, None
                 if kept is not None:
-                    kept.leave()
+                    kept.on_disconnect()
 
     def _is_wanted(self) -> bool:
         return any(wanted() for wanted in tuple(self._waiting))

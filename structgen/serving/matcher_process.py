@@ -39,6 +39,7 @@ from structgen._sandbox.processes import (
     wall_seconds,
 )
 from structgen.errors import LimitExceeded
+from structgen.protocols import TokenMatcher
 from structgen.vocabulary import Vocabulary
 
 from .matcher_answers import STARTED, AnswerReader, View, answer_reader
@@ -378,7 +379,7 @@ class Lane:
         )
 
 
-class LaneMatcher:
+class LaneMatcher(TokenMatcher):
     """What `structgen.generation.row.Row` needs of a matcher."""
 
     def __init__(self, lane: Lane, number: int) -> None:
@@ -400,11 +401,6 @@ class LaneMatcher:
     def tokens(self) -> list[int]:
         """The tokens read so far."""
         return [*self._told, *self._tokens]
-
-    @property
-    def unproven(self) -> int:
-        """Not counted here."""
-        return 0
 
     def mask(self) -> NDArray[np.int32]:
         return np.frombuffer(self._view().mask, dtype=np.int32)
@@ -460,7 +456,7 @@ class LaneMatcher:
     def forced(self, most: int = 256) -> list[int]:
         return list(self._view().forced[:most])
 
-    def leave(self) -> None:
+    def on_disconnect(self) -> None:
         """No one needs it any more. May be called from any thread, while another one waits for an answer."""
         self._lane.leave(self._number)
 

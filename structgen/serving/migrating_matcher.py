@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from structgen import _core
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
+from structgen.protocols import TokenMatcher
 
 from .matcher_process import LaneMatcher, left
 
@@ -35,12 +36,12 @@ _SLOW_CALL_SECONDS, _SLOW_SECONDS = 0.005, 0.1
 """A matcher whose calls take longer than the first moves once they have taken the second beyond it."""
 
 
-class MovingMatcher:
+class MovingMatcher(TokenMatcher):
     """A matcher in this process until it meets a limit there, and then in a matcher process."""
 
     def __init__(self, matcher: Matcher, spec: LanedSpec) -> None:
         self._now: Any = matcher
-        self.sets_temperature = matcher.sets_temperature
+        self._sets_temperature = matcher.sets_temperature
         self._spec: LanedSpec | None = spec
         self._beside: LaneMatcher | None = None
         """Asked for something while this one stays where it is."""
@@ -60,6 +61,10 @@ class MovingMatcher:
     @property
     def unproven(self) -> int:
         return int(self._now.unproven)
+
+    @property
+    def sets_temperature(self) -> bool:
+        return self._sets_temperature
 
     @property
     def must_stop(self) -> bool:
@@ -113,15 +118,15 @@ class MovingMatcher:
         found: int | None = self._now.least_tokens(room)
         return found
 
-    def leave(self) -> None:
+    def on_disconnect(self) -> None:
         """No one needs it any more. May be called from any thread, while another one waits for an answer."""
         self._has_left = True
         self._stop.set()
         beside = self._beside
         if beside is not None:
-            beside.leave()
+            beside.on_disconnect()
         if self._spec is None:
-            self._now.leave()
+            self._now.on_disconnect()
 
     def _do(self, what: Callable[[Any], T]) -> T:
         spec = self._spec
@@ -172,11 +177,11 @@ class MovingMatcher:
         assert self._spec is not None
         self._beside = found = self._spec.beside(self._is_wanted)
         if self._has_left:
-            found.leave()
+            found.on_disconnect()
         return found
 
     def _move(self, lane: LaneMatcher) -> None:
         lane.replay(self._now.tokens)
         self._now, self._spec = lane, None
         if self._has_left:
-            lane.leave()
+            lane.on_disconnect()

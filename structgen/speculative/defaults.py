@@ -13,6 +13,7 @@ from typing import Any
 
 from structgen.errors import OptionError, a_kind
 from structgen.generation.options import SamplingOptions
+from structgen.protocols import is_language_model
 
 from .ahead import RunAhead
 from .drafters import Start
@@ -27,7 +28,7 @@ _own: weakref.WeakKeyDictionary[Any, Speculation] = weakref.WeakKeyDictionary()
 
 def speculation_of(model: Any) -> Speculation:
     """The one that calls with ``speculate=True`` share."""
-    if not hasattr(model, "vocabulary"):
+    if not is_language_model(model):
         raise OptionError(
             f"`speculation_of` takes a structgen model; this is {a_kind(model)}",
             hint="What structgen.load(...) or structgen.wrap(model, tokenizer) gave.",
@@ -65,11 +66,11 @@ def reading_ahead_of(
     gives_up: bool = False,
 ) -> RunAhead | None:
     """What a sampler's rows read ahead (see `RunAhead`); None where nothing is wanted."""
-    if not hasattr(speculate, "drafters") and not speculate:
+    if speculate is False or speculate is None:
         return None
     speculation = _chosen(model, speculate)
     speculation.check_vocabulary(model)
-    start = Start(tuple(prompt), model.vocabulary, getattr(matcher, "constraint", None), temperature, model)
+    start = Start(tuple(prompt), model.vocabulary, matcher.constraint, temperature, model)
     told = speculate is not True
     if told and speculation.verifier.drafted != "any":
         warnings.warn(

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError, VocabularyMismatch, a_kind
 from structgen.generation.distributions import log_sum_exp
+from structgen.protocols import is_language_model
 from structgen.vocabulary import Vocabulary
 
 from .checks import check_number, check_whole
@@ -48,7 +49,7 @@ class DraftModel:
     tells_laws = True
 
     def __init__(self, model: Any, *, most: int = 6, least: float = 0.3, width: int = 2) -> None:
-        if not hasattr(model, "vocabulary") or not hasattr(model, "start"):
+        if not is_language_model(model):
             raise OptionError(
                 f"a draft model is a structgen model; this is {a_kind(model)}",
                 hint="Make one with structgen.load(...) or structgen.wrap(model, tokenizer).",

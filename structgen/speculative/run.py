@@ -235,7 +235,7 @@ class Run:
         self._observe(row, known)
         known.grown = Grown(DraftTree())
         controller = self._all.controller
-        most = min(controller.size, row.room_ahead)
+        most = min(controller.size, row.draft_room)
         # What a matcher waits for comes while the model reads, and no mask is known before.
         if most <= 0 or getattr(row.matcher, "is_waiting", False):
             return known.grown
@@ -298,7 +298,7 @@ class Run:
         used = len(row.pending) + len(tree)
         wanted = self._all.costs.padded(1, used) - used
         depth = max((len(tree.text_to(node)) for node in range(len(tree))), default=0)
-        room = row.room_ahead - depth
+        room = row.draft_room - depth
         node = len(tree) - 1
         for _ in range(min(wanted, room)):
             node = tree.add(node, row.pending[-1], 0.0)

@@ -36,7 +36,7 @@ from .prompting import instructions
 from .turn import ReasoningChoice, ToolTurn, most_calls, tools
 
 if TYPE_CHECKING:
-    from structgen.models.base import LanguageModel, Prompt
+    from structgen.protocols import LanguageModel, Prompt
 
 __all__ = ["run_tools", "run_tools_async"]
 

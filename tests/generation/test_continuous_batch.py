@@ -137,7 +137,7 @@ class Held:
         self._event.wait()
         return self._inner.mask()
 
-    def leave(self) -> None:
+    def on_disconnect(self) -> None:
         self.leaves += 1
 
     def __getattr__(self, name: str) -> object:
@@ -178,7 +178,6 @@ def test_who_hangs_up_in_a_slow_turn_holds_nobody_up(clock: HandClock) -> None:
     for _ in range(12):
         row = row_of(3, among)
         row._matcher = Held(row.matcher, event, clock)
-        row._leave = row._matcher.leave
         held.append(row)
         batch.add([row])
         for _ in range(4):

@@ -7,7 +7,7 @@ import pytest
 
 from structgen.errors import ModelError
 from structgen.models import DistributionModel
-from structgen.models.base import LanguageModel, ScoringSession
+from structgen.protocols import LanguageModel
 from structgen.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary.from_tokens([b"a", b"b", None], [2])
@@ -20,7 +20,7 @@ def law(tokens: tuple[int, ...]) -> list[float]:
 def test_logits_are_the_written_logarithms() -> None:
     model: LanguageModel = DistributionModel(VOCABULARY, law)
     session = model.start([[0], [0, 1]])
-    assert isinstance(session, ScoringSession)
+    assert session.capabilities.scores_runs
     assert session.logits().dtype == np.float32
     np.testing.assert_allclose(session.logits()[:, 0], np.log(0.5), rtol=1e-6)
     assert session.logits()[0, 2] == -np.inf

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import structgen as sg
 from structgen.errors import ModelError, OptionError
 from structgen.models import DistributionModel, with_processors
-from structgen.models.base import LanguageModel, ScoringSession
+from structgen.protocols import LanguageModel
 from structgen.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary.from_tokens([b"a", b"b", None], [2])
@@ -52,7 +52,7 @@ def test_any_way_through_a_session_leads_to_the_same_law() -> None:
                 if how == "append":
                     session.append(new)
                 else:
-                    assert isinstance(session, ScoringSession)
+                    assert session.capabilities.scores_runs
                     for row, more, scored in zip(rows, new, session.append_scored(new), strict=True):
                         for place in range(len(more)):
                             np.testing.assert_allclose(

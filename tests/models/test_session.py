@@ -12,7 +12,6 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.errors import ModelError  # noqa: E402
-from structgen.models.base import ScoringSession  # noqa: E402
 from structgen.models.rereading import RereadingSession  # noqa: E402
 from structgen.models.session import BatchedSession, SeparateSession, start_session  # noqa: E402
 
@@ -86,7 +85,7 @@ PROMPTS = [[5, 6, 7, 8, 9], [3], [11, 12, 13]]
 def test_the_kind_of_session_follows_the_models_memory(name: str) -> None:
     session = start_session(model(name), SIZE, PROMPTS)
     assert type(session) is KINDS[name]
-    assert isinstance(session, ScoringSession)
+    assert session.capabilities.scores_runs
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -152,9 +151,9 @@ def test_any_sequence_of_operations(name: str, seed: int) -> None:
     rows = [[2, *run(12)] for _ in range(rng.integers(1, 5))]
     session = start_session(model(name), SIZE, rows)
     operations = ["append", "scored", "rollback", "select", "join", "look"]
-    if getattr(session, "reads_trees", False):
+    if session.capabilities.reads_trees:
         operations += ["trees", "trees"]
-    if hasattr(session, "fork"):
+    if session.capabilities.forks:
         operations.append("fork")
     for _ in range(14):
         operation = rng.choice(operations)

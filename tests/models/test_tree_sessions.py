@@ -305,6 +305,6 @@ def test_models_in_memory_and_processed_ones_read_trees(kind: str, seed: int) ->
 
 def test_who_reads_trees() -> None:
     for name in READERS:
-        assert start_session(model(name), SIZE, PROMPTS).reads_trees  # type: ignore[union-attr]
+        assert start_session(model(name), SIZE, PROMPTS).capabilities.reads_trees
     for name in ("mistral", "falcon", "qwen3_next"):
-        assert not getattr(start_session(model(name), SIZE, PROMPTS), "reads_trees", False)
+        assert not start_session(model(name), SIZE, PROMPTS).capabilities.reads_trees

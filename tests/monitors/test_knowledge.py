@@ -130,7 +130,7 @@ def test_queries_of_the_database_are_written(shop: Path, query: str) -> None:
     matcher = open_matcher(constraint, BYTES)
     assert all(matcher.advance(byte) for byte in query.encode())
     if "INSERT" not in query and "UPDATE" not in query:  # the connection only reads
-        assert matcher.verify() is None
+        assert matcher.first_fault() is None
     monitor.close()
 
 
@@ -178,7 +178,7 @@ def test_a_finished_query_is_judged_by_the_database(shop: Path) -> None:
     ]:
         matcher = open_matcher(constraint, BYTES)
         assert all(matcher.advance(byte) for byte in query.encode()), query
-        assert matcher.verify() is not None, (query, place)
+        assert matcher.first_fault() is not None, (query, place)
         assert matcher.report.left
     monitor.close()
 
@@ -189,7 +189,7 @@ def test_a_database_that_was_closed_is_no_fault_of_the_query() -> None:
     connection.close()
     matcher = open_matcher(constraint, BYTES)
     assert all(map(matcher.advance, b"SELECT 1;"))
-    assert matcher.verify() is None
+    assert matcher.first_fault() is None
     assert matcher.report.unchecked and matcher.report.failures and not matcher.report.left
 
 

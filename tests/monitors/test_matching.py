@@ -375,7 +375,7 @@ def test_forks_that_come_back_to_a_place_that_was_passed_ask_there() -> None:
     second = first.fork()
     for one in (first, second):
         assert all(map(one.advance, b"bad"))
-    first.went_back()
+    first.on_repair()
     for one in (first, second):
         one.rollback(3)
         assert not one.advance(ord("b")) and one.advance(ord("g"))

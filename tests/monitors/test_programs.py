@@ -207,12 +207,12 @@ def test_faults_are_those_of_the_generated_text() -> None:
     matcher = open_matcher(constraint, BYTES)
     for byte in b"x = bad\n":
         matcher.advance(byte)
-    assert matcher.verify() == len("x = ")
+    assert matcher.first_fault() == len("x = ")
     assert matcher.report.left == ("no bad",)
     broken = monitored(None, DiagnosticsMonitor(Canned(broken=True)))  # type: ignore[arg-type]
     matcher = open_matcher(broken, BYTES)
     matcher.advance(ord("x"))
-    assert matcher.verify() is None
+    assert matcher.first_fault() is None
     assert matcher.report.unchecked
 
 
@@ -335,4 +335,4 @@ def test_a_server_judges(server: Analyser) -> None:
         matcher = open_matcher(constraint, BYTES)
         for byte in text.encode():
             assert matcher.advance(byte)
-        assert matcher.verify() == place
+        assert matcher.first_fault() == place

@@ -14,6 +14,8 @@ from os.path import commonprefix
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.protocols import TokenMatcher
+
 
 class NaiveVocabulary:
     """Tokens are byte strings, None where a token is not text."""
@@ -37,7 +39,7 @@ class NaiveVocabulary:
         return b"".join(self.token_bytes(token) or b"" for token in ids)
 
 
-class NaiveMatcher:
+class NaiveMatcher(TokenMatcher):
     """See the module's text. `optimistic` texts count as language for masks only: states that look alive and
     are not, as an unproven state of the real engine may."""
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.protocols import Session, SessionCapabilities
+
 Law = Callable[[tuple[int, ...]], Sequence[float]]
 
 
@@ -26,12 +28,18 @@ class ToyModel:
         self.forward_passes = 0
         self.scored = scored
 
+    is_chat = True
+    cache_bytes_per_token = 0
+
+    def render_prompt(self, prompt: Any, *, template: Any = None) -> None:
+        """There is no chat template."""
+
     def start(self, prompts: Sequence[Sequence[int]]) -> ToySession:
         kind = ToySession if self.scored else PlainSession
         return kind(self, prompts)
 
 
-class PlainSession:
+class PlainSession(Session):
     """What every session can do."""
 
     def __init__(self, model: ToyModel, prompts: Sequence[Sequence[int]]) -> None:
@@ -63,7 +71,7 @@ class PlainSession:
 class ToySession(PlainSession):
     """A session that can also tell the logits inside a run of tokens."""
 
-    steps_back_cheaply = True
+    capabilities = SessionCapabilities(scores_runs=True, reads_trees=True, crops_cheaply=True)
 
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> list[NDArray[Any]]:
         starts = [(len(held), prompt) for held, prompt in self.rows]
@@ -72,8 +80,6 @@ class ToySession(PlainSession):
             np.array([self._logits(held[: start + offset + 1], prompt) for offset in range(len(new))])
             for (held, _), (start, prompt), new in zip(self.rows, starts, tokens, strict=True)
         ]
-
-    reads_trees = True
 
     def append_trees(
         self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]

@@ -199,7 +199,7 @@ def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
             assert stopped.wait(HANG_SECONDS)
             raise LimitExceeded("nobody waits", limit="left")
 
-        def leave(self) -> None:
+        def on_disconnect(self) -> None:
             stopped.set()
 
     it = Engine(model, ServerSettings(model_name=NAME))

@@ -124,7 +124,7 @@ def test_no_text_has_fewer_tokens_than_its_bytes_say(model: Any, seed: int) -> N
     if seed % 2:
         text = draw.choice(WORDS) * 300
     assert 0 < least(text) <= len(model.tokenizer.encode(text))
-    parts = model.written([{"role": "user", "content": text}])
+    parts = model.render_prompt([{"role": "user", "content": text}])
     assert sum(map(least, parts)) <= len(model.encode([{"role": "user", "content": text}]))
 
 

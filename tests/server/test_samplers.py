@@ -12,6 +12,7 @@ import pytest
 import structgen
 from structgen.inference.samplers import SMC, Exact, sampler_of
 from structgen.models.session import BatchedSession
+from structgen.protocols import SessionCapabilities
 from structgen.server.errors import ApiError
 from structgen.server.sampler_fields import SamplerAsked
 from structgen.server.settings import ServerSettings
@@ -30,6 +31,8 @@ class Session:
         self._rows: list[list[int]] = [[] for _ in prompts]
         self._passes = passes
         self.append(prompts)
+
+    capabilities = SessionCapabilities(scores_runs=True)
 
     def append(self, tokens: Any) -> None:
         self.append_scored(tokens)
@@ -104,8 +107,7 @@ def test_a_shared_session_can_be_copied_and_reads_no_trees(model: Any) -> None:
     shared = SharedModel(model, model.vocabulary, lambda function, reads=False: function(), lambda: 32, [0])
     session = shared.start([[1, 2]])
     assert np.array_equal(copy.copy(session).logits(), session.logits())
-    assert not session.reads_trees
-    assert not hasattr(session, "append_trees")
+    assert not session.capabilities.reads_trees
 
 
 def test_sessions_that_cannot_be_forked_read_some_of_their_rows_at_a_time() -> None:

@@ -192,11 +192,11 @@ def test_a_lane_ends_when_all_have_left(lanes: Lanes) -> None:
     lane = lanes.lane(pickle.dumps(constraint_of("regex", "[ab]{3}")))
     one, other = lane.matcher(), lane.matcher()
     assert one is not None and other is not None and one.advance(ord("a"))
-    one.leave()
+    one.on_disconnect()
     with pytest.raises(LimitExceeded, match="nobody waits"):
         one.mask()
     assert other.advance(ord("b")) and not lane.is_over
-    other.leave()
+    other.on_disconnect()
     gone(lane.pid)
     assert lane.is_over and lane.matcher() is None
 
@@ -216,7 +216,7 @@ def test_who_is_collected_ends_what_is_waited_for(lanes: Lanes) -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    waiting.leave()
+    waiting.on_disconnect()
     assert not lane.is_over
     del other
     gc.collect()
@@ -237,7 +237,7 @@ def test_who_leaves_while_a_lane_is_built_ends_it(stopped_lanes: list[int]) -> N
 
         def leave() -> None:
             until(lambda: stopped_lanes)
-            moving.leave()
+            moving.on_disconnect()
 
         leaving = threading.Thread(target=leave)
         leaving.start()
@@ -294,7 +294,7 @@ def test_a_lane_that_was_built_for_one_who_has_left_serves_those_who_wait(
 
         def have_it_built() -> None:
             with contextlib.suppress(LimitExceeded):
-                spec.open(lambda: is_wanted).leave()
+                spec.open(lambda: is_wanted).on_disconnect()
 
         builder = threading.Thread(target=have_it_built)
         builder.start()
@@ -322,7 +322,7 @@ def test_who_leaves_ends_what_is_asked_beside() -> None:
         matcher, other = spec.open(), spec.beside()
         pid = other._lane.pid
         os.kill(pid, signal.SIGSTOP)
-        threading.Timer(0.3, lambda: (other.leave(), matcher.leave())).start()
+        threading.Timer(0.3, lambda: (other.on_disconnect(), matcher.on_disconnect())).start()
         with pytest.raises(LimitExceeded) as caught:
             matcher.least_tokens(10)
         assert caught.value.limit in ("left", "lane_bytes") and compiler.lanes.open_lanes == 0
@@ -338,7 +338,7 @@ def test_who_leaves_does_not_wait_for_a_lane_that_does_not_run(lanes: Lanes, tex
 
     def leave() -> None:
         until(lambda: lanes._slow_work)
-        matcher.leave()
+        matcher.on_disconnect()
 
     leaving = threading.Thread(target=leave)
     leaving.start()

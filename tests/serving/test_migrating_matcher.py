@@ -154,7 +154,7 @@ def test_a_call_that_runs_is_stopped_when_its_client_has_left(
     thread = threading.Thread(target=wait)
     thread.start()
     assert begun.wait(60)
-    one.leave()
+    one.on_disconnect()
     thread.join(60)
     assert met == ["left"]
 

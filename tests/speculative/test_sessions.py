@@ -63,7 +63,7 @@ class Model:
             return inner(tokens)
 
         session.append_scored = counted  # type: ignore[method-assign]
-        if hasattr(session, "append_trees"):
+        if session.capabilities.reads_trees:
             inner_trees = session.append_trees
 
             def counted_trees(tokens: Any, trees: Any) -> Any:
@@ -206,8 +206,8 @@ def test_kernels_that_know_no_trees_are_given_chains() -> None:
     options = SamplingOptions(temperature=0.7, seed=3, max_tokens=36)
     prompts = [[5, 6, 7, 5, 6, 7, 5, 6], [9, 9, 9, 9]]
     plain = generate_tokens(model, prompts, [None, None], options)  # type: ignore[arg-type]
-    (session,) = {type(model.start([[5]]))}
-    assert not model.start([[5]]).reads_trees and session.steps_back_cheaply
+    can = model.start([[5]]).capabilities
+    assert not can.reads_trees and can.crops_cheaply
     speculation = Speculation(DRAFTERS, controller=Fixed(5), branching=True)
     drafting = speculation.start(model)
     found = generate_tokens(model, prompts, [None, None], options, drafting=drafting)  # type: ignore[arg-type]

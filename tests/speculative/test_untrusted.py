@@ -8,6 +8,7 @@ import pickle
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ import structgen as sg
 from structgen.errors import ModelError, OptionError
 from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
-from structgen.models.memory import DistributionModel
+from structgen.models.memory import DistributionModel, DistributionSession
 from structgen.models.processed import with_processors
+from structgen.protocols import SessionCapabilities
 from structgen.speculative import (
     Confidence,
     Copying,
@@ -318,11 +320,14 @@ def test_only_guesses_are_learned_from() -> None:
             assert len(contexts) == len(logits) <= 3
             self.contexts += map(tuple, contexts)
 
+    class PaddedSession(DistributionSession):
+        @property
+        def capabilities(self) -> SessionCapabilities:
+            return replace(super().capabilities, takes_padding=True)
+
     class Pads(DistributionModel):
         def start(self, prompts: Any) -> Any:
-            session = super().start(prompts)
-            session.takes_padding = True  # type: ignore[attr-defined]
-            return session
+            return PaddedSession(self, prompts)
 
     speculation = Speculation([learner := Learns()], controller=Fixed(2))
     speculation.costs = Costs({1: {1: 2.0, 2: 2.0, 3: 2.0, 4: 2.0, 6: 0.1}})

@@ -37,8 +37,8 @@ from structgen.generation.loop import generate_tokens
 from structgen.inference.drawing import Account
 from structgen.inference.prefixes import Law
 from structgen.matcher import Matcher
-from structgen.models.base import LanguageModel
 from structgen.models.embedded import embedded_directory
+from structgen.protocols import LanguageModel
 
 from .tasks import TASKS, Task
 
