@@ -1,30 +1,25 @@
-"""The parent's side of a worker: give it an input, see how it ends, whatever happens to it.
+"""The parent's side of a fuzzing worker: send it an input, and report how it ends, whatever happens to the worker.
 
 Why: an input may crash the process, loop for ever, or take all memory; the campaign has to go on.
 Invariant: `meet` returns within the limits (CPU time of the worker, `_WALL_PER_CPU` times that in wall time). The
-worker is then alive or restarted. A slow stage "second opinion" is the judge's fault and no finding.
+worker is then alive or will be restarted. A slow stage "second opinion" is the oracle's fault and no finding.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import select
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
+from json import dumps
 from pathlib import Path
-from typing import IO, Any
+
+from structgen._sandbox.line_process import LineProcess, describe_exit
 
 __all__ = ["Limits", "Outcome", "Worker"]
 
-_TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_SHOWN = 4000
+_SHOWN_BYTES = 4000
 _WALL_PER_CPU = 20
 """Wall time allowed per second of CPU time: a busy machine may starve the worker, or a process that it waits for."""
 _START_SECONDS = 900.0
@@ -52,48 +47,48 @@ class Outcome:
 
 
 class Worker:
-    """A process that meets the inputs of one target."""
+    """A process that runs the inputs of one target."""
 
     def __init__(self, target: str, limits: Limits) -> None:
         self.limits = limits
-        self._target = target
-        self._process: subprocess.Popen[bytes] | None = None
-        self._errors: IO[bytes] | None = None
-        self._buffer = b""
-        self._met = 0
+        root = Path(__file__).resolve().parents[1]
+        self._process = LineProcess([sys.executable, "-m", "fuzz.worker", target], folder=root)
+        self._inputs = 0
         self.peak = 0
 
     def meet(self, text: str) -> Outcome:
-        """Give it one input. A worker that ends at an input is started anew for the next."""
-        if self._process is None or self._met >= self.limits.inputs:
+        """Run one input. A worker that ends at an input is started again for the next one."""
+        process = self._process
+        if not process.is_started or self._inputs >= self.limits.inputs:
             self.close()
             self._start()
-        self._met += 1
-        process = self._process
-        assert process is not None and process.stdin is not None
-        before = self._usage()[0]
+        self._inputs += 1
+        before = process.usage().cpu_seconds
         try:
-            process.stdin.write(json.dumps({"text": text}).encode() + b"\n")
-            process.stdin.flush()
+            process.send(dumps({"text": text}))
         except BrokenPipeError:
             return self._died("before it was given")
         began = time.monotonic()
         stage = "read"
         while True:
-            for line in self._lines(0.05):
-                if "stage" in line:
-                    stage = line["stage"]
-                elif "done" in line:
-                    spent, memory = self._usage()
-                    spent -= before
-                    done, kind = line["done"], line.get("kind", "")
-                    if done != "finding" and (beyond := self._beyond(spent, memory, stage)):
-                        done, kind = "finding", beyond
-                    return Outcome(done, kind, line.get("detail", ""), spent, tuple(line["features"]))
-            if process.poll() is not None:
+            try:
+                line = process.next_line(0.05)
+            except EOFError:
+                line = None
+            if line is not None and "stage" in line:
+                stage = line["stage"]
+                continue
+            if line is not None and "done" in line:
+                usage = process.usage()
+                spent = usage.cpu_seconds - before
+                done, kind = line["done"], line.get("kind", "")
+                if done != "finding" and (beyond := self._beyond(spent, usage.resident_bytes, stage)):
+                    done, kind = "finding", beyond
+                return Outcome(done, kind, line.get("detail", ""), spent, tuple(line["features"]))
+            if not process.is_running:
                 return self._died(stage)
-            spent, memory = self._usage()
-            spent -= before
+            usage = process.usage()
+            spent, memory = usage.cpu_seconds - before, usage.resident_bytes
             self.peak = max(self.peak, memory)
             waited = time.monotonic() - began
             if stage == "second opinion" and max(spent, waited / _WALL_PER_CPU) > self.limits.seconds:
@@ -103,7 +98,7 @@ class Worker:
                 return self._stopped(beyond, spent)
 
     def _beyond(self, spent: float, memory: int, stage: str) -> str:
-        """Which limit is passed; a second opinion may take its time."""
+        """Return which limit is exceeded. A second opinion may take longer."""
         if memory > self.limits.memory:
             return f"memory past {self.limits.memory >> 20} MiB in stage {stage}"
         if spent > self.limits.seconds and stage != "second opinion":
@@ -112,73 +107,34 @@ class Worker:
 
     def close(self) -> None:
         """End the worker, if there is one."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    pipe.close()
-        if self._errors is not None:
-            self._errors.close()
-        self._process = self._errors = None
+        self._process.close()
 
     def _start(self) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process)
-        self._buffer = b""
-        self._met = 0
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "fuzz.worker", self._target],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            cwd=Path(__file__).resolve().parents[1],
-            bufsize=0,
-        )
+        self._inputs = 0
+        process = self._process
+        process.start()
         until = time.monotonic() + _START_SECONDS
-        while not any("ready" in line for line in self._lines(0.2)):
-            if self._process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"the worker does not start: {self._said()}")
-
-    def _lines(self, wait: float) -> list[dict[str, Any]]:
-        assert self._process is not None and self._process.stdout is not None
-        if select.select([self._process.stdout], [], [], wait)[0]:
-            self._buffer += os.read(self._process.stdout.fileno(), 1 << 20)
-        *lines, self._buffer = self._buffer.split(b"\n")
-        return [json.loads(line) for line in lines]
-
-    def _usage(self) -> tuple[float, int]:
-        """CPU seconds and resident bytes of the worker."""
-        assert self._process is not None
-        try:
-            root = Path(f"/proc/{self._process.pid}")
-            fields = (root / "stat").read_text().rpartition(")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / _TICKS, int(
-                (root / "statm").read_text().split()[1]
-            ) * _PAGE
-        except (OSError, IndexError):
-            return 0.0, 0
-
-    def _said(self) -> str:
-        if self._errors is None:
-            return ""
-        self._errors.seek(0)
-        return self._errors.read().decode("utf-8", "replace")[-_SHOWN:]
+        line = None
+        while line is None or "ready" not in line:
+            try:
+                line = process.next_line(0.2)
+            except EOFError:
+                line = None
+            if line is None and (not process.is_running or time.monotonic() > until):
+                raise RuntimeError(f"the worker does not start: {process.error_output(_SHOWN_BYTES)}")
 
     def _died(self, stage: str) -> Outcome:
-        assert self._process is not None
-        code = self._process.wait()
-        how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-        said = self._said()
+        how = describe_exit(self._process.wait())
+        said = self._process.error_output(_SHOWN_BYTES)
         summary = next((line for line in said.splitlines() if line.startswith("SUMMARY")), "")
         self.close()
         return Outcome("finding", f"{how} in {stage} {summary}".strip(), said)
 
     def _stopped(self, kind: str, spent: float) -> Outcome:
-        """Ask it where it is, then end it."""
-        assert self._process is not None
+        """Have the worker write its stack, then end it."""
         self._process.send_signal(signal.SIGUSR1)
         time.sleep(0.3)
-        said = self._said()
+        said = self._process.error_output(_SHOWN_BYTES)
         self.close()
-        where = _INNERMOST.search(said)  # hangs of different places are different findings
+        where = _INNERMOST.search(said)  # hangs in different functions are different findings
         return Outcome("finding", kind + (f" in {where[1]}" if where else ""), said, spent)

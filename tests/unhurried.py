@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from structgen._sandbox.processes import python_command
+from structgen._sandbox.spawn import python_command
 from structgen.serving import matcher_process, probe_process, probes
 from structgen.serving.matcher_process import Lane
 
@@ -23,12 +23,16 @@ __all__ = ["HANG_SECONDS", "stopped_lanes", "unhurried_processes"]
 
 HANG_SECONDS = 600.0
 """By the clock on the wall; only what hangs takes so long."""
-_WORKER = "from structgen.serving import probe_worker; probe_worker.step_aside = lambda by: None; probe_worker.main()"
-_LANE = "from structgen.serving import matcher_worker; matcher_worker.stand_by = lambda: None; matcher_worker.main()"
+_PROBE_WORKER = (
+    "from structgen.serving import probe_worker as w; w.lower_priority = lambda by: None; w.main()"
+)
+_MATCHER_WORKER = (
+    "from structgen.serving import matcher_worker as w; w.run_when_idle = lambda: None; w.main()"
+)
 
 
 def _same_priority(*_: object) -> None:
-    """Stands in for `stand_by` and `step_aside`."""
+    """Stands in for `run_when_idle` and `lower_priority`."""
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -39,14 +43,14 @@ def unhurried_processes() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         for module in (matcher_process, probe_process):
-            patch.setattr(module, "wall_seconds", lambda used: HANG_SECONDS)
+            patch.setattr(module, "wall_limit", lambda used: HANG_SECONDS)
             patch.setattr(module, "_START_SECONDS", HANG_SECONDS)
         patch.setattr(matcher_process, "_ANSWER_SECONDS", HANG_SECONDS)
         patch.setattr(probe_process, "_RENEW_SECONDS", HANG_SECONDS)
-        patch.setattr(probe_process, "stand_by", _same_priority)
-        patch.setattr(probe_process, "step_aside", _same_priority)
-        patch.setattr(probe_process, "_COMMAND", python_command(_WORKER))
-        patch.setattr(matcher_process, "_COMMAND", python_command(_LANE))
+        patch.setattr(probe_process, "run_when_idle", _same_priority)
+        patch.setattr(probe_process, "lower_priority", _same_priority)
+        patch.setattr(probe_process, "_COMMAND", python_command(_PROBE_WORKER))
+        patch.setattr(matcher_process, "_COMMAND", python_command(_MATCHER_WORKER))
         patch.setattr(probes, "_PATIENCE", HANG_SECONDS)
         yield
 

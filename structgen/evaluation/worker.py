@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from structgen._sandbox.processes import bound_memory, die_with_parent, unbound_memory
+from structgen._sandbox.child import die_with_parent, lift_memory_limit, limit_memory
 from structgen.errors import OptionError, StructgenError
 from structgen.models.loading import looks_local
 from structgen.vocabulary import Vocabulary
@@ -246,11 +246,11 @@ def _answer(question: Question, answering: Mapping[str, Answering], role: Role, 
 @contextlib.contextmanager
 def _bounded(memory: int) -> Any:
     """The address space may grow by so many MiB, where the system can bound it."""
-    bound_memory((memory << 20) + _SLACK)
+    limit_memory((memory << 20) + _SLACK)
     try:
         yield
     finally:
-        unbound_memory()
+        lift_memory_limit()
 
 
 def _say(target: Any, told: Mapping[str, Any]) -> None:

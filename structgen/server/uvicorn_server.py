@@ -17,7 +17,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from structgen._sandbox.processes import settle
+from structgen._sandbox.child import freeze_heap
 from structgen.errors import ModelError, StructgenError
 from structgen.extras import needed
 
@@ -97,7 +97,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        settle()
+        freeze_heap()
         if not self.should_exit:
             self._say("ready")
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structgen import _core
-from structgen._sandbox.processes import SlowWork
+from structgen._sandbox.priority import SlowWork
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.matcher import Matcher
 from structgen.tools.forms import Forms

@@ -29,15 +29,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen._sandbox.processes import (
-    CpuClock,
-    SlowWork,
-    environment,
-    is_ready,
-    python_command,
-    takes_more,
-    wall_seconds,
-)
+from structgen._sandbox.polling import is_readable, is_writable
+from structgen._sandbox.priority import SlowWork
+from structgen._sandbox.spawn import child_environment, python_command
+from structgen._sandbox.usage import CpuClock, wall_limit
 from structgen.errors import LimitExceeded
 from structgen.protocols import TokenMatcher
 from structgen.vocabulary import Vocabulary
@@ -164,7 +159,7 @@ class Lanes:
             try:
                 mine, theirs = socket.socketpair()
                 with theirs:
-                    process = subprocess.Popen(_COMMAND, stdin=theirs.fileno(), env=environment())
+                    process = subprocess.Popen(_COMMAND, stdin=theirs.fileno(), env=child_environment())
             except OSError:  # the machine has no more of something; a moment later it may
                 with self._changed:
                     self._changed.wait(1.0)
@@ -300,13 +295,13 @@ class Lane:
         seconds: float = getattr(self._limits, limit)
         if self.is_over:
             raise self._lost()
-        most = wall_seconds(seconds)
+        most = wall_limit(seconds)
         try:
             with self._slow_work:
                 self._line.settimeout(most)
                 wait = self._waiter(seconds, share * most, limit, purpose, wanted)
-                send(self._line, what, lambda: wait(takes_more))
-                frame = receive(self._line, answer.most_bytes, lambda: wait(is_ready))
+                send(self._line, what, lambda: wait(is_writable))
+                frame = receive(self._line, answer.most_bytes, lambda: wait(is_readable))
         except TimeoutError:
             self.end()
             raise LimitExceeded(
@@ -339,7 +334,7 @@ class Lane:
     def _waiter(
         self, seconds: float, most: float, limit: str, purpose: str, wanted: Callable[[], bool]
     ) -> Callable[[Callable[[socket.socket, float], bool]], None]:
-        """Return a function that waits until `is_ready` or `takes_more` holds.
+        """Return a function that waits until `is_readable` or `is_writable` holds.
 
         It is called before each piece of a question and of an answer, and checks all limits each time: an answer that
         comes byte by byte takes no longer than one that comes at once, and a process that gets no CPU time to read a

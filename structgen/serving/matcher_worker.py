@@ -23,7 +23,8 @@ from functools import partial
 from typing import Any
 
 from structgen import _core
-from structgen._sandbox.processes import LOW, bound_memory, die_with_parent, settle, stand_by, step_aside
+from structgen._sandbox.child import die_with_parent, freeze_heap, limit_memory
+from structgen._sandbox.priority import LOW, lower_priority, run_when_idle
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.serving.matcher_answers import View
@@ -70,7 +71,7 @@ def main() -> None:
     vocabulary = serving_vocabulary(Vocabulary(**parts))
     assert vocabulary.engine is not None  # made now
     preload()
-    settle()
+    freeze_heap()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how the others ended
     door.sendall(READY)
     this = os.getpid()
@@ -84,10 +85,10 @@ def main() -> None:
                 die_with_parent(this)
                 door.close()
                 if word == STANDS_BY:
-                    stand_by()
+                    run_when_idle()
                 else:
-                    step_aside(LOW)
-                bound_memory(limits.lane_bytes)
+                    lower_priority(LOW)
+                limit_memory(limits.lane_bytes)
                 with socket.socket(fileno=descriptors[0]) as line:
                     _serve(line, vocabulary)
             finally:

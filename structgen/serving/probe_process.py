@@ -17,21 +17,10 @@ from collections.abc import Callable
 from time import monotonic
 from typing import IO, Any
 
-from structgen._sandbox.processes import (
-    LOW,
-    LOWEST,
-    CpuClock,
-    SlowWork,
-    end_process,
-    environment,
-    is_child,
-    is_ready,
-    python_command,
-    stand_by,
-    step_aside,
-    takes_more,
-    wall_seconds,
-)
+from structgen._sandbox.polling import is_readable, is_writable
+from structgen._sandbox.priority import LOW, LOWEST, SlowWork, lower_priority, run_when_idle
+from structgen._sandbox.spawn import child_environment, end_process, python_command
+from structgen._sandbox.usage import CpuClock, is_child, wall_limit
 from structgen.errors import LimitExceeded
 from structgen.vocabulary import Vocabulary
 
@@ -82,7 +71,7 @@ class WorkerProcess:
         self._hello = pickle.dumps((vocabulary_parts(vocabulary), limits), pickle.HIGHEST_PROTOCOL)
         self._limits = limits
         self._slow_work = slow_work
-        self._most_seconds = wall_seconds(limits.compile_seconds)
+        self._most_seconds = wall_limit(limits.compile_seconds)
         self._process: subprocess.Popen[bytes] | None = None
         self._trying: int | None = None
         """The process that tries specs out, as a descriptor, so that its number can stand for no other one."""
@@ -109,7 +98,7 @@ class WorkerProcess:
         if self._closed:
             raise LimitExceeded("the compiler was closed", limit="closed", hint="Try again later.")
         self._process = subprocess.Popen(
-            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment()
+            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=child_environment()
         )
         if self._closed:  # subtle: by another thread, which saw no process to end
             self._process.kill()
@@ -207,7 +196,7 @@ class WorkerProcess:
         deadline = begin + (self._most_seconds if stands_by else self._most_seconds / 2)
         self.used = 0.0  # where the process is another one afterwards
         pause, is_slow = limits.quick_seconds, False
-        while not is_ready(self._output, pause):
+        while not is_readable(self._output, pause):
             used = clock.used()
             pause = _ASK_AGAIN if is_slow else min(_ASK_AGAIN, max(_LEAST_PAUSE, limits.quick_seconds - used))
             if monotonic() < deadline and used < limits.quick_seconds:
@@ -225,12 +214,12 @@ class WorkerProcess:
                 return self._answer(data, may_go_on, slow, stands_by=False)
             if not is_slow:
                 if self._slow_work is None:
-                    step_aside(LOWEST, self._pid)
+                    lower_priority(LOWEST, self._pid)
                 elif stands_by:
-                    stand_by(self._pid)
+                    run_when_idle(self._pid)
                     slow.enter_context(self._slow_work)
                 else:
-                    step_aside(LOW, self._pid)
+                    lower_priority(LOW, self._pid)
                 is_slow = True
         answer = self._late_frame(monotonic() + self._most_seconds)
         if answer.startswith(READY):  # it died, and the next one is there already
@@ -245,7 +234,7 @@ class WorkerProcess:
         """Replaces a process that has done enough, and notices one that died since and has been replaced."""
         if self._asked >= _MOST_SPECS:
             self._renew()
-        elif is_ready(self._output, 0):
+        elif is_readable(self._output, 0):
             try:
                 self._meet(self._frame(monotonic() + _RENEW_SECONDS))
             except (TimeoutError, OSError, _Died):
@@ -333,7 +322,7 @@ class WorkerProcess:
         os.set_blocking(pipe.fileno(), False)
         deadline = monotonic() + self._most_seconds + _RENEW_SECONDS
         while view:
-            if not takes_more(pipe, max(0.0, deadline - monotonic())):
+            if not is_writable(pipe, max(0.0, deadline - monotonic())):
                 self.kill()
                 raise _Waited
             view = view[os.write(pipe.fileno(), view) :]
@@ -357,7 +346,7 @@ class WorkerProcess:
 def _read_exactly(pipe: IO[bytes], length: int, deadline: float) -> bytes:
     parts = bytearray()
     while len(parts) < length:
-        if not is_ready(pipe, max(0.0, deadline - monotonic())):
+        if not is_readable(pipe, max(0.0, deadline - monotonic())):
             raise TimeoutError
         data = os.read(pipe.fileno(), min(1 << 20, length - len(parts)))
         if not data:

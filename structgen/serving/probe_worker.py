@@ -19,7 +19,8 @@ import pickle
 import struct
 from typing import Any
 
-from structgen._sandbox.processes import bound_memory, die_with_parent, settle, step_aside
+from structgen._sandbox.child import die_with_parent, freeze_heap, limit_memory
+from structgen._sandbox.priority import lower_priority
 from structgen.errors import LimitExceeded, StructgenError
 from structgen.serving.probe import serving_vocabulary, try_out
 from structgen.serving.requests import RequestLimits
@@ -62,7 +63,7 @@ def main() -> None:
     vocabulary = serving_vocabulary(Vocabulary(**parts))
     assert vocabulary.engine is not None  # made now
     preload()
-    settle()
+    freeze_heap()
     this, ended = os.getpid(), 0
     while True:
         child = os.fork()
@@ -70,8 +71,8 @@ def main() -> None:
             status = FAILED
             try:
                 die_with_parent(this)
-                step_aside(_NICENESS)
-                bound_memory(limits.compile_bytes)
+                lower_priority(_NICENESS)
+                limit_memory(limits.compile_bytes)
                 _write(target, READY + f"{os.getpid()} {ended}".encode())
                 _serve(target, vocabulary, limits)
                 status = 0

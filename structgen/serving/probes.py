@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from structgen._sandbox.processes import SlowWork
+from structgen._sandbox.priority import SlowWork
 from structgen.errors import LimitExceeded, OptionError, StructgenError
 from structgen.vocabulary import Vocabulary
 

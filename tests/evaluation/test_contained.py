@@ -9,7 +9,9 @@ from typing import IO
 
 import pytest
 
-from structgen._sandbox.processes import is_ready
+from structgen._sandbox import line_process
+from structgen._sandbox.polling import is_readable
+from structgen._sandbox.usage import ProcessUsage
 from structgen.errors import ModelError
 from structgen.evaluation import contained
 from structgen.evaluation.contained import Contained
@@ -111,23 +113,22 @@ def test_an_answer_that_is_looked_at_late_is_no_timeout(
         nonlocal looked
         looked += 1
         if looked > 1:
-            return is_ready(pipe, seconds)
-        assert is_ready(pipe, 600)  # it has answered and sleeps
+            return is_readable(pipe, seconds)
+        assert is_readable(pipe, 600)  # it has answered and sleeps
         clock.advance(30.0)
         return False
 
     process.start()
     monkeypatch.setattr(contained, "monotonic", clock.monotonic)
-    monkeypatch.setattr(contained, "is_ready", look)
-    monkeypatch.setattr(process, "_busy", lambda: (False, 0.0))  # as of one that waits
+    monkeypatch.setattr(line_process, "is_readable", look)
+    monkeypatch.setattr(process._process, "usage", ProcessUsage)  # as of one that waits
     assert process.ask(_question("fine")).status == "ok" and looked > 1
 
 
 def test_no_process_is_left() -> None:
     with Contained(role()) as process:
         process.start()
-        assert process._process is not None
-        number = process._process.pid
+        number = process._process._child.pid
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
 

@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import structgen as sg
-from structgen._sandbox.processes import SlowWork, is_ready
+from structgen._sandbox.polling import is_readable
+from structgen._sandbox.priority import SlowWork
 from structgen.errors import LimitExceeded, OptionError, SchemaError, StructgenError
 from structgen.serving import probe
 from structgen.serving.checker import SpecChecker
@@ -220,7 +221,7 @@ def test_processes_that_were_killed_are_made_again():
         assert worker.starts == 2
         first = worker._pid
         os.kill(first, signal.SIGKILL)  # as the system does when memory ends; no spec is to blame
-        assert is_ready(worker._output, HANG_SECONDS)  # the next one is there
+        assert is_readable(worker._output, HANG_SECONDS)  # the next one is there
         assert worker.ask("regex", "b").seconds > 0
         assert worker._pid != first
         assert not _lives(first)
@@ -268,7 +269,7 @@ def test_a_spec_makes_way_when_it_is_told_to():
 @pytest.mark.parametrize("kind_and_spec", [("regex", "a"), ("choice", ["a" * 5_000_000])])
 def test_a_process_that_does_not_run_is_busy(monkeypatch, kind_and_spec):
     """Whether it is the spec that it does not take, or the answer that it does not give."""
-    monkeypatch.setattr("structgen.serving.probe_process.wall_seconds", lambda used: 0.5)
+    monkeypatch.setattr("structgen.serving.probe_process.wall_limit", lambda used: 0.5)
     monkeypatch.setattr("structgen.serving.probe_process._RENEW_SECONDS", 0.5)
     worker = WorkerProcess(BYTES, RequestLimits())
     try:
@@ -407,8 +408,8 @@ def test_a_slow_spec_on_a_machine_that_is_never_idle_gets_its_turn(monkeypatch):
         ahead = 0.6 * HANG_SECONDS
 
     monkeypatch.setattr("structgen.serving.probe_process.monotonic", lambda: time.monotonic() + ahead)
-    monkeypatch.setattr("structgen.serving.probe_process.stand_by", stop)
-    monkeypatch.setattr("structgen.serving.probe_process.step_aside", lambda by, pid: lowered.append(pid))
+    monkeypatch.setattr("structgen.serving.probe_process.run_when_idle", stop)
+    monkeypatch.setattr("structgen.serving.probe_process.lower_priority", lambda by, pid: lowered.append(pid))
     worker = WorkerProcess(
         BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=1e-4), slow_work=SlowWork()
     )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from structgen._sandbox.processes import SlowWork
+from structgen._sandbox.priority import SlowWork
 from structgen.errors import LimitExceeded
 from structgen.serving.matcher_answers import View
 from structgen.serving.matcher_process import Lane, LaneMatcher
@@ -171,7 +171,7 @@ stopped = threading.Event()
 
 
 def test_an_answer_byte_by_byte_meets_the_deadline(hostile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("structgen.serving.matcher_process.wall_seconds", lambda used: 0.5)
+    monkeypatch.setattr("structgen.serving.matcher_process.wall_limit", lambda used: 0.5)
     with pytest.raises(LimitExceeded) as caught:
         matcher_of(hostile(drip)).mask()
     assert caught.value.limit == "busy"
@@ -189,7 +189,7 @@ def test_an_answer_byte_by_byte_meets_the_limit_of_cpu_time(
     hostile: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = itertools.count()
-    monkeypatch.setattr("structgen._sandbox.processes.CpuClock.used", lambda self: float(next(calls)))
+    monkeypatch.setattr("structgen._sandbox.usage.CpuClock.used", lambda self: float(next(calls)))
     with pytest.raises(LimitExceeded) as caught:
         matcher_of(hostile(drip)).mask()
     assert caught.value.limit == "step_seconds"

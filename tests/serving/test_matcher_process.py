@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from structgen._sandbox.processes import SlowWork
+from structgen._sandbox.priority import SlowWork
 from structgen.constraints.grammar.constraint import lark
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
@@ -353,7 +353,7 @@ def test_a_lane_that_does_not_run_is_busy(monkeypatch: pytest.MonkeyPatch, lanes
     """Whether it is the question that it does not take, or the answer that it does not give."""
     matcher = lane_matcher(lanes, "regex", "(ab)*")
     os.kill(matcher._lane.pid, signal.SIGSTOP)
-    monkeypatch.setattr("structgen.serving.matcher_process.wall_seconds", lambda used: 0.5)
+    monkeypatch.setattr("structgen.serving.matcher_process.wall_limit", lambda used: 0.5)
     matcher.replay(list(text.encode()))
     with pytest.raises(LimitExceeded, match="did not get its CPU time") as caught:
         matcher.mask()

@@ -1,4 +1,4 @@
-"""What is asked of other processes: their CPU time, and that they step aside."""
+"""CPU time, memory and state of other processes, as their parent reads them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import time
 
 import pytest
 
-from structgen._sandbox.processes import CpuClock, step_aside
+from structgen._sandbox.usage import CpuClock, is_child, read_usage
 
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the CPU time of another process")
+LINUX = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux reports the CPU time of another process"
+)
 
 
 @LINUX
@@ -32,28 +34,36 @@ def test_cpu_time_is_that_of_the_other_process() -> None:
 
 
 @LINUX
-def test_who_steps_aside_goes_below_what_it_has() -> None:
-    sleeping = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        has = os.getpriority(os.PRIO_PROCESS, sleeping.pid)
-        step_aside(3, sleeping.pid)
-        assert os.getpriority(os.PRIO_PROCESS, sleeping.pid) == min(19, has + 3)
-        step_aside(40, sleeping.pid)
-        assert os.getpriority(os.PRIO_PROCESS, sleeping.pid) == 19
-    finally:
-        sleeping.communicate(b"\n")
-    step_aside(5, sleeping.pid)  # it is gone, and that is no fault
-
-
-@LINUX
-def test_the_clock_of_a_process_that_ends_stands_still() -> None:
+def test_the_clock_of_a_process_that_has_ended_stands_still() -> None:
     sleeping = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     clock = CpuClock(sleeping.pid)
     sleeping.communicate(b"\n")
     assert clock.used() == clock.used() < 60  # not how long the machine is up
 
 
-def test_a_process_that_is_gone_has_a_clock_all_the_same() -> None:
+def test_the_clock_of_a_missing_process_counts_wall_time() -> None:
     clock = CpuClock(1 << 22)
     time.sleep(0.01)
     assert 0.01 <= clock.used() < 60
+
+
+@LINUX
+def test_usage_of_this_process() -> None:
+    usage = read_usage(os.getpid())
+    assert usage.resident_bytes > 1 << 20 and usage.is_runnable
+    assert abs(usage.cpu_seconds - time.process_time()) < 0.5
+
+
+def test_a_missing_process_uses_nothing() -> None:
+    usage = read_usage(1 << 22)
+    assert (usage.cpu_seconds, usage.resident_bytes, usage.is_runnable) == (0.0, 0, False)
+
+
+@LINUX
+def test_children_are_told_from_other_processes() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert is_child(child.pid, os.getpid())
+        assert not is_child(os.getpid(), child.pid)
+    finally:
+        child.communicate(b"\n")
