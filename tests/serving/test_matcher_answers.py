@@ -179,7 +179,7 @@ def test_an_answer_byte_by_byte_meets_the_deadline(hostile: Any, monkeypatch: py
 
 def test_an_answer_byte_by_byte_ends_when_the_client_has_left(hostile: Any) -> None:
     matcher = matcher_of(hostile(drip))
-    threading.Timer(0.3, matcher.leave).start()
+    threading.Timer(0.3, matcher.on_disconnect).start()
     with pytest.raises(LimitExceeded) as caught:
         matcher.mask()
     assert caught.value.limit in ("left", "lane_bytes")
