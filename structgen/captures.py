@@ -23,10 +23,10 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.composition.composed import Composition, body_of
 from structgen.constraints.expressions import RE, nullable, scope
 from structgen.constraints.failures import limit_exceeded
-from structgen.constraints.grammar.ir import Body, Ending
 from structgen.constraints.grammar.parsing import Event, Parse, Trace
 from structgen.constraints.token_limits import TokenLimit
 from structgen.errors import GrammarUnsupported
+from structgen.ir.grammar import Body, Ending
 from structgen.vocabulary import Vocabulary
 
 __all__ = ["Capture", "CapturedText", "captures_of"]

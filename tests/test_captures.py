@@ -12,8 +12,8 @@ import pytest
 import structgen as sg
 from structgen.constraints.expressions import concat, literal, repeat
 from structgen.constraints.grammar.constraint import GrammarConstraint
-from structgen.constraints.grammar.ir import Body, Grammar, Lexer, Rule, Terminal
 from structgen.errors import EmptyConstraint, GrammarUnsupported, LimitExceeded
+from structgen.ir.grammar import Body, Grammar, Lexer, Rule, Terminal
 from tests.oracles.scripted_model import ScriptedModel
 
 BYTES = sg.Vocabulary.of_bytes()

@@ -12,9 +12,9 @@ import pytest
 import structgen as sg
 from structgen.constraints.expressions import literal, repeat
 from structgen.constraints.grammar.constraint import GrammarConstraint
-from structgen.constraints.grammar.ir import Body, Grammar, Lexer, Rule, Terminal
 from structgen.errors import EmptyConstraint, OptionError, TemperatureNotApplied
 from structgen.generation import SamplingOptions, generate_tokens
+from structgen.ir.grammar import Body, Grammar, Lexer, Rule, Terminal
 from structgen.matcher import warn_of_temperatures
 from tests.oracles.toy_model import ToyModel
 

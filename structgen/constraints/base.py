@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, get_origin
 
 from structgen.brief import cut
 from structgen.errors import TypeNotSupported
+from structgen.ir.plan import IR
 from structgen.notebook import card, code, pairs
 
 from .counting import counts_tokens
@@ -40,7 +41,6 @@ __all__ = [
     "together",
 ]
 
-IR = tuple[Any, ...]
 Operand = Any
 """What combinators take: a constraint, a string (exactly this text) or a type (the texts of its values)."""
 

@@ -6,23 +6,15 @@ Invariant: builders never change the language; a literal holds Unicode scalar va
 the ranges of a class are sorted, apart from one another and without surrogates, and no class is a single
 character, empty or everything (those are a literal, NOTHING and ANY).
 Cost: each builder is linear in its own parts, not in what is below them.
-
-    RE = ("class", ((lo, hi), ...)) | ("literal", str) | ("literals", (str, ...))
-       | ("concat", (RE, ...)) | ("alternate", (RE, ...)) | ("intersect", (RE, ...)) | ("complement", RE)
-       | ("repeat", RE, lo, hi or None) | ("look", ahead, negative, RE)
-       | ("scope", RE) whose looks see only its own text, as those in an intersection or complement do
-       | ("substring", str or (str, ...), empty) neighbouring characters of a text, or pieces; none, too, if `empty`
-       | ("host_names", composed)            host names, and IDNA 2008 ones, with labels in NFC if `composed`
-       | ("unfold", source) what an object unfolds as it is read (`structgen/_core/regex/regex.h`, `Source`)
-       | ("any",) one character | ("text",) every text | ("empty",) no text
+Nodes: `structgen.ir.regex` defines them, and `docs/ir.md` describes each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
 
 from structgen.errors import LimitExceeded
+from structgen.ir.regex import RE, Ranges
 
 __all__ = [
     "ALL_RANGES",
@@ -51,9 +43,6 @@ __all__ = [
     "substring",
     "tree_size",
 ]
-
-RE = tuple[Any, ...]
-Ranges = tuple[tuple[int, int], ...]
 
 EPSILON: RE = ("literal", "")
 NOTHING: RE = ("empty",)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from structgen.constraints.composition import body_of
-from structgen.constraints.grammar.ir import Body
 from structgen.constraints.json_schema.constraint import part_of_schema
 from structgen.errors import ConstraintError, LimitExceeded, OutputInvalid
+from structgen.ir.grammar import Body
 
 from .definitions import Tool
 from .formats import ToolFormat

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from structgen.constraints.composition.composed import text_of
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
-from structgen.constraints.grammar.ir import Body
+from structgen.ir.grammar import Body
 
 __all__ = ["EMPTY", "choice_of", "listed", "pieces", "sequence_of", "text_of"]
 

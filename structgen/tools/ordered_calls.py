@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from structgen.constraints.grammar.ir import Body, Rule
 from structgen.errors import LimitExceeded
 from structgen.formulas.product import Place
+from structgen.ir.grammar import Body, Rule
 
 from .bodies import choice_of, sequence_of
 from .definitions import Tool

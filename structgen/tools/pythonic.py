@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structgen.constraints.composition import body_of
-from structgen.constraints.grammar.ir import Body
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.json_schema.drafts import LATEST, draft_of
 from structgen.constraints.json_schema.pointers import escape
 from structgen.errors import ConstraintError, OutputInvalid, UnsupportedKeyword
+from structgen.ir.grammar import Body
 
 from .bodies import EMPTY, choice_of, listed, sequence_of, text_of
 from .definitions import Tool

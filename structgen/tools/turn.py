@@ -27,9 +27,9 @@ from structgen.constraints.expressions import (
     repeat,
     scope,
 )
-from structgen.constraints.grammar.ir import Body, Rule
 from structgen.constraints.occurrences import before, without
 from structgen.errors import OptionError, UnsatisfiableFormula
+from structgen.ir.grammar import Body, Rule
 
 from .arguments import arguments_of
 from .bodies import EMPTY, choice_of, pieces, sequence_of, text_of

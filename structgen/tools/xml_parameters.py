@@ -23,10 +23,10 @@ from structgen.constraints.base import IR, Constraint
 from structgen.constraints.composition import body_of
 from structgen.constraints.expressions import NOTHING, alternate, complement, intersect, literal
 from structgen.constraints.failures import limit_exceeded
-from structgen.constraints.grammar.ir import Body
 from structgen.constraints.json_schema.strings import of_types, string_language
 from structgen.constraints.occurrences import without
 from structgen.errors import ConstraintError, OutputInvalid
+from structgen.ir.grammar import Body
 from structgen.vocabulary import Vocabulary
 
 from .bodies import choice_of, sequence_of, text_of

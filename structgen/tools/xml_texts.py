@@ -22,8 +22,8 @@ from structgen.constraints.expressions import (
     repeat,
 )
 from structgen.constraints.grammar.bodies import EMPTY
-from structgen.constraints.grammar.ir import Body
 from structgen.constraints.occurrences import without
+from structgen.ir.grammar import Body
 
 __all__ = ["PLAIN_NAME", "XML_NAME", "any_string", "is_name", "padded", "template_pieces", "white_space"]
 

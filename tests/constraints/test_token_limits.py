@@ -12,8 +12,8 @@ import pytest
 import structgen as sg
 from structgen.constraints.expressions import literal
 from structgen.constraints.grammar.constraint import GrammarConstraint
-from structgen.constraints.grammar.ir import Body, Grammar, Rule
 from structgen.errors import CombinationError, GrammarUnsupported, LimitExceeded, OptionError
+from structgen.ir.grammar import Body, Grammar, Rule
 from structgen.vocabulary import Vocabulary
 
 # ---- the oracle: where a form may end, and which beginnings of a text it has

@@ -9,7 +9,7 @@ import pytest
 from lark.indenter import PythonIndenter
 
 from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, lark
-from structgen.constraints.grammar.ir import Indentation
+from structgen.ir.grammar import Indentation
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 

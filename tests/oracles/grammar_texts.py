@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from structgen.constraints.grammar.ir import Body, Grammar
+from structgen.ir.grammar import Body, Grammar
 from tests.oracles import regex_twin
 
 _matches = lru_cache(maxsize=200_000)(regex_twin.accepts)

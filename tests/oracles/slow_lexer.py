@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from structgen.constraints.grammar.ir import Lexer
+from structgen.ir.grammar import Lexer
 from tests.oracles.regex_twin import accepts
 
 __all__ = ["lexeme", "lexemes", "significant"]

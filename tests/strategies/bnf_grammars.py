@@ -13,7 +13,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from structgen.constraints.grammar.ir import Body, Grammar, Rule
+from structgen.ir.grammar import Body, Grammar, Rule
 
 Notation = Literal["gbnf", "ebnf"]
 

@@ -1,4 +1,4 @@
-// Plain Lark grammars for Python: bodies as the tuples of `structgen.constraints.grammar.ir`.
+// Plain Lark grammars for Python: bodies as the tuples of `structgen.ir.grammar`.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/unique_ptr.h>
 

@@ -1,4 +1,4 @@
-// Lowering for Python: bodies come as the tuples of `structgen.constraints.grammar.ir`.
+// Lowering for Python: bodies come as the tuples of `structgen.ir.grammar`.
 #include "bind/lowering.h"
 
 #include <nanobind/nanobind.h>

@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple
 from structgen.constraints.base import IR
 from structgen.constraints.expressions import RE, alternate, concat, intersect, literal, repeat
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
-from structgen.constraints.grammar.ir import Body, Grammar, Rule
 from structgen.constraints.grammar.lowering import lower
 from structgen.errors import CombinationError, LimitExceeded
+from structgen.ir.grammar import Body, Grammar, Rule
 
 from .json_strings import quoted, quoted_text
 

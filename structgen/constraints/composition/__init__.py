@@ -4,12 +4,12 @@ What they say is a scannerless grammar whose symbols may be other constraints; w
 """
 
 from .composed import Composition, body_of
-from .dispatch import dispatch
 from .elements import Special, optional, repeat, special, text
 from .forbidding import forbid
 from .ltl_lists import OrderedItems, ltl_over
-from .reasoning import CappedReasoning, Reasoning, ReasoningOptions, reasoning
+from .reasoning_block import CappedReasoning, Reasoning, ReasoningOptions, reasoning
 from .token_sets import Tokens, token, tokens
+from .trigger_dispatch import dispatch
 
 __all__ = [
     "CappedReasoning",

@@ -18,9 +18,9 @@ from structgen.constraints.base import Constraint, together
 from structgen.constraints.expressions import literal, scope, tree_size
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.capture_grammar import Parsed
-from structgen.constraints.grammar.ir import Body, Grammar, Rule, parts_of
 from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower
+from structgen.ir.grammar import Body, Grammar, Rule, subbodies
 
 from .emptiness import accepts_empty
 
@@ -135,7 +135,7 @@ def _grammar(body: Body, name: str, given: Sequence[Rule]) -> Grammar:
     """A rule for each named part: explanations tell the rules that have begun."""
     rules: dict[str, Body] = {name: body, **{rule.name: rule.body for rule in given}}
     names: dict[Body, str] = {}
-    for part in [part for whole in rules.values() for part in parts_of(whole)]:
+    for part in [part for whole in rules.values() for part in subbodies(whole)]:
         if part[0] == "named" and part not in names:
             shown = part[1]
             while shown in rules:

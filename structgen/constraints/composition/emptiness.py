@@ -11,7 +11,7 @@ from __future__ import annotations
 from structgen import _core
 from structgen.constraints.base import IR
 from structgen.constraints.expressions import RE, nullable
-from structgen.constraints.grammar.lowering import GrammarIR
+from structgen.ir.grammar import GrammarIR
 
 __all__ = ["accepts_empty"]
 

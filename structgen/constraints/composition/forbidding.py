@@ -22,9 +22,9 @@ from structgen.constraints.base import Constraint, Operand, as_constraint
 from structgen.constraints.expressions import RE, complement, intersect, scope
 from structgen.constraints.grammar.bodies import choice_of
 from structgen.constraints.grammar.constraint import GrammarConstraint
-from structgen.constraints.grammar.ir import Body, Grammar, Lexer, Rule, Terminal
 from structgen.constraints.regex import regex
 from structgen.errors import CombinationError, OptionError, RegexSyntaxError, a_kind
+from structgen.ir.grammar import Body, Grammar, Lexer, Rule, Terminal
 
 from .composed import Composition
 from .elements import checked_texts

@@ -16,7 +16,6 @@ from typing import Any
 from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
-from structgen.constraints.grammar.ir import Body, Grammar, Rule
 from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower
 from structgen.errors import (
@@ -27,6 +26,7 @@ from structgen.errors import (
 )
 from structgen.formulas import Automaton, Formula, all_of, any_of, atom, automaton, conflict, english
 from structgen.formulas.formula import TRUE, as_formula, make
+from structgen.ir.grammar import Body, Grammar, Rule
 
 from .composed import body_of, text_of
 

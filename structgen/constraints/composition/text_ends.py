@@ -29,8 +29,8 @@ from structgen.constraints.expressions import (
 )
 from structgen.constraints.failures import limit_exceeded
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
-from structgen.constraints.grammar.ir import Body
 from structgen.errors import CombinationError
+from structgen.ir.grammar import Body
 
 from .emptiness import accepts_empty
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from structgen.argument_names import checks_names
-from structgen.constraints.grammar.ir import Body
 from structgen.constraints.grammar.token_sets import MOST_NUMBER, Member, shown_tokens, tokens_body
 from structgen.errors import ConstraintError, with_kind
+from structgen.ir.grammar import Body
 
 from .composed import Composition
 

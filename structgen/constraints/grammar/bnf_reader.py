@@ -27,10 +27,10 @@ from structgen.errors import (
     LimitExceeded,
     a_kind,
 )
+from structgen.ir.grammar import Body, Grammar, Rule, position_at
 
 from . import bodies
 from .characters import check_characters
-from .ir import Body, Grammar, Rule, place_at
 
 __all__ = [
     "BLANK",
@@ -395,7 +395,7 @@ class Reader(ABC):
         """A newline is a character of a class, in GBNF; a rule that begins after it is none that is meant so."""
         swallowed = _NEXT_RULE.search(raw)
         if swallowed is not None:
-            line = place_at(self.source, position + swallowed.start(1)).line
+            line = position_at(self.source, position + swallowed.start(1)).line
             message = f"this class is not closed before the rule {_shown(swallowed[1])} in line {line}"
             hint = "Add the ] that closes it. A newline that is meant is written as \\n."
             raise self.fault(message, position, hint=hint)
@@ -444,7 +444,7 @@ class Reader(ABC):
     def _check_new(self, name: str, position: int, rules: Mapping[str, tuple[int, Body]]) -> None:
         """May a rule of this name begin here?"""
         if name in rules:
-            first = place_at(self.source, rules[name][0]).line
+            first = position_at(self.source, rules[name][0]).line
             message = f"the rule {_shown(name)} is defined a second time, after line {first}"
             raise self.fault(message, position, len(name), hint=self.duplicates)
         if self.newline_ends_rule:
@@ -476,7 +476,7 @@ class Reader(ABC):
         return GrammarUnsupported(message, hint=hint, **self._at(position, length))
 
     def limit(self, name: str, message: str, position: int) -> LimitExceeded:
-        at = place_at(self.source, position)
+        at = position_at(self.source, position)
         return LimitExceeded(
             f"{message}: the limit is {getattr(self.limits, name)}",
             limit=_LIMIT_NAMES[name],
@@ -487,7 +487,7 @@ class Reader(ABC):
         )
 
     def _at(self, position: int, length: int) -> dict[str, Any]:
-        at = place_at(self.source, position)
+        at = position_at(self.source, position)
         return {"source": self.source, "line": at.line, "column": at.column, "length": length}
 
     def _no_rule(self, match: re.Match[str], after_rule: bool) -> GrammarError:

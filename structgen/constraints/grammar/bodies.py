@@ -12,14 +12,23 @@ from collections.abc import Iterable
 
 from structgen.constraints import expressions
 from structgen.constraints.expressions import RE
+from structgen.errors import LimitExceeded
+from structgen.ir.grammar import Body
 
-from .ir import Body
-
-__all__ = ["EMPTY", "choice", "choice_of", "repeat", "sequence", "sequence_of", "text"]
+__all__ = ["EMPTY", "choice", "choice_of", "nesting_error", "repeat", "sequence", "sequence_of", "text"]
 
 EMPTY: Body = ("sequence", ())
 _MERGED = 64
 """Texts of more parts than this are not copied into larger ones: nested groups would copy them once for each group."""
+
+
+def nesting_error() -> LimitExceeded:
+    """Return the error for bodies that are nested too deeply to be read or lowered."""
+    return LimitExceeded(
+        "the grammar is nested too deeply",
+        limit="grammar_depth",
+        hint="Name parts of it as rules of their own.",
+    )
 
 
 def text(expression: RE) -> Body:

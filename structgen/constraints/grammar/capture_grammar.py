@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from structgen.constraints.expressions import RE
+from structgen.ir.grammar import Body, Grammar, GrammarIR, Rule
 
 from .bodies import text
-from .ir import Body, Grammar, Rule
-from .lowering import GrammarIR, lower_bodies
+from .lowering import lower_bodies
 from .regular import Regular
 
 __all__ = ["Parsed"]

@@ -17,9 +17,9 @@ from typing import Literal
 
 from structgen._core import _native as _core
 from structgen.constraints.expressions import ANY, literal
+from structgen.ir.grammar import Body, Grammar, Lexer, Position, Terminal, position_at, subbodies
 
 from .constraint import GrammarConstraint
-from .ir import Body, Grammar, Lexer, Place, Terminal, parts_of, place_at
 from .lowering import text_of
 from .regular import Regular
 
@@ -35,7 +35,7 @@ class Finding:
     kind: Literal["unused", "endless", "never", "overlap", "shadow"]
     subject: str
     message: str
-    place: Place | None = None
+    place: Position | None = None
     example: str | None = None
     """A text that another terminal has, too."""
 
@@ -91,12 +91,12 @@ def check_grammar(
 
 def _unused(grammar: Grammar, roots: list[str]) -> Iterator[Finding]:
     uses = {
-        rule.name: [part[1] for part in parts_of(rule.body) if part[0] == "rule"] for rule in grammar.rules
+        rule.name: [part[1] for part in subbodies(rule.body) if part[0] == "rule"] for rule in grammar.rules
     }
     used = _reached(roots, uses)
     for rule in grammar.rules:
         if rule.name not in used:
-            yield Finding("unused", rule.name, f"rule `{rule.name}` is not used", grammar.place(rule))
+            yield Finding("unused", rule.name, f"rule `{rule.name}` is not used", grammar.position(rule))
 
 
 def _reached(roots: Iterable[str], uses: dict[str, list[str]]) -> set[str]:
@@ -123,7 +123,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 def _unused_in_lark(grammar: Grammar, roots: list[str]) -> Iterator[Finding]:
     source = _TEXTS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), grammar.source)
     uses: dict[str, list[str]] = {}
-    places: dict[str, Place] = {}
+    places: dict[str, Position] = {}
     indentation = grammar.lexer.indentation if grammar.lexer else None
     if indentation is not None:
         roots += [indentation.newline, *indentation.open_brackets, *indentation.close_brackets]
@@ -136,13 +136,13 @@ def _unused_in_lark(grammar: Grammar, roots: list[str]) -> Iterator[Finding]:
                 names = words[1:] if "(" in match["rest"] else words[-1:]
                 original = re.search(r"->\s*(\w+)", _line_at(grammar.source, match.start("rest")))
                 for name in [original[1]] if original else names:
-                    places.setdefault(name, place_at(source, match.start("directive") - 1))
+                    places.setdefault(name, position_at(source, match.start("directive") - 1))
             elif match["directive"] != "import":
                 roots += words
             continue
         uses.setdefault(match["name"], []).extend(_WORD.findall(source, match.end(), end))
         if not match["more"]:
-            places.setdefault(match["name"], place_at(source, match.start("name")))
+            places.setdefault(match["name"], position_at(source, match.start("name")))
     used = _reached(roots, uses)
     for name, place in places.items():
         if name not in used:
@@ -181,7 +181,7 @@ def _endless(grammar: Grammar, dead: frozenset[str], space: _core.RegexSpace) ->
             message = (
                 f"rule `{rule.name}` has no text: all that it can be needs a rule or a terminal without one"
             )
-            yield Finding("endless", rule.name, message, grammar.place(rule))
+            yield Finding("endless", rule.name, message, grammar.position(rule))
 
 
 def _regular(grammar: Grammar) -> Iterator[str]:
@@ -243,9 +243,9 @@ class _Terminals:
                 break
             if (example := self._common(other, terminal)) is not None:
                 message += f"others take all of its texts; {example!r} is read as {self._name(other)}"
-                return Finding("never", terminal.name, message, self._grammar.place(terminal), example)
+                return Finding("never", terminal.name, message, self._grammar.position(terminal), example)
         return Finding(
-            "never", terminal.name, f"{message}others end its texts early", self._grammar.place(terminal)
+            "never", terminal.name, f"{message}others end its texts early", self._grammar.position(terminal)
         )
 
     def _dead(self) -> Iterator[str]:
@@ -304,7 +304,7 @@ class _Terminals:
         else:
             fate = f"it is read as {self._name(first)}"
         message = f"terminals {self._name(first)} and {self._name(second)} both match {example!r}; {fate}"
-        return Finding("overlap", second.name, message, self._grammar.place(second), example)
+        return Finding("overlap", second.name, message, self._grammar.position(second), example)
 
     def _shadowed(self, pattern: Terminal) -> Finding | None:
         """Keywords and the pattern that matches them, too: what names cannot be."""
@@ -321,4 +321,4 @@ class _Terminals:
         texts = list(dict.fromkeys(texts))
         more = f" and {len(texts) - _MOST_SHOWN} more" if len(texts) > _MOST_SHOWN else ""
         message = f"terminal `{pattern.name}` matches {', '.join(texts[:_MOST_SHOWN])}{more}, too"
-        return Finding("shadow", pattern.name, message, self._grammar.place(pattern), None)
+        return Finding("shadow", pattern.name, message, self._grammar.position(pattern), None)

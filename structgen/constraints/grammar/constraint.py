@@ -18,13 +18,13 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.json_schema.options import make_options
 from structgen.constraints.token_limits import AtLimit, checked_token_limit
 from structgen.errors import EmptyConstraint, GrammarError, OptionError, a_kind, with_kind
+from structgen.ir.grammar import Body, Grammar, GrammarIR, Indentation
 
 from .ebnf.reader import read_ebnf
 from .fixed_indentation import Indented
 from .gbnf import read_gbnf
-from .ir import Body, Grammar, Indentation
 from .lowered import Lowered
-from .lowering import GrammarIR, lower
+from .lowering import lower
 from .unproductive import endless_circle
 from .wrong_notation import is_like_gbnf, is_like_lark
 
@@ -151,7 +151,7 @@ def _check_end(constraint: GrammarConstraint) -> None:
     if not circle:
         return
     rule = next((one for one in constraint.grammar.rules if one.name == circle[0]), None)
-    place = rule and constraint.grammar.place(rule)
+    place = rule and constraint.grammar.position(rule)
     shown = circle if len(circle) <= _SHOWN else [*circle[: _SHOWN // 2], "...", *circle[-_SHOWN // 2 :]]
     raise EmptyConstraint(
         f"no text of the rule `{circle[0]}` ever ends: {' -> '.join(shown)}",

@@ -28,9 +28,9 @@ from structgen.constraints.expressions import (
     repeat,
 )
 from structgen.errors import CombinationError
+from structgen.ir.grammar import GrammarIR
 
 from .lowered import Lowered
-from .lowering import GrammarIR
 
 __all__ = ["Indented"]
 

@@ -18,6 +18,7 @@ Cost: that of `notation.Reader`.
 from __future__ import annotations
 
 from structgen.constraints.expressions import ANY, RE
+from structgen.ir.grammar import Body, Grammar, position_at
 
 from .bnf_reader import (
     BLANK,
@@ -28,7 +29,6 @@ from .bnf_reader import (
     escape_patterns,
     token_pattern,
 )
-from .ir import Body, Grammar, place_at
 from .token_sets import TOKENS_HINT, token_set, tokens_body
 
 __all__ = ["read_gbnf"]
@@ -75,7 +75,7 @@ class _Reader(Reader):
     duplicates = "llama.cpp would use the last definition only: rename one, or join them with |."
 
     def special(self, raw: str, position: int) -> Body:
-        at = place_at(self.source, position)
+        at = position_at(self.source, position)
         where = f"line {at.line}, column {at.column}"
         negated, name = raw.startswith("!"), raw.removeprefix("!")
         if not name.startswith("<["):

@@ -14,9 +14,7 @@ from typing import Any
 from structgen.constraints.base import IR, Broken, Constraint, Stop, together
 from structgen.constraints.expressions import RE, intersect
 from structgen.errors import CombinationError
-
-from .ir import Body, parts_of
-from .lowering import GrammarIR
+from structgen.ir.grammar import Body, GrammarIR, subbodies
 
 __all__ = ["Lowered", "Within"]
 
@@ -49,16 +47,18 @@ class Lowered(Constraint):
         return any(
             part[0] == "constraint" and part[1].holds_captures()
             for body in self._bodies()
-            for part in parts_of(body)
+            for part in subbodies(body)
         )
 
     def instructions(self) -> str:
-        return together(one[1] for body in self._bodies() for one in parts_of(body) if one[0] == "constraint")
+        return together(
+            one[1] for body in self._bodies() for one in subbodies(body) if one[0] == "constraint"
+        )
 
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
         if self._ir[0] != "grammar":
             return []
-        parts = {one[1]: None for body in self._bodies() for one in parts_of(body) if one[0] == "constraint"}
+        parts = {one[1]: None for body in self._bodies() for one in subbodies(body) if one[0] == "constraint"}
         if stop.place == "text":  # what alone may begin there is to blame if nothing does
             parts = {part: None for part in parts if stop.may_begin == (part.describe(),)}
             stop = stop._replace(place="value")

@@ -14,31 +14,15 @@ from structgen import _core
 from structgen.constraints.base import Constraint
 from structgen.constraints.expressions import RE, nullable
 from structgen.constraints.failures import limit_exceeded
+from structgen.ir.grammar import Body, Grammar, GrammarIR, Keyword, Terminal
 
+from .bodies import nesting_error
 from .bracket_depth import Brackets, with_brackets
-from .ir import Body, Grammar, Keyword, Terminal, too_deep
 from .regular import Regular
 from .token_limits import has_limits, with_limits
 from .token_sets import shown_tokens
 
-__all__ = ["GrammarIR", "lower", "lower_bodies", "text_of"]
-
-
-class GrammarIR(dict[str, Any]):
-    """The IR as one value that never changes and can be hashed."""
-
-    __slots__ = ("_hash",)
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        try:
-            return self._hash  # type: ignore[no-any-return,has-type]
-        except AttributeError:
-            productions = self["productions"]
-            self._hash = hash((self["rules"], len(productions), productions[:8], self["terminals"][:8]))
-            return self._hash
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return GrammarIR, (dict(self),)
+__all__ = ["lower", "lower_bodies", "text_of"]
 
 
 def lower(grammar: Grammar) -> tuple[str, Any]:
@@ -67,7 +51,7 @@ def lower_bodies(
     except _core.LimitError as error:
         raise limit_exceeded(error) from None
     except RecursionError:
-        raise too_deep() from None
+        raise nesting_error() from None
     texts = {} if regular is None else regular.names()
     terminals = [_terminal(leaf, lexed, texts) for leaf in leaves]
     indentation = None

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from structgen.errors import LimitExceeded
+from structgen.ir.grammar import Body, Rule
 
-from .ir import Body, Rule
 from .strong_components import components
 
 __all__ = ["STEPS", "Event", "Parse", "Trace"]

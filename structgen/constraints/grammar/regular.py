@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from structgen.constraints.expressions import EPSILON, NOTHING, RE, alternate, concat, repeat
+from structgen.ir.grammar import Body, Grammar, subbodies
 
 from .bodies import EMPTY
-from .ir import Body, Grammar, parts_of
 
 __all__ = ["Regular", "used_rules"]
 
@@ -97,7 +97,7 @@ class Regular:
     def _written(self, body: Body) -> int:
         """The size of a body, in which rules count as one."""
         size = 0
-        for part in parts_of(body):
+        for part in subbodies(body):
             size += self._size(part[1]) if part[0] == "text" else 1
         return size
 

@@ -17,8 +17,8 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.expressions import EPSILON, TEXT, alternate, complement, concat, intersect
 from structgen.constraints.token_limits import TokenLimit
 from structgen.errors import GrammarUnsupported, LimitExceeded
+from structgen.ir.grammar import Body, Grammar, Rule
 
-from .ir import Body, Grammar, Rule
 from .regular import used_rules
 
 __all__ = ["has_limits", "with_limits"]
@@ -80,7 +80,7 @@ class _Parts:
     def whole(self) -> Grammar:
         limited = next(rule for rule in self.grammar.rules if rule.token_limit is not None)
         if self.grammar.lexer is not None and self.grammar.lexer.indentation is not None:
-            place = self.grammar.place(limited)
+            place = self.grammar.position(limited)
             raise GrammarUnsupported(
                 f"max_tokens of the rule {limited.name} is not supported in a grammar that reads indentation",
                 where=f"line {place.line}, column {place.column}" if place else None,

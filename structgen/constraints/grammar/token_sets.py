@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from structgen.ir.grammar import Body
+
 from . import bodies
-from .ir import Body
 
 __all__ = [
     "MOST_NUMBER",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .ir import Body, Grammar, parts_of
+from structgen.ir.grammar import Body, Grammar, subbodies
 
 __all__ = ["endless_circle"]
 
@@ -84,7 +84,7 @@ def _circle_of_rules(grammar: Grammar) -> list[str]:
     path, seen = [grammar.start], set[str]()
     while path[-1] not in seen:
         seen.add(path[-1])
-        used = (one[1] for one in parts_of(bodies[path[-1]]) if one[0] == "rule")
+        used = (one[1] for one in subbodies(bodies[path[-1]]) if one[0] == "rule")
         wanted = next((name for name in used if name not in ending), None)
         if wanted is None:
             return []

@@ -16,12 +16,12 @@ from typing import Any
 from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Blame, Broken, Constraint, Stop
 from structgen.errors import CombinationError
+from structgen.ir.schema import SchemaIR
 
 from .explain.broken_rules import broken_rules
 from .explain.contradictions import contradiction
 from .explain.embedded_values import value_at
 from .instances import example_text, minimal_text, value_of
-from .ir import SchemaIR
 from .merging import combine
 from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema

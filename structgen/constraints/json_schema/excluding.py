@@ -26,9 +26,9 @@ from structgen.constraints.expressions import (
     normalise_ranges,
 )
 from structgen.errors import CombinationError
+from structgen.ir.schema import SchemaIR
 
 from .constraint import JsonSchemaConstraint
-from .ir import SchemaIR
 from .merging import combine
 
 __all__ = ["check_excludable", "excluding"]

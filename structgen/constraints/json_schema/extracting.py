@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .ir import SchemaIR
+from structgen.ir.schema import SchemaIR
 
 __all__ = ["extracted", "nodes_beside"]
 

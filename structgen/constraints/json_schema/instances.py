@@ -22,8 +22,8 @@ from structgen import _core
 from structgen.constraints.base import IR, Constraint
 from structgen.constraints.failures import empty_constraint, limit_exceeded
 from structgen.errors import LimitExceeded, OptionError
+from structgen.ir.schema import SchemaIR
 
-from .ir import SchemaIR
 from .proposals import number, phrase, plain, texts
 from .whitespace import Whitespace
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .ir import SchemaIR
+from structgen.ir.schema import SchemaIR
 
 __all__ = ["combine"]
 

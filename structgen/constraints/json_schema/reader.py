@@ -15,12 +15,12 @@ from typing import Any
 from structgen._core import charge
 from structgen.constraints.regex import pattern_language
 from structgen.errors import LimitExceeded, RegexError, SchemaInvalid
+from structgen.ir.schema import SchemaIR
 
 from .approximate_formats import settle_doubts
 from .closing import OpenObjects, close_objects, speaking_nodes
 from .drafts import LATEST, is_ancient
 from .formats import Format
-from .ir import SchemaIR
 from .keywords import Read, dispatch
 from .options import JsonSchemaOptions
 from .pointers import LABEL_LIMIT, escape, shorten

@@ -28,10 +28,10 @@ from structgen.constraints.expressions import (
 )
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import LimitExceeded, UnsupportedKeyword
+from structgen.ir.schema import SchemaIR
 
 from .constraint import JsonSchemaConstraint
 from .extracting import extracted, nodes_beside
-from .ir import SchemaIR
 from .strings import TYPES, string_language
 
 __all__ = ["ArrayShape", "Conjunction", "Member", "ObjectShape", "Shapes", "Undeclared"]

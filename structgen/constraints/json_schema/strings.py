@@ -25,8 +25,7 @@ from structgen.constraints.expressions import (
     scope,
 )
 from structgen.errors import LimitExceeded
-
-from .ir import SchemaIR
+from structgen.ir.schema import SchemaIR
 
 __all__ = ["TYPES", "of_types", "string_language"]
 

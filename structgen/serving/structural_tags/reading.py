@@ -10,8 +10,8 @@ from structgen.constraints.base import Constraint, Literal, as_constraint
 from structgen.constraints.composition import Special, Tokens, body_of, special
 from structgen.constraints.composition.composed import Fragment
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
-from structgen.constraints.grammar.ir import Body
 from structgen.errors import ConstraintError, LimitExceeded, a_kind
+from structgen.ir.grammar import Body
 from structgen.serving.requests import RequestLimits
 from structgen.serving.structural_tags.fields import text as text_of
 

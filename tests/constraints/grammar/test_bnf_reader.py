@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from structgen.constraints.grammar.bnf_reader import NotationLimits
 from structgen.constraints.grammar.ebnf.reader import read_ebnf
 from structgen.constraints.grammar.gbnf import read_gbnf
-from structgen.constraints.grammar.ir import Body, Grammar, Rule
 from structgen.errors import GrammarSyntaxError, LimitExceeded, StructgenError
+from structgen.ir.grammar import Body, Grammar, Rule
 from tests.oracles.grammar_texts import accepts, language
 from tests.strategies.bnf_grammars import Drawn, grammars, mutations
 

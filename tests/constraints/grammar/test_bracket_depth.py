@@ -15,8 +15,8 @@ from lark.indenter import Indenter
 from structgen.constraints.base import Constraint
 from structgen.constraints.grammar.bracket_depth import Brackets, with_brackets
 from structgen.constraints.grammar.constraint import lark
-from structgen.constraints.grammar.ir import Indentation
 from structgen.errors import EmptyConstraint
+from structgen.ir.grammar import Indentation
 from structgen.matcher import Matcher
 from structgen.shelf import grammar as shelf_grammar
 from structgen.vocabulary import Vocabulary

@@ -13,8 +13,8 @@ from structgen.constraints.grammar.checking import check_grammar
 from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule
 from structgen.constraints.grammar.ebnf.reader import read_ebnf
 from structgen.constraints.grammar.gbnf import read_gbnf
-from structgen.constraints.grammar.ir import Grammar, Rule
 from structgen.errors import EmptyConstraint
+from structgen.ir.grammar import Grammar, Rule
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 

@@ -22,8 +22,8 @@ from lark.indenter import Indenter
 
 from structgen.constraints.base import Constraint
 from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, lark
-from structgen.constraints.grammar.ir import Body, Grammar, Indentation
 from structgen.errors import EmptyConstraint, GrammarUnsupported
+from structgen.ir.grammar import Body, Grammar, Indentation
 from structgen.matcher import Matcher
 from structgen.shelf import grammar as shelf_grammar
 from structgen.vocabulary import Vocabulary

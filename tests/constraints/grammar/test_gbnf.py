@@ -14,8 +14,8 @@ import pytest
 from hypothesis import assume, given, settings
 
 from structgen.constraints.grammar.gbnf import read_gbnf
-from structgen.constraints.grammar.ir import Place
 from structgen.errors import ConstraintError, GrammarSyntaxError
+from structgen.ir.grammar import Position
 from tests.oracles.grammar_texts import accepts, language, words
 from tests.strategies.bnf_grammars import Drawn, grammars
 
@@ -142,8 +142,8 @@ def test_a_grammar_has_its_rules_in_order_with_their_places() -> None:
     source = '# first\nroot ::= b\n\n  b ::= "x"\nunused ::= (\n "é"\n) b\nc ::= "y"'
     grammar = read_gbnf(source, start="b")
     assert (grammar.start, grammar.lexer, grammar.source) == ("b", None, source)
-    places = {"root": Place(2, 1), "b": Place(4, 3), "unused": Place(5, 1), "c": Place(8, 1)}
-    assert {rule.name: grammar.place(rule) for rule in grammar.rules} == places
+    places = {"root": Position(2, 1), "b": Position(4, 3), "unused": Position(5, 1), "c": Position(8, 1)}
+    assert {rule.name: grammar.position(rule) for rule in grammar.rules} == places
     assert list(places) == [rule.name for rule in grammar.rules]
 
 

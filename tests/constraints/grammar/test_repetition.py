@@ -9,7 +9,7 @@ import pytest
 from structgen import _core
 from structgen.constraints.expressions import nullable
 from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, lark
-from structgen.constraints.grammar.ir import Body, Grammar, Rule
+from structgen.ir.grammar import Body, Grammar, Rule
 from structgen.matcher import Matcher
 from tests.core.small_vocabulary import EOS, byte_vocabulary
 from tests.oracles import grammar_texts as twin

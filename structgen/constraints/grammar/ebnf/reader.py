@@ -32,10 +32,10 @@ from collections.abc import Sequence
 
 from structgen.constraints.expressions import ANY, NOTHING, RE, scope
 from structgen.constraints.occurrences import ends_first, without
+from structgen.ir.grammar import Body, Grammar
 
 from .. import bodies
 from ..bnf_reader import DEFAULT_LIMITS, WIDE_BLANK, NotationLimits, Reader, escape_patterns, token_pattern
-from ..ir import Body, Grammar
 from .arguments import NAME, STRING, ArgumentReader
 from .assertions import read_assertion
 from .regular_macros import REGULAR_MACROS, read_regular_macro

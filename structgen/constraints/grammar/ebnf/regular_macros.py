@@ -16,9 +16,9 @@ from typing import NamedTuple
 from structgen.constraints.expressions import RE, substring
 from structgen.constraints.regex.xgrammar import FLAGS, xgrammar_pattern
 from structgen.errors import LimitExceeded, RegexError
+from structgen.ir.grammar import position_at
 
 from ..bnf_reader import Reader
-from ..ir import place_at
 from .arguments import NAME, NUMBER, STRING, ArgumentReader
 
 __all__ = ["REGULAR_MACROS", "read_regular_macro"]
@@ -122,7 +122,7 @@ def _regex(call: _Call, position: int) -> RE:
     try:
         return xgrammar_pattern(call.text(pattern, "the pattern"), letters, json_string=whole)
     except (RegexError, LimitExceeded) as error:
-        place = place_at(call.reader.source, position)
+        place = position_at(call.reader.source, position)
         where = f"Regex at line {place.line}, column {place.column}"
         error.where = f"{where}, {error.where}" if error.where else where
         raise

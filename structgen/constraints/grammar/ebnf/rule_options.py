@@ -26,10 +26,10 @@ from typing import NoReturn
 
 from structgen.constraints.earliest import earliest_end
 from structgen.constraints.expressions import EPSILON, RE, TEXT
+from structgen.ir.grammar import Ending, Grammar, Rule
 
 from .. import bodies
 from ..bnf_reader import Reader
-from ..ir import Ending, Grammar, Rule
 from ..regular import Regular, used_rules
 from ..rule_option_values import MOST_TEMPERATURE, capture_name_fault, temperature_of
 

@@ -14,8 +14,9 @@ Cost: linear in the text.
 
 from __future__ import annotations
 
+from structgen.ir.grammar import Body, position_at
+
 from ..bnf_reader import Reader
-from ..ir import Body, place_at
 from ..token_sets import MOST_NUMBER, Member, dispatch_body, tokens_body
 from .arguments import NAME, NUMBER, STRING, ArgumentReader
 
@@ -42,7 +43,7 @@ class _Macro(ArgumentReader):
 
     def __init__(self, reader: Reader, name: str, position: int, end: int) -> None:
         super().__init__(reader, name, _FORMS[name], end)
-        at = place_at(reader.source, position)
+        at = position_at(reader.source, position)
         self.where = f"line {at.line}, column {at.column}"
 
     def one(self, is_excluding: bool) -> Body:

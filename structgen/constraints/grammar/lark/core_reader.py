@@ -21,8 +21,9 @@ from structgen.constraints.expressions import EPSILON, RE, nullable, scope
 from structgen.constraints.regex.looks import close
 from structgen.constraints.regex.parser import NO_FLAGS
 from structgen.constraints.regex.python import PythonParser
+from structgen.ir.grammar import GrammarIR
 
-from ..lowering import GrammarIR, text_of
+from ..lowering import text_of
 from .literals import literal_pattern, telling_name
 from .pattern_program import GreedyParser
 from .plain_reader import Defined, Patterns, imported_terminals

@@ -30,8 +30,8 @@ from structgen.constraints.base import Constraint, as_constraint
 from structgen.constraints.expressions import RE, repeat, substring
 from structgen.constraints.substring import WORDS
 from structgen.errors import GrammarError, LimitExceeded, RegexError, SchemaError
+from structgen.ir.grammar import Body
 
-from ..ir import Body
 from ..token_sets import TOKENS_HINT, token_set
 from .json_blocks import schema_constraint
 from .parametric_rules import ParametricRules

@@ -18,8 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from structgen.ir.grammar import Body
+
 from ..bodies import choice_of, sequence_of
-from ..ir import Body
 from .source import Piece, Source
 
 __all__ = ["Settings"]

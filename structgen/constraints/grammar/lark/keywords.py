@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ..ir import Keyword, Terminal
+from structgen.ir.grammar import Keyword, Terminal
+
 from .lookahead import Scanner
 
 __all__ = ["keywords_of"]

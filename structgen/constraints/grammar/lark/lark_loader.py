@@ -36,8 +36,8 @@ from lark.load_grammar import (
 )
 
 from structgen.errors import GrammarSyntaxError, LimitExceeded
+from structgen.ir.grammar import Body
 
-from ..ir import Body
 from .errors import explain
 from .rewritten import UNBOUNDED, Rewritten
 

@@ -23,8 +23,8 @@ from lark.lexer import Pattern
 from lark.load_grammar import PackageResource
 
 from structgen._core._native import read_lark_module
+from structgen.ir.grammar import Body
 
-from ..ir import Body
 from .plain_reader import NotPlain
 
 __all__ = ["Module", "ModuleReader", "RuleDefinition", "TerminalDefinition"]

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from structgen.errors import LimitExceeded
+from structgen.ir.grammar import Body
 
 from ..bodies import EMPTY, choice_of, sequence_of
-from ..ir import Body
 from .source import Source
 
 __all__ = ["INSTANCES", "Parameters", "evaluate", "holds", "instantiate", "uses_parameter"]

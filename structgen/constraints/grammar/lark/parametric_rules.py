@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from ..ir import Body
+from structgen.ir.grammar import Body
+
 from .parameters import Parameters, uses_parameter
 from .rewritten import Out, Rewritten
 from .source import Piece, Source

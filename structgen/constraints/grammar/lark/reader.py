@@ -39,10 +39,10 @@ from lark.indenter import Indenter
 from structgen.constraints.base import Constraint
 from structgen.constraints.token_limits import AtLimit, checked_token_limit
 from structgen.errors import LimitExceeded, OptionError, a_kind
+from structgen.ir.grammar import Body, Grammar, Indentation, Lexer, Rule
 
-from ..bodies import EMPTY
+from ..bodies import EMPTY, nesting_error
 from ..characters import check_characters
-from ..ir import Body, Grammar, Indentation, Lexer, Rule, too_deep
 from .dialect import rewrite
 from .lark_loader import ImportPath, Loaded, load
 from .parameters import instantiate
@@ -105,7 +105,7 @@ def read_lark(
             check_characters(text.text, text.error)
             return _read(text, start, _indentation(indenter), options)
     except RecursionError:
-        raise too_deep() from None
+        raise nesting_error() from None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from ..ir import Body
+from structgen.ir.grammar import Body
+
 from .grammar_options import Settings
 from .rule_options import RuleOptions
 from .source import Source

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from structgen.ir.grammar import Body
+
 from ..bodies import EMPTY, choice_of, sequence_of
-from ..ir import Body
 from ..regular import used_rules
 from .lark_loader import Loaded
 

@@ -17,8 +17,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from structgen.errors import GrammarSyntaxError, GrammarUnsupported, LimitExceeded
-
-from ..ir import Place, place_at
+from structgen.ir.grammar import Position, position_at
 
 __all__ = ["LENGTH", "Piece", "Source"]
 
@@ -144,12 +143,12 @@ class Source:
 
     # -- where things are
 
-    def place(self, offset: int) -> Place:
+    def place(self, offset: int) -> Position:
         """The line and column of an offset, in the outermost text."""
         if self.outer is not None:
             source, start = self.outer
             return source.place(start + offset)
-        return place_at(self.text, offset)
+        return position_at(self.text, offset)
 
     def offset(self, line: int, column: int) -> int:
         """The offset of a line and column."""

@@ -18,8 +18,8 @@ from lark.lexer import Pattern, PatternRE, PatternStr, TerminalDef
 
 from structgen._core._native import read_lark_module
 from structgen.errors import LimitExceeded
+from structgen.ir.grammar import Body
 
-from ..ir import Body
 from .lark_loader import ARGUMENTS, INSTANCES, ImportPath, Loaded, last_place, select, symbols_of
 from .literals import Names, literal_pattern
 from .modules import Module, ModuleReader, RuleDefinition, TerminalDefinition

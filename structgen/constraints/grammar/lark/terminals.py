@@ -48,9 +48,9 @@ from structgen.constraints.regex.looks import close
 from structgen.constraints.regex.parser import NO_FLAGS
 from structgen.constraints.regex.python import PythonParser
 from structgen.errors import LimitExceeded, RegexError, RegexSyntaxError, RegexUnsupported, StructgenError
+from structgen.ir.grammar import Body, Ending, Keyword, Terminal
 
 from ..bodies import EMPTY, choice_of
-from ..ir import Body, Ending, Keyword, Terminal
 from .keywords import keywords_of
 from .lark_loader import Loaded
 from .lookahead import Entry, Follow, Scanner, followed_as_allowed, guard_longest, guard_ordered

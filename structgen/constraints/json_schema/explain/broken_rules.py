@@ -23,8 +23,8 @@ from time import monotonic
 from typing import Any
 
 from structgen.constraints.base import NO_SCHEMA, Broken, Stop
+from structgen.ir.schema import SchemaIR
 
-from ..ir import SchemaIR
 from ..partial_json import read_text
 from .contradictions import Demand, Node, demands, without
 from .relevant_branches import LONG, near_branches, reached

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from structgen.constraints.base import Blame
+from structgen.ir.schema import SchemaIR
 
-from ..ir import SchemaIR
 from .endless_cycles import endless_cycle
 
 __all__ = ["QUESTION_LIMIT", "Demand", "Node", "contradiction", "demands", "without"]

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterator
 
 from structgen.constraints.base import Stop
+from structgen.ir.schema import SchemaIR
 
-from ..ir import SchemaIR
 from ..partial_json import Path, Value, read_text
 
 __all__ = ["value_at"]

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..ir import SchemaIR
+from structgen.ir.schema import SchemaIR
+
 from .contradictions import Node
 
 __all__ = ["LONG", "near_branches", "reached"]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from structgen.constraints.base import Stop
+from structgen.ir.schema import SchemaIR
 
-from ..ir import SchemaIR
 from ..partial_json import UNREAD, Path, Value
 from .contradictions import Node
 

@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 
 from structgen.constraints.grammar.bnf_reader import NotationLimits
 from structgen.constraints.grammar.ebnf.reader import read_ebnf
-from structgen.constraints.grammar.ir import Place
 from structgen.errors import GrammarSyntaxError, GrammarUnsupported, LimitExceeded
+from structgen.ir.grammar import Position
 from tests.oracles.grammar_texts import accepts, language, words
 from tests.strategies.bnf_grammars import Drawn, grammars
 
@@ -98,8 +98,8 @@ def test_a_grammar_has_its_rules_in_order_with_their_places() -> None:
     source = '# first\nroot ::= b\n\n  b ::= "x"\nunused ::=\n "é"\n b\n  c\n::= "y"'
     grammar = read_ebnf(source, start="b")
     assert (grammar.start, grammar.lexer, grammar.source) == ("b", None, source)
-    places = {"root": Place(2, 1), "b": Place(4, 3), "unused": Place(5, 1), "c": Place(8, 3)}
-    assert {rule.name: grammar.place(rule) for rule in grammar.rules} == places
+    places = {"root": Position(2, 1), "b": Position(4, 3), "unused": Position(5, 1), "c": Position(8, 3)}
+    assert {rule.name: grammar.position(rule) for rule in grammar.rules} == places
     assert list(places) == [rule.name for rule in grammar.rules]
 
 

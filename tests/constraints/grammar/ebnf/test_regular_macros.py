@@ -11,8 +11,8 @@ import pytest
 import structgen as sg
 from structgen.constraints.earliest import earliest_end
 from structgen.constraints.grammar.ebnf.reader import read_ebnf
-from structgen.constraints.grammar.ir import Ending, Rule
 from structgen.errors import EmptyConstraint, GrammarSyntaxError, GrammarUnsupported, RegexSyntaxError
+from structgen.ir.grammar import Ending, Rule
 from tests.oracles.regex_twin import accepts
 
 BYTES = sg.Vocabulary.of_bytes()

@@ -17,9 +17,9 @@ from lark.exceptions import LarkError, UnexpectedInput
 from lark.lexer import BasicLexer
 from lark.load_grammar import load_grammar
 
-from structgen.constraints.grammar.ir import Body, Grammar
 from structgen.constraints.grammar.lark.reader import read_lark
 from structgen.errors import GrammarUnsupported
+from structgen.ir.grammar import Body, Grammar
 from tests.oracles.slow_lexer import lexemes, significant
 
 Span = tuple[int, int]

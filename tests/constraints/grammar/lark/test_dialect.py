@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import structgen as sg
-from structgen.constraints.grammar.ir import Body, Grammar, Terminal
 from structgen.constraints.grammar.lark.reader import read_lark
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
@@ -18,6 +17,7 @@ from structgen.errors import (
     StructgenError,
     TypeNotSupported,
 )
+from structgen.ir.grammar import Body, Grammar, Terminal
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 from tests.oracles.regex_twin import accepts
@@ -47,9 +47,9 @@ def test_json() -> None:
         "sequence",
         (("constraint", json_schema('{"type": "object", "maxProperties": 1}')), ("terminal", "Y")),
     )
-    places = {rule.name: grammar.place(rule) for rule in grammar.rules}
+    places = {rule.name: grammar.position(rule) for rule in grammar.rules}
     assert {name: place and place.line for name, place in places.items()} == {"start": 1, "call": 2, "z": 6}
-    assert grammar.place(terminal(grammar, "Z")) == (6, 4)
+    assert grammar.position(terminal(grammar, "Z")) == (6, 4)
 
 
 SCHEMA = 'start: "x" call z\ncall: %json {\n  "type": "object",\n  "maxProperties": 1\n} "y"\nz: "z"\n'
@@ -172,7 +172,7 @@ def test_hyphens() -> None:
         "sequence",
         (("rule", "tool_call_2"), ("terminal", "TOOL_NAME"), ("rule", "tool_call")),
     )
-    places = [grammar.place(rule) for rule in grammar.rules]
+    places = [grammar.position(rule) for rule in grammar.rules]
     assert [place and place.line for place in places] == [1, 2, 3]
 
 

@@ -37,7 +37,9 @@ def test_permutations() -> None:
     wanted = {"".join(one) for one in itertools.permutations("abc")}
     assert {text for text in texts("abc", 4) if takes(grammar, text)} == wanted
     assert {rule.name for rule in grammar.grammar.rules} >= {"start", "perm::0x0", "perm::0x7"}
-    assert grammar.grammar.place(next(one for one in grammar.grammar.rules if one.name == "perm::0x5")) == (
+    assert grammar.grammar.position(
+        next(one for one in grammar.grammar.rules if one.name == "perm::0x5")
+    ) == (
         2,
         1,
     )

@@ -16,7 +16,6 @@ from lark.indenter import Indenter, PythonIndenter
 from lark.load_grammar import FromPackageLoader, load_grammar
 
 import structgen as sg
-from structgen.constraints.grammar.ir import Grammar, Rule
 from structgen.constraints.grammar.lark.dialect import rewrite
 from structgen.constraints.grammar.lark.lark_loader import load
 from structgen.constraints.grammar.lark.reader import read_lark
@@ -29,6 +28,7 @@ from structgen.errors import (
     OptionError,
     StructgenError,
 )
+from structgen.ir.grammar import Grammar, Rule
 
 BUNDLED = Path(lark.__file__).parent / "grammars"
 
@@ -134,7 +134,7 @@ def test_bodies() -> None:
         ),
     )
     assert grammar.source.startswith("start:")
-    assert [grammar.place(rule) for rule in grammar.rules] == [
+    assert [grammar.position(rule) for rule in grammar.rules] == [
         (1, 1),
         (2, 2),
         (3, 1),

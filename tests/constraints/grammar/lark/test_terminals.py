@@ -15,9 +15,9 @@ from lark.indenter import PythonIndenter
 from lark.lexer import BasicLexer, LexerState, TextSlice
 from lark.load_grammar import load_grammar
 
-from structgen.constraints.grammar.ir import Lexer, place_at
 from structgen.constraints.grammar.lark.reader import read_lark
 from structgen.errors import GrammarUnsupported
+from structgen.ir.grammar import Lexer, position_at
 from tests.oracles.slow_lexer import lexeme, lexemes, significant
 
 BUNDLED = Path(lark.__file__).parent / "grammars"
@@ -216,7 +216,8 @@ def test_best_first() -> None:
 def test_terminals_have_places() -> None:
     source = 'start: NAME "("\n\nNAME: /[a-z]+/'
     places = {
-        one.name: one.offset is not None and place_at(source, one.offset) for one in longest(source).terminals
+        one.name: one.offset is not None and position_at(source, one.offset)
+        for one in longest(source).terminals
     }
     assert places == {"NAME": (3, 1), "LPAR": (1, 13)}
 

@@ -17,12 +17,12 @@ from structgen.brief import short_repr
 from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from structgen.constraints.expressions import TEXT, complement, concat, intersect, literal, repeat, scope
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
-from structgen.constraints.grammar.ir import Body
 from structgen.errors import CombinationError, OptionError, OutputInvalid, TypeNotSupported
+from structgen.ir.grammar import Body
 
 from .composed import Composition, body_of
-from .dispatch import stretch_until
 from .elements import Special, checked_count, checked_texts
+from .trigger_dispatch import stretch_until
 
 __all__ = ["CappedReasoning", "Reasoning", "ReasoningOptions", "Thought", "reasoning"]
 

@@ -32,9 +32,9 @@ from structgen.constraints.expressions import (
     repeat,
 )
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
-from structgen.constraints.grammar.ir import Body, Rule
 from structgen.constraints.occurrences import before, ends_first, without
 from structgen.errors import CombinationError, ConstraintError, LimitExceeded, OptionError, a_kind
+from structgen.ir.grammar import Body, Rule
 
 from .composed import Composition, body_of, named
 from .elements import Special, checked_count, checked_texts
