@@ -1,13 +1,19 @@
-"""Temporal logic on finite traces: formulas, questions about them, patterns, plans, and formulas from sentences.
+"""Linear temporal logic on finite traces, in one namespace: formulas, patterns, plans, and formulas from sentences.
 
-from structgen import ltl
+    from structgen import ltl
 
-safe = ltl.parse("G (open -> F close) & !use W open")
-ltl.satisfiable(safe), ltl.equivalent(safe, other), ltl.automaton(safe), ltl.english(safe)
-ltl.patterns.precedence("backup", "delete")
-ltl.translate(model, "Never delete anything before there is a backup.", ["backup", "delete"])
+    safe = ltl.parse("G (open -> F close) & !use W open")
+    ltl.satisfiable(safe), ltl.equivalent(safe, other), ltl.automaton(safe), ltl.english(safe)
+    ltl.patterns.precedence("backup", "delete")
+    ltl.plan({"go": {"room": ["hall", "kitchen"]}}, "F go(kitchen)")
+    ltl.translate(model, "Never delete anything before there is a backup.", ["backup", "delete"])
+
+The logic itself is in `structgen.formulas`, which depends on no other package; plans are in
+`structgen.constraints.plans`, and lists of constraints under a formula in `structgen.constraints.composition`.
 """
 
+from structgen.constraints.composition import ltl_over
+from structgen.constraints.plans import Action, PlanFormat, World, plan
 from structgen.formulas import (
     FALSE,
     LAST,
@@ -35,10 +41,13 @@ __all__ = [
     "FALSE",
     "LAST",
     "TRUE",
+    "Action",
     "Automaton",
     "Formula",
+    "PlanFormat",
     "Reading",
     "Translation",
+    "World",
     "all_of",
     "any_of",
     "atom",
@@ -48,8 +57,10 @@ __all__ = [
     "english",
     "equivalent",
     "example",
+    "ltl_over",
     "parse",
     "patterns",
+    "plan",
     "satisfiable",
     "simplify",
     "translate",
