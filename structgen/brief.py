@@ -1,6 +1,6 @@
 """Short texts of objects: what ``repr()`` shows in an interactive session, a log or a traceback.
 
-Invariant: at most `MOST` characters, whatever the object holds; it begins with the name of its class.
+Invariant: at most `MOST` characters for any object; it begins with the name of its class.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Everything that structgen raises, in one tree.
 
-Why: a caller catches what it can handle, from one message up to `StructgenError`; a person reads where the
-fault is, sees it, and is told what to do.
+Why: a caller catches what it can handle, from one kind of error up to `StructgenError`. A person reads where the
+fault is, sees the place, and reads what to do.
 
     StructgenError                   where, hint
-    ├── ConstraintError              what the user asked for cannot be a constraint
+    ├── ConstraintError              what the user wrote cannot be a constraint
     │   ├── RegexError               pattern, position, end
     │   │   ├── RegexSyntaxError     the pattern is not a regular expression of its dialect
     │   │   └── RegexUnsupported     the pattern is fine, but not regular (back-references, ...)
@@ -107,17 +107,17 @@ _SHOWN = 72
 _LONGEST_NAME = 100
 _NAMES_COMPARED = 10_000
 _LIMIT_NAME = re.compile(r"\(limit (\w+)\)")
-"""In messages of the native core."""
+"""Where messages of the native core name a limit."""
 
 
 def a_kind(value: object) -> str:
-    """What a wrong argument is, in words: "an int", "None"."""
+    """Return what a wrong argument is, in words: "an int", "None"."""
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
 
 
 def with_kind(value: object) -> str:
-    """A wrong argument and what it is: "5, an int"; None needs no more words."""
+    """Return a wrong argument and what it is: "5, an int"; None needs no more words."""
     try:
         shown = f"{value!r:.60}"
     except ValueError:  # Python writes no whole number of more than 4,300 digits
@@ -126,11 +126,11 @@ def with_kind(value: object) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str | None:
-    """A hint that names what a person may have meant by `name`; None if nothing is near.
+    """Return a hint that names what a person may have meant by `name`; None if no known name is similar.
 
     Args:
         name: What was written.
-        known: The names that there are.
+        known: The names that exist.
         aliases: What other libraries call these things: from their names, in small letters without ``_`` and ``-``, to
             one of `known`, or to a whole sentence.
     """
@@ -151,7 +151,7 @@ def _bare(name: str) -> str:
 
 
 def show_place(text: str, start: int, end: int | None = None) -> str:
-    """The line of `text` that holds `start`, with carets under ``start:end``; long lines are cut."""
+    """Return the line of `text` that holds `start`, with carets under ``start:end``; long lines are cut."""
     start = max(0, min(start, len(text)))
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", start)
@@ -166,7 +166,7 @@ def show_place(text: str, start: int, end: int | None = None) -> str:
 
 
 def _visible(text: str) -> str:
-    """Characters that would move the caret, or the terminal's cursor, are shown escaped."""
+    """Escape characters that would move the caret or the terminal's cursor."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
@@ -208,7 +208,7 @@ class StructgenError(Exception):
 
 
 class ConstraintError(StructgenError):
-    """What the user asked for cannot be a constraint."""
+    """What the user wrote cannot be a constraint."""
 
 
 class RegexError(ConstraintError):
@@ -511,8 +511,8 @@ class OutputInvalid(GenerationError):
 class ConstraintNotSent(UserWarning):
     """A server refused or ignored a constraint, or keeps to none, so it enforces less than the output type says.
 
-    Answers are checked here all the same, and the model is asked again where they are wrong. ``weaken=False`` of
-    `structgen.connect` makes it an error.
+    structgen checks the answers all the same, and requests another one where an answer is wrong. ``weaken=False`` of
+    `structgen.connect` turns this warning into an error.
     """
 
 

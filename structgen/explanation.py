@@ -1,7 +1,7 @@
 """Why a text is not in a language, in the user's terms.
 
-The core tells which byte cannot stand, where in the value that is, which sub-schemas apply there and which of
-their rules the byte breaks; here that account becomes sentences.
+The core reports the first byte that the language does not allow, its position in the value, the sub-schemas that
+apply there and the rules that the byte breaks. This module turns that account into sentences.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from structgen.constraints.base import NO_SCHEMA, Broken, Stop
 from structgen.errors import show_place
 from structgen.notebook import card, code, pairs, plain, table
 
-__all__ = ["BrokenRule", "Explanation", "explain_account", "questions_about", "stop_of"]
+__all__ = ["BrokenRule", "Explanation", "explain_account", "texts_to_test", "stop_of"]
 
 _MOST_LISTED = 12
 _SATISFIED = "The text satisfies the constraint."
 _NUMBER_BEFORE = re.compile(rb"[-+.eE0-9]*$")
 _NUMBER = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-_NUMBER_BEGUN = re.compile(rb"-?((0|[1-9][0-9]*)(\.([0-9]+([eE]([-+]?[0-9]*))?)?|[eE][-+]?[0-9]*)?)?")
+_NUMBER_PREFIX = re.compile(rb"-?((0|[1-9][0-9]*)(\.([0-9]+([eE]([-+]?[0-9]*))?)?|[eE][-+]?[0-9]*)?)?")
 _NUMBER_BYTES = b"-+.eE0123456789"
 _BLANKS = b" \t\r\n"
 _DEEPEST = "max_depth"
@@ -50,17 +50,17 @@ class Explanation:
     ok: bool
     """The whole text is in the language."""
     viable: bool
-    """The whole text can stand as a beginning."""
+    """Some text of the language begins with the whole text."""
     position: int
-    """Characters of the text that can stand."""
+    """How many characters of the text are allowed."""
     instance: str
     """JSON pointer into the value, for JSON constraints."""
     reason: str
     rules: tuple[BrokenRule, ...]
     expected: tuple[str, ...]
-    """What could stand there instead: characters, and terminals by their names in the grammar."""
+    """What the language allows there: characters, and terminals by their names in the grammar."""
     within: tuple[str, ...] = ()
-    """Rules of a grammar that have begun there, a lexeme that has begun first."""
+    """Rules of a grammar that are open at that position, after the lexeme that is open."""
     bounded: bool = False
     """The text must be in a regular language as well as in that of the grammar."""
 
@@ -88,26 +88,34 @@ class Explanation:
         return _html_of(self)
 
 
-def _html_of(told: Explanation) -> str:
-    """The text with the place marked, the rules and what could stand there."""
-    about = "it satisfies the constraint" if told.ok else "a beginning" if told.viable else "it cannot stand"
-    parts = [f"<div>{plain(told.reason)}</div>"]
-    if told.text and not told.ok:
-        parts.append(code(show_place(told.text, told.position)))
-    if told.rules:
+def _html_of(explanation: Explanation) -> str:
+    """Return the text with the position marked, the rules, and what the language allows there."""
+    about = (
+        "it satisfies the constraint"
+        if explanation.ok
+        else "a beginning"
+        if explanation.viable
+        else "it cannot stand"
+    )
+    parts = [f"<div>{plain(explanation.reason)}</div>"]
+    if explanation.text and not explanation.ok:
+        parts.append(code(show_place(explanation.text, explanation.position)))
+    if explanation.rules:
         rows = [
             (plain(rule.message, 400), plain(rule.keyword), plain(rule.pointer))
-            for rule in told.rules[:_MOST_LISTED]
+            for rule in explanation.rules[:_MOST_LISTED]
         ]
         parts.append(table(("rule", "keyword", "at"), rows))
-    facts = [("while reading", ", ".join(_cut(list(told.within))))] if told.within else []
-    facts += [("expected", ", ".join(told.expected))] if told.expected else []
-    facts += [("also", "the whole text must match the regular expression that is joined by &")] * told.bounded
+    facts = [("while reading", ", ".join(_cut(list(explanation.within))))] if explanation.within else []
+    facts += [("expected", ", ".join(explanation.expected))] if explanation.expected else []
+    facts += [
+        ("also", "the whole text must match the regular expression that is joined by &")
+    ] * explanation.bounded
     return card("Explanation", about, *parts, pairs(facts) if facts else "")
 
 
 def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
-    """`account` is the core's (see ``explain.h``) of the whole `text`."""
+    """Explain the core's account of the whole `text` (`_core/bind/explain.h`)."""
     shown = text.decode("utf-8", "replace")
     offset: int = account["offset"]
     start = _character_start(text, offset)
@@ -137,11 +145,12 @@ def explain_account(account: dict[str, Any], text: bytes) -> Explanation:
     )
 
 
-def questions_about(account: dict[str, Any], text: bytes) -> list[tuple[bytes, bool]]:
-    """Texts that a rule must be left out for to be read (True: and end), the strictest first; empty: no rule is to
-    blame.
+def texts_to_test(account: dict[str, Any], text: bytes) -> list[tuple[bytes, bool]]:
+    """Return the texts that show which rule is broken: a rule is to blame if the text is accepted without it.
 
-    A whole JSON text that could go on, as `6` could to `6e-1`, is most likely meant as it is; so is a number.
+    Each comes with whether it must also be complete; the strictest is first, and the list is empty if no rule is to
+    blame. A whole JSON text that could continue, as `6` could to `6e-1`, most likely stands for itself; so does a
+    number.
     """
     offset: int = account["offset"]
     out: list[tuple[bytes, bool]] = []
@@ -164,7 +173,7 @@ def questions_about(account: dict[str, Any], text: bytes) -> list[tuple[bytes, b
 
 
 def stop_of(account: dict[str, Any], text: bytes) -> Stop:
-    """The place of the account, as constraints are asked about it."""
+    """Return where the text leaves the language, in the form that `Constraint.broken` takes."""
     may_begin = (
         *account.get("terminals", ()),
         *_names([bytes([byte]) for byte in account.get("begins", b"")]),
@@ -175,7 +184,7 @@ def stop_of(account: dict[str, Any], text: bytes) -> Stop:
 
 
 def is_json(text: bytes) -> bool:
-    """Is this a whole JSON text?"""
+    """Return whether this is a whole JSON text."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -192,7 +201,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _character_start(text: bytes, offset: int) -> int:
-    """Where the character begins that the byte at `offset` belongs to."""
+    """Return where the character begins that the byte at `offset` belongs to."""
     for start in range(offset - 1, max(-1, offset - 4), -1):
         byte = text[start]
         if byte >= 0xC0:
@@ -204,7 +213,7 @@ def _character_start(text: bytes, offset: int) -> int:
 
 
 def _spelling(account: dict[str, Any], text: bytes, instance: str) -> list[BrokenRule]:
-    """What is wrong with the JSON itself, whatever the schema says."""
+    """Return what is wrong with the JSON itself, under any schema."""
     place, offset = account["place"], account["offset"]
     wrong = text[offset : offset + 1]
     subject = _subject(instance, "", False)
@@ -215,7 +224,7 @@ def _spelling(account: dict[str, Any], text: bytes, instance: str) -> list[Broke
         if not number and wrong not in b"+.":
             return []
         if wrong in _NUMBER_BYTES:
-            is_number = _NUMBER_BEGUN.fullmatch(number + wrong)
+            is_number = _NUMBER_PREFIX.fullmatch(number + wrong)
             if not is_number and re.fullmatch(rb"-?0", number) and wrong.isdigit():
                 return [BrokenRule("", "JSON", f"{subject} must have no leading zeros")]
         else:
@@ -260,7 +269,7 @@ def _rules(account: dict[str, Any], instance: str) -> list[BrokenRule]:
 
 
 def _said(keyword: str, detail: str) -> str:
-    """What the keyword asks for."""
+    """Return what the keyword requires."""
     template = _RULES.get(keyword, "must satisfy its rule")
     if keyword in _WITH_DETAIL and not detail:
         template = _WITH_DETAIL[keyword]
@@ -318,7 +327,7 @@ _RULES = {
     "not": "must not {detail}",
     **dict.fromkeys(("then", "else"), "is ruled out by the condition"),
     **dict.fromkeys(("allOf", "$ref"), "is ruled out"),
-    "whitespace": "must have the white space that the option `whitespace` asks for",
+    "whitespace": "must have the white space that the option `whitespace` requires",
     "ordered": "must have its keys in the declared order (the option `ordered`)",
     "escapes": "must be escaped only where it is necessary (the option `escapes`)",
     "integers": "must be written with digits alone (the option `integers`)",
@@ -332,16 +341,16 @@ _WITH_DETAIL = {
     "const": "must be that value",
     "pattern": "must match the pattern",
     "format": "must have the format",
-    "dependentRequired": "must have the keys that another key asks for",
-    "dependentSchemas": "must be as one of its keys asks",
-    "dependencies": "must be as one of its keys asks",
+    "dependentRequired": "must have the keys that another key requires",
+    "dependentSchemas": "must be as one of its keys requires",
+    "dependencies": "must be as one of its keys requires",
     "oneOf": "must match exactly one of the branches",
 }
-"""Where no detail is known."""
+"""The same rules, where no detail is known."""
 
 
 def _subject(instance: str, keyword: str, is_here: bool) -> str:
-    """What a rule is about: the place itself, unless it is known to be about what holds the place."""
+    """Return what a rule is about: the value at the position, or the container around it."""
     if is_here or not instance or keyword not in _AROUND:
         return _named(instance)
     return (
@@ -403,18 +412,21 @@ _PLACES = {
 }
 
 
-def _expected(account: dict[str, Any], begun: bytes) -> list[str]:
-    """What could stand there; `begun` are the bytes of a character that could stand, of which the next could not."""
+def _expected(account: dict[str, Any], prefix: bytes) -> list[str]:
+    """Return what the language allows there.
+
+    `prefix` holds the allowed bytes of a character whose next byte is not allowed.
+    """
     keys = list(map(_quoted, account["keys"]))
     if account["place"] == "key" and keys:
         return _cut(keys)
-    if "terminals" in account and not begun:
+    if "terminals" in account and not prefix:
         return _expected_of_grammar(account)
     # Between marks white space says nothing where it may be left out.
     is_free = account["place"] not in ("text", "string", "key") and account["optional_space"]
-    following = [begun + bytes([byte]) for byte in account["next"] if not (is_free and byte in _BLANKS)]
+    following = [prefix + bytes([byte]) for byte in account["next"] if not (is_free and byte in _BLANKS)]
     out = _names(following)
-    if len(out) > _MOST_LISTED and not begun:
+    if len(out) > _MOST_LISTED and not prefix:
         out = _ranges(b"".join(following))
     if account["place"] == "object" and (b'"' in account["next"] or b"," in account["next"]):
         missing = dict.fromkeys(map(_quoted, account["missing"]))
@@ -428,7 +440,7 @@ def _expected(account: dict[str, Any], begun: bytes) -> list[str]:
 
 
 def _expected_of_grammar(account: dict[str, Any]) -> list[str]:
-    """Terminals by name, then texts and characters; as the grammar names them."""
+    """Return terminals by name, then texts and characters, as the grammar names them."""
     characters = [bytes([byte]) for byte in account["begins"]]
     shown = _names(characters) if len(characters) <= _MOST_LISTED else _ranges(account["begins"])
     out = sorted({*account["terminals"], *shown} - {_OTHERS}, key=lambda one: (one[:1] in "'\"", one))
@@ -438,7 +450,7 @@ def _expected_of_grammar(account: dict[str, Any]) -> list[str]:
 
 
 _MADE = re.compile(r"\.\.\.|[\w-]+\{|__")
-"""In names of rules that nobody wrote: they stand for repetitions and choices."""
+"""In names of rules that a front end made: they stand for repetitions and choices."""
 
 
 def _quoted(key: str) -> str:
@@ -454,7 +466,7 @@ def _cut(items: list[str]) -> list[str]:
 
 
 def _names(following: list[bytes]) -> list[str]:
-    """Characters by themselves; those of which only the first bytes are known together."""
+    """Return characters one by one; those whose first bytes alone are known become one entry."""
     out, is_open = [], False
     for data in following:
         try:
@@ -465,7 +477,7 @@ def _names(following: list[bytes]) -> list[str]:
 
 
 def _ranges(allowed: bytes) -> list[str]:
-    """Runs of allowed bytes, as ranges of characters."""
+    """Return runs of allowed bytes as ranges of characters."""
     out: list[str] = []
     values = sorted(byte for byte in allowed if 0x20 <= byte < 0x7F)
     start = 0

@@ -36,7 +36,7 @@ from structgen.protocols import JudgingMatcher, TextMatcher
 from structgen.vocabulary import Vocabulary
 
 from .captures import Capture, captures_of
-from .explanation import Explanation, explain_account, questions_about, stop_of
+from .explanation import Explanation, explain_account, texts_to_test, stop_of
 
 __all__ = [
     "Matcher",
@@ -437,7 +437,7 @@ class Matcher:
         whole = self.text + _bytes(text)
         account = self._native.describe(_bytes(text))
         questions: list[Callable[[IR], bool]] = [
-            partial(self._goes_on, *question) for question in questions_about(account, whole)
+            partial(self._goes_on, *question) for question in texts_to_test(account, whole)
         ]
         if questions and not account["tokens_before"]:  # another constraint would have to read these tokens
             stop = stop_of(account, whole)

@@ -22,7 +22,7 @@ _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace"
 
 
 def plain(text: str, most: int = _MOST_CHARACTERS) -> str:
-    """The text, escaped; cut after `most` characters."""
+    """Return the text escaped, and cut after `most` characters."""
     cut = text[:most]
     if not cut.isprintable():
         cut = "".join(
@@ -33,7 +33,7 @@ def plain(text: str, most: int = _MOST_CHARACTERS) -> str:
 
 
 def code(text: str) -> str:
-    """A text of several lines as it is written, in a box; long ones are cut."""
+    """Return a text of several lines as it is written, in a box; long texts are cut."""
     lines = text.split("\n")
     more = f"\n… {len(lines) - _MOST_LINES:,} more lines" if len(lines) > _MOST_LINES else ""
     style = f"{_MONO};margin:.3em 0;padding:.4em .6em;border:{_LINE};border-radius:4px;white-space:pre-wrap"
@@ -42,14 +42,14 @@ def code(text: str) -> str:
 
 
 def bar(share: float) -> str:
-    """A bar as long as `share` of the width of its cell."""
+    """Return a bar as long as `share` (0 to 1) of the width of its cell."""
     width = 100 * min(1.0, max(0.0, share))
     inner = f"width:{width:.1f}%;height:.7em;background:rgba(66,133,244,.7);border-radius:2px"
     return f'<div style="width:8em;padding-top:.35em"><div style="{inner}"></div></div>'
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; heads are texts, the cells are HTML already."""
+    """Return a table; heads are texts, the cells are HTML already."""
     top = "".join(f'<th style="{_CELL};font-weight:600">{plain(head)}</th>' for head in heads)
     body = "".join(
         '<tr style="background:none">' + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) + "</tr>"
@@ -60,11 +60,11 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def pairs(given: Iterable[tuple[str, str]]) -> str:
-    """Names and values, in two columns; both are texts."""
+    """Return a table of names and values, both texts."""
     return table((), ((f"<b>{plain(name)}</b>", plain(value)) for name, value in given))
 
 
 def card(title: str, about: str, *parts: str) -> str:
-    """A title, a phrase behind it (both texts), and parts that are HTML already."""
+    """Return a card: a title, a phrase after it (both texts), and parts that are HTML already."""
     head = f'<div><b>{plain(title)}</b> <span style="opacity:.75">{plain(about, 400)}</span></div>'
     return f'<div style="color:inherit;max-width:60em;line-height:1.45">{head}{"".join(parts)}</div>'

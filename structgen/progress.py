@@ -1,4 +1,4 @@
-"""A progress bar on long work, if one is wanted."""
+"""A progress bar for long work, shown if the caller wants one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ProgressBar"]
 
 
 class ProgressBar:
-    """As a context manager it gives itself."""
+    """A context manager that shows a bar of `total` steps; without `wanted` it shows nothing."""
 
     def __init__(self, total: int, name: str, wanted: bool) -> None:
         self._bar: Any = None
@@ -23,12 +23,12 @@ class ProgressBar:
         return self
 
     def advance(self, count: int = 1) -> None:
-        """So many more are done; past the total it stays full."""
+        """Count `count` more steps as done; past the total the bar stays full."""
         if self._bar is not None:
             self._bar.update(min(count, self._bar.total - self._bar.n))
 
     def say(self, **figures: Any) -> None:
-        """Shows figures behind the bar."""
+        """Show figures after the bar."""
         if self._bar is not None:
             self._bar.set_postfix(figures, refresh=False)
             self._bar.update(0)  # which shows them from time to time

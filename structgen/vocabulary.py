@@ -3,7 +3,7 @@
 Why: constraints are automata over bytes, so every token must be known as exactly the bytes it joins into the
 output, never as what ``decode()`` shows (it strips, cleans up and cannot show half a character).
 Invariant: special, unused and padding ids have no bytes and are never text; ends of text are never text. Special
-tokens have a name, their text in the tokenizer, by which a constraint may ask for them. Ids up to `size`, the
+tokens have a name, their text in the tokenizer, by which a constraint refers to them. Ids up to `size`, the
 width of the model's logits, exist for masks.
 Where SentencePiece drops a space at the start of a text, here it does not: constrained text begins in the
 middle of one, after a prompt, and a token that begins with a space spells that space.
@@ -53,11 +53,25 @@ _LIMITS = {
     ),
     "max_depth": 2**31 - 1,
 }
-"""The core's limits (docs/core.md), each with the most that it can be."""
+"""The core's limits (docs/core.md), each with its largest value."""
 
 
 class Vocabulary:
-    """Token ids to bytes, the ends of text, and the native engine built on them."""
+    """A model's tokens as bytes, its end-of-sequence tokens, and the native engine that compiles constraints for them.
+
+    Args:
+        tokens: The bytes of each token by id; None for a token that is not text.
+        eos_ids: Ids of the end-of-sequence tokens.
+        size: The width of the model's logits, if it is more than the number of tokens.
+        encoder: Splits a text into token ids; without it `encode` returns None.
+        limits: Limits of the core by name (docs/core.md).
+        specials: Ids of special tokens by the text that constraints use for them (`structgen.special`).
+
+    Raises:
+        VocabularyError: No token has bytes, a token is too long, or a special token is text.
+        VocabularyMismatch: There are more tokens than `size`, or an id is out of range.
+        OptionError: An argument has the wrong type, or a limit is unknown.
+    """
 
     def __init__(
         self,
@@ -95,19 +109,22 @@ class Vocabulary:
         size: int | None = None,
         specials: Mapping[str, int] | None = None,
     ) -> Vocabulary:
-        """From the bytes of each token, None for what is not text. `size`: the width of the model's logits.
+        """Make a vocabulary from the bytes of each token.
 
-        `specials` are the tokens that constraints may name by a text (``structgen.special``): ids of tokens that
-        are not text.
+        Args:
+            tokens: The bytes of each token by id; None for a token that is not text.
+            eos_ids: Ids of the end-of-sequence tokens.
+            size: The width of the model's logits, if it is more than the number of tokens.
+            specials: Ids of special tokens by the text that constraints use for them (`structgen.special`).
         """
         return cls(tokens, eos_ids, size=size, specials=specials)
 
     @classmethod
     @checks_names
     def of_bytes(cls, specials: Iterable[str] = ()) -> Vocabulary:
-        """Each byte is a token, 256 ends a text, `specials` are the tokens from 257 on: to try constraints out.
+        """Make a vocabulary in which each byte is a token and 256 ends a text: a way to test constraints.
 
-        ``Matcher(constraint, Vocabulary.of_bytes()).explain(text)`` needs neither a tokenizer nor a model.
+        `specials` become the tokens from 257 on. ``Matcher(constraint, Vocabulary.of_bytes()).explain(text)`` needs neither a tokenizer nor a model.
         """
         if not isinstance(specials, Iterable):
             raise OptionError(f"specials is {with_kind(specials)}; it is a list of texts")
@@ -121,11 +138,16 @@ class Vocabulary:
     def from_tokenizer(
         cls, tokenizer: Any, *, size: int | None = None, eos_ids: Iterable[int] | None = None
     ) -> Vocabulary:
-        """From a tokenizer of transformers, tokenizers, tiktoken or sentencepiece, or the path of a file.
+        """Make a vocabulary from a tokenizer.
 
-        Files are ``tokenizer.json`` (or its folder), ``.gguf`` and SentencePiece ``.model``. `size` is the
-        width of the model's logits where it is more than the tokenizer has; `eos_ids` replaces the ends of
-        text that the tokenizer declares.
+        Args:
+            tokenizer: One of transformers, tokenizers, tiktoken or sentencepiece, or the path of a file:
+                ``tokenizer.json`` (or its folder), ``.gguf``, or SentencePiece's ``.model``.
+            size: The width of the model's logits, if it is more than the tokenizer has.
+            eos_ids: Replaces the end-of-sequence tokens that the tokenizer declares.
+
+        Raises:
+            VocabularyError: The tokens have no exact bytes, or the tokenizer declares no end of sequence.
         """
         from structgen.tokenizers import read_tokenizer
 
@@ -160,7 +182,7 @@ class Vocabulary:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Its parts; the engine is built again where it is first used."""
+        """Pickle the arguments; the engine is built again when it is first used."""
         return _restored, (
             self._tokens,
             self.eos_ids,
@@ -171,26 +193,26 @@ class Vocabulary:
         )
 
     def token_bytes(self, token: int) -> bytes | None:
-        """The bytes that a token adds to a text; None for what is not text."""
+        """Return the bytes that a token adds to a text; None for a token that is not text."""
         return self._tokens[token] if 0 <= token < len(self._tokens) else None
 
     def decode(self, ids: Iterable[int]) -> bytes:
-        """The bytes of tokens, joined; what is not text adds nothing."""
+        """Return the bytes of tokens, joined; a token that is not text adds nothing."""
         return b"".join([self.token_bytes(i) or b"" for i in ids])
 
     def spelled(self, ids: Iterable[int]) -> str:
-        """The text of tokens in which special tokens stand by the text that names them."""
+        """Return the text of tokens, with special tokens as the texts that name them."""
         return self.spelled_bytes(ids).decode("utf-8", "replace")
 
     def spelled_bytes(self, ids: Iterable[int]) -> bytes:
-        """The same as bytes."""
+        """Return the same as `spelled`, as bytes."""
         names = self._special_texts
         return b"".join(names[i].encode() if i in names else self.token_bytes(i) or b"" for i in ids)
 
     def encode(self, text: str | bytes) -> list[int] | None:
-        """Tokens that spell exactly `text`, as the tokenizer splits it in the middle of a text.
+        """Return tokens that spell exactly `text`, as the tokenizer splits it in the middle of a text.
 
-        None where there is no tokenizer, where it does not give these bytes back (it normalises, lacks a
+        Return None where there is no tokenizer, where it does not give these bytes back (it normalises, lacks a
         character, reads a marker), or where `text` is not UTF-8.
         """
         if self._encoder is None:
@@ -210,7 +232,7 @@ class Vocabulary:
         return None
 
     def _after_sentinel(self, ids: Sequence[int], sentinel: bytes) -> int | None:
-        """How many tokens spell the sentinel and no more; a tokenizer may put a space before it."""
+        """Return how many tokens spell the sentinel alone; a tokenizer may put a space before it."""
         data = b""
         for place, i in enumerate(ids):
             data += self.token_bytes(i) or b""
@@ -234,7 +256,7 @@ class Vocabulary:
 
     @cached_property
     def spells_all_bytes(self) -> bool:
-        """Is every byte a token of its own? Then tokens spell every text."""
+        """Whether each byte is a token of its own, so that tokens spell every text."""
         return len({token for token in self._tokens if token is not None and len(token) == 1}) == 256
 
     @cached_property
@@ -260,7 +282,7 @@ class Vocabulary:
             raise OptionError(str(error)) from None
 
     def with_limits(self, **limits: int) -> Vocabulary:
-        """An equal vocabulary with an engine of its own, under other limits of the core (see docs/core.md)."""
+        """Return an equal vocabulary with an engine of its own, under other limits of the core (docs/core.md)."""
         return Vocabulary(
             self._tokens,
             self.eos_ids,
@@ -287,7 +309,7 @@ def _bytes_of(text: str) -> Sequence[int]:
 
 
 def _checked_limits(limits: Mapping[str, int]) -> dict[str, int]:
-    """A copy of the limits; raises where the core does not know one, or cannot keep it."""
+    """Return a copy of the limits; raise if one is unknown or out of range."""
     for name, value in limits.items():
         if name not in _LIMITS:
             raise OptionError(
@@ -304,7 +326,7 @@ def _checked_limits(limits: Mapping[str, int]) -> dict[str, int]:
 def _checked_specials(
     specials: Mapping[str, int], tokens: Sequence[bytes | None], size: int
 ) -> dict[str, int]:
-    """A copy of the special tokens; raises where one is text, empty, or not there."""
+    """Return a copy of the special tokens; raise if one is text, empty, or out of range."""
     for text, i in specials.items():
         if not isinstance(text, str) or not text or not isinstance(i, int) or _SURROGATE.search(text):
             raise VocabularyError(
@@ -322,7 +344,7 @@ def _checked_specials(
 
 
 def _checked(tokens: Sequence[bytes | None], eos_ids: Sequence[int], size: int) -> list[bytes | None]:
-    """A copy of the tokens in which ends of text are not text; raises where they cannot be used."""
+    """Return a copy of the tokens in which ends of text are not text; raise if they cannot be used."""
     listed = list(tokens)
     if not {type(token) for token in listed} <= {bytes, type(None)}:
         strange = next(i for i, token in enumerate(listed) if type(token) not in (bytes, type(None)))
@@ -343,7 +365,10 @@ def _checked(tokens: Sequence[bytes | None], eos_ids: Sequence[int], size: int) 
         if i < len(listed):
             listed[i] = None
     if not any(listed):
-        raise VocabularyError("no token of this vocabulary has bytes", hint="Every text needs some.")
+        raise VocabularyError(
+            "no token of this vocabulary has bytes, so it spells no text",
+            hint="Pass the bytes of each token, or use Vocabulary.from_tokenizer.",
+        )
     longest = max(range(len(listed)), key=lambda i: len(listed[i] or b""))
     if len(listed[longest] or b"") > _LONGEST_TOKEN:
         raise VocabularyError(f"token {longest} is longer than {_LONGEST_TOKEN} bytes")

@@ -159,7 +159,7 @@ def test_more_white_space_than_is_read() -> None:
         (
             {"dependentSchemas": {"a/b": False}},
             '{"a/b":',
-            "the value must be as one of its keys asks: 'a/b'",
+            "the value must be as one of its keys requires: 'a/b'",
         ),
     ],
 )

@@ -215,7 +215,7 @@ CASES: list[tuple[str, dict[str, Any], str, str, str, str, str]] = [
         '{"a": []}',
         "#",
         "dependentSchemas",
-        "as one of its keys asks",
+        "as one of its keys requires",
         '{"ab',
     ),
     (
