@@ -17,7 +17,7 @@ from structgen.constraints.base import NO_SCHEMA, Broken, Stop
 from structgen.errors import show_place
 from structgen.notebook import card, code, pairs, plain, table
 
-__all__ = ["BrokenRule", "Explanation", "explain_account", "texts_to_test", "stop_of"]
+__all__ = ["BrokenRule", "Explanation", "explain_account", "stop_of", "texts_to_test"]
 
 _MOST_LISTED = 12
 _SATISFIED = "The text satisfies the constraint."

@@ -36,7 +36,7 @@ from structgen.protocols import JudgingMatcher, TextMatcher
 from structgen.vocabulary import Vocabulary
 
 from .captures import Capture, captures_of
-from .explanation import Explanation, explain_account, texts_to_test, stop_of
+from .explanation import Explanation, explain_account, stop_of, texts_to_test
 
 __all__ = [
     "Matcher",

@@ -124,7 +124,8 @@ class Vocabulary:
     def of_bytes(cls, specials: Iterable[str] = ()) -> Vocabulary:
         """Make a vocabulary in which each byte is a token and 256 ends a text: a way to test constraints.
 
-        `specials` become the tokens from 257 on. ``Matcher(constraint, Vocabulary.of_bytes()).explain(text)`` needs neither a tokenizer nor a model.
+        ``Matcher(constraint, Vocabulary.of_bytes()).explain(text)`` needs neither a tokenizer nor a model. `specials`
+        become the tokens from 257 on.
         """
         if not isinstance(specials, Iterable):
             raise OptionError(f"specials is {with_kind(specials)}; it is a list of texts")

@@ -478,7 +478,7 @@ def _asked_for(nodes: tuple[Any, ...], pointer: str, group: tuple[int, ...]) -> 
     for member in members:
         step: str = member["pointer"].removeprefix(f"{pointer}/").partition("/")[2]
         if step and "/" not in step:
-            return f"must be as one of its keys asks: {step.replace('~1', '/').replace('~0', '~')!r}"
+            return f"must be as one of its keys requires: {step.replace('~1', '/').replace('~0', '~')!r}"
     return ""
 
 
