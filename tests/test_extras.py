@@ -38,7 +38,7 @@ ENTRIES: list[tuple[str, str, str]] = [
     ("server", "uvicorn", "from structgen.server.uvicorn_server import serve"),
     ("server", "fastapi", "from structgen.server import connections"),
     ("plot", "matplotlib", "sg.sample(model, '', sg.choice(['a', 'b']), n=2, seed=1).plot()"),
-    ("plot", "matplotlib", "picture.plot(None)"),
+    ("plot", "matplotlib", "drawing.plot(None)"),
     ("chemistry", "rdkit", "Molecules(sg.Vocabulary.of_bytes())"),
     ("eval", "openai", "Endpoint('openai:http://localhost:1/v1', seconds=1, max_tokens=1)"),
     ("llama-cpp", "llama_cpp", "llama_cpp.logits_processor(int, None)"),
@@ -47,7 +47,7 @@ SCRIPT = """
 import json, sys
 import structgen as sg
 from structgen.cli import serve
-from structgen.formulas import picture
+from structgen.formulas import drawing
 from structgen.diffusion.smiles import Molecules
 from structgen.evaluation.endpoints import Endpoint
 from structgen.integrations import llama_cpp
