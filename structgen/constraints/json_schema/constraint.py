@@ -19,8 +19,8 @@ from structgen.errors import CombinationError
 from structgen.ir.schema import SchemaIR
 
 from .explain.broken_rules import broken_rules
-from .explain.contradictions import contradiction
-from .explain.embedded_values import value_at
+from .explain.contradictions import explain_contradiction
+from .explain.embedded_values import find_embedded_value
 from .instances import example_text, minimal_text, value_of
 from .merging import combine
 from .options import JsonSchemaOptions, make_options
@@ -104,13 +104,13 @@ class JsonSchemaConstraint(Constraint):
         return Whitespace.of(self.options.whitespace).lay_out(compact)
 
     def blame(self, part: str, is_empty: Callable[[IR], bool]) -> Blame | None:
-        return contradiction(self._ir, part, lambda ir: is_empty(("json", ir)))
+        return explain_contradiction(self._ir, part, lambda ir: is_empty(("json", ir)))
 
     def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
         def about(question: Callable[[IR], bool]) -> Callable[[SchemaIR], bool]:
             return lambda ir: question(("json", ir))
 
-        inner = value_at(self._ir, stop) if stop.is_part else stop
+        inner = find_embedded_value(self._ir, stop) if stop.is_part else stop
         return (
             []
             if inner is None

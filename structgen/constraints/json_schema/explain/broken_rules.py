@@ -1,16 +1,22 @@
-"""Which rules of a schema a text breaks: those without which it could go on.
+"""Find the keywords of a schema that a text breaks: those without which it could go on.
 
-Why: the automaton knows that a byte cannot stand, not which keyword is to blame; with `oneOf`, `not`, `contains`
-or `unevaluatedProperties` no look at one place tells. So each rule is left out in turn, and asked is whether the
-text can then be read further. Where no single rule is to blame, as few as possible together are.
-What "go on" means is a list of questions, the strictest first: is the whole text valid, is the number and what
-follows it, is the next character. The first question that a single rule answers decides.
-What is no JSON, or has a key twice, breaks no rule of the schema: that is told first. Where tags tell which branch of
-a union is meant, the rules of the other branches come last.
-Invariant: each rule named is broken: without it (or them) the text goes on, with it not.
-Cost: one compilation and one reading of the text for each rule, at most `TRIAL_LIMIT` and for about `SECONDS`,
-those that apply near the place first; of long unions only the branches that lead there are compiled, until a rule
-is found. Only where a text has failed already.
+The automaton knows that a byte is not allowed, not which keyword forbids it. With `oneOf`, `not`, `contains` or
+`unevaluatedProperties` no single state tells. So the search leaves out one rule at a time, compiles the schema
+again, and checks whether the text is then accepted. If no single rule is to blame, it looks for a smallest set of
+rules.
+
+"Accepted" is defined by a list of checks, the strictest first: the whole text is valid; the number and what follows
+it are; the next character is. The first check that a single rule can satisfy decides.
+
+Faults that no schema would accept come first: text that is not JSON, and repeated keys. If tags show which branch
+of a union the text belongs to, the rules of the other branches come last.
+
+Invariant: each reported rule is broken. Without it (or without all of them) the text goes on, and with it it does
+not.
+
+Cost: one compilation and one run over the text for each candidate, at most `MAX_CANDIDATES` of them and about
+`SECONDS` in all. Candidates near the position come first. Of long unions, only the branches that lead to the
+position are compiled until a rule is found. The search runs only after a text has failed.
 """
 
 from __future__ import annotations
@@ -27,40 +33,46 @@ from structgen.ir.schema import SchemaIR
 
 from ..partial_json import read_text
 from .contradictions import Demand, Node, demands, without
-from .relevant_branches import LONG, near_branches, reached
-from .schema_values import Placing, Tag
+from .relevant_branches import LONG_UNION, keep_relevant_branches, reachable_nodes
+from .schema_values import SchemaValues, Tag
 
-__all__ = ["SECONDS", "TRIAL_LIMIT", "broken_rules"]
+__all__ = ["MAX_CANDIDATES", "SECONDS", "broken_rules"]
 
-TRIAL_LIMIT = 200
+MAX_CANDIDATES = 200
 SECONDS = 0.5
-"""No trial of a single rule begins later than this; none of several rules together later than twice this."""
-_MEANT = 0.8
-"""The share of this time for the branches that are meant."""
-_NODE_TRIALS = 400_000
-"""Nodes that are compiled in all."""
+"""Time limit in seconds. No single rule is tried after this, and no set of rules after twice this."""
+_SHARE_OF_CHOSEN_BRANCHES = 0.8
+"""Fraction of the time for the branches that the tags choose."""
+_MAX_COMPILED_NODES = 400_000
+"""Number of nodes that are compiled in all."""
 
-GoesOn = Callable[[SchemaIR], bool]
-_FREE = {"whitespace": ("flexible", 10_000, 10_000), "ordered": False, "escapes": "all", "integers": "any"}
+Accepts = Callable[[SchemaIR], bool]
+_PERMISSIVE_OPTIONS = {
+    "whitespace": ("flexible", 10_000, 10_000),
+    "ordered": False,
+    "escapes": "all",
+    "integers": "any",
+}
+"""Options under which the form of the JSON text excludes nothing."""
 _CHILD = ("additionalProperties", "items", "propertyNames", "then", "else")
 _MEMBERS = ("prefixItems", "allOf", "ref")
 _NAMED = ("properties", "patternProperties")
 _VALUES = ("strings", "numbers", "literals", "values")
-_DEPENDENCY = re.compile("(dependencies|dependentRequired|dependentSchemas)/[^/]*")
-_WRITTEN = re.compile("(.*)/(const|enum|unevaluatedProperties|unevaluatedItems)")
-"""Pointers of nodes that the front end writes for a keyword of the schema above."""
-_DEPENDENT = ("dependencies", "dependentRequired", "dependentSchemas")
-_LISTED = 6
-_TAGS = 12
-_LISTED_CHARACTERS = 80
+_DEPENDENCY_POINTER = re.compile("(dependencies|dependentRequired|dependentSchemas)/[^/]*")
+_GENERATED_POINTER = re.compile("(.*)/(const|enum|unevaluatedProperties|unevaluatedItems)")
+"""Pointers of nodes that the front end generates for a keyword of the schema above."""
+_DEPENDENCY_KEYWORDS = ("dependencies", "dependentRequired", "dependentSchemas")
+_MAX_VALUES_SHOWN = 6
+_MAX_TAGS_SHOWN = 12
+_MAX_CHARACTERS_SHOWN = 80
 _TYPES = ("null", "boolean", "object", "array", "number", "string")
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A demand of one node, and what the schema calls it."""
+    """A demand of one node, with the pointer and keyword that the schema has for it."""
 
-    place: int
+    node_id: int
     demand: Demand
     pointer: str
     keyword: str
@@ -68,46 +80,58 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class _Focus:
-    """What is tried: near these pointers, and not what belongs to branches that are not meant."""
+    """The candidates to try: ordered by distance to these pointers, without those of branches that were not chosen."""
 
     near: list[str]
-    placing: Placing
-    places: frozenset[int] = frozenset()
-    demands: frozenset[tuple[int, Demand]] = frozenset()
+    values: SchemaValues
+    excluded_nodes: frozenset[int] = frozenset()
+    excluded_demands: frozenset[tuple[int, Demand]] = frozenset()
 
-    def leaves_out(self, one: _Candidate) -> bool:
-        return one.place in self.places or (one.place, one.demand) in self.demands
+    def excludes(self, one: _Candidate) -> bool:
+        return one.node_id in self.excluded_nodes or (one.node_id, one.demand) in self.excluded_demands
 
 
-def broken_rules(ir: SchemaIR, stop: Stop, questions: list[GoesOn]) -> list[Broken]:
-    """The rules to blame for what stops the text."""
+def broken_rules(ir: SchemaIR, stop: Stop, checks: list[Accepts]) -> list[Broken]:
+    """Return the rules that stop a text.
+
+    Args:
+        ir: The schema.
+        stop: The text and the byte at which it was rejected.
+        checks: Functions that tell whether the text goes on under an IR, the strictest first.
+
+    Returns:
+        The broken rules, the most specific first. Empty if none was found in time.
+    """
     reading = read_text(stop.text)
     if reading.fault is not None and reading.fault.offset <= stop.offset:
         return [Broken("", "JSON", "", reading.fault.path, reading.fault.message)]
     repeated = reading.repeated_key(stop.path, stop.offset)
     if repeated is not None:
         return [Broken("", "duplicate key", repeated, stop.path)]
-    if not questions[-1](SchemaIR(nodes=({"pointer": "#"},), root=0, options={**ir["options"], **_FREE})):
+    if not checks[-1](
+        SchemaIR(nodes=({"pointer": "#"},), root=0, options={**ir["options"], **_PERMISSIVE_OPTIONS})
+    ):
         return [NO_SCHEMA]
-    placing = Placing(ir, reading.root, stop)
-    tags = list(placing.tags())
-    told = _unknown_tag(ir, tags, stop.offset, questions[-1])
-    if told:
-        return told
-    meant = _meant(ir, tags, stop.near)
-    anything = _Focus(stop.near, placing)
-    focuses = [_Focus(stop.near, placing, *meant), anything] if meant else [anything]
-    tried = [(focus, _nearest(ir, focus)) for focus in focuses]
-    began = until = monotonic()
-    for (focus, candidates), share in zip(tried, (_MEANT, 1 - _MEANT) if meant else (1,), strict=True):
-        told = _broken_alone(ir, focus, candidates, questions, until, SECONDS * share)
-        if told:
-            return told
+    values = SchemaValues(ir, reading.root, stop)
+    tags = list(values.tags())
+    rules = _unknown_tag(ir, tags, stop.offset, checks[-1])
+    if rules:
+        return rules
+    unchosen = _unchosen_branches(ir, tags, stop.near)
+    anything = _Focus(stop.near, values)
+    focuses = [_Focus(stop.near, values, *unchosen), anything] if unchosen else [anything]
+    tried = [(focus, _ordered_candidates(ir, focus)) for focus in focuses]
+    start_time = until = monotonic()
+    shares = (_SHARE_OF_CHOSEN_BRANCHES, 1 - _SHARE_OF_CHOSEN_BRANCHES) if unchosen else (1,)
+    for (focus, candidates), share in zip(tried, shares, strict=True):
+        rules = _broken_alone(ir, focus, candidates, checks, until, SECONDS * share)
+        if rules:
+            return rules
         until += SECONDS * share
     for focus, candidates in tried:
-        told = _broken_together(ir, focus, candidates, questions, began + 2 * SECONDS)
-        if told:
-            return told
+        rules = _broken_together(ir, focus, candidates, checks, start_time + 2 * SECONDS)
+        if rules:
+            return rules
     return []
 
 
@@ -115,161 +139,165 @@ def _broken_alone(
     ir: SchemaIR,
     focus: _Focus,
     candidates: list[_Candidate],
-    questions: list[GoesOn],
-    began: float,
+    checks: list[Accepts],
+    start_time: float,
     seconds: float,
 ) -> list[Broken]:
-    """The rules each of which is to blame alone."""
-    fewer = near_branches(ir, focus.near)
-    for number, goes_on in enumerate(questions, start=1):
-        until = began + seconds * number / len(questions)  # each question has its share
-        if goes_on(_under(fewer or ir, _FREE)):
-            options = _broken_options(ir, goes_on)
+    """Return the rules each of which is to blame alone."""
+    fewer = keep_relevant_branches(ir, focus.near)
+    for number, accepts in enumerate(checks, start=1):
+        until = start_time + seconds * number / len(checks)  # each check has its share
+        if accepts(_with_options(fewer or ir, _PERMISSIVE_OPTIONS)):
+            options = _broken_options(ir, accepts)
             if options:
                 return options
-        told = _told_nearby(ir, fewer, focus, goes_on, until)
-        if told:
-            return told
-        blamed = _blamed(ir, candidates, goes_on, until)
+        rules = _broken_in_branches(ir, fewer, focus, accepts, until)
+        if rules:
+            return rules
+        blamed = _find_blamed(ir, candidates, accepts, until)
         if blamed:
-            # A union may hide that a rule of the branch that was meant is broken, and another one later.
-            if all(map(_is_long, blamed)) and goes_on is not questions[-1]:
-                told = _told_nearby(ir, fewer, focus, questions[-1], until + seconds / len(questions))
-            return told + _told(ir, blamed, focus, goes_on, until)
+            # A union may hide a broken rule of the chosen branch, and another one later.
+            if all(map(_is_long, blamed)) and accepts is not checks[-1]:
+                rules = _broken_in_branches(ir, fewer, focus, checks[-1], until + seconds / len(checks))
+            return rules + _rules_of(ir, blamed, focus, accepts, until)
     return []
 
 
-def _unknown_tag(ir: SchemaIR, tags: list[Tag], offset: int, goes_on: GoesOn) -> list[Broken]:
-    """A union none of whose branches has the tag that the text has."""
+def _unknown_tag(ir: SchemaIR, tags: list[Tag], offset: int, accepts: Accepts) -> list[Broken]:
+    """Return the rule of a union none of whose branches has the tag in the text."""
     for tag in tags:
-        one = _Candidate(tag.place, ((tag.key, tag.group),), ir["nodes"][tag.place]["pointer"], tag.key)
-        if not tag.chosen and tag.start <= offset and goes_on(_changed(ir, [one])):
-            shown = ", ".join(tag.possible[:_TAGS]) + (", …" if len(tag.possible) > _TAGS else "")
-            message = f"must be one of the values that tell the branches apart ({shown})"
+        one = _Candidate(tag.node_id, ((tag.key, tag.group),), ir["nodes"][tag.node_id]["pointer"], tag.key)
+        if not tag.chosen and tag.start <= offset and accepts(_without(ir, [one])):
+            shown = ", ".join(tag.possible[:_MAX_TAGS_SHOWN]) + (
+                ", …" if len(tag.possible) > _MAX_TAGS_SHOWN else ""
+            )
+            message = f"must be one of the values that identify a branch ({shown})"
             return [Broken(one.pointer, one.keyword, "", tag.path, message)]
     return []
 
 
-def _meant(
+def _unchosen_branches(
     ir: SchemaIR, tags: list[Tag], near: list[str]
 ) -> tuple[frozenset[int], frozenset[tuple[int, Demand]]] | None:
-    """The nodes of branches that are not meant, and the unions of which one branch is; None: tags do not tell."""
+    """Return the nodes of branches that the tags exclude, and the unions decided by a tag; None if no tag decides."""
     nodes = ir["nodes"]
     chosen: dict[tuple[int, str, tuple[int, ...]], set[int]] = {}
     for tag in tags:
-        chosen.setdefault((tag.place, tag.key, tag.group), set()).update(tag.chosen)
+        chosen.setdefault((tag.node_id, tag.key, tag.group), set()).update(tag.chosen)
     if not any(chosen.values()):
         return None
     changed = list(nodes)
-    for (place, key, group), branches in chosen.items():
+    for (node_id, key, group), branches in chosen.items():
         if branches:
-            groups = [tuple(sorted(branches)) if one == group else one for one in changed[place][key]]
-            changed[place] = {**changed[place], key: tuple(groups)}
+            groups = [tuple(sorted(branches)) if one == group else one for one in changed[node_id][key]]
+            changed[node_id] = {**changed[node_id], key: tuple(groups)}
     # A union that holds itself may have another branch chosen further out.
-    vague = {(tag.place, tag.key, tag.group) for tag in tags if len(tag.chosen) != 1}
-    alone = frozenset((place, ((key, group),)) for place, key, group in chosen.keys() - vague)
-    kept = reached(changed, ir["root"])
+    vague = {(tag.node_id, tag.key, tag.group) for tag in tags if len(tag.chosen) != 1}
+    alone = frozenset((node_id, ((key, group),)) for node_id, key, group in chosen.keys() - vague)
+    kept = reachable_nodes(changed, ir["root"])
     skipped = {
-        place
-        for place, node in enumerate(nodes)
-        # The tag itself may be what is wrong.
-        if place not in kept
+        node_id
+        for node_id, node in enumerate(nodes)
+        # The tag itself may be the broken rule.
+        if node_id not in kept
         and not (isinstance(node, dict) and node["pointer"] in near and any(key in node for key in _VALUES))
     }
     return frozenset(skipped), alone
 
 
-def _told_nearby(
-    ir: SchemaIR, fewer: SchemaIR | None, focus: _Focus, goes_on: GoesOn, until: float
+def _broken_in_branches(
+    ir: SchemaIR, fewer: SchemaIR | None, focus: _Focus, accepts: Accepts, until: float
 ) -> list[Broken]:
-    """What the branches that lead to the place tell and the whole schema confirms."""
-    if fewer is None or goes_on(fewer):
+    """Return the rules that the reduced schema finds and the whole schema confirms."""
+    if fewer is None or accepts(fewer):
         return []
-    blamed = _blamed(fewer, _nearest(fewer, focus), goes_on, until)
-    blamed = [one for one in blamed if goes_on(_changed(ir, [one]))]
-    return _told(fewer, blamed, focus, goes_on, until)
+    blamed = _find_blamed(fewer, _ordered_candidates(fewer, focus), accepts, until)
+    blamed = [one for one in blamed if accepts(_without(ir, [one]))]
+    return _rules_of(fewer, blamed, focus, accepts, until)
 
 
-def _blamed(ir: SchemaIR, candidates: list[_Candidate], goes_on: GoesOn, until: float) -> list[_Candidate]:
-    """Each rule without which alone the text goes on; of a long union, it rather than those of its many branches."""
+def _find_blamed(
+    ir: SchemaIR, candidates: list[_Candidate], accepts: Accepts, until: float
+) -> list[_Candidate]:
+    """Return each candidate without which alone the text goes on; a long union stands for its branches."""
     blamed: list[_Candidate] = []
     for one in candidates:
         if monotonic() >= until:
             break
         inside = any(_is_long(other) and one.pointer.startswith(f"{other.pointer}/") for other in blamed)
-        if not inside and goes_on(_changed(ir, [one])):
+        if not inside and accepts(_without(ir, [one])):
             blamed.append(one)
     return blamed
 
 
 def _is_long(one: _Candidate) -> bool:
     key, member = one.demand[0]
-    return key in ("anyOf", "oneOf") and len(member) >= LONG
+    return key in ("anyOf", "oneOf") and len(member) >= LONG_UNION
 
 
 def _broken_together(
-    ir: SchemaIR, focus: _Focus, candidates: list[_Candidate], questions: list[GoesOn], until: float
+    ir: SchemaIR, focus: _Focus, candidates: list[_Candidate], checks: list[Accepts], until: float
 ) -> list[Broken]:
-    """As few rules as possible without all of which the text goes on."""
-    least = _together(ir, focus, candidates, questions[-1], until)
-    goes_on = questions[-1]
-    for stricter in questions[:-1]:
-        # A stricter question sees more of the text, and maybe faults that have nothing to do with this one.
+    """Return a smallest set of rules without which the text goes on."""
+    least = _together(ir, focus, candidates, checks[-1], until)
+    accepts = checks[-1]
+    for stricter in checks[:-1]:
+        # A stricter check covers more of the text, and perhaps faults that are unrelated to this one.
         found = _together(ir, focus, candidates, stricter, until)
         if found and least and len(found) <= len(least):
-            least, goes_on = found, stricter
+            least, accepts = found, stricter
             break
-    return _told(ir, least, focus, goes_on, until)
+    return _rules_of(ir, least, focus, accepts, until)
 
 
 def _together(
-    ir: SchemaIR, focus: _Focus, candidates: list[_Candidate], goes_on: GoesOn, until: float
+    ir: SchemaIR, focus: _Focus, candidates: list[_Candidate], accepts: Accepts, until: float
 ) -> list[_Candidate]:
     blamed = candidates
-    if monotonic() >= until or not goes_on(_changed(ir, blamed)):
+    if monotonic() >= until or not accepts(_without(ir, blamed)):
         return []
-    # What is near is to blame sooner than what is not, so it is spared last.
+    # Rules near the position are the likelier cause, so the search drops them from the set last.
     for one in sorted(blamed, key=lambda one: (not _is_long(one), -_distance(one.pointer, set(focus.near)))):
         fewer = [other for other in blamed if other is not one]
         if monotonic() >= until:
             return []
-        if goes_on(_changed(ir, fewer)):
+        if accepts(_without(ir, fewer)):
             blamed = fewer
     return blamed
 
 
-def _nearest(ir: SchemaIR, focus: _Focus) -> list[_Candidate]:
-    """What is tried, in this order."""
+def _ordered_candidates(ir: SchemaIR, focus: _Focus) -> list[_Candidate]:
+    """Return the candidates in the order in which to try them."""
     nodes = ir["nodes"]
 
     def order(one: _Candidate) -> tuple[bool, int]:
-        distance = _distance(nodes[one.place]["pointer"], places)
+        distance = _distance(nodes[one.node_id]["pointer"], near)
         return not (_is_long(one) and distance < 2), distance
 
-    places = set(focus.near)
-    candidates = sorted((one for one in _candidates(ir) if not focus.leaves_out(one)), key=order)
-    return candidates[: max(8, min(TRIAL_LIMIT, _NODE_TRIALS // len(nodes)))]
+    near = set(focus.near)
+    candidates = sorted((one for one in _candidates(ir) if not focus.excludes(one)), key=order)
+    return candidates[: max(8, min(MAX_CANDIDATES, _MAX_COMPILED_NODES // len(nodes)))]
 
 
-def _told(
-    ir: SchemaIR, blamed: list[_Candidate], focus: _Focus, goes_on: GoesOn, until: float
+def _rules_of(
+    ir: SchemaIR, blamed: list[_Candidate], focus: _Focus, accepts: Accepts, until: float
 ) -> list[Broken]:
-    found = dict.fromkeys(_rule(ir, one, focus, goes_on, until) for one in blamed)
+    found = dict.fromkeys(_rule(ir, one, focus, accepts, until) for one in blamed)
     bounds = {rule.pointer for rule in found if rule.keyword in ("minContains", "maxContains")}
     containing = tuple(f"{rule.pointer}/contains" for rule in found if rule.keyword == "contains")
     return [
         rule
         for rule in found
-        # What is asked of an item that nobody wrote is said by `contains`; its bounds say more than it does.
+        # `contains` covers the rules of an item that the text does not have; its bounds say more than it does.
         if not (rule.keyword == "contains" and rule.pointer in bounds)
         and not f"{rule.pointer}/".startswith(containing or ("\0",))
     ]
 
 
-def _rule(ir: SchemaIR, one: _Candidate, focus: _Focus, goes_on: GoesOn, until: float) -> Broken:
-    value = focus.placing.value_of(one.place, one.keyword)
-    detail = _detail(ir, one, goes_on, until)
-    node = ir["nodes"][one.place]
+def _rule(ir: SchemaIR, one: _Candidate, focus: _Focus, accepts: Accepts, until: float) -> Broken:
+    value = focus.values.value_of(one.node_id, one.keyword)
+    detail = _describe(ir, one, accepts, until)
+    node = ir["nodes"][one.node_id]
     if one.keyword == "additionalProperties" and value is not None and not node.get("patternProperties"):
         declared = {name for name, _ in node.get("properties", ())}
         others = (str(child.path[-1]) for child in value.children if child.path[-1] not in declared)
@@ -278,45 +306,45 @@ def _rule(ir: SchemaIR, one: _Candidate, focus: _Focus, goes_on: GoesOn, until: 
 
 
 def _distance(pointer: str, near: set[str]) -> int:
-    """Sub-schemas that apply there come first, then those around them."""
+    """Return 0 for a sub-schema that applies at the position, 1 for one around it, and 2 otherwise."""
     if pointer in near:
         return 0
-    return 1 if any(place.startswith(f"{pointer}/") for place in near) else 2
+    return 1 if any(other.startswith(f"{pointer}/") for other in near) else 2
 
 
-def _broken_options(ir: SchemaIR, goes_on: GoesOn) -> list[Broken]:
+def _broken_options(ir: SchemaIR, accepts: Accepts) -> list[Broken]:
     options = ir["options"]
     return [
         Broken("", name, str(options[name]))
-        for name, free in _FREE.items()
-        if options[name] != free and goes_on(_under(ir, {name: free}))
+        for name, free in _PERMISSIVE_OPTIONS.items()
+        if options[name] != free and accepts(_with_options(ir, {name: free}))
     ]
 
 
-def _under(ir: SchemaIR, options: dict[str, Any]) -> SchemaIR:
+def _with_options(ir: SchemaIR, options: dict[str, Any]) -> SchemaIR:
     return SchemaIR(nodes=ir["nodes"], root=ir["root"], options={**ir["options"], **options})
 
 
-def _changed(ir: SchemaIR, left_out: list[_Candidate]) -> SchemaIR:
+def _without(ir: SchemaIR, left_out: list[_Candidate]) -> SchemaIR:
     nodes = list(ir["nodes"])
     for one in left_out:
-        nodes[one.place] = without(nodes[one.place], one.demand)
+        nodes[one.node_id] = without(nodes[one.node_id], one.demand)
     return SchemaIR(nodes=tuple(nodes), root=ir["root"], options=ir["options"])
 
 
-# ------------------------------------------------------------------ what can be left out
+# ------------------------------------------------------------------ candidates
 
 
 def _candidates(ir: SchemaIR) -> Iterator[_Candidate]:
     nodes = ir["nodes"]
-    written = _written(nodes)
-    for place, node in enumerate(nodes):
-        if isinstance(node, bool) or place in written:
+    generated = _generated_nodes(nodes)
+    for node_id, node in enumerate(nodes):
+        if isinstance(node, bool) or node_id in generated:
             continue
         for demand in _rules(node):
-            named = _name(ir, place, demand)
+            named = _name_of(ir, node_id, demand)
             if named is not None:
-                yield _Candidate(place, demand, *named)
+                yield _Candidate(node_id, demand, *named)
 
 
 def _rules(node: Node) -> Iterator[Demand]:
@@ -334,52 +362,54 @@ def _rules(node: Node) -> Iterator[Demand]:
                 yield from (((one, None),) for one, _ in more)
 
 
-def _written(nodes: tuple[Any, ...]) -> set[int]:
-    """Nodes that stand for a keyword as a whole: it is left out where it is used."""
+def _generated_nodes(nodes: tuple[Any, ...]) -> set[int]:
+    """Return the nodes that stand for a whole keyword, which is left out where it is used."""
     found: set[int] = set()
     for node in nodes:
         if isinstance(node, bool):
             continue
         found.update(_inside(node.get("values", ()), nodes))
         for group in node.get("anyOf", ()):
-            if _dependency(node, group, nodes):
+            if _dependency_keyword(node, group, nodes):
                 found.update(group)
         for member in node.get("allOf", ()):
-            if not isinstance(nodes[member], bool) and _own_keyword(node, nodes[member]):
+            if not isinstance(nodes[member], bool) and _generating_keyword(node, nodes[member]):
                 found.add(member)
     return found
 
 
 def _inside(listed: tuple[int, ...], nodes: tuple[Any, ...]) -> Iterator[int]:
-    """The nodes of listed arrays and objects, and of what they hold."""
+    """Yield the nodes of listed arrays and objects, and of their contents."""
     pending = list(listed)
     while pending:
-        place = pending.pop()
-        yield place
-        node = nodes[place]
+        node_id = pending.pop()
+        yield node_id
+        node = nodes[node_id]
         if not isinstance(node, bool):
             pending += [*node.get("prefixItems", ()), *(child for _, child in node.get("properties", ()))]
 
 
-def _own_keyword(node: Node, member: Node) -> str | None:
-    """The keyword of `node` that the front end wrote as this member of its ``allOf``."""
-    match = _WRITTEN.fullmatch(member["pointer"])
+def _generating_keyword(node: Node, member: Node) -> str | None:
+    """Return the keyword of `node` for which the front end generated this member of its ``allOf``."""
+    match = _GENERATED_POINTER.fullmatch(member["pointer"])
     return match[2] if match and match[1] == node["pointer"] else None
 
 
-def _dependency(node: Node, group: tuple[int, ...], nodes: tuple[Any, ...]) -> str | None:
-    """The keyword that the front end wrote as these alternatives."""
+def _dependency_keyword(node: Node, group: tuple[int, ...], nodes: tuple[Any, ...]) -> str | None:
+    """Return the keyword for which the front end generated these alternatives."""
     for member in group:
         if isinstance(nodes[member], dict):
-            match = _DEPENDENCY.fullmatch(nodes[member]["pointer"].removeprefix(f"{node['pointer']}/"))
+            match = _DEPENDENCY_POINTER.fullmatch(
+                nodes[member]["pointer"].removeprefix(f"{node['pointer']}/")
+            )
             return match[1] if match else None
     return None
 
 
-def _name(ir: SchemaIR, place: int, demand: Demand) -> tuple[str, str] | None:
-    """Pointer and keyword of a demand; None where the rules inside it say more than it does."""
+def _name_of(ir: SchemaIR, node_id: int, demand: Demand) -> tuple[str, str] | None:
+    """Return the pointer and keyword of a demand; None if the rules inside it are more specific."""
     nodes = ir["nodes"]
-    node: Node = nodes[place]
+    node: Node = nodes[node_id]
     key, member = demand[0]
     pointer: str = node["pointer"]
     if key in _CHILD and nodes[node[key]] is not False:
@@ -390,42 +420,46 @@ def _name(ir: SchemaIR, place: int, demand: Demand) -> tuple[str, str] | None:
         own = (
             None
             if key != "allOf"
-            else _own_keyword(node, nodes[member])
+            else _generating_keyword(node, nodes[member])
             if nodes[member] is not True
             else None
         )
         return (pointer, own) if own else None
     if key == "anyOf":
-        return pointer, _dependency(node, member, nodes) or key
+        return pointer, _dependency_keyword(node, member, nodes) or key
     if key in ("types", "integer", "digits"):
         return pointer, "type"
     if key in _VALUES:
         key = "enum"
     elif key == "ref":
         key = "$ref"
-    return pointer, ir.spelled.get(place, {}).get(key, key)
+    return pointer, ir.spelled.get(node_id, {}).get(key, key)
 
 
-# ------------------------------------------------------------------ what they say
+# ------------------------------------------------------------------ descriptions
 
 
-def _detail(ir: SchemaIR, one: _Candidate, goes_on: GoesOn, until: float) -> str:
-    node: Node = ir["nodes"][one.place]
+def _describe(ir: SchemaIR, one: _Candidate, accepts: Accepts, until: float) -> str:
+    node: Node = ir["nodes"][one.node_id]
     key, member = one.demand[0]
     if key == "oneOf":
-        return _branches(ir, one, goes_on, until)
+        return _describe_one_of(ir, one, accepts, until)
     if key in ("pattern", "format"):
-        return ir.spelled.get(one.place, {}).get(f"text of {key}", "")
+        return ir.spelled.get(one.node_id, {}).get(f"text of {key}", "")
     if one.keyword in ("enum", "const"):
-        return _listed(node)
+        return _list_values(node)
     if key in _NAMED:
         return str(member[0]) if key == "properties" else ""
     if key == "anyOf":
-        return _asked_for(ir["nodes"], node["pointer"], member) if one.keyword in _DEPENDENT else ""
+        return (
+            _describe_dependency(ir["nodes"], node["pointer"], member)
+            if one.keyword in _DEPENDENCY_KEYWORDS
+            else ""
+        )
     if one.keyword == "type":
         return _type_names(node)
     if key == "not":
-        return _refused(ir, member)
+        return _describe_negation(ir, member)
     if key == "required":
         return str(member)
     return str(node[key]) if isinstance(node[key], (int, str)) and key not in _CHILD else ""
@@ -436,40 +470,40 @@ def _type_names(node: Node) -> str:
     return " or ".join("integer" if name == "number" and "integer" in node else name for name in names)
 
 
-def _refused(ir: SchemaIR, place: int) -> str:
-    """What a value must not be that must not match this sub-schema; empty where that is no short phrase."""
-    node = ir["nodes"][place]
+def _describe_negation(ir: SchemaIR, node_id: int) -> str:
+    """Return what a value must not be, for ``not``; empty if there is no short phrase for it."""
+    node = ir["nodes"][node_id]
     while isinstance(node, dict) and node.keys() == {"pointer", "ref"} and len(node["ref"]) == 1:
-        place = node["ref"][0]
-        node = ir["nodes"][place]
+        node_id = node["ref"][0]
+        node = ir["nodes"][node_id]
     if isinstance(node, bool):
         return ""
     keys = node.keys() - {"pointer"}
     if keys <= {"types", "integer", "digits"}:
         return f"be of type {_type_names(node)}"
     if keys <= set(_VALUES):
-        listed = _listed(node)
+        listed = _list_values(node)
         several = sum(len(node[key]) for key in keys) > 1
         return f"be one of {listed}" if listed and several else f"be {listed}" if listed else ""
     if keys == {"required"}:
-        names = list(map(repr, node["required"][:_LISTED]))
+        names = list(map(repr, node["required"][:_MAX_VALUES_SHOWN]))
         return f"have the key {names[0]}" if len(names) == 1 else f"have all the keys {', '.join(names)}"
-    text = ir.spelled.get(place, {}).get("text of pattern", "")
+    text = ir.spelled.get(node_id, {}).get("text of pattern", "")
     return f"match the pattern {text}" if keys == {"pattern"} and text else ""
 
 
-def _listed(node: Node) -> str:
-    """Values that a node lists, as JSON; empty where they are many or are not plain."""
+def _list_values(node: Node) -> str:
+    """Return the values that a node lists, as JSON; empty if there are many, or if one is a container."""
     if "values" in node:
         return ""
     values = [json.dumps(text, ensure_ascii=False) for text in node.get("strings", ())]
     values += [*node.get("numbers", ()), *node.get("literals", ())]
-    joined = ", ".join(values[:_LISTED])
-    return joined if len(values) <= _LISTED and len(joined) <= _LISTED_CHARACTERS else ""
+    joined = ", ".join(values[:_MAX_VALUES_SHOWN])
+    return joined if len(values) <= _MAX_VALUES_SHOWN and len(joined) <= _MAX_CHARACTERS_SHOWN else ""
 
 
-def _asked_for(nodes: tuple[Any, ...], pointer: str, group: tuple[int, ...]) -> str:
-    """Which keys a key asks for, or which key asks for more."""
+def _describe_dependency(nodes: tuple[Any, ...], pointer: str, group: tuple[int, ...]) -> str:
+    """Return which keys a key requires, or which key imposes more rules."""
     members: list[Node] = [nodes[member] for member in group if not isinstance(nodes[member], bool)]
     for member in members:
         required: tuple[str, ...] = member.get("required", ())
@@ -478,25 +512,26 @@ def _asked_for(nodes: tuple[Any, ...], pointer: str, group: tuple[int, ...]) -> 
     for member in members:
         step: str = member["pointer"].removeprefix(f"{pointer}/").partition("/")[2]
         if step and "/" not in step:
-            return f"must be as one of its keys requires: {step.replace('~1', '/').replace('~0', '~')!r}"
+            key = step.replace("~1", "/").replace("~0", "~")
+            return f"must be as one of its keys requires: {key!r}"
     return ""
 
 
-def _branches(ir: SchemaIR, one: _Candidate, goes_on: GoesOn, until: float) -> str:
-    """Which branches of ``oneOf`` the text matches; empty where the time does not suffice to tell."""
-    pointer = ir["nodes"][one.place]["pointer"]
+def _describe_one_of(ir: SchemaIR, one: _Candidate, accepts: Accepts, until: float) -> str:
+    """Return which branches of ``oneOf`` the text matches; empty if the time runs out."""
+    pointer = ir["nodes"][one.node_id]["pointer"]
     branches: tuple[int, ...] = one.demand[0][1]
-    alone = _changed(ir, [one])
+    alone = _without(ir, [one])
     matching = []
     for index, branch in enumerate(branches):
         if monotonic() >= until:
             return ""
-        node: Node = alone["nodes"][one.place]
+        node: Node = alone["nodes"][one.node_id]
         node = {"pointer": pointer} if isinstance(node, bool) else node
         with_branch = {**node, "allOf": (*node.get("allOf", ()), branch)}
         others: list[Any] = list(alone["nodes"])
-        others[one.place] = with_branch
-        if goes_on(SchemaIR(nodes=tuple(others), root=ir["root"], options=ir["options"])):
+        others[one.node_id] = with_branch
+        if accepts(SchemaIR(nodes=tuple(others), root=ir["root"], options=ir["options"])):
             matching.append(f"{pointer}/oneOf/{index}")
     if not matching:
         return "it matches none of them"

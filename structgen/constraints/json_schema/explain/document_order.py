@@ -1,7 +1,9 @@
-"""Places of schemas in the order in which a person reads them: that of the documents.
+"""Sort pointers into schemas in the order in which a person reads the documents.
 
-Why: sub-schemas are read from a worklist, whose order says nothing to anybody.
-Invariant: a keyword comes before what is inside of it; places of one document stay together, the schema's own first.
+Why: the compiler visits sub-schemas from a worklist, whose order means nothing to a person.
+
+Invariant: a keyword comes before its contents. Pointers into one document stay together, the main document first.
+
 Cost: linear in the segments of the pointers and in the objects on their way.
 """
 
@@ -12,11 +14,15 @@ from typing import Any
 
 from ..pointers import segments
 
-__all__ = ["document_order"]
+__all__ = ["order_in_documents"]
 
 
-def document_order(documents: Mapping[str, Any]) -> Callable[[str], tuple[int, ...]]:
-    """A key to sort pointers by; `documents` holds the roots by what pointers into them begin with, ``#`` included."""
+def order_in_documents(documents: Mapping[str, Any]) -> Callable[[str], tuple[int, ...]]:
+    """Return a sort key for pointers.
+
+    Args:
+        documents: The root of each document, by the prefix of pointers into it, ``#`` included.
+    """
     numbers = {name: i for i, name in enumerate(documents)}
     indices: dict[int, dict[Any, int]] = {}
 
@@ -24,7 +30,7 @@ def document_order(documents: Mapping[str, Any]) -> Callable[[str], tuple[int, .
         name, _, fragment = pointer.partition("#")
         at = documents.get(f"{name}#")
         found = [numbers.get(f"{name}#", len(numbers))]
-        # subtle: pointers of messages are no URI fragments, so a percent sign in them is one.
+        # subtle: pointers in messages are not URI fragments, so a percent sign in them stands for itself.
         for part in segments(fragment.replace("%", "%25")):
             if isinstance(at, dict):
                 known = indices.get(id(at))
@@ -36,7 +42,7 @@ def document_order(documents: Mapping[str, Any]) -> Callable[[str], tuple[int, .
                 found.append(int(part))
                 at = at[int(part)]
             else:
-                break  # a place in a pattern, or a pointer that was cut
+                break  # a position inside a pattern, or a shortened pointer
         return tuple(found)
 
     return key

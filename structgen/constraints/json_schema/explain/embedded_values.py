@@ -1,10 +1,12 @@
-"""Where in a longer text the JSON value stands that the core's account of a place is about.
+"""Find the JSON value inside a longer text that a rejected position belongs to.
 
-Why: a schema may be a part of a grammar, a tool call or a sequence; what is asked of the schema about a text then has
-to be asked about its own part of it.
-Invariant: what is found is JSON up to the place, with as many containers open there as the account says, and the
-account's path in it. Where nothing is found, nothing is said.
-Cost: linear in the text for each bracket that is tried, at most `_TRIED` of them.
+Why: a schema may be a part of a grammar, of a tool call or of a sequence. Explanations then concern only the
+schema's own part of the text.
+
+Invariant: the result is JSON up to the position, with as many open containers there as the core reports, and it
+contains the core's path. If no such part is found, nothing is reported.
+
+Cost: linear in the text for each bracket that is tried, at most `_MAX_BRACKETS` of them.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from structgen.ir.schema import SchemaIR
 
 from ..partial_json import Path, Value, read_text
 
-__all__ = ["value_at"]
+__all__ = ["find_embedded_value"]
 
-_TRIED = 64
+_MAX_BRACKETS = 64
 _CONTAINERS = ("array", "object", "key")
-_PLACES = ("value", "string", "number", "literal", *_CONTAINERS)
+_JSON_POSITIONS = ("value", "string", "number", "literal", *_CONTAINERS)
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{\[]|[}\]]|[^"{}\[\]]+', re.DOTALL)
 _SCALARS = {
     "string": re.compile(rb'"(?:[^"\\]|\\.)*\\?\Z', re.DOTALL),
@@ -31,22 +33,22 @@ _SCALARS = {
 }
 
 
-def value_at(ir: SchemaIR, stop: Stop) -> Stop | None:
-    """The same place in the value alone that holds it, if that can be a value of this schema."""
+def find_embedded_value(ir: SchemaIR, stop: Stop) -> Stop | None:
+    """Return the same position within the JSON value around it; None if that is not a value of this schema."""
     pointers = {node["pointer"] for node in ir["nodes"] if isinstance(node, dict)}
-    if stop.place not in _PLACES or not pointers.issuperset(stop.near):
+    if stop.place not in _JSON_POSITIONS or not pointers.issuperset(stop.near):
         return None
-    for begin in _beginnings(stop):
-        text = stop.text[begin:]
-        offset = stop.offset - begin
+    for start in _possible_starts(stop):
+        text = stop.text[start:]
+        offset = stop.offset - start
         reading = read_text(text[:offset])
-        if reading.fault is None and _leads(reading.root, stop.path):
-            return stop._replace(text=text[: _end(text, offset)], offset=offset, is_part=False)
+        if reading.fault is None and _has_path(reading.root, stop.path):
+            return stop._replace(text=text[: _end_of_value(text, offset)], offset=offset, is_part=False)
     return None
 
 
-def _beginnings(stop: Stop) -> Iterator[int]:
-    """Where the value may begin, the nearest first."""
+def _possible_starts(stop: Stop) -> Iterator[int]:
+    """Yield the offsets at which the value may start, the nearest first."""
     depth = len(stop.path) + (stop.place in _CONTAINERS)
     before = stop.text[: stop.offset]
     if not depth:
@@ -54,13 +56,15 @@ def _beginnings(stop: Stop) -> Iterator[int]:
         yield stop.offset if found is None else found.start()
         return
     brackets = [found.start() for found in re.finditer(rb"[{\[]", before)]
-    for begin in reversed(brackets[-_TRIED:]):
-        if _open_at_end(before[begin:]) == depth:
-            yield begin
+    for start in reversed(brackets[-_MAX_BRACKETS:]):
+        if _open_containers(before[start:]) == depth:
+            yield start
 
 
-def _open_at_end(text: bytes) -> int:
-    """How many containers are open where a text that begins with a bracket ends; 0: it has ended before."""
+def _open_containers(text: bytes) -> int:
+    """Return how many containers are open at the end of a text that starts with a bracket; 0 if all were closed
+    before.
+    """
     depth = 0
     for token in _TOKEN.finditer(text):
         if token[0] in (b"{", b"["):
@@ -72,7 +76,7 @@ def _open_at_end(text: bytes) -> int:
     return depth
 
 
-def _leads(value: Value, path: Path) -> bool:
+def _has_path(value: Value, path: Path) -> bool:
     for step in path:
         children = [child for child in value.children if child.path[-1] == step]
         if not children:
@@ -81,8 +85,8 @@ def _leads(value: Value, path: Path) -> bool:
     return True
 
 
-def _end(text: bytes, offset: int) -> int:
-    """Where the value ends, if it is whole; what comes after it is not the schema's."""
+def _end_of_value(text: bytes, offset: int) -> int:
+    """Return where the value ends if it is complete; the schema does not cover what follows."""
     try:
         characters = text.decode("utf-8", "surrogateescape")
         _, end = json.JSONDecoder().raw_decode(characters)

@@ -1,11 +1,13 @@
-"""Schemas each value of which would have to hold another one, without end.
+"""Find schemas each of whose values would have to contain another one, without end.
 
-Why: ``{"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#"}}}`` asks for a value that no
-text can spell; no keyword of it contradicts another.
-Invariant: each node of a cycle that is named asks for the next one, of the same value or of one that it must hold;
-so no value that ends satisfies any of them.
-Cost: linear in the schema for each round of a least fixed point, at most `_STEPS`; few rounds in practice. Only where
-a schema has failed already.
+``{"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#"}}}`` requires a value that no finite
+text can spell, although no keyword of it contradicts another.
+
+Invariant: each node of a reported cycle requires the next one, of the same value or of one that it must contain. So
+no finite value satisfies any of them.
+
+Cost: linear in the schema for each round of a least fixed point, at most `_MAX_VISITS` visits; few rounds in
+practice. Only after a schema has failed.
 """
 
 from __future__ import annotations
@@ -13,26 +15,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["endless_cycle"]
+__all__ = ["find_endless_cycle"]
 
 _OBJECT, _ARRAY = 1 << 2, 1 << 3
 _ANY = (1 << 6) - 1
-_STEPS = 1_000_000
-"""Looks at a sub-schema, in all rounds together."""
+_MAX_VISITS = 1_000_000
+"""Visits of a sub-schema, in all rounds together."""
 _LISTS = ("strings", "numbers", "literals", "values")
 
 _Node = dict[str, Any]
 _Choice = tuple[int, ...]
-"""Sub-schemas one of which must be satisfied, by the value itself or by one that it must hold."""
+"""Sub-schemas one of which must be satisfied, by the value itself or by one that it must contain."""
 
 
-def endless_cycle(nodes: tuple[Any, ...], place: int) -> list[str] | None:
-    """The pointers of a cycle that `place` leads to; None if it is not for one that nothing satisfies it."""
-    asked = [() if isinstance(node, bool) else tuple(_asked_for(nodes, node)) for node in nodes]
-    finite = _finite(nodes, asked)
-    path = [place]
+def find_endless_cycle(nodes: tuple[Any, ...], node_id: int) -> list[str] | None:
+    """Return the pointers of a cycle that the node leads to; None if another reason makes it empty."""
+    required = [() if isinstance(node, bool) else tuple(_requirements(nodes, node)) for node in nodes]
+    finite = _finite(nodes, required)
+    path = [node_id]
     while True:
-        choice = next((one for one in asked[path[-1]] if not any(finite[other] for other in one)), None)
+        choice = next((one for one in required[path[-1]] if not any(finite[other] for other in one)), None)
         following = None if choice is None else next((one for one in choice if nodes[one] is not False), None)
         if following is None:
             return None
@@ -42,23 +44,23 @@ def endless_cycle(nodes: tuple[Any, ...], place: int) -> list[str] | None:
         path.append(following)
 
 
-def _finite(nodes: tuple[Any, ...], asked: list[tuple[_Choice, ...]]) -> list[bool]:
-    """Which sub-schemas do not ask for values without end."""
+def _finite(nodes: tuple[Any, ...], required: list[tuple[_Choice, ...]]) -> list[bool]:
+    """Return which nodes have no endless requirement."""
     finite = [False] * len(nodes)
     order = range(len(nodes))
-    for turn in range(max(2, _STEPS // len(nodes))):
+    for round_number in range(max(2, _MAX_VISITS // len(nodes))):
         before = sum(finite)
-        # One way or the other most references lead ahead.
-        for place in order if turn % 2 else reversed(order):
-            if not finite[place] and nodes[place] is not False:
-                finite[place] = all(any(finite[one] for one in choice) for choice in asked[place])
+        # In one of the two directions most references lead to nodes that were visited before.
+        for node_id in order if round_number % 2 else reversed(order):
+            if not finite[node_id] and nodes[node_id] is not False:
+                finite[node_id] = all(any(finite[one] for one in choice) for choice in required[node_id])
         if sum(finite) == before:
             return finite
     return [True] * len(nodes)
 
 
-def _asked_for(nodes: tuple[Any, ...], node: _Node) -> Iterator[_Choice]:
-    """What must be satisfied where this node is."""
+def _requirements(nodes: tuple[Any, ...], node: _Node) -> Iterator[_Choice]:
+    """Yield the choices that this node requires."""
     for key in ("allOf", "ref"):
         yield from ((one,) for one in node.get(key, ()))
     for key in ("anyOf", "oneOf"):
@@ -82,7 +84,7 @@ def _asked_for(nodes: tuple[Any, ...], node: _Node) -> Iterator[_Choice]:
 
 
 def _types(nodes: tuple[Any, ...], node: _Node) -> int:
-    """The types that a node leaves, with what it refers to."""
+    """Return the type bits that a node and the nodes it refers to allow."""
     found, pending, seen = _ANY, [node], 0
     while pending and seen < 100:
         one = pending.pop()

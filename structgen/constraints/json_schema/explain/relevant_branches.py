@@ -1,9 +1,11 @@
-"""A schema whose long unions keep only the branches that lead to a place.
+"""Reduce the long unions of a schema to the branches that lead to a position.
 
-Why: to find out which rule a text breaks, a schema is compiled again and again; of a union of hundreds of kinds of
-objects only those matter that the text has not ruled out already.
-Invariant: every node keeps its id. The language may be another one: the caller asks whether the text is still
-refused, and checks on the whole schema what it finds.
+Why: finding the broken rule of a text compiles the schema many times. Of a union of hundreds of object types, only
+the branches matter that the text has not ruled out.
+
+Invariant: every node keeps its id. The language may change. So the caller checks that the text is still rejected,
+and confirms its findings on the whole schema.
+
 Cost: linear in the schema.
 """
 
@@ -16,69 +18,74 @@ from structgen.ir.schema import SchemaIR
 
 from .contradictions import Node
 
-__all__ = ["LONG", "near_branches", "reached"]
+__all__ = ["LONG_UNION", "keep_relevant_branches", "reachable_nodes"]
 
-LONG = 8
-"""Branches of a union that is worth it."""
+LONG_UNION = 8
+"""Number of branches from which a union is reduced."""
 _UNIONS = ("anyOf", "oneOf")
-_ONE = (
+_SINGLE = (
     *("items", "additionalProperties", "propertyNames", "contains", "if", "then", "else"),
     *("unevaluatedItems", "unevaluatedProperties"),
 )
-_MANY = ("values", "prefixItems", "allOf", "not", "ref")
-_NAMED = ("properties", "patternProperties")
+_LISTS = ("values", "prefixItems", "allOf", "not", "ref")
+_BY_NAME = ("properties", "patternProperties")
 
 
-def near_branches(ir: SchemaIR, near: list[str]) -> SchemaIR | None:
-    """`near` are pointers of sub-schemas; None: there is nothing to leave out."""
+def keep_relevant_branches(ir: SchemaIR, pointers: list[str]) -> SchemaIR | None:
+    """Return the schema with reduced unions, or None if there is nothing to leave out.
+
+    Args:
+        ir: The schema.
+        pointers: JSON pointers of the sub-schemas that apply at the position.
+    """
     nodes = ir["nodes"]
-    leading = _leading_to(nodes, set(near))
-    changed = [_kept(node, leading) for node in nodes]
+    leading = _leading_to(nodes, set(pointers))
+    changed = [_reduced(node, leading) for node in nodes]
     if all(one is other for one, other in zip(changed, nodes, strict=True)):
         return None
-    kept = reached(changed, ir["root"])
-    left = tuple([node if place in kept else True for place, node in enumerate(changed)])
+    kept = reachable_nodes(changed, ir["root"])
+    left = tuple([node if node_id in kept else True for node_id, node in enumerate(changed)])
     return SchemaIR(nodes=left, root=ir["root"], options=ir["options"], spelled=ir.spelled)
 
 
-def _kept(node: Node | bool, leading: set[int]) -> Node | bool:
+def _reduced(node: Node | bool, leading: set[int]) -> Node | bool:
     if isinstance(node, bool):
         return node
     for key in _UNIONS:
-        groups = [_of_group(group, leading) for group in node.get(key, ())]
+        groups = [_relevant_part(group, leading) for group in node.get(key, ())]
         if groups != list(node.get(key, ())):
             node = {**node, key: tuple(groups)}
     return node
 
 
-def _of_group(group: tuple[int, ...], leading: set[int]) -> tuple[int, ...]:
-    if len(group) < LONG:
+def _relevant_part(group: tuple[int, ...], leading: set[int]) -> tuple[int, ...]:
+    if len(group) < LONG_UNION:
         return group
     return tuple([one for one in group if one in leading]) or group
 
 
-def _leading_to(nodes: tuple[Any, ...], near: set[str]) -> set[int]:
-    """Nodes at these pointers and those that reach them."""
+def _leading_to(nodes: tuple[Any, ...], pointers: set[str]) -> set[int]:
+    """Return the nodes at these pointers, and those from which one can be reached."""
     above: dict[int, list[int]] = {}
     pending = []
-    for place, node in enumerate(nodes):
+    for node_id, node in enumerate(nodes):
         if isinstance(node, bool):
             continue
-        if node["pointer"] in near:
-            pending.append(place)
+        if node["pointer"] in pointers:
+            pending.append(node_id)
         for child in _children(node):
-            above.setdefault(child, []).append(place)
+            above.setdefault(child, []).append(node_id)
     found = set(pending)
     while pending:
-        for place in above.get(pending.pop(), ()):
-            if place not in found:
-                found.add(place)
-                pending.append(place)
+        for node_id in above.get(pending.pop(), ()):
+            if node_id not in found:
+                found.add(node_id)
+                pending.append(node_id)
     return found
 
 
-def reached(nodes: list[Node | bool], root: int) -> set[int]:
-    """The nodes that `root` leads to."""
+def reachable_nodes(nodes: list[Node | bool], root: int) -> set[int]:
+    """Return the nodes that can be reached from `root`, with `root`."""
     found, pending = {root}, [root]
     while pending:
         node = nodes[pending.pop()]
@@ -90,13 +97,13 @@ def reached(nodes: list[Node | bool], root: int) -> set[int]:
 
 
 def _children(node: Node) -> Iterator[int]:
-    for key in _ONE:
+    for key in _SINGLE:
         if key in node:
             yield node[key]
-    for key in _MANY:
+    for key in _LISTS:
         yield from node.get(key, ())
     for key in _UNIONS:
         for group in node.get(key, ()):
             yield from group
-    for key in _NAMED:
+    for key in _BY_NAME:
         yield from (child for _, child in node.get(key, ()))

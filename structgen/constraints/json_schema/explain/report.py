@@ -1,9 +1,11 @@
-"""`check`: what becomes of every keyword of a schema.
+"""Report what becomes of each keyword of a schema: `check`.
 
-Why: a person who writes a schema must see what is enforced, what is only a note, and everything that is
-wrong, not only the first error.
-Invariant: a schema that compiles has a report without problems, and the other way round; both run the same
-functions, the report's reader only goes on after an error.
+Why: the author of a schema must see which keywords are enforced, which are only annotations, and every mistake, not
+only the first one.
+
+Invariant: a schema that compiles has a report without problems, and a schema whose report has no problems compiles.
+Both run the same functions; the reader of the report only continues after an error.
+
 Cost: a few times that of compiling.
 """
 
@@ -34,7 +36,7 @@ from ..pointers import escape, spelled, suggestion
 from ..reader import Node, Reader
 from ..support import Support
 from ..whitespace import Whitespace
-from .document_order import document_order
+from .document_order import order_in_documents
 
 __all__ = ["Finding", "Report", "check"]
 
@@ -42,9 +44,9 @@ _INVALID = "invalid"
 _LIMIT = "limit"
 _PROBLEMS = (_INVALID, Support.UNSUPPORTED.value, _LIMIT)
 _USUAL_DEPTH = 1_000
-"""Containers that may be open in one another, unless a vocabulary's limit says otherwise."""
+"""Default limit on the number of nested containers; a vocabulary may have another."""
 _DEPTH_HINT = "Raise it: vocabulary.with_limits(max_depth=...)."
-_OPEN = "an open object: the model may invent other keys than those that are declared"
+_OPEN = "an open object: the model may write keys that are not declared"
 _OPEN_HINT = 'closed=True closes it, and so does "additionalProperties": false.'
 _NOTES = [name for name, keyword in KEYWORDS.items() if keyword.support is Support.ANNOTATION]
 
@@ -52,7 +54,7 @@ _NOTES = [name for name, keyword in KEYWORDS.items() if keyword.support is Suppo
 @short_repr
 @dataclass(frozen=True)
 class Finding:
-    """One keyword at one place."""
+    """One keyword at one position of the schema."""
 
     pointer: str
     keyword: str
@@ -60,12 +62,12 @@ class Finding:
     """``exact``, ``approximate``, ``annotation``, ``unsupported``, ``limit`` or ``invalid``."""
     note: str = ""
     warning: bool = False
-    """Something that a person probably did not mean."""
+    """Whether the author probably did not mean this."""
     hint: str = ""
-    """What to do about it."""
+    """What to do about it; empty if there is nothing to do."""
 
     def __str__(self) -> str:
-        """As ``structgen check`` shows it: ``!`` marks a warning, the hint has a line of its own."""
+        """Format the finding as ``structgen check`` does: ``!`` marks a warning, the hint has its own line."""
         note = f"   {self.note}" if self.note else ""
         hint = "".join(f"\n{' ' * 15}{line}" for line in self.hint.splitlines())
         return f"{'!' if self.warning else ' '} {self.status:<12} {self.pointer}{note}{hint}"
@@ -74,31 +76,33 @@ class Finding:
 @short_repr
 @dataclass(frozen=True)
 class Report:
-    """All findings about one schema."""
+    """The findings about one schema."""
 
     draft: str
     findings: tuple[Finding, ...]
     choices: tuple[str, ...]
-    """Where the options make the text narrower than the specification allows."""
+    """Options under which the output is narrower than the specification allows."""
 
     @property
     def problems(self) -> tuple[Finding, ...]:
-        """What keeps the schema from being compiled."""
+        """The findings that prevent compilation."""
         return tuple(f for f in self.findings if f.status in _PROBLEMS)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
+        """The findings that the author probably did not mean."""
         return tuple(f for f in self.findings if f.warning)
 
     @property
     def ok(self) -> bool:
+        """Whether the schema can be compiled, as far as its keywords tell."""
         return not self.problems
 
     @property
     def status(self) -> str:
-        """The worst status: ``invalid``, ``unsupported``, ``limit``, ``approximate`` or ``exact``.
+        """The worst status of a keyword: ``invalid``, ``unsupported``, ``limit``, ``approximate`` or ``exact``.
 
-        Of the keywords, each for itself: whether a value can satisfy them together is for compiling to find out.
+        Each keyword is judged by itself. Only compilation finds out whether a value can satisfy all of them.
         """
         found = {finding.status for finding in self.findings}
         for status in (*_PROBLEMS, Support.APPROXIMATE.value):
@@ -120,9 +124,9 @@ _ROWS = 40
 
 
 def _html_of(report: Report) -> str:
-    """What needs attention first, in a table; then a count of the rest."""
-    told = [one for one in report.findings if one.status != Support.EXACT.value or one.warning]
-    notable = [one for one in told if one.warning or one.status != Support.ANNOTATION.value]
+    """Return a card with a table of what needs attention, and a count of the rest."""
+    reported = [one for one in report.findings if one.status != Support.EXACT.value or one.warning]
+    notable = [one for one in reported if one.warning or one.status != Support.ANNOTATION.value]
     rows = [
         (
             f"<b>{plain(one.status)}</b>" + ("!" if one.warning else ""),
@@ -147,13 +151,13 @@ def _html_of(report: Report) -> str:
 
 
 class _CheckingReader(Reader):
-    """A reader that notes what it meets and goes on after errors."""
+    """A reader that records each keyword as a finding and continues after errors."""
 
     def __init__(self, options: JsonSchemaOptions, registry: Any = None) -> None:
         super().__init__(options, registry, in_scopes=True)
         self.findings: list[Finding] = []
         self._deepest: dict[str, int] = {}
-        """Places with a value of more containers inside one another than may be open, and how many those are."""
+        """By pointer: the depth of a value that is nested deeper than the default limit."""
 
     def keywords(self, schema: dict[str, Any], table: dict[str, Read], node: Node) -> None:
         draft = self.resource.draft
@@ -184,8 +188,8 @@ class _CheckingReader(Reader):
                     place, keyword, entry.support.value, _too_deep(depth), warning=True, hint=_DEPTH_HINT
                 )
             elif len(self.findings) == before:
-                speaks = keyword != "type" or node.get("integer")  # its note is about integers
-                self._note(place, keyword, entry.support.value, entry.note if speaks else "")
+                has_note = keyword != "type" or node.get("integer")  # the note of `type` is about integers
+                self._note(place, keyword, entry.support.value, entry.note if has_note else "")
 
     def _annotation(self, place: str, keyword: str, value: Any) -> None:
         draft = self.resource.draft
@@ -230,11 +234,11 @@ class _CheckingReader(Reader):
         self._note(error.where or place, keyword, _status(error), error.message, hint=error.hint or "")
 
     def closes(self) -> bool:
-        """Objects are closed to find the open ones, unless a keyword has a problem: then the nodes are incomplete."""
+        """Return whether to close objects, which finds the open ones; a node with a problem is incomplete."""
         return not any(finding.status in _PROBLEMS for finding in self.findings)
 
     def note_open_objects(self) -> None:
-        """Warn of objects that have declared keys and may have any others."""
+        """Add warnings for objects that declare keys and allow any others."""
         found = {finding.pointer: place for place, finding in enumerate(self.findings)}
         for pointer in () if self.options.closed else map(spelled, self.open_objects.pointers):
             own = f"{pointer}/properties"
@@ -244,7 +248,7 @@ class _CheckingReader(Reader):
             else:
                 self._note(pointer, "schema", Support.EXACT.value, _OPEN, warning=True, hint=_OPEN_HINT)
 
-    # The places where one bad entry must not hide the next.
+    # Overridden so that one bad entry does not hide the next.
 
     def child(self, schema: Any, pointer: str) -> int:
         try:
@@ -274,7 +278,7 @@ class _CheckingReader(Reader):
 
 
 def _status(error: StructgenError) -> str:
-    """Is the schema wrong, too large, or only beyond what regular languages say?"""
+    """Return whether the schema is wrong, too large, or uses what regular languages cannot express."""
     if isinstance(error, LimitExceeded):
         return _LIMIT
     beyond = isinstance(error, (UnsupportedKeyword, RegexUnsupported))
@@ -283,8 +287,8 @@ def _status(error: StructgenError) -> str:
 
 def _too_deep(depth: int) -> str:
     return (
-        f"a value has {depth:,} containers inside one another; the limit max_depth of a vocabulary is "
-        f"{_USUAL_DEPTH:,} by default"
+        f"a value has {depth:,} nested containers; the default of a vocabulary's limit max_depth is "
+        f"{_USUAL_DEPTH:,}"
     )
 
 
@@ -294,40 +298,51 @@ def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
     if whitespace.is_flexible:
         choices.append(
             f"white space between tokens is at most {whitespace.blanks} blanks, a line end and "
-            f"{whitespace.indentation} blanks; there is none around the value (whitespace={whitespace})"
+            f"{whitespace.indentation} blanks; the value has none around it (whitespace={whitespace})"
         )
     elif whitespace.patterns is not None:
-        choices.append(f"white space between tokens is what patterns match (whitespace={whitespace})")
+        choices.append(f"white space between tokens is given by patterns (whitespace={whitespace})")
     else:
         choices.append(f"white space is fixed (whitespace={whitespace})")
     if options.ordered:
         choices.append(
-            "object keys come in declared order, then those that are only required, then all others (ordered=True)"
+            "object keys come in declared order, then keys that are only required, then all others (ordered=True)"
         )
     if options.escapes == "canonical":
-        choices.append("characters of strings are escaped only where they must be (escapes='canonical')")
+        choices.append("characters of strings are escaped only if JSON requires it (escapes='canonical')")
     if options.integers == "digits":
-        choices.append("integers are written with digits alone (integers='digits')")
+        choices.append("integers consist of digits only (integers='digits')")
     if options.closed:
         choices.append(
-            "objects with declared keys have no others, unless the schema speaks of them (closed=True)"
+            "objects with declared keys have no others, unless the schema mentions them (closed=True)"
         )
     choices.append(
         "a number with an exponent has one digit before the point, at most 16 after it, and |exponent| <= 400"
     )
     choices.append(
-        "containers are nested at most as deep as the vocabulary's limit max_depth, 1,000 by default"
+        "containers are nested at most max_depth deep, a limit of the vocabulary (1,000 by default)"
     )
     return tuple(choices)
 
 
 @checks_names
 def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, **options: Any) -> Report:
-    """What becomes of every keyword of `schema`; never raises for what is wrong with the schema.
+    """Report what becomes of each keyword of `schema`; never raise for a mistake in the schema.
 
-    Keywords are looked at one by one, and nothing is compiled: a schema that no value can satisfy (``False``, or
-    a minimum above the maximum) has a report without problems. Compiling it, ``minimal()`` and ``structgen check``
-    on the command line tell that. The options, and `registry`, are those of `json_schema`.
+    The report covers keywords one by one, and nothing is compiled. So a schema that no value can satisfy, such as
+    ``False`` or a minimum above the maximum, has a report without problems. Compiling it, ``minimal()`` and the
+    command ``structgen check`` report that.
+
+    Args:
+        schema: The schema as JSON text or parsed.
+        registry: Other documents that ``$ref`` may refer to, as for `json_schema`.
+        **options: The options of `json_schema`.
+
+    Returns:
+        The findings, in the order of the schema.
+
+    Raises:
+        OptionError: An option or the registry is invalid.
     """
     chosen = make_options(options)
     reader = _CheckingReader(chosen, registry)
@@ -338,7 +353,7 @@ def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, 
         where = error.where or "#"
         keyword = where.rpartition("/")[2] if "/" in where else "schema"
         reader.findings.append(Finding(where, keyword, _status(error), error.message, hint=error.hint or ""))
-    place_of = document_order(reader.references.documents())
+    place_of = order_in_documents(reader.references.documents())
     reader.findings.sort(key=lambda finding: place_of(finding.pointer))
     return Report(
         reader.root.draft.name,

@@ -1,9 +1,11 @@
-"""Which values of a text each sub-schema is about, and which branches of a union their tags choose.
+"""Find which values of a text each sub-schema applies to, and which branches of a union their tags choose.
 
-Why: a rule of a schema becomes a sentence about a value; and of ``anyOf: [cat, dog]`` a text that says it is a cat
-breaks the rules of the cat, though without the tag of the dog it could be one.
-Invariant: only what is read of the text decides; where it does not, nothing is said.
-Cost: linear in the text near the place times the schemas that apply there, at most `_PAIRS`.
+Why: a message about a rule names the value that breaks it. And for ``anyOf: [cat, dog]``, a text that says it is a
+cat breaks the rules of the cat, although without its tag it could be a dog.
+
+Invariant: only the part of the text that has been read decides; where it does not decide, nothing is reported.
+
+Cost: linear in the text near the position times the schemas that apply there, at most `_MAX_PAIRS`.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from structgen.ir.schema import SchemaIR
 from ..partial_json import UNREAD, Path, Value
 from .contradictions import Node
 
-__all__ = ["Placing", "Tag"]
+__all__ = ["SchemaValues", "Tag"]
 
-_PAIRS = 50_000
-_ITEMS = 32
-"""Items of a long array that are looked at, beside the one that leads to the place."""
-_SAME_ONE = ("if", "then", "else", "propertyNames")
-_SAME_MANY = ("allOf", "ref", "not")
+_MAX_PAIRS = 50_000
+_MAX_ITEMS = 32
+"""Items of a long array that are visited, beside the one that leads to the position."""
+_SAME_VALUE_SINGLE = ("if", "then", "else", "propertyNames")
+_SAME_VALUE_LISTS = ("allOf", "ref", "not")
 _UNIONS = ("anyOf", "oneOf")
 _OF_ARRAYS = frozenset(
     ["uniqueItems", "contains", "minContains", "maxContains", "minItems", "maxItems", "items"]
@@ -42,10 +44,12 @@ _OBJECT, _ARRAY = 1 << 2, 1 << 3
 
 @dataclass(frozen=True)
 class Tag:
-    """A union whose branches what is read at `path` tells apart, and the branches that take it: by the value of a
-    key, or by an open bracket, which leaves `possible` empty."""
+    """A union whose branches are distinguished by the value at `path`, and the branches that this value allows.
 
-    place: int
+    The value is that of a key, or an opening bracket; for a bracket `possible` is empty.
+    """
+
+    node_id: int
     key: str
     group: tuple[int, ...]
     chosen: tuple[int, ...]
@@ -54,7 +58,7 @@ class Tag:
     start: int
 
 
-class Placing:
+class SchemaValues:
     """The values that each sub-schema of `ir` applies to."""
 
     def __init__(self, ir: SchemaIR, root: Value, stop: Stop) -> None:
@@ -63,47 +67,49 @@ class Placing:
         self._values: dict[int, list[Value]] = {}
         seen: set[tuple[int, int]] = set()
         pending = [(ir["root"], root)]
-        while pending and len(seen) < _PAIRS:
-            place, value = pending.pop()
-            if (place, id(value)) in seen or isinstance(self.nodes[place], bool):
+        while pending and len(seen) < _MAX_PAIRS:
+            node_id, value = pending.pop()
+            if (node_id, id(value)) in seen or isinstance(self.nodes[node_id], bool):
                 continue
-            seen.add((place, id(value)))
-            self._values.setdefault(place, []).append(value)
-            pending += self._next(self.nodes[place], value)
+            seen.add((node_id, id(value)))
+            self._values.setdefault(node_id, []).append(value)
+            pending += self._children(self.nodes[node_id], value)
 
-    def value_of(self, place: int, keyword: str) -> Value | None:
-        """The value that this keyword of the sub-schema is about: what leads to the place, or was read last."""
+    def value_of(self, node_id: int, keyword: str) -> Value | None:
+        """Return the value that this keyword of the sub-schema is about: the one that leads to the position, or the
+        last one.
+        """
         kind = "[" if keyword in _OF_ARRAYS else "{" if keyword in _OF_OBJECTS else ""
-        values = [value for value in self._values.get(place, ()) if value.kind.startswith(kind)]
+        values = [value for value in self._values.get(node_id, ()) if value.kind.startswith(kind)]
         leading = [value for value in values if self._leads(value)]
         if leading:
             return max(leading, key=lambda value: len(value.path))
         return max(values, key=lambda value: value.start, default=None)
 
     def tags(self) -> Iterator[Tag]:
-        """The unions around the place whose branches are told apart by what one key says."""
-        for place, values in self._values.items():
-            node = self.nodes[place]
+        """Yield the unions around the position whose branches one value distinguishes."""
+        for node_id, values in self._values.items():
+            node = self.nodes[node_id]
             for value in filter(self._leads, values):
                 for key in _UNIONS:
                     for group in node.get(key, ()):
-                        told = list(self._tag(place, key, group, value))
-                        yield from told or self._by_kind(place, key, group, value)
+                        by_key = list(self._tag_by_key(node_id, key, group, value))
+                        yield from by_key or self._tag_by_bracket(node_id, key, group, value)
 
-    def _by_kind(self, place: int, key: str, group: tuple[int, ...], value: Value) -> Iterator[Tag]:
-        """A value that has begun with a bracket leaves out the branches of other types."""
+    def _tag_by_bracket(self, node_id: int, key: str, group: tuple[int, ...], value: Value) -> Iterator[Tag]:
+        """Yield a tag for a value that starts with a bracket, which excludes branches of other types."""
         kind = {"{": _OBJECT, "[": _ARRAY}.get(value.kind)
         if kind is None:
             return
-        chosen = tuple([one for one in group if self._takes(self._same(one), kind)])
+        chosen = tuple([one for one in group if self._allows(self._same_value_nodes(one), kind)])
         if 0 < len(chosen) < len(group):
-            yield Tag(place, key, group, chosen, value.path, (), value.start)
+            yield Tag(node_id, key, group, chosen, value.path, (), value.start)
 
-    def _tag(self, place: int, key: str, group: tuple[int, ...], value: Value) -> Iterator[Tag]:
+    def _tag_by_key(self, node_id: int, key: str, group: tuple[int, ...], value: Value) -> Iterator[Tag]:
         if value.kind != "{" or len(group) < 2:
             return
-        branches = [(branch, self._same(branch)) for branch in group]
-        objects = [(branch, same) for branch, same in branches if self._takes(same, _OBJECT)]
+        branches = [(branch, self._same_value_nodes(branch)) for branch in group]
+        objects = [(branch, same) for branch, same in branches if self._allows(same, _OBJECT)]
         listed = [(branch, self._listed_keys(same)) for branch, same in objects]
         if not listed:
             return
@@ -111,27 +117,30 @@ class Placing:
             name = str(child.path[-1])
             if child.scalar is UNREAD or not all(name in keys for _, keys in listed):
                 continue
-            wanted = [(branch, keys[name]) for branch, keys in listed]
-            chosen = tuple([branch for branch, values in wanted if _said(child.scalar) in values])
-            if len(chosen) < len(group) and len({frozenset(values) for _, values in wanted}) == len(wanted):
-                possible = dict.fromkeys(text for _, values in wanted for text in values.values())
-                yield Tag(place, key, group, chosen, child.path, tuple(possible), child.start)
+            listed_scalars = [(branch, keys[name]) for branch, keys in listed]
+            chosen = tuple(
+                [branch for branch, values in listed_scalars if _comparable(child.scalar) in values]
+            )
+            distinct = len({frozenset(values) for _, values in listed_scalars}) == len(listed_scalars)
+            if len(chosen) < len(group) and distinct:
+                possible = dict.fromkeys(text for _, values in listed_scalars for text in values.values())
+                yield Tag(node_id, key, group, chosen, child.path, tuple(possible), child.start)
 
     def _listed_keys(self, same: list[Node]) -> dict[str, dict[Any, str]]:
-        """By key: the scalars that it may be, and how they are written."""
+        """Return, by key, the scalars that it may have, and how they are written."""
         found: dict[str, dict[Any, str]] = {}
         for node in same:
             for name, child in node.get("properties", ()):
-                for listing in self._same(child):
-                    values = _listed(listing)
+                for listing in self._same_value_nodes(child):
+                    values = _listed_scalars(listing)
                     if values:
                         found[name] = values
         return found
 
-    def _same(self, place: int) -> list[Node]:
-        """The sub-schema and those that it asks for of the same value."""
+    def _same_value_nodes(self, node_id: int) -> list[Node]:
+        """Return the sub-schema and those that it applies to the same value in any case."""
         found: dict[int, Node] = {}
-        pending = [place]
+        pending = [node_id]
         while pending:
             one = pending.pop()
             if one in found or isinstance(self.nodes[one], bool):
@@ -141,26 +150,26 @@ class Placing:
         return list(found.values())
 
     @staticmethod
-    def _takes(same: list[Node], kind: int) -> bool:
-        return all(node.get("types", kind) & kind and not _listed(node) for node in same)
+    def _allows(same: list[Node], kind: int) -> bool:
+        return all(node.get("types", kind) & kind and not _listed_scalars(node) for node in same)
 
     def _leads(self, value: Value) -> bool:
         return self.stop.path[: len(value.path)] == value.path
 
-    def _next(self, node: Node, value: Value) -> Iterator[tuple[int, Value]]:
-        yield from ((node[key], value) for key in _SAME_ONE if key in node)
-        yield from ((one, value) for key in _SAME_MANY for one in node.get(key, ()))
+    def _children(self, node: Node, value: Value) -> Iterator[tuple[int, Value]]:
+        yield from ((node[key], value) for key in _SAME_VALUE_SINGLE if key in node)
+        yield from ((one, value) for key in _SAME_VALUE_LISTS for one in node.get(key, ()))
         yield from ((one, value) for key in _UNIONS for group in node.get(key, ()) for one in group)
         children = value.children
-        if len(children) > _ITEMS and value.kind == "[":
-            children = [child for child in children if self._leads(child)] + children[-_ITEMS:]
+        if len(children) > _MAX_ITEMS and value.kind == "[":
+            children = [child for child in children if self._leads(child)] + children[-_MAX_ITEMS:]
         for child in children:
             step = child.path[-1]
-            inside = _of_item(node, step) if isinstance(step, int) else _of_entry(node, step)
+            inside = _schemas_of_item(node, step) if isinstance(step, int) else _schemas_of_entry(node, step)
             yield from ((one, child) for one in inside)
 
 
-def _of_item(node: Node, index: int) -> Iterator[int]:
+def _schemas_of_item(node: Node, index: int) -> Iterator[int]:
     first = node.get("prefixItems", ())
     if index < len(first):
         yield first[index]
@@ -169,24 +178,24 @@ def _of_item(node: Node, index: int) -> Iterator[int]:
     yield from (node[key] for key in ("contains", "unevaluatedItems") if key in node)
 
 
-def _of_entry(node: Node, key: str) -> Iterator[int]:
+def _schemas_of_entry(node: Node, key: str) -> Iterator[int]:
     declared = [child for name, child in node.get("properties", ()) if name == key]
     yield from declared
     patterns = [child for _, child in node.get("patternProperties", ())]
-    yield from patterns  # which of them match is for the engine to know
+    yield from patterns  # only the core knows which of them match
     if "additionalProperties" in node and not declared:
         yield node["additionalProperties"]
     if "unevaluatedProperties" in node:
         yield node["unevaluatedProperties"]
 
 
-def _listed(node: Node) -> dict[Any, str]:
-    """The scalars that a node lists, and how they are written; empty if it lists none, or others as well."""
+def _listed_scalars(node: Node) -> dict[Any, str]:
+    """Return the scalars that a node lists, and how they are written; empty if it lists none, or containers too."""
     if "values" in node:
         return {}
-    found = {_said(text): _quoted(text) for text in node.get("strings", ())}
-    found.update({_said(float(number)): number for number in node.get("numbers", ())})
-    found.update({_said(_LITERALS[name]): name for name in node.get("literals", ())})
+    found = {_comparable(text): _quoted(text) for text in node.get("strings", ())}
+    found.update({_comparable(float(number)): number for number in node.get("numbers", ())})
+    found.update({_comparable(_LITERALS[name]): name for name in node.get("literals", ())})
     return found
 
 
@@ -194,6 +203,6 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _said(scalar: Any) -> tuple[str, Any]:
-    """Comparable, so that ``true`` is not 1."""
+def _comparable(scalar: Any) -> tuple[str, Any]:
+    """Return a key for comparison under which ``true`` is not 1."""
     return type(scalar).__name__, scalar

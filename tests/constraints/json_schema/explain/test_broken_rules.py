@@ -508,7 +508,7 @@ def _pets(keyword: str) -> dict[str, Any]:
         (
             '{"type":"cow"}',
             " ",
-            '`{}/type` must be one of the values that tell the branches apart ("cat", "dog")',
+            '`{}/type` must be one of the values that identify a branch ("cat", "dog")',
         ),
         ('{"lives":3,"type":"dog"}', "{}/0/properties/type const", '`{}/type` must be that value ("cat")'),
     ],

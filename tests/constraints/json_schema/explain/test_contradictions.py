@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from structgen.constraints.json_schema import json_schema
-from structgen.constraints.json_schema.explain.contradictions import contradiction
+from structgen.constraints.json_schema.explain.contradictions import explain_contradiction
 from structgen.errors import SchemaInvalid, UnsatisfiableSchema, UnsupportedKeyword
 from structgen.matcher import compile_constraint
 from tests.core.small_vocabulary import byte_vocabulary
@@ -66,11 +66,11 @@ STRING = {"type": "string"}
             "#/$defs/x",
             "type, format and pattern",
         ),
-        (False, "#", "the schema `false` allows nothing"),
+        (False, "#", "the schema `false` allows no value"),
         ({"enum": []}, "#", "the listed values alone rule out every value"),
     ],
 )
-def test_the_message_names_the_smallest_contradiction(schema: Any, pointer: str, reason: str) -> None:
+def test_the_message_names_the_smallest_explain_contradiction(schema: Any, pointer: str, reason: str) -> None:
     with pytest.raises(UnsatisfiableSchema) as caught:
         compile_constraint(json_schema(schema), byte_vocabulary())
     assert caught.value.pointer == pointer
@@ -118,7 +118,7 @@ _LIST = {"type": "array", "minItems": 1, "items": {"$ref": "#"}}
 def test_values_without_end(schema: Any, cycle: str) -> None:
     with pytest.raises(UnsatisfiableSchema) as caught:
         compile_constraint(json_schema(schema), byte_vocabulary())
-    assert "every value would have to hold another one, without end" in str(caught.value)
+    assert "every value would have to contain another one, without end" in str(caught.value)
     assert cycle in str(caught.value)
     assert "contradict" not in str(caught.value)
 
@@ -154,7 +154,7 @@ def test_what_is_named_is_asked_of_the_engine(schema: Any) -> None:
     def is_empty(candidate: Any) -> bool:
         return engine.compile(("json", candidate)).empty_parts() is not None
 
-    reason = contradiction(ir, "#", is_empty)
+    reason = explain_contradiction(ir, "#", is_empty)
     assert (reason is not None) == is_empty(ir)
 
 

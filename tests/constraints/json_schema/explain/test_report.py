@@ -118,7 +118,7 @@ def test_unknown_dialects_are_named() -> None:
 def test_options_that_narrow_the_text_are_listed() -> None:
     assert any("declared order" in choice for choice in check(True, ordered=True).choices)
     assert not any("escaped" in choice for choice in check(True, escapes="all").choices)
-    assert any("digits alone" in choice for choice in check(True, integers="digits").choices)
+    assert any("digits only" in choice for choice in check(True, integers="digits").choices)
     assert any("at most 4 blanks, a line end and 64" in choice for choice in check(True).choices)
     for whitespace, shown in (
         ("compact", "(whitespace='compact')"),
