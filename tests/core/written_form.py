@@ -108,7 +108,7 @@ def matcher_of(schema: Any, vocabulary: Vocabulary, **options: Any) -> Matcher |
     try:
         return Matcher(json_schema(schema, **options), vocabulary)
     except SchemaInvalid as error:
-        assert "circle" in str(error)
+        assert "form a cycle" in str(error)
         reject()
     except UnsatisfiableSchema:
         return None

@@ -255,9 +255,9 @@ def test_definitions_that_cannot_be(given: Any, message: str) -> None:
     [
         ({"type": "strnig"}, "#/properties/x/type: type 'strnig' is not a type"),
         ({"type": "string", "pattern": "("}, "#/properties/x/pattern: this group is not closed"),
-        ({"$ref": "#/y"}, "#/properties/x/$ref: the reference '#/y' leads nowhere"),
+        ({"$ref": "#/y"}, "#/properties/x/$ref: the reference '#/y' does not resolve"),
         ({"type": "string", "minLength": -1}, "#/properties/x/minLength: minLength must be"),
-        (5, "#/properties/x: a schema is an object or a boolean, not 5"),
+        (5, "#/properties/x: a schema must be an object or a boolean, not 5"),
     ],
 )
 def test_mistakes_in_a_schema_name_the_tool_and_the_place(name: str, schema: Any, told: str) -> None:

@@ -77,7 +77,7 @@ def property_names(reader: Reader, value: Any, node: Node) -> None:
 
 def _list(reader: Reader, keyword: str, value: Any) -> list[Any]:
     if not isinstance(value, list) or not value:
-        raise reader.no_array(keyword, "must be a non-empty array of schemas", value)
+        raise reader.not_an_array(keyword, "must be a non-empty array of schemas", value)
     return value
 
 

@@ -1,13 +1,17 @@
-"""Texts that an approximate format leaves in doubt, where the format is denied.
+"""Keep approximate formats sound where a schema negates them.
 
-Why: the language of such a format is narrower than the format, so what is outside it need not be invalid: its
-complement, under ``not``, ``if`` or the other branches of ``oneOf``, is wider than the truth.
-What: a text is *settled* if it is in the language, or certainly not of the format (`Format.settled`). Beside each
-sub-schema that is denied somewhere stands its *shadow*, which asks of every text that the sub-schema may look at,
-whatever its keywords make of it, that it is settled for the formats there.
-Invariant: sound, as settled texts are judged as the specification does; a schema without approximate formats under a
-denial keeps its nodes. Values with other texts are lost, even where the format is of no account.
-Cost: linear in what is denied, where the schema has approximate formats; else nothing.
+Why: the language of an approximate format is narrower than the format, so a text outside it may still be valid. Its
+complement, under ``not``, ``if`` or in the other branches of ``oneOf``, would be wider than the specification
+allows.
+
+What: a text is *decided* if it is in the language, or certainly not of the format (`Format.decided`). Each
+sub-schema that is negated somewhere gets a *shadow*. It requires of every text that the sub-schema may look at,
+whatever its keywords do with it, that it is decided for the formats there.
+
+Invariant: sound, since decided texts are judged as the specification does. A schema without approximate formats
+under a negation keeps its nodes. Values with undecided texts are lost, even if the format does not matter for them.
+
+Cost: linear in the negated part of the schema if it has approximate formats; nothing otherwise.
 """
 
 from __future__ import annotations
@@ -15,105 +19,111 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["settle_doubts"]
+__all__ = ["restrict_denied_formats"]
 
 _Node = dict[str, Any]
 _DENYING = frozenset(["not", "oneOf", "if", "maxContains"])
 
 
-def settle_doubts(nodes: list[Any], settled: Mapping[int, Any]) -> None:
-    """Puts shadows into `nodes`, where there are denials; `settled` has a language by the id of each node with such a
-    format. Node ids stay; new nodes come last."""
-    if not settled:
+def restrict_denied_formats(nodes: list[Any], decided: Mapping[int, Any]) -> None:
+    """Add shadows to `nodes` where a format is negated.
+
+    Node ids stay the same; new nodes come last.
+
+    Args:
+        nodes: All nodes of the schema.
+        decided: By node id: the language of decided texts of each node with an approximate format.
+    """
+    if not decided:
         return
     denying = [node for node in nodes if isinstance(node, dict) and not _DENYING.isdisjoint(node)]
-    below = _reached(nodes, [one for node in denying for one in _denials(node)])
-    if below.isdisjoint(settled):
+    below = _reachable(nodes, [one for node in denying for one in _denials(node)])
+    if below.isdisjoint(decided):
         return
-    looking = _leading_to(nodes, below, settled)
-    shadows = _Shadows(nodes, settled, looking)
+    leading = _nodes_leading_to(nodes, below, decided)
+    shadows = _Shadows(nodes, decided, leading)
     added = {}
-    for place, node in enumerate(nodes[:]):
+    for node_id, node in enumerate(nodes[:]):
         if isinstance(node, dict):
-            found = [shadows.of(one) for one in dict.fromkeys(_denied(node)) if one in looking]
-            if "maxContains" in node and node.get("contains") in looking:
+            found = [shadows.of(one) for one in dict.fromkeys(_denied_same_value(node)) if one in leading]
+            if "maxContains" in node and node.get("contains") in leading:
                 found.append(shadows.of_items(node, node["contains"]))
             if found:
-                added[place] = found
-    shadows.make()
-    for place, ids in added.items():
-        nodes[place]["allOf"] = (*nodes[place].get("allOf", ()), *ids)
+                added[node_id] = found
+    shadows.write_pending()
+    for node_id, ids in added.items():
+        nodes[node_id]["allOf"] = (*nodes[node_id].get("allOf", ()), *ids)
 
 
 class _Shadows:
-    def __init__(self, nodes: list[Any], settled: Mapping[int, Any], looking: set[int]) -> None:
+    def __init__(self, nodes: list[Any], decided: Mapping[int, Any], leading: set[int]) -> None:
         self._nodes = nodes
-        self._settled = settled
-        self._looking = looking
+        self._decided = decided
+        self._leading = leading
         self._known: dict[int, int] = {}
         self._pending: list[int] = []
 
-    def of(self, place: int) -> int:
-        """The id of the shadow of one of those that lead to a format."""
-        if place not in self._known:
-            self._known[place] = len(self._nodes)
+    def of(self, node_id: int) -> int:
+        """Return the id of the shadow of a node that leads to a format."""
+        if node_id not in self._known:
+            self._known[node_id] = len(self._nodes)
             self._nodes.append({})
-            self._pending.append(place)
-        return self._known[place]
+            self._pending.append(node_id)
+        return self._known[node_id]
 
-    def of_items(self, node: _Node, place: int) -> int:
-        """The id of a node that asks the shadow of every item."""
-        self._nodes.append({"pointer": node["pointer"], "items": self.of(place)})
+    def of_items(self, node: _Node, node_id: int) -> int:
+        """Return the id of a node that applies the shadow to every item."""
+        self._nodes.append({"pointer": node["pointer"], "items": self.of(node_id)})
         return len(self._nodes) - 1
 
-    def make(self) -> None:
-        """Writes all that were asked for, and those that they need."""
+    def write_pending(self) -> None:
+        """Write all shadows that were requested, and those that they need."""
         while self._pending:
-            place = self._pending.pop()
-            self._nodes[self._known[place]].update(self._shadow(place))
+            node_id = self._pending.pop()
+            self._nodes[self._known[node_id]].update(self._shadow(node_id))
 
-    def _shadow(self, place: int) -> _Node:
-        node = self._nodes[place]
+    def _shadow(self, node_id: int) -> _Node:
+        node = self._nodes[node_id]
         shadow: _Node = {"pointer": node["pointer"]}
-        if place in self._settled:
-            shadow["format"] = self._settled[place]
-        self._of_members(node, shadow)
-        beside = [self.of(one) for one in dict.fromkeys(_beside(node)) if one in self._looking]
-        if node.get("contains") in self._looking:
+        if node_id in self._decided:
+            shadow["format"] = self._decided[node_id]
+        self._restrict_members(node, shadow)
+        beside = [self.of(one) for one in dict.fromkeys(_same_value(node)) if one in self._leading]
+        if node.get("contains") in self._leading:
             beside.append(self.of_items(node, node["contains"]))
         if beside:
             shadow["allOf"] = tuple(beside)
         return shadow
 
-    def _of_members(self, node: _Node, shadow: _Node) -> None:
+    def _restrict_members(self, node: _Node, shadow: _Node) -> None:
         for keyword in ("properties", "patternProperties"):
-            rest = node.get("additionalProperties") in self._looking
+            rest = node.get("additionalProperties") in self._leading
             pairs = [
-                (name, self.of(one) if one in self._looking else self._anything())
+                (name, self.of(one) if one in self._leading else self._true())
                 for name, one in node.get(keyword, ())
-                if rest or one in self._looking
+                if rest or one in self._leading
             ]
             if pairs:
                 shadow[keyword] = tuple(pairs)
-        if any(one in self._looking for one in node.get("prefixItems", ())) or (
-            "prefixItems" in node and node.get("items") in self._looking
+        if any(one in self._leading for one in node.get("prefixItems", ())) or (
+            "prefixItems" in node and node.get("items") in self._leading
         ):
             shadow["prefixItems"] = tuple(
-                [self.of(one) if one in self._looking else self._anything() for one in node["prefixItems"]]
+                [self.of(one) if one in self._leading else self._true() for one in node["prefixItems"]]
             )
         for keyword in ("additionalProperties", "propertyNames", "items"):
-            if node.get(keyword) in self._looking:
+            if node.get(keyword) in self._leading:
                 shadow[keyword] = self.of(node[keyword])
 
-    def _anything(self) -> int:
+    def _true(self) -> int:
         if -1 not in self._known:
             self._known[-1] = len(self._nodes)
             self._nodes.append(True)
         return self._known[-1]
 
 
-def _denied(node: _Node) -> Iterator[int]:
-    """The sub-schemas of the same value on whose refusal something may depend."""
+def _denied_same_value(node: _Node) -> Iterator[int]:
+    """Yield the sub-schemas of the same value whose rejection may matter."""
     yield from node.get("not", ())
     for branches in node.get("oneOf", ()):
         if len(branches) > 1:
@@ -123,14 +133,14 @@ def _denied(node: _Node) -> Iterator[int]:
 
 
 def _denials(node: _Node) -> Iterator[int]:
-    """Those, and the sub-schema of which only so many items may be."""
-    yield from _denied(node)
+    """Yield those, and the sub-schema whose matching items are limited in number."""
+    yield from _denied_same_value(node)
     if "maxContains" in node and "contains" in node:
         yield node["contains"]
 
 
-def _beside(node: _Node) -> Iterator[int]:
-    """The sub-schemas of the same value."""
+def _same_value(node: _Node) -> Iterator[int]:
+    """Yield the sub-schemas that apply to the same value."""
     for keyword in ("allOf", "not", "ref"):
         yield from node.get(keyword, ())
     for keyword in ("anyOf", "oneOf"):
@@ -141,8 +151,8 @@ def _beside(node: _Node) -> Iterator[int]:
             yield node[keyword]
 
 
-def _below(node: _Node) -> Iterator[int]:
-    """Those of its members and items."""
+def _members_and_items(node: _Node) -> Iterator[int]:
+    """Yield the sub-schemas that apply to members and items."""
     for keyword in ("properties", "patternProperties"):
         for _, one in node.get(keyword, ()):
             yield one
@@ -152,33 +162,33 @@ def _below(node: _Node) -> Iterator[int]:
             yield node[keyword]
 
 
-def _reached(nodes: list[Any], places: list[int]) -> set[int]:
-    """The ids of these nodes, and of all that they apply to the same value or to its members."""
-    found = set(places)
+def _reachable(nodes: list[Any], node_ids: list[int]) -> set[int]:
+    """Return the ids of these nodes, and of all that they apply to the same value or to its members."""
+    found = set(node_ids)
     pending = list(found)
     while pending:
         node = nodes[pending.pop()]
         if isinstance(node, dict):
-            for one in (*_beside(node), *_below(node)):
+            for one in (*_same_value(node), *_members_and_items(node)):
                 if one not in found:
                     found.add(one)
                     pending.append(one)
     return found
 
 
-def _leading_to(nodes: list[Any], among: set[int], settled: Mapping[int, Any]) -> set[int]:
-    """The ids among these from which one of `settled` can be reached."""
+def _nodes_leading_to(nodes: list[Any], among: set[int], decided: Mapping[int, Any]) -> set[int]:
+    """Return the ids in `among` from which one of `decided` can be reached."""
     from_: dict[int, list[int]] = {}
-    for place in among:
-        node = nodes[place]
+    for node_id in among:
+        node = nodes[node_id]
         if isinstance(node, dict):
-            for one in (*_beside(node), *_below(node)):
-                from_.setdefault(one, []).append(place)
-    found = among.intersection(settled)
+            for one in (*_same_value(node), *_members_and_items(node)):
+                from_.setdefault(one, []).append(node_id)
+    found = among.intersection(decided)
     pending = list(found)
     while pending:
-        for place in from_.get(pending.pop(), ()):
-            if place not in found:
-                found.add(place)
-                pending.append(place)
+        for node_id in from_.get(pending.pop(), ()):
+            if node_id not in found:
+                found.add(node_id)
+                pending.append(node_id)
     return found

@@ -40,7 +40,7 @@ def type_(reader: Reader, value: Any, node: Node) -> None:
             node["integer"] = True
         return
     if not isinstance(value, list) or not value:
-        raise reader.no_array("type", "must be the name of a type or a non-empty array of names", value)
+        raise reader.not_an_array("type", "must be the name of a type or a non-empty array of names", value)
     bits = 0
     for name in value:
         bit = _TYPE_BITS.get(name) if isinstance(name, str) else None
@@ -72,7 +72,7 @@ def type_draft4(reader: Reader, value: Any, node: Node) -> None:
 
 def enum(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, list):
-        raise reader.no_array("enum", "must be an array", value)
+        raise reader.not_an_array("enum", "must be an array", value)
     try:
         # Nearly every enumeration is of strings.
         joined = "".join(value)
@@ -249,7 +249,7 @@ def names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
             if isinstance(value, bool)
             else ""
         )
-        raise reader.no_array(keyword, "must be an array of property names" + hint, value)
+        raise reader.not_an_array(keyword, "must be an array of property names" + hint, value)
     reader.check_names(keyword, value)
     return tuple(dict.fromkeys(value))
 

@@ -162,8 +162,8 @@ class _Closing:
             self._speaking.add(made)
         if place in reader.spelled:
             reader.spelled[made] = dict(reader.spelled[place])
-        if place in reader.settled:
-            reader.settled[made] = reader.settled[place]
+        if place in reader.decided:
+            reader.decided[made] = reader.decided[place]
 
     def _copy(self, place: int, node: Node, *, beside: Callable[[int], int]) -> Node:
         """The node with closed copies of the sub-schemas that may be narrowed."""
@@ -260,7 +260,7 @@ class _Closing:
 def _drop_from(reader: Reader, first: int) -> None:
     """Drop all nodes from this one on, which are copies of others."""
     del reader.nodes[first:]
-    for known in (reader.spelled, reader.settled):
+    for known in (reader.spelled, reader.decided):
         for place in [place for place in known if place >= first]:
             del known[place]
 
@@ -276,7 +276,7 @@ def _keep_reachable(reader: Reader, root: int) -> None:
                 order[child] = len(order)
                 pending.append(child)
     reader.nodes = [_renumbered(nodes[place], order) for place in pending]
-    for known in (reader.spelled, reader.settled):
+    for known in (reader.spelled, reader.decided):
         kept = {order[place]: value for place, value in known.items() if place in order}
         known.clear()
         known.update(kept)

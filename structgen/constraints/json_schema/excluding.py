@@ -1,11 +1,15 @@
-"""Schemas whose JSON texts do not hold given texts.
+"""Build schemas whose JSON texts do not contain given texts.
 
-Why: servers forbid the special texts of a chat template inside tool calls, and the product of a schema with any regular
-language is not what the core reads. A forbidden text that can only stand inside one string of the JSON is a condition
-on strings, and that is a schema.
-What: `excluding` joins the schema with one whose strings and keys, at every depth, are not written with such a text.
-Invariant: exact. A text that could stand outside strings, or reach over a quotation mark, is refused.
-Cost: one recursive sub-schema more; its expression is linear in the texts.
+Why: servers forbid the special texts of a chat template inside tool calls, and the core does not support the
+product of a schema with any regular language. A forbidden text that can occur only inside one string of the JSON is
+a condition on strings, and that can be a schema.
+
+What: `excluding` joins the schema with one that forbids the text in strings and keys at every depth.
+
+Invariant: exact. A text that could occur outside strings, or across a quotation mark, is refused.
+
+Cost: one more recursive sub-schema; its expression is linear in the texts.
+
 Source: RFC 8259, sections 2 and 7.
 """
 
@@ -44,11 +48,11 @@ def excluding(constraint: JsonSchemaConstraint, texts: Iterable[str]) -> JsonSch
     """Return the constraint of the JSON texts of `constraint` in which none of `texts` occurs.
 
     Args:
-        constraint: a schema with the option ``escapes="canonical"``.
-        texts: what must not occur.
+        constraint: A schema with the option ``escapes="canonical"``.
+        texts: The texts that must not occur.
 
     Raises:
-        CombinationError: a text may occur outside strings, or the strings have other escapes.
+        CombinationError: A text may occur outside strings, or strings may have other escapes.
     """
     texts = tuple(texts)
     if not texts:
@@ -58,77 +62,77 @@ def excluding(constraint: JsonSchemaConstraint, texts: Iterable[str]) -> JsonSch
             "texts cannot be excluded from JSON whose strings may be escaped in any way",
             hint='Use the option escapes="canonical".',
         )
-    clean = _clean(texts)
-    if clean == TEXT:
+    allowed = _strings_without(texts)
+    if allowed == TEXT:
         return constraint
     shown = {"text of pattern": "none of " + ", ".join(map(repr, texts[:4]))}
     everywhere = {
         "pointer": "#",
-        "pattern": clean,
+        "pattern": allowed,
         "items": 0,
         "additionalProperties": 0,
         "propertyNames": 1,
     }
-    nodes = (everywhere, {"pointer": "#", "pattern": clean})
+    nodes = (everywhere, {"pointer": "#", "pattern": allowed})
     other = SchemaIR(nodes=nodes, root=0, options=constraint._ir["options"], spelled={0: shown, 1: shown})
     return JsonSchemaConstraint(combine("allOf", constraint._ir, other), constraint.options)
 
 
 @lru_cache(maxsize=256)
-def _clean(texts: tuple[str, ...]) -> RE:
-    """Return the strings whose JSON holds none of the texts."""
-    written = alternate([_writing(text) for text in texts])
+def _strings_without(texts: tuple[str, ...]) -> RE:
+    """Return the strings whose JSON contains none of the texts."""
+    written = alternate([_strings_containing(text) for text in texts])
     return TEXT if written == NOTHING else complement(concat([TEXT, written, TEXT]))
 
 
 def check_excludable(text: str) -> None:
-    """Raise `CombinationError` where a text may occur in JSON outside strings."""
+    """Raise `CombinationError` if a text may occur in JSON outside strings."""
     if '"' in text or set(text) <= _OUTSIDE:
         raise CombinationError(
-            f"{text!r:.60} cannot be excluded from JSON: it may stand outside of strings",
-            hint="Exclude texts that hold a character such as <, | or a letter that JSON itself is not made of, and "
-            "no quotation mark.",
+            f"{text!r:.60} cannot be excluded from JSON: it may occur outside strings",
+            hint="Exclude texts without quotation marks that have a character such as <, | or a letter that JSON "
+            "uses only in strings.",
         )
 
 
-def _writing(text: str) -> RE:
-    """Return what a string holds wherever its JSON holds this text."""
+def _strings_containing(text: str) -> RE:
+    """Return what a string contains wherever its JSON contains this text."""
     check_excludable(text)
-    found = [_from_start(text)]
+    found = [_strings_starting_with(text)]
     for character, code in _ESCAPED.items():  # the text may begin inside an escape
-        for place in range(1, len(code)):
-            rest = code[place:]
+        for position in range(1, len(code)):
+            rest = code[position:]
             if rest.startswith(text):
                 found.append(literal(character))
             elif text.startswith(rest):
-                found.append(concat([literal(character), _from_start(text[len(rest) :])]))
+                found.append(concat([literal(character), _strings_starting_with(text[len(rest) :])]))
     return alternate(found)
 
 
-def _from_start(text: str) -> RE:
-    """Return the strings whose JSON begins with `text`, up to the character that its end falls into."""
+def _strings_starting_with(text: str) -> RE:
+    """Return the strings whose JSON starts with `text`, up to the character in which the text ends."""
     parts: list[RE] = []
-    place = 0
-    while place < len(text):
-        character = text[place]
+    position = 0
+    while position < len(text):
+        character = text[position]
         if character == "\\":
-            whole, partial = _escapes(text[place:])
+            whole, partial = _escapes(text[position:])
             if partial:  # the text ends inside an escape
                 return concat([*parts, _one_of(partial)])
             if whole is None:
                 return NOTHING
             parts.append(literal(whole))
-            place += len(_ESCAPED[whole])
+            position += len(_ESCAPED[whole])
         elif character in _ESCAPED:
             return NOTHING
         else:
             parts.append(literal(character))
-            place += 1
+            position += 1
     return concat(parts)
 
 
 def _escapes(text: str) -> tuple[str | None, list[str]]:
-    """Return the character whose escape begins `text`, and those whose escapes go on after its end."""
+    """Return the character whose escape starts `text`, and those whose escapes continue after its end."""
     whole = next((one for one, code in _ESCAPED.items() if text.startswith(code)), None)
     return whole, [one for one, code in _ESCAPED.items() if code.startswith(text) and code != text]
 

@@ -1,8 +1,9 @@
-"""Every keyword of every draft: how it is supported, and the function that reads it.
+"""The table of all keywords of all drafts: how each is supported, and the function that reads it.
 
-Why: a keyword that is dropped in silence is the worst bug of a constrained decoder. Each one is declared here
-as exact, approximate, annotation or unsupported; `check`, the documentation's table and the readers' dispatch
-all come from these entries. Switching a keyword on is a change of its entry.
+Why: a keyword that is dropped silently is the worst bug of a constrained decoder. So each one is declared here as
+exact, approximate, annotation or unsupported. `check`, the table in the documentation and the dispatch of the
+reader all come from these entries. To support a keyword, change its entry.
+
 Invariant: a keyword without an entry is unknown to the specification, hence an annotation.
 """
 
@@ -28,7 +29,7 @@ _LAST = 2020
 
 @dataclass(frozen=True)
 class Keyword:
-    """One keyword: the drafts `first` to `last` know it."""
+    """One keyword, defined in the drafts `first` to `last`."""
 
     support: Support
     read: Read | None = None
@@ -36,9 +37,9 @@ class Keyword:
     first: int = 4
     last: int = _LAST
     older: Mapping[int, Read] = field(default_factory=dict)
-    """Another function for drafts up to the key (the smallest key that is not below the draft)."""
+    """Functions for older drafts: the smallest key that is not below the draft applies."""
     subschemas: str | None = None
-    """``one``, ``list`` or ``map`` (of schemas), ``either`` (one or a list)."""
+    """What the value holds: ``one`` schema, a ``list`` or a ``map`` of schemas, or ``either`` one or a list."""
 
     def reader_for(self, draft: Draft) -> Read | None:
         for bound in sorted(self.older):
@@ -61,7 +62,7 @@ KEYWORDS: dict[str, Keyword] = {
     # Any value
     "type": _exact(
         assertions.type_,
-        note="1.0 is an integer from draft 6 on; in draft 4 integers are written with digits alone",
+        note="1.0 is an integer from draft 6 on; in draft 4 integers consist of digits only",
         older={4: assertions.type_draft4},
     ),
     "enum": _exact(assertions.enum),
@@ -76,7 +77,7 @@ KEYWORDS: dict[str, Keyword] = {
     "minLength": _exact(assertions.min_length),
     "maxLength": _exact(assertions.max_length),
     "pattern": _exact(assertions.pattern),
-    "format": _exact(assertions.format_, note="the formats' own table says how each is read"),
+    "format": _exact(assertions.format_, note="see the table of formats"),
     # Arrays
     "prefixItems": _exact(applicators.prefix_items, first=_2020, subschemas="list"),
     "items": _exact(applicators.items, older={_2019: applicators.items_before_2020}, subschemas="either"),
@@ -100,7 +101,7 @@ KEYWORDS: dict[str, Keyword] = {
     "dependentSchemas": _exact(applicators.dependent_schemas, first=_2019, subschemas="map"),
     "dependencies": _exact(
         applicators.dependencies,
-        note="read in every draft: it was split in 2019-09 and is still met",
+        note="supported in every draft: it was split in 2019-09 and is still in use",
         subschemas="map",
     ),
     "unevaluatedProperties": _exact(applicators.unevaluated_properties, first=_2019, subschemas="one"),
@@ -125,9 +126,9 @@ KEYWORDS: dict[str, Keyword] = {
     "$defs": _annotation("target of references", first=_2019, subschemas="map"),
     "definitions": _annotation("target of references", subschemas="map"),
     "$vocabulary": _annotation(
-        "read in the meta-schema that $schema names, if registry= has it", first=_2019
+        "taken from the meta-schema that $schema names, if registry= has it", first=_2019
     ),
-    # For people and other programs
+    # Annotations
     **{
         name: _annotation()
         for name in (
@@ -161,12 +162,12 @@ _VOCABULARY = {
 """The vocabulary of each keyword that a dialect may leave out."""
 
 SUBSCHEMAS = {name: keyword.subschemas for name, keyword in KEYWORDS.items() if keyword.subschemas}
-"""Keywords whose values are or hold schemas: where identifiers and anchors are looked for."""
+"""Keywords whose values contain schemas, in which identifiers and anchors are searched."""
 
 
 @cache
 def dispatch(draft: Draft) -> dict[str, Read]:
-    """What a reader calls for each keyword of a draft; keywords that say nothing are absent."""
+    """Return the function that reads each keyword of a draft; annotations are absent."""
     table: dict[str, Read] = {}
     for name, keyword in KEYWORDS.items():
         if not keyword.first <= draft.number <= keyword.last:

@@ -1,7 +1,9 @@
-"""Two schema IRs joined under one new root.
+"""Join two schema IRs under one new root.
 
-Why: `&` and `|` of constraints must not splice the schemas' texts: each has its own draft, base and ``#``.
-Invariant: node ids of the second operand are shifted by the same amount everywhere; nothing else changes.
+Why: `&` and `|` of constraints must not concatenate the schemas' texts: each has its own draft, base URI and ``#``.
+
+Invariant: the node ids of the second operand are shifted by the same amount everywhere; nothing else changes.
+
 Cost: linear in both.
 """
 
@@ -14,7 +16,7 @@ from structgen.ir.schema import SchemaIR
 
 __all__ = ["combine"]
 
-_ONE = frozenset(
+_SINGLE = frozenset(
     [
         "additionalProperties",
         "items",
@@ -27,33 +29,38 @@ _ONE = frozenset(
         "unevaluatedProperties",
     ]
 )
-_MANY = ("values", "prefixItems", "allOf", "not", "ref")
+_LISTS = ("values", "prefixItems", "allOf", "not", "ref")
 _GROUPS = ("anyOf", "oneOf")
-_NAMED = ("properties", "patternProperties")
+_BY_NAME = ("properties", "patternProperties")
 
 Shift = Callable[[Any], Any]
 
 
 def combine(keyword: str, first: SchemaIR, second: SchemaIR) -> SchemaIR:
-    """The IR whose root has both under ``allOf`` or ``anyOf``; the narrower spelling of integers holds."""
+    """Return the IR whose root has both schemas under ``allOf`` or ``anyOf``.
+
+    Of two options for the spelling of integers, the narrower one holds.
+    """
     start = 1 + len(first["nodes"])
     both = (1 + first["root"], start + second["root"])
     root = {"pointer": "#", keyword: both if keyword == "allOf" else (both,)}
     nodes = (root, *_shifted(first["nodes"], 1), *_shifted(second["nodes"], start))
     narrower = next((one for one in (first, second) if one["options"]["integers"] == "digits"), first)
     spelled = {
-        place + by: names for one, by in ((first, 1), (second, start)) for place, names in one.spelled.items()
+        node_id + offset: names
+        for one, offset in ((first, 1), (second, start))
+        for node_id, names in one.spelled.items()
     }
     return SchemaIR(nodes=nodes, root=0, options=narrower["options"], spelled=spelled)
 
 
-def _shifted(nodes: tuple[Any, ...], by: int) -> list[Any]:
-    shifts: dict[str, Shift] = {key: (lambda one: one + by) for key in _ONE}
-    shifts |= {key: (lambda many: tuple([i + by for i in many])) for key in _MANY}
+def _shifted(nodes: tuple[Any, ...], offset: int) -> list[Any]:
+    shifts: dict[str, Shift] = {key: (lambda one: one + offset) for key in _SINGLE}
+    shifts |= {key: (lambda ids: tuple([i + offset for i in ids])) for key in _LISTS}
     shifts |= {
-        key: (lambda groups: tuple([tuple([i + by for i in many]) for many in groups])) for key in _GROUPS
+        key: (lambda groups: tuple([tuple([i + offset for i in ids]) for ids in groups])) for key in _GROUPS
     }
-    shifts |= {key: (lambda named: tuple([(name, i + by) for name, i in named])) for key in _NAMED}
+    shifts |= {key: (lambda named: tuple([(name, i + offset) for name, i in named])) for key in _BY_NAME}
 
     def shift(node: Any) -> Any:
         if isinstance(node, bool):

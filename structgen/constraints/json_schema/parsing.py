@@ -79,7 +79,7 @@ def parse_schema(schema: Any) -> Any:
         ) from None
     if (repeated := repeated_key(schema, decoded)) is not None:
         raise SchemaInvalid(
-            f"the key {repeated.key!r:.200} stands twice in one object of the schema's text",
+            f"the key {repeated.key!r:.200} occurs twice in one object of the schema's text",
             pointer=repeated.pointer,
             hint="Readers differ in which of the two counts: remove one.",
         )

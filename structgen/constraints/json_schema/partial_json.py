@@ -1,9 +1,12 @@
-"""What a text says as JSON, as far as it can be read, and what is wrong with it as JSON.
+"""Parse JSON that may be incomplete or wrong, and report the first fault.
 
-Why: an explanation speaks of values, while the automaton knows only bytes: which key stands twice, what a tag says
-that comes later, and that a comma before a bracket breaks JSON, not the schema.
-Invariant: a fault is one whatever the schema says (RFC 8259, and escapes that spell half a character); what comes
-before it is read as a JSON parser reads it. Numbers are told elsewhere: reading ends there without a fault.
+Why: explanations are about values, while the automaton knows only bytes. They need to know which key is repeated,
+what a later tag says, and that a comma before a bracket is a fault of the JSON, not a rule of the schema.
+
+Invariant: a reported fault is one under any schema (RFC 8259, and escapes that spell half of a surrogate pair). The
+text before it is parsed as a JSON parser does. Faults of numbers are reported elsewhere: parsing ends there without
+a fault.
+
 Cost: linear in the text, without recursion.
 """
 
@@ -14,48 +17,48 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["UNREAD", "Fault", "Path", "Reading", "Value", "read_text"]
+__all__ = ["UNKNOWN", "Fault", "PartialJson", "PartialValue", "Path", "parse_partial"]
 
 Path = tuple[str | int, ...]
 
-UNREAD: Any = object()
-"""What a value says that is no scalar, or is not read to its end."""
+UNKNOWN: Any = object()
+"""The scalar of a value that is a container, or that is not complete."""
 
 _BLANKS = re.compile(rb"[ \t\r\n]*")
 _STRING = re.compile(rb'[^"\\\x00-\x1f]*')
 _NUMBER = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _NUMBER_BYTES = b"-+.eE0123456789"
-_DEEPEST = 1_000
-"""Containers in each other; paths grow with them."""
+_MAX_DEPTH = 1_000
+"""Nested containers; paths grow with them."""
 _WORD = re.compile(rb"[A-Za-z_$\x80-\xff][-\w$.\x80-\xff]*")
 _LITERALS = {b"true": True, b"false": False, b"null": None}
-_SPELLED_OTHERWISE = ("true", "false", "null", "none", "nil", "undefined")
-_NO_NUMBERS = ("nan", "inf", "infinity")
+_WRONG_LITERALS = ("true", "false", "null", "none", "nil", "undefined")
+_NOT_FINITE_WORDS = ("nan", "inf", "infinity")
 _ESCAPED = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_ESCAPE_BEGUN = re.compile(rb"\\(u[0-9a-fA-F]{0,3})?")
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-_PAIR = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-_PAIR_BEGUN = re.compile(rb"\\u[dD][89abAB]..(\\(u([dD]([c-fC-F][0-9a-fA-F]?)?)?)?)?")
+_PARTIAL_ESCAPE = re.compile(rb"\\(u[0-9a-fA-F]{0,3})?")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE_PAIR = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_PARTIAL_PAIR = re.compile(rb"\\u[dD][89abAB]..(\\(u([dD]([c-fC-F][0-9a-fA-F]?)?)?)?)?")
 _SHORT_ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 
 
 @dataclass(slots=True)
-class Value:
-    """A value in the text, or as much of it as is there."""
+class PartialValue:
+    """A value in the text, as far as the text has it."""
 
     path: Path
     start: int
-    """Where it begins; of an entry of an object, where the comma or brace before its key is."""
+    """Offset at which it starts; for an entry of an object, that of the comma or brace before its key."""
     key_end: int = -1
     kind: str = ""
-    """The byte that it begins with; empty where it has not begun."""
-    scalar: Any = UNREAD
-    children: list[Value] = field(default_factory=list)
+    """Its first byte; empty if the text ends before it."""
+    scalar: Any = UNKNOWN
+    children: list[PartialValue] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`message` is about the value at `path`."""
+    """A fault of the JSON; `message` is about the value at `path`."""
 
     offset: int
     path: Path
@@ -63,12 +66,14 @@ class Fault:
 
 
 @dataclass
-class Reading:
-    root: Value
+class PartialJson:
+    """The root value, and the fault that ended parsing, if any."""
+
+    root: PartialValue
     fault: Fault | None = None
 
     def repeated_key(self, path: Path, offset: int) -> str | None:
-        """The key that the object at `path` has twice, if the byte at `offset` belongs to the second."""
+        """Return the key that the object at `path` repeats, if the byte at `offset` is in the second occurrence."""
         value = self.root
         for step in path:
             found = [child for child in value.children if child.path[-1] == step]
@@ -86,39 +91,39 @@ class Reading:
         return None
 
 
-def _instead_of(word: str) -> str:
-    """What a value must be where this word stands."""
-    if word.lower() in _NO_NUMBERS:
-        return "must be another number: JSON knows no NaN and no infinity"
-    if word.lower() in _SPELLED_OTHERWISE or word.startswith(("tru", "fal", "nul")):
+def _expected_instead_of(word: str) -> str:
+    """Return what a value must be where this word stands."""
+    if word.lower() in _NOT_FINITE_WORDS:
+        return "must be another number: JSON has no NaN and no infinity"
+    if word.lower() in _WRONG_LITERALS or word.startswith(("tru", "fal", "nul")):
         return "must be spelled `true`, `false` or `null` if it is a literal"
     return "must have double quotes around its text"
 
 
-class _Stop(Exception):
-    """Reading ends, with a fault or without."""
+class _EndOfParsing(Exception):
+    """Parsing ends, with a fault or without."""
 
     def __init__(self, fault: Fault | None = None) -> None:
         self.fault = fault
 
 
-def read_text(text: bytes) -> Reading:
-    """As much of `text` as can be read."""
-    reading = Reading(Value((), 0))
+def parse_partial(text: bytes) -> PartialJson:
+    """Parse as much of `text` as possible."""
+    parsed = PartialJson(PartialValue((), 0))
     try:
-        _Reader(text).read(reading.root)
-    except _Stop as stop:
-        reading.fault = stop.fault
-    return reading
+        _Parser(text).parse(parsed.root)
+    except _EndOfParsing as stop:
+        parsed.fault = stop.fault
+    return parsed
 
 
-class _Reader:
+class _Parser:
     def __init__(self, text: bytes) -> None:
         self.text = text
         self.at = 0
 
-    def read(self, root: Value) -> None:
-        is_open: list[tuple[Value, bytes]] = []
+    def parse(self, root: PartialValue) -> None:
+        is_open: list[tuple[PartialValue, bytes]] = []
         self._blanks()
         self._value(root, is_open)
         while is_open:
@@ -153,8 +158,8 @@ class _Reader:
         if self.at < len(self.text):
             raise self._fault((), "must have nothing after its end", end_of_value)
 
-    def _child(self, container: Value, is_open: list[tuple[Value, bytes]], comma: int) -> None:
-        """An item, or an entry of an object."""
+    def _child(self, container: PartialValue, is_open: list[tuple[PartialValue, bytes]], comma: int) -> None:
+        """Parse an item of an array, or an entry of an object."""
         step: str | int = len(container.children)
         key_end = -1
         if is_open[-1][1] == b"}":
@@ -167,16 +172,16 @@ class _Reader:
                 raise self._fault(container.path, f"must have a colon after the key {step!r}")
             self.at += 1
             self._blanks()
-        child = Value((*container.path, step), comma, key_end)
+        child = PartialValue((*container.path, step), comma, key_end)
         container.children.append(child)
         self._value(child, is_open)
 
-    def _value(self, value: Value, is_open: list[tuple[Value, bytes]]) -> None:
+    def _value(self, value: PartialValue, is_open: list[tuple[PartialValue, bytes]]) -> None:
         byte = self._next()
         value.kind = byte.decode("latin-1")
         if byte in (b"[", b"{"):
-            if len(is_open) == _DEEPEST:
-                raise _Stop
+            if len(is_open) == _MAX_DEPTH:
+                raise _EndOfParsing
             self.at += 1
             is_open.append((value, b"]" if byte == b"[" else b"}"))
         elif byte == b'"':
@@ -184,7 +189,7 @@ class _Reader:
         elif byte == b"-" or byte.isdigit():
             value.scalar = self._number(bool(is_open))
         elif byte in (b"+", b"."):
-            raise _Stop  # a number that is told elsewhere
+            raise _EndOfParsing  # a fault of a number, which is reported elsewhere
         elif byte == b"'":
             raise self._fault(value.path, "must have double quotes around its text")
         elif byte in (b"]", b"}", b",", b":"):
@@ -195,11 +200,11 @@ class _Reader:
     def _number(self, is_inside: bool) -> Any:
         match = _NUMBER.match(self.text, self.at)
         if match is None:
-            raise _Stop
+            raise _EndOfParsing
         self.at = match.end()
         after = self.text[self.at : self.at + 1]
         if (after and after in _NUMBER_BYTES) or (is_inside and not after):
-            raise _Stop
+            raise _EndOfParsing
         return float(match[0])
 
     def _word(self, path: Path) -> Any:
@@ -216,11 +221,11 @@ class _Reader:
             self.at = match.end()
             return _LITERALS[word]
         if match.end() == len(self.text) and any(literal.startswith(word) for literal in _LITERALS):
-            raise _Stop
-        raise self._fault(path, _instead_of(word.decode("utf-8", "replace")))
+            raise _EndOfParsing
+        raise self._fault(path, _expected_instead_of(word.decode("utf-8", "replace")))
 
     def _string(self, path: Path) -> str:
-        """The string that begins here; ends after its closing quote."""
+        """Parse the string that starts here, up to its closing quote."""
         start = self.at
         self.at += 1
         while True:
@@ -240,20 +245,20 @@ class _Reader:
         match = _ESCAPED.match(self.text, self.at)
         rest = self.text[self.at : self.at + 12]
         if match is None:
-            if _ESCAPE_BEGUN.fullmatch(rest):
-                raise _Stop
+            if _PARTIAL_ESCAPE.fullmatch(rest):
+                raise _EndOfParsing
             shown = rest[:2].decode("utf-8", "replace")
             wanted = (
                 "must have four hexadecimal digits after \\u"
                 if shown == "\\u"
-                else f'must not have the escape {shown}: JSON knows \\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u'
+                else f'must not have the escape {shown}: JSON has \\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u'
             )
             raise self._fault(path, wanted)
-        if _HALF.match(rest):
-            pair = _PAIR.match(rest)
+        if _SURROGATE.match(rest):
+            pair = _SURROGATE_PAIR.match(rest)
             if pair is None:
-                if _PAIR_BEGUN.fullmatch(rest):
-                    raise _Stop
+                if _PARTIAL_PAIR.fullmatch(rest):
+                    raise _EndOfParsing
                 half = match[0].decode()
                 raise self._fault(path, f"must not have {half} alone, which is half of a surrogate pair")
             self.at += len(pair[0])
@@ -264,10 +269,10 @@ class _Reader:
         self.at = _BLANKS.match(self.text, self.at).end()  # type: ignore[union-attr]
 
     def _next(self) -> bytes:
-        """The byte that comes next; at the end of the text reading ends."""
+        """Return the next byte; at the end of the text parsing ends."""
         if self.at == len(self.text):
-            raise _Stop
+            raise _EndOfParsing
         return self.text[self.at : self.at + 1]
 
-    def _fault(self, path: Path, message: str, offset: int | None = None) -> _Stop:
-        return _Stop(Fault(self.at if offset is None else offset, path, message))
+    def _fault(self, path: Path, message: str, offset: int | None = None) -> _EndOfParsing:
+        return _EndOfParsing(Fault(self.at if offset is None else offset, path, message))

@@ -1,7 +1,9 @@
-"""JSON pointers: written into messages, read from references.
+"""JSON pointers: written into messages, parsed from references.
 
-Why: every message about a schema names its place, and every ``$ref`` of the usual kind is a pointer.
-Invariant: `escape` and `segments` undo each other for every key.
+Why: every message about a schema has a pointer, and so has nearly every ``$ref``.
+
+Invariant: `escape` and `segments` are inverse to each other for every key.
+
 Source: RFC 6901 (pointers, ``~0`` and ``~1``), section 6 for percent-encoded fragments.
 """
 
@@ -11,30 +13,30 @@ from urllib.parse import unquote
 __all__ = ["LABEL_LIMIT", "escape", "segments", "shorten", "spelled", "suggestion"]
 
 LABEL_LIMIT = 512
-"""Longest pointer kept for messages: a label, so a hostile schema cannot make it grow."""
+"""Longest pointer that is kept for messages, so that a hostile schema cannot make them grow."""
 
-_NAMES_LOOKED_AT = 10_000
+_MAX_NAMES = 10_000
 
 
 def escape(key: str) -> str:
-    """One reference token of a pointer."""
+    """Return one reference token of a pointer."""
     if "~" in key or "/" in key:
         return key.replace("~", "~0").replace("/", "~1")
     return key
 
 
 def segments(fragment: str) -> list[str]:
-    """The keys of a pointer in a URI fragment (without ``#``), which is empty or begins with ``/``."""
+    """Return the keys of a pointer in a URI fragment (without ``#``), which is empty or starts with ``/``."""
     if "%" in fragment:
         fragment = unquote(fragment)
     if "~" not in fragment:
         return fragment.split("/")[1:]
-    # subtle: ~1 before ~0, or "~01" would become "/" instead of "~1".
+    # subtle: ~1 is replaced before ~0. Otherwise "~01" would become "/" instead of "~1".
     return [part.replace("~1", "/").replace("~0", "~") for part in fragment.split("/")[1:]]
 
 
 def shorten(pointer: str) -> str:
-    """A pointer that can be shown, cut in the middle to `LABEL_LIMIT`."""
+    """Return a pointer for messages, cut in the middle to `LABEL_LIMIT`."""
     if len(pointer) > LABEL_LIMIT:
         half = LABEL_LIMIT // 2
         pointer = f"{pointer[:half]}…{pointer[-half:]}"
@@ -42,18 +44,19 @@ def shorten(pointer: str) -> str:
 
 
 def spelled(pointer: str) -> str:
-    """A pointer with halves of surrogate pairs, which UTF-8 cannot spell, as ``\\udc32``."""
+    r"""Return a pointer in which halves of surrogate pairs, which UTF-8 cannot encode, are written as ``\udc32``."""
     return pointer if pointer.isascii() else pointer.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def suggestion(wrong: str, names: list[str]) -> str:
-    """The end of a message that names up to three which a person may have meant; empty if none is near."""
-    known = list(dict.fromkeys(names[:_NAMES_LOOKED_AT]))
-    near = get_close_matches(wrong, known, n=3, cutoff=0.6)
-    if not near:
-        # Those that differ in case or in the sign before them, as Required and ref do.
-        bare = {name.lower().lstrip("$"): name for name in known}
-        near = [
-            bare[found] for found in get_close_matches(wrong.lower().lstrip("$"), list(bare), n=1, cutoff=0.8)
+    """Return the end of a message with up to three similar names; empty if no name is similar."""
+    known = list(dict.fromkeys(names[:_MAX_NAMES]))
+    matches = get_close_matches(wrong, known, n=3, cutoff=0.6)
+    if not matches:
+        # Names that differ in case or in a leading dollar sign, such as Required and ref.
+        normalised = {name.lower().lstrip("$"): name for name in known}
+        lowered = wrong.lower().lstrip("$")
+        matches = [
+            normalised[found] for found in get_close_matches(lowered, list(normalised), n=1, cutoff=0.8)
         ]
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"; did you mean {' or '.join(map(repr, matches))}?" if matches else ""

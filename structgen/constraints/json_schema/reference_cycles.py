@@ -1,9 +1,11 @@
-"""References that lead back to where they started without looking at any part of the value.
+"""Refuse references that return to their start without looking at any part of the value.
 
-Why: ``{"$ref": "#"}`` at the root says "valid if valid": the specification calls it an infinite loop, and
-an automaton would never answer. Recursion through ``properties`` or ``items`` is fine: the value gets smaller.
-Invariant: raises iff the graph of "looks at the same value" has a cycle.
-Cost: linear in that graph (depth-first search, iterative).
+Why: ``{"$ref": "#"}`` at the root says "valid if valid". The specification calls it an infinite loop, and an
+automaton would never finish. Recursion through ``properties`` or ``items`` is fine: the value gets smaller.
+
+Invariant: raises if and only if the graph of "applies to the same value" has a cycle.
+
+Cost: linear in that graph (iterative depth-first search).
 """
 
 from __future__ import annotations
@@ -12,11 +14,18 @@ from collections.abc import Mapping, Sequence
 
 from structgen.errors import SchemaInvalid
 
-__all__ = ["find_endless"]
+__all__ = ["check_reference_cycles"]
 
 
-def find_endless(beside: Mapping[int, tuple[str, Sequence[int]]]) -> None:
-    """Raises `SchemaInvalid` with the pointers of a cycle in `beside` (node: its pointer, what it looks at)."""
+def check_reference_cycles(beside: Mapping[int, tuple[str, Sequence[int]]]) -> None:
+    """Check the graph of sub-schemas that apply to the same value.
+
+    Args:
+        beside: By node id: the pointer of the node, and the nodes that it applies to the same value.
+
+    Raises:
+        SchemaInvalid: There is a cycle; the message has its pointers.
+    """
     done: set[int] = set()
     for start in beside:
         if start in done:
@@ -27,22 +36,22 @@ def find_endless(beside: Mapping[int, tuple[str, Sequence[int]]]) -> None:
         while path:
             following = next(rests[-1], None)
             if following is None:
-                finished = path.pop()
-                on_path.remove(finished)
-                done.add(finished)
+                visited = path.pop()
+                on_path.remove(visited)
+                done.add(visited)
                 rests.pop()
             elif following in on_path:
-                raise _endless([beside[place][0] for place in path[path.index(following) :]])
+                raise _cycle_error([beside[node_id][0] for node_id in path[path.index(following) :]])
             elif following not in done and following in beside:
                 path.append(following)
                 on_path.add(following)
                 rests.append(iter(beside[following][1]))
 
 
-def _endless(pointers: list[str]) -> SchemaInvalid:
+def _cycle_error(pointers: list[str]) -> SchemaInvalid:
     shown = pointers if len(pointers) <= 8 else [*pointers[:4], "…", *pointers[-3:]]
     return SchemaInvalid(
-        f"references run in a circle without looking at the value: {' -> '.join([*shown, pointers[0]])}",
+        f"references form a cycle that never looks at the value: {' -> '.join([*shown, pointers[0]])}",
         pointer=pointers[0],
-        hint="Recursion must pass through properties, items or another keyword that goes into the value.",
+        hint="Recursion must pass through properties, items or another keyword that applies to a part of the value.",
     )

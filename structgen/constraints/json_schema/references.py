@@ -1,12 +1,14 @@
-"""Where a ``$ref`` leads: resources, their base URIs, anchors and documents that the user supplied.
+"""Resolve ``$ref``: resources, their base URIs, anchors, and documents that the user supplies.
 
-Why: nearly every reference is a pointer into the same resource, so that case walks the parsed document and
-nothing else; the index of identifiers and anchors is made only when some reference needs it, and other
-documents come only from the registry that the user passes or from the published meta-schemas, never from
-the network.
-Invariant: a `Resource` stands for one schema with its own base URI; looking up the same URI twice gives the
-same `Resource`. Everything found in a user's registry is read, never changed.
+Why: nearly every reference is a pointer into the same resource, and that case only walks the parsed document. The
+index of identifiers and anchors is built when a reference first needs it. Other documents come from the user's
+registry or from the published meta-schemas, never from the network.
+
+Invariant: a `Resource` stands for one schema with its own base URI. Looking up the same URI twice returns the same
+`Resource`. Nothing in a user's registry is changed.
+
 Cost: a local reference is linear in its segments; the index is linear in the document, once.
+
 Source: JSON Schema 2020-12 core, sections 8.2 and 9; RFC 3986, section 5 (`uris`).
 """
 
@@ -22,12 +24,12 @@ from .drafts import LATEST, Draft, draft_of, is_known_vocabulary
 from .drafts import dialect as dialect_of
 from .keywords import SUBSCHEMAS
 from .pointers import escape, segments, shorten, suggestion
-from .uris import normal, resolve
+from .uris import normalise, resolve
 
 __all__ = ["RECURSIVE", "References", "Resource", "Target", "starts_resource"]
 
-_INDEXED_DEPTH = 2_000
-"""Schemas inside so many others are refused by the reader; their pointers would fill the memory."""
+_MAX_INDEXED_DEPTH = 2_000
+"""The reader refuses deeper schemas, whose pointers would fill the memory."""
 
 
 @dataclass(eq=False, slots=True)
@@ -38,22 +40,22 @@ class Resource:
     draft: Draft
     base: str
     pointer: str
-    """Where the root is, for messages."""
+    """Pointer of the root, for messages."""
     nodes: dict[int, int] = field(default_factory=dict)
-    """Node id by the identity of the sub-schema; belongs to the reader."""
+    """Node ids by the identity of the sub-schema; used by the reader."""
     targets: dict[str, int] = field(default_factory=dict)
-    """Node id by the text of the reference; belongs to the reader."""
+    """Node ids by the text of the reference; used by the reader."""
     dynamic: dict[str, Target] = field(default_factory=dict)
     """Its own dynamic anchors; known after `References.index`."""
     scope: Scope = field(default_factory=dict)
-    """The dynamic scope in which it was entered: for each dynamic anchor, the outermost place."""
+    """The dynamic scope in which it was entered: the outermost target of each dynamic anchor."""
     _variants: dict[tuple[tuple[str, int], ...], Resource] = field(default_factory=dict)
 
     def within(self, scope: Scope) -> Resource:
-        """The same resource entered in a dynamic scope: a variant with nodes of its own.
+        """Return this resource as entered in a dynamic scope: a variant with nodes of its own.
 
-        A `$dynamicRef` leads to different places in different scopes, so a sub-schema is read once for each
-        scope in which it is reached. Scopes are few: they differ only in dynamic anchors.
+        A `$dynamicRef` refers to different schemas in different scopes, so a sub-schema is read once for each scope
+        in which it is reached. There are few scopes: they differ only in dynamic anchors.
         """
         inner = {**self.dynamic, **scope}
         key = tuple(sorted((name, id(target.schema)) for name, target in inner.items()))
@@ -66,7 +68,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a reference leads to."""
+    """What a reference refers to."""
 
     schema: Any
     pointer: str
@@ -75,14 +77,14 @@ class Target:
 
 _VOCABULARIES_SINCE = 2019
 _DEFINITIONS = {"definitions": "$defs", "$defs": "definitions"}
-"""The two names that drafts give to the same thing."""
+"""The two names that drafts give to the same keyword."""
 Scope = dict[str, Target]
 RECURSIVE = ""
-"""The name, which no anchor can have, under which ``$recursiveAnchor`` stands in scopes."""
+"""The name of ``$recursiveAnchor`` in scopes; no anchor can have it."""
 
 
 def starts_resource(schema: Mapping[str, Any], draft: Draft) -> bool:
-    """Does this sub-schema have an identifier of its own (more than an anchor)?"""
+    """Return whether this sub-schema has an identifier of its own (more than an anchor)."""
     identifier = schema.get(draft.id_keyword)
     if not isinstance(identifier, str) or identifier.startswith("#") or not identifier:
         return False
@@ -93,26 +95,26 @@ class References:
     """All documents that one schema can reach."""
 
     def __init__(self, registry: Any = None) -> None:
-        self._registry = _checked(registry)
+        self._registry = _check_registry(registry)
         self._names: dict[str, str] | None = None
-        """The keys of a mapping as registry, by their normal spelling; made when one is looked up in vain."""
+        """If the registry is a mapping: its keys by their normalised spelling; built when a look-up fails."""
         self._resources: dict[str, Resource] = {}
         self._anchors: dict[tuple[str, str], Target] = {}
         self._embedded: dict[tuple[int, str], Resource] = {}
         self._new: list[Resource] = []
-        """Documents whose identifiers and anchors are not known yet."""
+        """Documents that are not indexed yet."""
         self._ambiguous: dict[str, tuple[str, str]] = {}
-        """Identifiers and ``base#anchor`` that two unequal schemas claim, and where those are."""
+        """Identifiers, and ``base#anchor``, of two unequal schemas, with the pointers of both."""
 
     def document(self, root: Any, base: str = "", pointer: str = "#", draft: Draft | None = None) -> Resource:
-        """Makes a document known."""
+        """Register a document, and return its resource."""
         resource = Resource(root, self._own_draft(root) or draft or LATEST, base, pointer)
         if isinstance(root, dict) and starts_resource(root, resource.draft):
             resource.base = resolve(base, root[resource.draft.id_keyword])
             known = self._resources.get(resource.base)
             if known is not None and known.root is root:
                 self._resources.setdefault(base, known)
-                return known  # the registry has it under two names
+                return known  # the registry has this document under two names
         self._new.append(resource)
         self._resources.setdefault(resource.base, resource)
         if base != resource.base:
@@ -120,11 +122,11 @@ class References:
         return resource
 
     def documents(self) -> dict[str, Any]:
-        """The root of each document that was reached, by its pointer."""
+        """Return the root of each document that was reached, by its pointer."""
         return {one.pointer: one.root for one in self._resources.values() if one.pointer.endswith("#")}
 
     def embedded(self, schema: dict[str, Any], parent: Resource, pointer: str) -> Resource:
-        """The resource that a sub-schema with its own identifier starts."""
+        """Return the resource that a sub-schema with its own identifier starts."""
         key = (id(schema), parent.base)
         known = self._embedded.get(key)
         if known is not None:
@@ -139,28 +141,38 @@ class References:
             self._ambiguous.setdefault(base, (first.pointer, pointer))
         return resource
 
-    def resolve(self, reference: str, origin: Resource, where: str) -> Target:
-        """What `reference`, written in `origin` at pointer `where`, leads to."""
+    def resolve(self, reference: str, origin: Resource, location: str) -> Target:
+        """Return what a reference refers to.
+
+        Args:
+            reference: The value of ``$ref``.
+            origin: The resource that contains the reference.
+            location: Pointer of the reference, for messages.
+
+        Raises:
+            ReferenceNotFound: There is no such document, anchor or position.
+            SchemaInvalid: Two schemas have the identifier.
+        """
         if reference == "#":
             return Target(origin.root, origin.pointer, origin)
         if reference.startswith("#/"):
-            return self._descend(reference[1:], origin, reference, where)
+            return self._descend(reference[1:], origin, reference, location)
         url, fragment = resolve(origin.base, reference), reference.partition("#")[2]
         if reference.startswith("#"):
             resource: Resource | None = origin
         else:
             resource = self._resource(url, origin.draft)
         if resource is None:
-            raise self._missing_document(reference, url, origin, where)
+            raise self._missing_document(reference, url, origin, location)
         if url in self._ambiguous and resource is not origin:
-            raise self._two_of_a_name(reference, url, where)
+            raise self._duplicate_identifier(reference, url, location)
         if not fragment:
             return Target(resource.root, resource.pointer, resource)
         if fragment.startswith("/"):
-            return self._descend(fragment, resource, reference, where)
-        return self._anchor(fragment, resource, reference, where)
+            return self._descend(fragment, resource, reference, location)
+        return self._anchor(fragment, resource, reference, location)
 
-    def _descend(self, fragment: str, resource: Resource, reference: str, where: str) -> Target:
+    def _descend(self, fragment: str, resource: Resource, reference: str, location: str) -> Target:
         schema = resource.root
         pointer = resource.pointer
         for key in segments(fragment):
@@ -173,7 +185,7 @@ class References:
             try:
                 schema = schema[int(key)] if isinstance(schema, list) and key.isdigit() else schema[key]
             except (KeyError, IndexError, TypeError, ValueError):
-                raise self._missing_place(reference, pointer, key, schema, where) from None
+                raise self._missing_key(reference, pointer, key, schema, location) from None
             pointer = f"{pointer}/{escape(key)}"
         if (
             schema is not resource.root
@@ -187,7 +199,7 @@ class References:
         known = self._resources.get(url)
         if known is not None and known.pointer.endswith("#"):
             return known
-        self.index()  # a part of a document is found by its identifier, which must be the only one
+        self.index()  # a part of a document is found by its identifier, which must be unique
         known = self._resources.get(url)
         if known is not None:
             return known
@@ -196,32 +208,35 @@ class References:
             return None
         return self.document(contents, url, f"{url}#", draft)
 
-    def _anchor(self, name: str, resource: Resource, reference: str, where: str) -> Target:
+    def _anchor(self, name: str, resource: Resource, reference: str, location: str) -> Target:
         self.index()
         found = self._anchors.get((resource.base, name))
         if found is None:
             names = [anchor for base, anchor in self._anchors if base == resource.base]
             raise ReferenceNotFound(
-                f"the reference {reference!r} names the anchor {name!r}, which {resource.pointer} does not have"
-                + (self._as_pointer(name, resource, reference.partition("#")[0]) or suggestion(name, names)),
-                pointer=where,
+                f"the reference {reference!r} has the anchor {name!r}, which does not exist in {resource.pointer}"
+                + (
+                    self._suggest_pointer(name, resource, reference.partition("#")[0])
+                    or suggestion(name, names)
+                ),
+                pointer=location,
             )
         if (place := f"{resource.base}#{name}") in self._ambiguous:
-            raise self._two_of_a_name(reference, place, where)
+            raise self._duplicate_identifier(reference, place, location)
         return found
 
     def index(self) -> None:
-        """Finds the identifiers and anchors of the documents that are new since the last time."""
+        """Find the identifiers and anchors of the documents that were added since the last call."""
         while self._new:
             document = self._new.pop(0)
             pending = [(document.root, document.pointer, document, 0)]
             seen: set[tuple[int, int]] = set()
             while pending:
                 schema, pointer, resource, depth = pending.pop()
-                if not isinstance(schema, dict) or depth > _INDEXED_DEPTH:
+                if not isinstance(schema, dict) or depth > _MAX_INDEXED_DEPTH:
                     continue
                 if (id(schema), id(resource)) in seen:
-                    continue  # a Python object at many places, perhaps inside itself
+                    continue  # a Python object that occurs several times, perhaps inside itself
                 seen.add((id(schema), id(resource)))
                 if schema is not resource.root and starts_resource(schema, resource.draft):
                     resource = self.embedded(schema, resource, pointer)
@@ -238,13 +253,13 @@ class References:
                 )
 
     def _look_up(self, url: str) -> Any:
-        """A document by its URI: the user's, then the published meta-schemas."""
+        """Return a document by its URI: the user's, or a published meta-schema."""
         if isinstance(self._registry, Mapping) and not hasattr(self._registry, "get_or_retrieve"):
             for name in (url, url + "#"):
                 if name in self._registry:
                     return self._registry[name]
             if self._names is None:
-                self._names = {normal(name): name for name in self._registry}
+                self._names = {normalise(name): name for name in self._registry}
             if url in self._names:
                 return self._registry[self._names[url]]
         elif self._registry is not None:
@@ -266,12 +281,12 @@ class References:
         return draft_of(uri) or (self._custom_draft(uri) if self._registry is not None else None)
 
     def knows_dialect(self, uri: str) -> bool:
-        """Is this the meta-schema of a draft, or one that the registry has?"""
+        """Return whether this is the meta-schema of a draft, or one in the registry."""
         return self._own_draft({"$schema": uri}) is not None
 
     def _custom_draft(self, uri: str) -> Draft | None:
-        """The draft of a dialect whose meta-schema is in the registry."""
-        dialect = self._look_up(normal(uri))
+        """Return the draft of a dialect whose meta-schema is in the registry."""
+        dialect = self._look_up(normalise(uri))
         if not isinstance(dialect, dict):
             return None
         own = dialect.get("$schema")
@@ -284,34 +299,36 @@ class References:
         for name, needed in vocabularies.items():
             if needed is True and not is_known_vocabulary(draft, name):
                 raise UnsupportedKeyword(
-                    f"the dialect {uri!r} requires the vocabulary {name!r}, which is not known here",
+                    f"the dialect {uri!r} requires the vocabulary {name!r}, which is not supported",
                     pointer="#/$schema",
                     keyword="$vocabulary",
-                    hint="Say false for it in the meta-schema's $vocabulary if its keywords may be ignored.",
+                    hint="Set it to false in the meta-schema's $vocabulary if its keywords may be ignored.",
                 )
         return dialect_of(draft, vocabularies)
 
-    def _two_of_a_name(self, reference: str, name: str, where: str) -> SchemaInvalid:
+    def _duplicate_identifier(self, reference: str, name: str, location: str) -> SchemaInvalid:
         first, second = self._ambiguous[name]
         return SchemaInvalid(
-            f"the reference {reference!r} leads to two schemas, {shorten(first)} and {shorten(second)}, "
-            "which have the same identifier",
-            pointer=where,
-            hint="An identifier must name one schema only (JSON Schema Core, section 9.1.2).",
+            f"the reference {reference!r} is ambiguous: {shorten(first)} and {shorten(second)} "
+            "have the same identifier",
+            pointer=location,
+            hint="An identifier must be unique (JSON Schema Core, section 9.1.2).",
         )
 
-    def _missing_document(self, reference: str, url: str, origin: Resource, where: str) -> ReferenceNotFound:
-        meant = self._as_pointer(reference, origin)
-        known = [name for name in (*self._resources, *_names_of(self._registry)) if name != origin.base]
+    def _missing_document(
+        self, reference: str, url: str, origin: Resource, location: str
+    ) -> ReferenceNotFound:
+        suggested = self._suggest_pointer(reference, origin)
+        known = [name for name in (*self._resources, *_supplied_uris(self._registry)) if name != origin.base]
         return ReferenceNotFound(
-            f"the reference {reference!r} leads to the document {url!r}, which is not here"
-            + (meant or suggestion(url, known)),
-            pointer=where,
-            hint=None if meant else "Pass it in registry=, documents are never fetched.",
+            f"the reference {reference!r} refers to the document {url!r}, which is not available"
+            + (suggested or suggestion(url, known)),
+            pointer=location,
+            hint=None if suggested else "Pass it in registry=; documents are never fetched.",
         )
 
-    def _as_pointer(self, written: str, origin: Resource, document: str = "") -> str:
-        """The end of a message where a pointer of the resource is written in another way."""
+    def _suggest_pointer(self, written: str, origin: Resource, document: str = "") -> str:
+        """Return the end of a message if the reference looks like a misspelled pointer; else an empty string."""
         bare = written.lstrip("#/")
         for fragment in (f"/{bare}", f"/$defs/{bare}", f"/definitions/{bare}"):
             try:
@@ -321,8 +338,8 @@ class References:
             return f"; did you mean {document + '#' + fragment!r}?"
         return ""
 
-    def _missing_place(
-        self, reference: str, pointer: str, key: str, at: Any, where: str
+    def _missing_key(
+        self, reference: str, pointer: str, key: str, at: Any, location: str
     ) -> ReferenceNotFound:
         moved = _DEFINITIONS.get(key)
         if isinstance(at, dict) and moved in at and key not in at:
@@ -334,13 +351,13 @@ class References:
         else:
             hint = "; the value there is neither an object nor an array"
         return ReferenceNotFound(
-            f"the reference {reference!r} leads nowhere: {shorten(pointer)} has no {key!r}{hint}",
-            pointer=where,
+            f"the reference {reference!r} does not resolve: {shorten(pointer)} has no {key!r}{hint}",
+            pointer=location,
         )
 
 
 def _differ(one: Any, other: Any) -> bool:
-    """Are these two schemas, as far as can be told? Those that contain themselves are taken for two."""
+    """Return whether these are different schemas; schemas that contain themselves count as different."""
     try:
         return one is not other and one != other
     except RecursionError:
@@ -383,26 +400,26 @@ def _children(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]
             yield value, place
 
 
-def _checked(registry: Any) -> Any:
-    """The registry, if documents can be looked up in it."""
+def _check_registry(registry: Any) -> Any:
+    """Return the registry if documents can be looked up in it."""
     if registry is None or hasattr(registry, "get_or_retrieve"):
         return registry
     if not isinstance(registry, Mapping):
         raise OptionError(
-            f"registry= is {a_kind(registry)}; it maps URIs to schemas",
+            f"registry= is {a_kind(registry)}; it must map URIs to schemas",
             hint='Write {"https://example.com/a": {...}}, or pass a referencing.Registry.',
         )
     for uri, document in registry.items():
         if not isinstance(uri, str):
-            raise OptionError(f"registry= has the key {uri!r:.60}; its keys are URIs, as strings")
+            raise OptionError(f"registry= has the key {uri!r:.60}; its keys must be URIs, as strings")
         if not isinstance(document, (Mapping, bool)):
             raise OptionError(
-                f"registry= has {document!r:.60} for {uri!r:.200}; a document is a parsed schema",
+                f"registry= has {document!r:.60} for {uri!r:.200}; a document must be a parsed schema",
                 hint="Parse it with json.loads." if isinstance(document, (str, bytes)) else None,
             )
     return registry
 
 
-def _names_of(registry: Any) -> list[str]:
-    """The URIs of the documents that the user supplied."""
+def _supplied_uris(registry: Any) -> list[str]:
+    """Return the URIs of the documents that the user supplied."""
     return [name for name in registry if isinstance(name, str)] if isinstance(registry, Iterable) else []

@@ -31,7 +31,7 @@ from structgen.errors import LimitExceeded, UnsupportedKeyword
 from structgen.ir.schema import SchemaIR
 
 from .constraint import JsonSchemaConstraint
-from .extracting import extracted, nodes_beside
+from .extracting import extract_part, nodes_of_same_value
 from .strings import TYPES, string_language
 
 __all__ = ["ArrayShape", "Conjunction", "Member", "ObjectShape", "Shapes", "Undeclared"]
@@ -133,7 +133,7 @@ class Shapes:
 
     def _beside(self, place: int) -> Iterable[int]:
         node = self._nodes[place]
-        return () if isinstance(node, bool) else nodes_beside(node)
+        return () if isinstance(node, bool) else nodes_of_same_value(node)
 
     def _bits(self, node: Any) -> int:
         if isinstance(node, bool):
@@ -175,7 +175,7 @@ class Shapes:
         extra: dict[str, Any] = {"pointer": "#", "allOf": value, "types": types}
         if not value:
             del extra["allOf"]
-        ir = extracted(self._ir, root, extra)
+        ir = extract_part(self._ir, root, extra)
         return JsonSchemaConstraint(ir, self._constraint.options)
 
     # Objects.

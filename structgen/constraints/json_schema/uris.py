@@ -1,9 +1,11 @@
-"""URIs as strings: one resolved against another, in the one spelling under which documents are known.
+"""Resolve and normalise URIs.
 
-Why: `urllib.parse.urljoin` knows a list of schemes and resolves nothing under the others, leaves dot segments where
-there is no base, and raises `ValueError` for what a stranger may write.
-Invariant: `resolve` is total, and its answer is normal: scheme and host in small letters, no dot segments but
-those at the beginning of a relative path that leave its base.
+Why: `urllib.parse.urljoin` has a list of schemes and resolves nothing under others, keeps dot segments if there is
+no base, and raises `ValueError` for input that strangers may send.
+
+Invariant: `resolve` accepts any text. Its result is normal: scheme and host in lower case, and no dot segments
+except those at the start of a relative path that leave its base.
+
 Source: RFC 3986, sections 5.2 and 6.2.2; appendix B for the expression.
 """
 
@@ -12,13 +14,13 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["normal", "resolve"]
+__all__ = ["normalise", "resolve"]
 
 _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(\?[^#]*)?")
 
 
 class _Parts(NamedTuple):
-    """Of a URI without its fragment; None is what is not there."""
+    """The parts of a URI without its fragment; None if a part is missing."""
 
     scheme: str | None
     authority: str | None
@@ -27,29 +29,29 @@ class _Parts(NamedTuple):
 
     @property
     def is_opaque(self) -> bool:
-        """Nothing can be relative to it, as to a URN."""
+        """Whether nothing can be relative to it, as for a URN."""
         return self.scheme is not None and self.authority is None and not self.path.startswith("/")
 
 
-def normal(uri: str) -> str:
-    """The spelling under which a document is known; without the fragment."""
+def normalise(uri: str) -> str:
+    """Return the spelling under which a document is registered, without the fragment."""
     return resolve("", uri)
 
 
 def resolve(base: str, reference: str) -> str:
-    """The URI that `reference` names where `base` is the base URI; without the fragment."""
-    named, around = _split(reference), _split(base)
-    if named.scheme is not None or (around.is_opaque and named.path):
-        return _written(named)
+    """Return the URI that `reference` denotes relative to `base`, without the fragment."""
+    named, base_parts = _split(reference), _split(base)
+    if named.scheme is not None or (base_parts.is_opaque and named.path):
+        return _join(named)
     if named.authority is not None:
-        return _written(named._replace(scheme=around.scheme))
+        return _join(named._replace(scheme=base_parts.scheme))
     if not named.path:
-        return _written(around if named.query is None else around._replace(query=named.query))
+        return _join(base_parts if named.query is None else base_parts._replace(query=named.query))
     path = named.path
     if not path.startswith("/"):
-        folder = around.path[: around.path.rfind("/") + 1]
-        path = (folder or ("/" if around.authority is not None else "")) + path
-    return _written(around._replace(path=path, query=named.query))
+        folder = base_parts.path[: base_parts.path.rfind("/") + 1]
+        path = (folder or ("/" if base_parts.authority is not None else "")) + path
+    return _join(base_parts._replace(path=path, query=named.query))
 
 
 def _split(uri: str) -> _Parts:
@@ -58,7 +60,7 @@ def _split(uri: str) -> _Parts:
     return _Parts(*found.groups())
 
 
-def _written(parts: _Parts) -> str:
+def _join(parts: _Parts) -> str:
     scheme = "" if parts.scheme is None else f"{parts.scheme.lower()}:"
     authority = ""
     if parts.authority is not None:
@@ -77,7 +79,7 @@ def _without_dots(path: str) -> str:
         if segment == ".." and kept and kept[-1] != "..":
             kept.pop()
         elif segment == ".." and rooted:
-            pass  # above the root there is nothing
+            pass  # the root has no parent
         elif segment != ".":
             kept.append(segment)
     end = "" if last in (".", "..") else last

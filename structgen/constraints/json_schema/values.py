@@ -1,10 +1,12 @@
-"""Numbers as exact decimal texts, and ``enum``/``const`` values as IR.
+"""Numbers as exact decimal texts, and the values of ``enum`` and ``const`` as IR.
 
-Why: the native core compares decimals, never doubles, and knows no JSON values: scalars become texts, objects
-and arrays become sub-schemas that exactly one value satisfies.
-Invariant: the node made for a value accepts that value, in JSON's sense of equality (1 and 1.0 are equal,
-1 and true are not), and no other.
-Cost: linear in the values; no recursion, so depth is harmless.
+Why: the core compares decimals, never doubles, and has no JSON values. So scalars become texts, and objects and
+arrays become sub-schemas that exactly one value satisfies.
+
+Invariant: the node of a value accepts that value, under JSON's equality (1 and 1.0 are equal, 1 and true are not),
+and no other.
+
+Cost: linear in the values; there is no recursion, so depth does no harm.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ __all__ = [
 ]
 
 DIGIT_LIMIT = 1_000
-"""Digits of a number in a schema; the native core's own limit."""
+"""Limit on the digits of a number in a schema, the same as that of the core."""
 EXPONENT_LIMIT = 10_000
 COUNT_LIMIT = 2**53
 """No text has this many characters, items or properties."""
@@ -38,12 +40,12 @@ COUNT_LIMIT = 2**53
 _BITS_OF_DIGITS = DIGIT_LIMIT * 4
 OBJECT, ARRAY = 4, 8
 """Bits of the types in a node."""
-_SHARED = frozenset((str, int, float, bool, type(None)))
-"""Types of which equal values have equal texts in a schema."""
+_SHARED_TYPES = frozenset((str, int, float, bool, type(None)))
+"""Types whose equal values have equal texts in a schema."""
 
 
 def number_text(value: Any, pointer: str) -> str | None:
-    """The decimal text of a number of the schema; None if `value` is not a number."""
+    """Return the decimal text of a number of the schema; None if `value` is not a number."""
     kind = type(value)
     if kind is int:
         if value.bit_length() > _BITS_OF_DIGITS:
@@ -57,7 +59,7 @@ def number_text(value: Any, pointer: str) -> str | None:
                 f"the number {value:.6E} has an exponent beyond {EXPONENT_LIMIT}",
                 limit="number_exponent",
                 where=pointer,
-                hint="Numbers of this size are fixed limits of the number engine.",
+                hint="The limit on the size of numbers cannot be raised.",
             )
         text = str(value)
     elif kind is float:
@@ -67,7 +69,7 @@ def number_text(value: Any, pointer: str) -> str | None:
     elif isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         return None
     else:
-        # A subclass, as numpy.float64 or IntEnum: read it as what it derives from.
+        # A subclass such as numpy.float64 or IntEnum is read as its base class.
         for base in (int, float, Decimal):
             if isinstance(value, base):
                 return number_text(base(value), pointer)
@@ -82,23 +84,23 @@ def _too_long(pointer: str) -> LimitExceeded:
         f"a number has more than {DIGIT_LIMIT} digits",
         limit="number_digits",
         where=pointer,
-        hint="Numbers of this size are fixed limits of the number engine.",
+        hint="The limit on the size of numbers cannot be raised.",
     )
 
 
 def check_spellable(text: str, pointer: str) -> None:
-    """Raises if UTF-8 cannot spell `text`, so that no output could contain it."""
+    """Raise if `text` cannot be written in UTF-8, so that no output could contain it."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise SchemaInvalid(
-            f"a string contains {text[error.start]!a}, half of a surrogate pair, which UTF-8 cannot spell",
+            f"a string contains {text[error.start]!a}, half of a surrogate pair, which UTF-8 cannot encode",
             pointer=pointer,
         ) from None
 
 
 def count_of(value: Any) -> int | None:
-    """A non-negative integer of the schema (2.0 is one); None if `value` is something else."""
+    """Return a non-negative integer of the schema (2.0 is one); None if `value` is something else."""
     if type(value) is int:
         return value if value >= 0 else None
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
@@ -116,18 +118,18 @@ def count_of(value: Any) -> int | None:
 
 
 Pending = list[tuple[Any, int, int]]
-"""Values to be read still: the value, its node id, and how many containers it stands in."""
+"""Values to visit: the value, its node id, and how many containers it is nested in."""
 
 
 def enumerate_values(reader: Reader, values: list[Any], node: Node, pointer: str) -> None:
-    """Writes `values` as the alternatives of `node`."""
+    """Write `values` as the alternatives of `node`."""
     pending: Pending = []
     scalars: dict[tuple[type, Any], int] = {}
-    """Nodes of members and items that are no containers: equal ones share a node."""
+    """Nodes of scalar members and items; equal ones share a node."""
     path: list[int] = []
-    """The containers around the value at hand, by identity; the last one pending is the next, so it is a path."""
+    """The containers around the current value, by identity. The last pending one is next, so they form a path."""
     around: set[int] = set()
-    _write(reader, values, node, pointer, pending)
+    _write_values(reader, values, node, pointer, pending)
     while pending:
         value, place, depth = pending.pop()
         around.difference_update(path[depth:])
@@ -135,7 +137,7 @@ def enumerate_values(reader: Reader, values: list[Any], node: Node, pointer: str
         generated: dict[str, Any] = {"pointer": pointer}
         if id(value) in around:
             raise SchemaInvalid(
-                "a value contains itself, so no JSON text spells it",
+                "a value contains itself, so it has no JSON text",
                 pointer=pointer,
                 hint="Build it without the cycle.",
             )
@@ -148,28 +150,28 @@ def enumerate_values(reader: Reader, values: list[Any], node: Node, pointer: str
                 places.append(reader.reserve())
                 pending.append((member, places[-1], depth + 1))
             else:
-                places.append(_scalar(reader, member, pointer, scalars))
+                places.append(_scalar_node(reader, member, pointer, scalars))
         if isinstance(value, dict):
-            _exact_object(reader, value, places, generated, pointer)
+            _write_object(reader, value, places, generated, pointer)
         else:
-            _exact_array(reader, places, generated)
+            _write_array(reader, places, generated)
         reader.nodes[place] = generated
 
 
-def _scalar(reader: Reader, value: Any, pointer: str, known: dict[tuple[type, Any], int]) -> int:
-    """The node id of a member or item that is no container."""
+def _scalar_node(reader: Reader, value: Any, pointer: str, known: dict[tuple[type, Any], int]) -> int:
+    """Return the node id of a scalar member or item."""
     kind = type(value)
-    if kind in _SHARED and (kind, value) in known:
+    if kind in _SHARED_TYPES and (kind, value) in known:
         return known[kind, value]
     node: Node = {"pointer": pointer}
-    _write(reader, [value], node, pointer, [])
+    _write_values(reader, [value], node, pointer, [])
     place = reader.generated(node)
-    if kind in _SHARED:
+    if kind in _SHARED_TYPES:
         known[kind, value] = place
     return place
 
 
-def _write(reader: Reader, values: Any, node: Node, pointer: str, pending: Pending) -> None:
+def _write_values(reader: Reader, values: Any, node: Node, pointer: str, pending: Pending) -> None:
     strings, numbers, literals, containers = [], [], [], []
     for value in values:
         kind = type(value)
@@ -203,7 +205,7 @@ def _write(reader: Reader, values: Any, node: Node, pointer: str, pending: Pendi
         node["values"] = tuple(containers)
 
 
-def _exact_object(reader: Reader, value: dict[str, Any], places: list[int], node: Node, pointer: str) -> None:
+def _write_object(reader: Reader, value: dict[str, Any], places: list[int], node: Node, pointer: str) -> None:
     for name in value:
         if not isinstance(name, str):
             raise SchemaInvalid(f"the key {name!r} is not a string", pointer=pointer)
@@ -215,7 +217,7 @@ def _exact_object(reader: Reader, value: dict[str, Any], places: list[int], node
     node["additionalProperties"] = reader.false()
 
 
-def _exact_array(reader: Reader, places: list[int], node: Node) -> None:
+def _write_array(reader: Reader, places: list[int], node: Node) -> None:
     node["types"] = ARRAY
     node["prefixItems"] = tuple(places)
     node["items"] = reader.false()

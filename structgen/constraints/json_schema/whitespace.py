@@ -16,7 +16,7 @@ from typing import Any, Literal
 from structgen.argument_names import checks_names_of_init
 from structgen.errors import OptionError
 
-from .whitespace_patterns import gaps
+from .whitespace_patterns import compile_patterns
 
 __all__ = ["WHITESPACE_NAMES", "Whitespace", "WhitespaceName"]
 
@@ -47,7 +47,7 @@ class Whitespace:
 
     def __post_init__(self) -> None:
         if self.patterns is not None:
-            gaps(*self.patterns)
+            compile_patterns(*self.patterns)
         object.__setattr__(self, "indent", _indent(self.indent))
         if self.separators is not None:
             object.__setattr__(self, "separators", _separators(self.separators))
@@ -122,7 +122,7 @@ class Whitespace:
     def lower(self) -> tuple[object, ...]:
         """What the native automaton reads."""
         if self.patterns is not None:
-            return gaps(*self.patterns).ir
+            return compile_patterns(*self.patterns).ir
         if self.separators is None:
             return ("flexible", self.blanks, self.indentation)
         around = [
@@ -138,7 +138,7 @@ class Whitespace:
             return compact
         pieces: list[str] = []
         depth = 0
-        comma, colon = self.separators or gaps(*self.patterns or (None, ",", ":")).separators
+        comma, colon = self.separators or compile_patterns(*self.patterns or (None, ",", ":")).separators
 
         def line() -> str:
             return "" if self.indent is None else "\n" + self.indent * depth

@@ -91,9 +91,9 @@ def test_a_meta_schema_without_a_dialect_of_its_own_is_of_2020() -> None:
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        ([1], "registry= is a list; it maps URIs to schemas"),
+        ([1], "registry= is a list; it must map URIs to schemas"),
         ("x", "registry= is a str"),
-        ({1: {}}, "has the key 1; its keys are URIs"),
+        ({1: {}}, "has the key 1; its keys must be URIs"),
         ({"urn:a": 3}, "has 3 for 'urn:a'"),
         ({"urn:a": "{}"}, "Parse it with json.loads"),
     ],

@@ -44,7 +44,7 @@ def constraint_of(schema: Any) -> JsonSchemaConstraint:
     try:
         return json_schema(schema)
     except SchemaError as error:
-        assert "circle" in str(error)
+        assert "form a cycle" in str(error)
         assume(False)
         raise
 

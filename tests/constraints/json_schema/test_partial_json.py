@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from structgen.constraints.json_schema.partial_json import UNREAD, Value, read_text
+from structgen.constraints.json_schema.partial_json import UNKNOWN, PartialValue, parse_partial
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-99, 99) | st.text(max_size=3),
@@ -18,7 +18,7 @@ _VALUES = st.recursive(
 )
 
 
-def _as_python(value: Value) -> Any:
+def _as_python(value: PartialValue) -> Any:
     if value.kind == "{":
         return {child.path[-1]: _as_python(child) for child in value.children}
     return [_as_python(child) for child in value.children] if value.kind == "[" else value.scalar
@@ -26,7 +26,7 @@ def _as_python(value: Value) -> Any:
 
 @given(_VALUES, st.booleans())
 def test_whole_texts_are_read_as_a_parser_reads_them(value: Any, is_escaped: bool) -> None:
-    reading = read_text(json.dumps(value, ensure_ascii=is_escaped).encode())
+    reading = parse_partial(json.dumps(value, ensure_ascii=is_escaped).encode())
     assert reading.fault is None
     assert _as_python(reading.root) == value
 
@@ -39,12 +39,12 @@ def test_a_fault_is_one_for_a_parser(value: Any, data: st.DataObject | None) -> 
         at = data.draw(st.integers(0, len(text)))
         other = data.draw(st.sampled_from(["", *"\"\\{}[],:' x1tu\n"]))
         text = text[:at] + other + text[at + data.draw(st.integers(0, 2)) :]
-    fault = read_text(text.encode()).fault
+    fault = parse_partial(text.encode()).fault
     try:
         json.loads(text)
     except json.JSONDecodeError:
         # The beginning up to the fault is none yet.
-        assert fault is None or read_text(text[: fault.offset].encode()).fault is None
+        assert fault is None or parse_partial(text[: fault.offset].encode()).fault is None
     else:
         assert fault is None or "surrogate pair" in fault.message
 
@@ -53,28 +53,28 @@ def test_a_fault_is_one_for_a_parser(value: Any, data: st.DataObject | None) -> 
     "text", ["", "[", "[1", '{"a', '{"a":', "tru", '"\\', r'"\u00', r'"\ud800', r'"\ud800\ud', "-"]
 )
 def test_a_beginning_has_no_fault(text: str) -> None:
-    assert read_text(text.encode()).fault is None
+    assert parse_partial(text.encode()).fault is None
 
 
 def test_half_a_pair_before_something_like_the_other() -> None:
-    fault = read_text(rb'"\ud800\udc"00"').fault
+    fault = parse_partial(rb'"\ud800\udc"00"').fault
     assert fault is not None and "surrogate pair" in fault.message
 
 
 @pytest.mark.parametrize("text", ["03", "+1", ".5", "1.", "[1e+]"])
 def test_numbers_are_told_elsewhere(text: str) -> None:
-    reading = read_text(text.encode())
-    assert reading.fault is None and reading.root.scalar is UNREAD
+    reading = parse_partial(text.encode())
+    assert reading.fault is None and reading.root.scalar is UNKNOWN
 
 
 def test_keys_that_stand_twice() -> None:
-    reading = read_text(b'{"a":1, "b":{"a":2}, "a":3}')
+    reading = parse_partial(b'{"a":1, "b":{"a":2}, "a":3}')
     assert [reading.repeated_key((), offset) for offset in (6, 19, 22, 23)] == [None, "a", "a", "a"]
     assert reading.repeated_key((), 24) is None
     assert reading.repeated_key(("b",), 13) is None
     assert reading.repeated_key(("c",), 13) is None
-    assert read_text(b"[1,1]").repeated_key((), 2) is None
+    assert parse_partial(b"[1,1]").repeated_key((), 2) is None
 
 
 def test_deep_texts_are_read_to_a_depth() -> None:
-    assert read_text(b"[" * 100_000).fault is None
+    assert parse_partial(b"[" * 100_000).fault is None

@@ -270,20 +270,20 @@ class TestReferences:
             },
         ],
     )
-    def test_circles_that_look_at_nothing(self, schema: Any) -> None:
-        with pytest.raises(SchemaInvalid, match="circle"):
+    def test_cycles_that_look_at_nothing(self, schema: Any) -> None:
+        with pytest.raises(SchemaInvalid, match="form a cycle"):
             json_schema(schema)
 
-    def test_a_circle_of_python_objects(self) -> None:
+    def test_a_cycle_of_python_objects(self) -> None:
         schema: dict[str, Any] = {"allOf": []}
         schema["allOf"].append(schema)
-        with pytest.raises(SchemaInvalid, match="circle"):
+        with pytest.raises(SchemaInvalid, match="form a cycle"):
             json_schema(schema)
         tree: dict[str, Any] = {"properties": {}}
         tree["properties"]["child"] = tree
         assert nodes(tree)[0]["properties"] == (("child", 0),)
 
-    def test_the_circle_is_named(self) -> None:
+    def test_the_cycle_is_named(self) -> None:
         with pytest.raises(SchemaInvalid, match="#/\\$defs/a -> #/\\$defs/b -> #/\\$defs/a"):
             json_schema(
                 {
@@ -385,12 +385,12 @@ class Person(BaseModel):
         ("person.json", "files are not opened", "read_text"),
         ("schemas/person", "files are not opened", "read_text"),
         (({"type": "null"},), "not a Python tuple", ""),
-        ({"required": ("a",)}, "a Python tuple is none, write a list", ""),
-        ({"required": {"a"}}, "a Python set is none, write a list", ""),
-        ({"dependentRequired": {"a": ("b",)}}, "a Python tuple is none, write a list", ""),
-        ({"enum": (1, 2)}, "a Python tuple is none, write a list", ""),
-        ({"type": ("null", "string")}, "a Python tuple is none, write a list", ""),
-        ({"anyOf": ({}, {})}, "a Python tuple is none, write a list", ""),
+        ({"required": ("a",)}, "write a list, not a Python tuple", ""),
+        ({"required": {"a"}}, "write a list, not a Python set", ""),
+        ({"dependentRequired": {"a": ("b",)}}, "write a list, not a Python tuple", ""),
+        ({"enum": (1, 2)}, "write a list, not a Python tuple", ""),
+        ({"type": ("null", "string")}, "write a list, not a Python tuple", ""),
+        ({"anyOf": ({}, {})}, "write a list, not a Python tuple", ""),
     ],
 )
 def test_what_is_no_schema_but_near_one(given: Any, message: str, hint: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from structgen.constraints.json_schema import check, json_schema
-from structgen.constraints.json_schema.uris import normal, resolve
+from structgen.constraints.json_schema.uris import normalise, resolve
 from structgen.errors import ReferenceNotFound
 
 RFC_BASE = "http://a/b/c/d;p?q"
@@ -26,7 +26,7 @@ def told(schema: Any, **options: Any) -> str:
 @given(st.lists(_WORDS, max_size=6), st.sampled_from(["", "/", "//h/", "http://H/"]))
 def test_references_are_resolved_as_the_standard_library_does(words: list[str], start: str) -> None:
     reference = start + "/".join(words)  # no empty segments, which urljoin drops
-    assert resolve(RFC_BASE, reference) == normal(urldefrag(urljoin(RFC_BASE, reference)).url)
+    assert resolve(RFC_BASE, reference) == normalise(urldefrag(urljoin(RFC_BASE, reference)).url)
 
 
 @pytest.mark.parametrize(

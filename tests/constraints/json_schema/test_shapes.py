@@ -145,7 +145,7 @@ def test_alternatives_are_bounded() -> None:
     assert caught.value.limit == "schema_alternatives"
 
 
-def test_a_schema_in_a_circle_has_types() -> None:
+def test_a_schema_in_a_cycle_has_types() -> None:
     schema = {"anyOf": [{"$ref": "#/$defs/a"}, INTEGER], "$defs": {"a": {"properties": {"x": {"$ref": "#"}}}}}
     shapes = Shapes(sg.json_schema(schema))
     assert shapes.types(shapes.root) == sum(TYPES.values())

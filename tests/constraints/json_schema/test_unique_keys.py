@@ -1,4 +1,4 @@
-"""A key that stands twice in one object of a JSON text is refused wherever structgen reads such a text."""
+"""A key that occurs twice in one object of a JSON text is refused wherever structgen reads such a text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TWICE = [
 @pytest.mark.parametrize(("text", "key", "pointer"), TWICE)
 def test_where_it_stands(text: str, key: str, pointer: str) -> None:
     for form in (text, text.encode(), "\ufeff".encode() + text.encode()):
-        with pytest.raises(SchemaInvalid, match=f"{key!r} stands twice") as caught:
+        with pytest.raises(SchemaInvalid, match=f"{key!r} occurs twice") as caught:
             sg.json_schema(form)
         assert caught.value.pointer == pointer
     with pytest.raises(RepeatedKey) as plain:
@@ -53,14 +53,14 @@ def test_where_it_stands(text: str, key: str, pointer: str) -> None:
 
 @pytest.mark.parametrize(("text", "key", "pointer"), TWICE)
 def test_every_reader_of_schema_texts_refuses_it(text: str, key: str, pointer: str, tmp_path: Path) -> None:
-    with pytest.raises(SchemaInvalid, match=f"{key!r} stands twice"):
+    with pytest.raises(SchemaInvalid, match=f"{key!r} occurs twice"):
         sg.lark(f"start: %json {text}")
-    with pytest.raises(ConstraintError, match=f"{key!r} stands twice"):
+    with pytest.raises(ConstraintError, match=f"{key!r} occurs twice"):
         constraint_of("json", text, RequestLimits())
     tag = f'{{"type": "structural_tag", "format": {{"type": "json_schema", "json_schema": {text}}}}}'
-    with pytest.raises(ConstraintError, match=f"{key!r} stands twice"):
+    with pytest.raises(ConstraintError, match=f"{key!r} occurs twice"):
         constraint_of("structural_tag", tag, RequestLimits())
-    with pytest.raises(ApiError, match=f"{key!r} stands twice"):
+    with pytest.raises(ApiError, match=f"{key!r} occurs twice"):
         parse_body(b'{"schema": ' + text.encode() + b"}")
     path = tmp_path / "schema.json"
     path.write_text(text)

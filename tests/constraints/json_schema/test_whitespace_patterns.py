@@ -127,10 +127,10 @@ def test_a_vocabulary_without_blanks() -> None:
 @pytest.mark.parametrize(
     ("gap", "item", "key", "message"),
     [
-        ("(", ",", ":", "gap='\\(' is no pattern"),
+        ("(", ",", ":", "gap='\\(' is not a valid pattern"),
         (None, "-", ":", "item_separator='-' matches more than ','"),
         (None, ",", "_ ", "key_separator='_ ' matches more"),
-        (None, "( ,)|(, )", ":", "depends on what stands before"),
+        (None, "( ,)|(, )", ":", "depends on what precedes"),
         (None, "[^\\s\\S]", ":", "no text matches it"),
     ],
 )

@@ -31,7 +31,7 @@ from typing import Any
 from structgen.constraints.base import NO_SCHEMA, Broken, Stop
 from structgen.ir.schema import SchemaIR
 
-from ..partial_json import read_text
+from ..partial_json import parse_partial
 from .contradictions import Demand, Node, demands, without
 from .relevant_branches import LONG_UNION, keep_relevant_branches, reachable_nodes
 from .schema_values import SchemaValues, Tag
@@ -102,17 +102,17 @@ def broken_rules(ir: SchemaIR, stop: Stop, checks: list[Accepts]) -> list[Broken
     Returns:
         The broken rules, the most specific first. Empty if none was found in time.
     """
-    reading = read_text(stop.text)
-    if reading.fault is not None and reading.fault.offset <= stop.offset:
-        return [Broken("", "JSON", "", reading.fault.path, reading.fault.message)]
-    repeated = reading.repeated_key(stop.path, stop.offset)
+    parsed = parse_partial(stop.text)
+    if parsed.fault is not None and parsed.fault.offset <= stop.offset:
+        return [Broken("", "JSON", "", parsed.fault.path, parsed.fault.message)]
+    repeated = parsed.repeated_key(stop.path, stop.offset)
     if repeated is not None:
         return [Broken("", "duplicate key", repeated, stop.path)]
     if not checks[-1](
         SchemaIR(nodes=({"pointer": "#"},), root=0, options={**ir["options"], **_PERMISSIVE_OPTIONS})
     ):
         return [NO_SCHEMA]
-    values = SchemaValues(ir, reading.root, stop)
+    values = SchemaValues(ir, parsed.root, stop)
     tags = list(values.tags())
     rules = _unknown_tag(ir, tags, stop.offset, checks[-1])
     if rules:

@@ -18,7 +18,6 @@ from typing import Any
 from structgen.constraints.base import Blame
 from structgen.ir.schema import SchemaIR
 
-from ..ir import SchemaIR
 from .endless_cycles import find_endless_cycle
 
 __all__ = ["MAX_DEMANDS", "Demand", "Node", "demands", "explain_contradiction", "without"]

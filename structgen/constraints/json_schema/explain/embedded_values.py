@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from structgen.constraints.base import Stop
 from structgen.ir.schema import SchemaIR
 
-from ..partial_json import Path, Value, read_text
+from ..partial_json import PartialValue, Path, parse_partial
 
 __all__ = ["find_embedded_value"]
 
@@ -41,8 +41,8 @@ def find_embedded_value(ir: SchemaIR, stop: Stop) -> Stop | None:
     for start in _possible_starts(stop):
         text = stop.text[start:]
         offset = stop.offset - start
-        reading = read_text(text[:offset])
-        if reading.fault is None and _has_path(reading.root, stop.path):
+        parsed = parse_partial(text[:offset])
+        if parsed.fault is None and _has_path(parsed.root, stop.path):
             return stop._replace(text=text[: _end_of_value(text, offset)], offset=offset, is_part=False)
     return None
 
@@ -76,7 +76,7 @@ def _open_containers(text: bytes) -> int:
     return depth
 
 
-def _has_path(value: Value, path: Path) -> bool:
+def _has_path(value: PartialValue, path: Path) -> bool:
     for step in path:
         children = [child for child in value.children if child.path[-1] == step]
         if not children:

@@ -18,7 +18,7 @@ from typing import Any
 from structgen.constraints.base import Stop
 from structgen.ir.schema import SchemaIR
 
-from ..partial_json import UNREAD, Path, Value
+from ..partial_json import UNKNOWN, PartialValue, Path
 from .contradictions import Node
 
 __all__ = ["SchemaValues", "Tag"]
@@ -61,10 +61,10 @@ class Tag:
 class SchemaValues:
     """The values that each sub-schema of `ir` applies to."""
 
-    def __init__(self, ir: SchemaIR, root: Value, stop: Stop) -> None:
+    def __init__(self, ir: SchemaIR, root: PartialValue, stop: Stop) -> None:
         self.nodes: tuple[Any, ...] = ir["nodes"]
         self.stop = stop
-        self._values: dict[int, list[Value]] = {}
+        self._values: dict[int, list[PartialValue]] = {}
         seen: set[tuple[int, int]] = set()
         pending = [(ir["root"], root)]
         while pending and len(seen) < _MAX_PAIRS:
@@ -75,7 +75,7 @@ class SchemaValues:
             self._values.setdefault(node_id, []).append(value)
             pending += self._children(self.nodes[node_id], value)
 
-    def value_of(self, node_id: int, keyword: str) -> Value | None:
+    def value_of(self, node_id: int, keyword: str) -> PartialValue | None:
         """Return the value that this keyword of the sub-schema is about: the one that leads to the position, or the
         last one.
         """
@@ -96,7 +96,9 @@ class SchemaValues:
                         by_key = list(self._tag_by_key(node_id, key, group, value))
                         yield from by_key or self._tag_by_bracket(node_id, key, group, value)
 
-    def _tag_by_bracket(self, node_id: int, key: str, group: tuple[int, ...], value: Value) -> Iterator[Tag]:
+    def _tag_by_bracket(
+        self, node_id: int, key: str, group: tuple[int, ...], value: PartialValue
+    ) -> Iterator[Tag]:
         """Yield a tag for a value that starts with a bracket, which excludes branches of other types."""
         kind = {"{": _OBJECT, "[": _ARRAY}.get(value.kind)
         if kind is None:
@@ -105,7 +107,9 @@ class SchemaValues:
         if 0 < len(chosen) < len(group):
             yield Tag(node_id, key, group, chosen, value.path, (), value.start)
 
-    def _tag_by_key(self, node_id: int, key: str, group: tuple[int, ...], value: Value) -> Iterator[Tag]:
+    def _tag_by_key(
+        self, node_id: int, key: str, group: tuple[int, ...], value: PartialValue
+    ) -> Iterator[Tag]:
         if value.kind != "{" or len(group) < 2:
             return
         branches = [(branch, self._same_value_nodes(branch)) for branch in group]
@@ -115,7 +119,7 @@ class SchemaValues:
             return
         for child in value.children:
             name = str(child.path[-1])
-            if child.scalar is UNREAD or not all(name in keys for _, keys in listed):
+            if child.scalar is UNKNOWN or not all(name in keys for _, keys in listed):
                 continue
             listed_scalars = [(branch, keys[name]) for branch, keys in listed]
             chosen = tuple(
@@ -153,10 +157,10 @@ class SchemaValues:
     def _allows(same: list[Node], kind: int) -> bool:
         return all(node.get("types", kind) & kind and not _listed_scalars(node) for node in same)
 
-    def _leads(self, value: Value) -> bool:
+    def _leads(self, value: PartialValue) -> bool:
         return self.stop.path[: len(value.path)] == value.path
 
-    def _children(self, node: Node, value: Value) -> Iterator[tuple[int, Value]]:
+    def _children(self, node: Node, value: PartialValue) -> Iterator[tuple[int, PartialValue]]:
         yield from ((node[key], value) for key in _SAME_VALUE_SINGLE if key in node)
         yield from ((one, value) for key in _SAME_VALUE_LISTS for one in node.get(key, ()))
         yield from ((one, value) for key in _UNIONS for group in node.get(key, ()) for one in group)

@@ -34,9 +34,9 @@ class Format:
     bounds: Callable[[], RE] | None = None
     """Of a narrower one: a language that has every text of the format."""
 
-    def settled(self) -> RE | None:
+    def decided(self) -> RE | None:
         """The texts which `build` judges as the format does; None if those are all."""
-        return None if self.bounds is None else _settled(self.build, self.bounds)
+        return None if self.bounds is None else _decided(self.build, self.bounds)
 
     @staticmethod
     def find(name: str, draft: int) -> Format | None:
@@ -48,7 +48,7 @@ class Format:
 
 
 @cache
-def _settled(build: Callable[[], RE], bounds: Callable[[], RE]) -> RE:
+def _decided(build: Callable[[], RE], bounds: Callable[[], RE]) -> RE:
     return alt(build(), no(bounds()))
 
 

@@ -351,7 +351,7 @@ def test_what_a_name_stands_for_is_a_constraint_or_a_type() -> None:
     ("schema", "told"),
     [
         ('{"type": "strnig"}', "%json at line 4, column 12, #/type: type 'strnig' is not a type"),
-        ('{"$ref": "#/x"}', "%json at line 4, column 12, #/$ref: the reference '#/x' leads nowhere"),
+        ('{"$ref": "#/x"}', "%json at line 4, column 12, #/$ref: the reference '#/x' does not resolve"),
         (
             '{"type": "string", "pattern": "("}',
             "%json at line 4, column 12, #/pattern: this group is not closed",

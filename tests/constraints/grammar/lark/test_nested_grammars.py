@@ -213,7 +213,7 @@ def test_guidance_of_json(guidance: dict[str, object], good: list[str], bad: lis
         ('{"lenient": true}', "lenient of x-guidance is not supported", 30),
         ('{"item_separator": "-"}', "item_separator='-' matches more than", 30),
         ('{"key_separator": "_ "}', "key_separator='_ ' matches more than", 30),
-        ('{"whitespace_pattern": "("}', "is no pattern", 30),
+        ('{"whitespace_pattern": "("}', "is not a valid pattern", 30),
         ('{"json_allowed_escapes": "n"}', "sets of escapes", 30),
     ],
 )

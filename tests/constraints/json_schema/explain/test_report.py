@@ -76,7 +76,7 @@ def test_what_a_person_probably_did_not_mean() -> None:
 def test_repeated_keys_of_the_text_are_named() -> None:
     report = check('{"type": "string", "properties": {"a": {}, "a": true}}')
     assert report.status == "invalid"
-    assert [(finding.pointer, "'a' stands twice" in finding.note) for finding in report.findings] == [
+    assert [(finding.pointer, "'a' occurs twice" in finding.note) for finding in report.findings] == [
         ("#/properties", True)
     ]
     assert not check('{"properties": {"a": {}, "b": {"properties": {"a": {}}}}}', closed=True).warnings
