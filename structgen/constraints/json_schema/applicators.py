@@ -1,15 +1,16 @@
 """The keywords that apply sub-schemas, one function each.
 
-`reader.child` hands out the node id of a sub-schema and queues it. Sub-schemas that look at the same value
-as their parent go through `reader.beside`, which also notes them for the search for endless references.
-Source: JSON Schema 2020-12 core, sections 10 and 11; older drafts where a name says so.
+`reader.child` returns the node id of a sub-schema and queues it. Sub-schemas that apply to the same value as their
+parent go through `reader.beside`, which also records them for `reference_cycles`.
+
+Source: JSON Schema 2020-12 core, sections 10 and 11; older drafts if the name of the function says so.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .assertions import names
+from .assertions import listed_names
 from .pointers import escape
 from .values import OBJECT
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from .reader import Node, Reader
 
 _EVALUATES_SINCE = 2020
-"""Drafts from then on count what ``contains`` matches as evaluated."""
+"""First draft in which ``contains`` evaluates the items that it matches."""
 
 
 def ref(reader: Reader, value: Any, node: Node) -> None:
@@ -101,7 +102,7 @@ def prefix_items(reader: Reader, value: Any, node: Node) -> None:
 def items(reader: Reader, value: Any, node: Node) -> None:
     if isinstance(value, list):
         raise reader.invalid(
-            "items", "is one schema since draft 2020-12; for an array of schemas use prefixItems"
+            "items", "is one schema since draft 2020-12; use prefixItems for an array of schemas"
         )
     if value is True:
         reader.notes.all_items.add(reader.node_id)
@@ -125,13 +126,15 @@ def items_before_2020(reader: Reader, value: Any, node: Node) -> None:
 
 
 def additional_items(reader: Reader, value: Any, node: Node) -> None:
-    """Read with ``items``; beside no array of schemas it says nothing."""
+    """Check the value. ``items`` reads it; beside a single schema it has no effect."""
     if not isinstance(value, (dict, bool)):
         raise reader.invalid("additionalItems", "must be a schema")
 
 
 def contains(reader: Reader, value: Any, node: Node) -> None:
-    """How many items match is said by ``minContains`` and ``maxContains``; without them one at least."""
+    """Read the sub-schema. ``minContains`` and ``maxContains`` limit the number of matches; the default is at least
+    one.
+    """
     node["contains"] = reader.child(value, reader.pointer + "/contains")
     if reader.resource.draft.number >= _EVALUATES_SINCE:
         reader.notes.contains[reader.node_id] = node["contains"]
@@ -166,14 +169,14 @@ def if_(reader: Reader, value: Any, node: Node) -> None:
 
 
 def branch_of_if(reader: Reader, value: Any, node: Node) -> None:
-    """``then`` and ``else`` are read with ``if``; without it they say nothing."""
+    """Do nothing: ``if`` reads ``then`` and ``else``, which have no effect without it."""
 
 
 def _when_present(reader: Reader, node: Node, pointer: str, name: str, demands: Node) -> None:
-    """An object with this property must satisfy `demands`: the property is forbidden, or the rest holds."""
+    """Add the condition that an object with this property satisfies `demands`: the property is absent, or they hold."""
     absent = reader.generated({"pointer": pointer, "properties": ((name, reader.false()),)})
     # subtle: `demands` may evaluate items or properties, and counts only for an object that has the property.
-    # `required` alone holds for every array.
+    # Without `types`, `required` would hold for every array.
     present = reader.generated({"pointer": pointer, "types": OBJECT, "required": (name,), **demands})
     node["anyOf"] = (*node.get("anyOf", ()), (absent, present))
 
@@ -187,7 +190,9 @@ def dependent_schemas(reader: Reader, value: Any, node: Node) -> None:
 
 
 def dependencies(reader: Reader, value: Any, node: Node) -> None:
-    """Before 2019-09: each entry is what ``dependentRequired`` or ``dependentSchemas`` became."""
+    """Read a keyword of the drafts before 2019-09, which was split into ``dependentRequired`` and
+    ``dependentSchemas``.
+    """
     _dependent(reader, "dependencies", value, node)
 
 
@@ -200,7 +205,7 @@ def _dependent(
     for name, entry in value.items():
         pointer = f"{reader.pointer}/{keyword}/{escape(name)}"
         if names_too and (isinstance(entry, list) or not schemas):
-            listed = names(reader, keyword, entry)
+            listed = listed_names(reader, keyword, entry)
             if listed:
                 _when_present(reader, node, pointer, name, {"required": (name, *listed)})
         elif entry is not True:
@@ -212,7 +217,7 @@ def unevaluated_items(reader: Reader, value: Any, node: Node) -> None:
         reader.notes.all_items.add(reader.node_id)
         return
     node["unevaluatedItems"] = reader.child(value, reader.pointer + "/unevaluatedItems")
-    reader.notes.places.append(reader.node_id)
+    reader.notes.node_ids.append(reader.node_id)
 
 
 def unevaluated_properties(reader: Reader, value: Any, node: Node) -> None:
@@ -220,5 +225,5 @@ def unevaluated_properties(reader: Reader, value: Any, node: Node) -> None:
         reader.notes.all_properties.add(reader.node_id)
         return
     node["unevaluatedProperties"] = reader.child(value, reader.pointer + "/unevaluatedProperties")
-    if reader.schema.get("unevaluatedItems", True) is True:  # otherwise it notes the place
-        reader.notes.places.append(reader.node_id)
+    if reader.schema.get("unevaluatedItems", True) is True:  # otherwise `unevaluatedItems` records the node
+        reader.notes.node_ids.append(reader.node_id)

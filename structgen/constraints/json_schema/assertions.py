@@ -1,8 +1,9 @@
-"""The keywords that say something about a value itself, one function each.
+"""The keywords that assert something about a value itself, one function each.
 
-A function reads the keyword's `value`, checks its shape, and writes into `node`, the IR of the sub-schema.
-What it needs of the sub-schema besides, it finds on the reader.
-Source: JSON Schema 2020-12 validation; older drafts where a name says so.
+A function reads the keyword's `value`, checks its shape, and writes into `node`, the IR of the sub-schema. Other
+keywords of the sub-schema are available from the reader.
+
+Source: JSON Schema 2020-12 validation; older drafts if the name of the function says so.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .values import COUNT_LIMIT, check_spellable, count_of, enumerate_values, nu
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
-_ELSEWHERE = {
+_TYPES_OF_OTHER_LANGUAGES = {
     **dict.fromkeys(("int", "long", "int32", "int64"), "integer"),
     **dict.fromkeys(("float", "double", "decimal"), "number"),
     **dict.fromkeys(("str", "text", "char", "date", "datetime"), "string"),
@@ -26,7 +27,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("none", "nil"), "null"),
     "bool": "boolean",
 }
-"""What other languages call the types, in small letters."""
+"""Names of the types in other languages, in lower case."""
 _TYPE_BITS = {"null": 1, "boolean": 2, "object": 4, "array": 8, "number": 16, "integer": 16, "string": 32}
 
 
@@ -34,7 +35,7 @@ def type_(reader: Reader, value: Any, node: Node) -> None:
     if value.__class__ is str:
         bits = _TYPE_BITS.get(value)
         if bits is None:
-            raise _no_type(reader, value)
+            raise _unknown_type(reader, value)
         node["types"] = bits
         if value == "integer":
             node["integer"] = True
@@ -45,26 +46,26 @@ def type_(reader: Reader, value: Any, node: Node) -> None:
     for name in value:
         bit = _TYPE_BITS.get(name) if isinstance(name, str) else None
         if bit is None:
-            raise _no_type(reader, name)
+            raise _unknown_type(reader, name)
         bits |= bit
     node["types"] = bits
     if "integer" in value and "number" not in value:
         node["integer"] = True
 
 
-def _no_type(reader: Reader, name: Any) -> SchemaInvalid:
-    told = f"{name!r:.60} is not a type; types are {', '.join(_TYPE_BITS)}"
+def _unknown_type(reader: Reader, name: Any) -> SchemaInvalid:
+    message = f"{name!r:.60} is not a type; the types are {', '.join(_TYPE_BITS)}"
     if name is None:
-        return reader.invalid("type", f"{told}; did you mean 'null'?")
+        return reader.invalid("type", f"{message}; did you mean 'null'?")
     if not isinstance(name, str):
-        return reader.invalid("type", told)
-    elsewhere = _ELSEWHERE.get(name.lower())
-    near = f"; did you mean {elsewhere!r}?" if elsewhere else suggestion(name.lower(), list(_TYPE_BITS))
-    return reader.invalid("type", told + near)
+        return reader.invalid("type", message)
+    known_as = _TYPES_OF_OTHER_LANGUAGES.get(name.lower())
+    near = f"; did you mean {known_as!r}?" if known_as else suggestion(name.lower(), list(_TYPE_BITS))
+    return reader.invalid("type", message + near)
 
 
 def type_draft4(reader: Reader, value: Any, node: Node) -> None:
-    """In draft 4 an integer is a number without fraction or exponent: a matter of spelling."""
+    """Read ``type`` of draft 4, in which an integer is a number without fraction or exponent: a rule of spelling."""
     type_(reader, value, node)
     if node.get("integer"):
         node["digits"] = True
@@ -74,7 +75,7 @@ def enum(reader: Reader, value: Any, node: Node) -> None:
     if not isinstance(value, list):
         raise reader.not_an_array("enum", "must be an array", value)
     try:
-        # Nearly every enumeration is of strings.
+        # Fast path: nearly every enumeration is of strings.
         joined = "".join(value)
     except TypeError:
         enumerate_values(reader, value, node, reader.at("enum"))
@@ -86,7 +87,7 @@ def enum(reader: Reader, value: Any, node: Node) -> None:
 
 def const(reader: Reader, value: Any, node: Node) -> None:
     if "enum" in reader.schema:
-        # The node's own alternatives are those of `enum`.
+        # The alternatives of the node are taken by `enum`.
         node["allOf"] = (*node.get("allOf", ()), reader.constant(value))
         return
     reader.spelled.setdefault(reader.node_id, {})["enum"] = "const"
@@ -111,7 +112,7 @@ def maximum(reader: Reader, value: Any, node: Node) -> None:
 def exclusive_minimum(reader: Reader, value: Any, node: Node) -> None:
     if value is True or value is False:
         raise reader.invalid(
-            "exclusiveMinimum", "must be a number (a boolean only in draft 4: add its $schema)"
+            "exclusiveMinimum", "must be a number (booleans are for draft 4: set its $schema)"
         )
     node["exclusiveMinimum"] = _number(reader, "exclusiveMinimum", value)
 
@@ -119,7 +120,7 @@ def exclusive_minimum(reader: Reader, value: Any, node: Node) -> None:
 def exclusive_maximum(reader: Reader, value: Any, node: Node) -> None:
     if value is True or value is False:
         raise reader.invalid(
-            "exclusiveMaximum", "must be a number (a boolean only in draft 4: add its $schema)"
+            "exclusiveMaximum", "must be a number (booleans are for draft 4: set its $schema)"
         )
     node["exclusiveMaximum"] = _number(reader, "exclusiveMaximum", value)
 
@@ -144,7 +145,9 @@ def exclusive_maximum_draft4(reader: Reader, value: Any, node: Node) -> None:
 
 def _exclusive_draft4(reader: Reader, value: Any, keyword: str, bound: str) -> None:
     if not isinstance(value, bool):
-        raise reader.invalid(keyword, "is a boolean in draft 4 (a number from draft 6 on: change $schema)")
+        raise reader.invalid(
+            keyword, "must be a boolean in draft 4 (numbers are for later drafts: change $schema)"
+        )
     if bound not in reader.schema:
         raise reader.invalid(keyword, f"needs {bound!r} beside it in draft 4")
 
@@ -156,7 +159,7 @@ def multiple_of(reader: Reader, value: Any, node: Node) -> None:
     node["multipleOf"] = text
 
 
-_AS_MANY = {
+_REASON_OF_LIMIT = {
     "minLength": "no text is that long",
     "minItems": "no array has so many items",
     "minContains": "no array has so many items",
@@ -170,7 +173,7 @@ def _at_least(reader: Reader, keyword: str, value: Any, node: Node) -> None:
         raise reader.invalid(keyword, "must be a non-negative integer")
     if count >= COUNT_LIMIT:
         raise LimitExceeded(
-            f"is above {COUNT_LIMIT:,}; {_AS_MANY[keyword]}",
+            f"is above {COUNT_LIMIT:,}; {_REASON_OF_LIMIT[keyword]}",
             limit="keyword_count",
             where=reader.at(keyword),
             hint="Lower it.",
@@ -241,8 +244,8 @@ def format_(reader: Reader, value: Any, node: Node) -> None:
         reader.spelled.setdefault(reader.node_id, {})["text of format"] = value
 
 
-def names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
-    """A keyword's array of property names, each once."""
+def listed_names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
+    """Return a keyword's array of property names, each once."""
     if not isinstance(value, list):
         hint = (
             " (a boolean only up to draft 3: name the property in its parent)"
@@ -255,6 +258,6 @@ def names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
 
 
 def required(reader: Reader, value: Any, node: Node) -> None:
-    listed = names(reader, "required", value)
+    listed = listed_names(reader, "required", value)
     if listed:
         node["required"] = listed

@@ -1,17 +1,23 @@
-"""Objects that declare their keys have no other keys: what ``closed=True`` does to a schema.
+"""Close objects that declare their keys: what ``closed=True`` does to a schema.
 
-Why: by the specification ``{"properties": {"name": …}}`` allows every other key, and a small model invents them until
-its budget is spent. People who declare keys nearly always mean "these keys".
-What: every value whose schema declares `properties`, and says nothing of other keys, gets
-``unevaluatedProperties: false`` where the value's schema begins. So the keys that any schema of the same value
-declares (``allOf``, ``$ref``, valid branches of ``anyOf`` and ``if``) stay allowed, and the combination does not become
-unsatisfiable. A union is closed branch by branch: a value of ``anyOf: [Cat, Dog]`` has the keys of one of them.
-What counts as saying something: ``additionalProperties``, ``unevaluatedProperties``, ``patternProperties``,
-``propertyNames``, listed values, a `minProperties` above the number of declared keys. Keys in ``required`` count as
-declared.
-Invariant: the closed schema accepts nothing that the schema refuses: sub-schemas under ``not``, ``if``, ``contains``
-and those branches of ``oneOf`` that no tag distinguishes stay as they are, and hold beside their closed copies.
-Cost: linear in the schema, and that of ``unevaluatedProperties`` where several schemas of one value declare keys.
+Why: the specification lets ``{"properties": {"name": …}}`` have any other key, and a small model writes such keys
+until its token budget is spent. Authors who declare keys nearly always mean "only these keys".
+
+What: each value whose schema declares `properties`, and does not mention other keys, gets ``unevaluatedProperties:
+false`` at the root of the value's schema. So the keys that any schema of the same value declares (``allOf``,
+``$ref``, valid branches of ``anyOf`` and ``if``) stay allowed, and the combination does not become unsatisfiable. A
+union is closed branch by branch: a value of ``anyOf: [Cat, Dog]`` has the keys of one of them.
+
+A schema mentions other keys by ``additionalProperties``, ``unevaluatedProperties``, ``patternProperties``,
+``propertyNames``, listed values, or a `minProperties` above the number of declared keys. Keys in ``required`` count
+as declared.
+
+Invariant: the closed schema accepts nothing that the schema rejects. Sub-schemas under ``not``, ``if`` and
+``contains``, and branches of ``oneOf`` that no tag distinguishes, stay as they are, and hold beside their closed
+copies.
+
+Cost: linear in the schema, plus that of ``unevaluatedProperties`` if several schemas of one value declare keys.
+
 Source: JSON Schema 2020-12 core, section 11.3.
 """
 
@@ -21,17 +27,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .exclusive import demanded, exclude_each_other
-from .unevaluated import Edge, Evaluated, ObjectKeys, demand_evaluated, edges_of
+from .exclusive import are_exclusive, nodes_of_value
+from .unevaluated import Edge, Evaluated, ObjectKeys, apply_unevaluated, edges_of
 from .values import OBJECT
 
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
-__all__ = ["OpenObjects", "close_objects", "speaking_nodes"]
+__all__ = ["OpenObjects", "close_objects", "nodes_about_other_keys"]
 
 _ALL_TYPES = 63
-_SPEAKING = ("additionalProperties", "patternProperties", "propertyNames", "unevaluatedProperties")
+_MENTIONING = ("additionalProperties", "patternProperties", "propertyNames", "unevaluatedProperties")
 _LISTED = ("strings", "numbers", "literals", "values")
 _UNTOUCHED = ("not", "if", "contains")
 _VALUES = ("properties", "patternProperties")
@@ -40,21 +46,26 @@ _UNIONS = ("anyOf", "oneOf")
 
 @dataclass(frozen=True)
 class OpenObjects:
-    """The objects that declare keys and say nothing of others."""
+    """The objects that declare keys and do not mention others."""
 
     pointers: tuple[str, ...] = ()
     is_in_place: bool = True
-    """Whether ``additionalProperties: false`` at each of these places closes them, and nothing else."""
+    """Whether ``additionalProperties: false`` at each of these pointers closes them, and changes nothing else."""
 
 
-def close_objects(reader: Reader, speaking: set[int]) -> OpenObjects:
-    """Close the objects of a schema that was read; return which were open.
+def close_objects(reader: Reader, mentioning: set[int]) -> OpenObjects:
+    """Close the objects of a schema that was read.
 
-    `speaking` are the nodes that say something of other keys, as `speaking_nodes` found them before
-    ``unevaluatedProperties`` was rewritten.
+    Args:
+        reader: The reader, with all nodes.
+        mentioning: The nodes that mention other keys, as `nodes_about_other_keys` found them before
+            ``unevaluatedProperties`` was rewritten.
+
+    Returns:
+        The objects that were open.
     """
     before = len(reader.nodes)
-    closing = _Closing(reader, speaking)
+    closing = _Closing(reader, mentioning)
     root = closing.value(0)
     closing.finish()
     if closing.closed:
@@ -64,109 +75,109 @@ def close_objects(reader: Reader, speaking: set[int]) -> OpenObjects:
     return OpenObjects(tuple(dict.fromkeys(closing.closed)), closing.is_in_place)
 
 
-def speaking_nodes(reader: Reader) -> set[int]:
-    """Return the nodes that say which other keys there may be."""
+def nodes_about_other_keys(reader: Reader) -> set[int]:
+    """Return the nodes that say which undeclared keys are allowed."""
     return reader.notes.all_properties | {
-        place
-        for place, node in enumerate(reader.nodes)
-        if isinstance(node, dict) and any(keyword in node for keyword in (*_SPEAKING, *_LISTED))
+        node_id
+        for node_id, node in enumerate(reader.nodes)
+        if isinstance(node, dict) and any(keyword in node for keyword in (*_MENTIONING, *_LISTED))
     }
 
 
 class _DeclaredKeys(ObjectKeys):
-    """What counts as declared where objects are closed; wider than what is evaluated."""
+    """Counts the keys that are declared, which are more than those that are evaluated."""
 
-    def __init__(self, speaking: set[int], hidden: set[int]) -> None:
-        self._speaking = speaking
+    def __init__(self, mentioning: set[int], hidden: set[int]) -> None:
+        self._mentioning = mentioning
         self._hidden = hidden
 
-    def own(self, reader: Reader, place: int, *, itself: bool) -> Evaluated:
-        if place in self._speaking:
+    def own(self, reader: Reader, node_id: int, *, itself: bool) -> Evaluated:
+        if node_id in self._mentioning:
             return Evaluated(everything=True)
-        node = reader.nodes[place]
+        node = reader.nodes[node_id]
         keys: Node = node if isinstance(node, dict) else {}
-        found = super().own(reader, place, itself=itself)
+        found = super().own(reader, node_id, itself=itself)
         found.names |= dict.fromkeys(keys.get("required", ()))
         return found
 
-    def edges(self, reader: Reader, place: int) -> Iterator[Edge]:
-        if place in self._hidden:
+    def edges(self, reader: Reader, node_id: int) -> Iterator[Edge]:
+        if node_id in self._hidden:
             return
-        node = reader.nodes[place]
+        node = reader.nodes[node_id]
         if isinstance(node, dict) and "if" in node:
-            yield Edge(node["if"])  # its keys are known ones, whether it is valid or not
-        yield from edges_of(reader, place)
+            yield Edge(node["if"])  # its keys count as declared, whether it is valid or not
+        yield from edges_of(reader, node_id)
 
 
 class _Closing:
-    """Copies of nodes in which the objects are closed, each made once."""
+    """Makes copies of nodes in which the objects are closed, each once."""
 
-    def __init__(self, reader: Reader, speaking: set[int]) -> None:
+    def __init__(self, reader: Reader, mentioning: set[int]) -> None:
         self.closed: list[str] = []
         self.is_in_place = True
-        """Whether ``additionalProperties: false`` at the pointers in `closed` says the same."""
+        """Whether ``additionalProperties: false`` at the pointers in `closed` has the same effect."""
         self._reader = reader
-        self._speaking = speaking
+        self._mentioning = mentioning
         self._hidden: set[int] = set()
         self._values: dict[int, int] = {}
         self._inner: dict[int, int] = {}
         self._pending: list[tuple[int, int]] = []
         self._wrapped: list[int] = []
 
-    def value(self, place: int) -> int:
-        """The closed copy of the node, where it is all that is said of a value."""
-        known = self._values.get(place)
+    def value(self, node_id: int) -> int:
+        """Return the closed copy of a node that is the whole schema of a value."""
+        known = self._values.get(node_id)
         if known is not None:
             return known
-        if isinstance(self._reader.nodes[place], bool):
-            return place
-        made = self._values[place] = self._reader.reserve()
-        self._pending.append((place, made))
-        return made
+        if isinstance(self._reader.nodes[node_id], bool):
+            return node_id
+        copy_id = self._values[node_id] = self._reader.reserve()
+        self._pending.append((node_id, copy_id))
+        return copy_id
 
     def finish(self) -> None:
         """Write all copies that are needed, and those that they refer to."""
         nodes = self._reader.nodes
         while self._pending:
-            place, made = self._pending.pop()
-            node = nodes[place]
+            node_id, copy_id = self._pending.pop()
+            node = nodes[node_id]
             assert isinstance(node, dict)
-            is_value = self._values.get(place) == made
-            if is_value and self._is_passing_on(place, node):
-                nodes[made] = self._copy(place, node, beside=self.value)
-            elif is_value and self._is_open(place):
-                nodes[made] = {"pointer": node["pointer"], "allOf": (self._beside(place),)}
-                self._wrapped.append(made)
+            is_value = self._values.get(node_id) == copy_id
+            if is_value and self._only_delegates(node_id, node):
+                nodes[copy_id] = self._copy(node_id, node, beside=self.value)
+            elif is_value and self._is_open(node_id):
+                nodes[copy_id] = {"pointer": node["pointer"], "allOf": (self._beside(node_id),)}
+                self._wrapped.append(copy_id)
             else:
-                nodes[made] = self._copy(place, node, beside=self._beside)
-            self._carry(place, made)
-        for made in self._wrapped:
-            self._close(made)
+                nodes[copy_id] = self._copy(node_id, node, beside=self._beside)
+            self._carry_over(node_id, copy_id)
+        for copy_id in self._wrapped:
+            self._close(copy_id)
 
-    def _beside(self, place: int) -> int:
-        """The copy of a node that is one of several of its value: only the values inside it are closed."""
-        known = self._inner.get(place)
+    def _beside(self, node_id: int) -> int:
+        """Return the copy of a node that is one of several schemas of a value: only the values inside it are closed."""
+        known = self._inner.get(node_id)
         if known is not None:
             self.is_in_place = False
             return known
-        if isinstance(self._reader.nodes[place], bool):
-            return place
-        made = self._inner[place] = self._reader.reserve()
-        self._pending.append((place, made))
-        return made
+        if isinstance(self._reader.nodes[node_id], bool):
+            return node_id
+        copy_id = self._inner[node_id] = self._reader.reserve()
+        self._pending.append((node_id, copy_id))
+        return copy_id
 
-    def _carry(self, place: int, made: int) -> None:
-        """What is known of a node holds for its copy."""
+    def _carry_over(self, node_id: int, copy_id: int) -> None:
+        """Copy what is recorded about a node to its copy."""
         reader = self._reader
-        if place in self._speaking:
-            self._speaking.add(made)
-        if place in reader.spelled:
-            reader.spelled[made] = dict(reader.spelled[place])
-        if place in reader.decided:
-            reader.decided[made] = reader.decided[place]
+        if node_id in self._mentioning:
+            self._mentioning.add(copy_id)
+        if node_id in reader.spelled:
+            reader.spelled[copy_id] = dict(reader.spelled[node_id])
+        if node_id in reader.decided:
+            reader.decided[copy_id] = reader.decided[node_id]
 
-    def _copy(self, place: int, node: Node, *, beside: Callable[[int], int]) -> Node:
-        """The node with closed copies of the sub-schemas that may be narrowed."""
+    def _copy(self, node_id: int, node: Node, *, beside: Callable[[int], int]) -> Node:
+        """Return the node with closed copies of the sub-schemas that may become narrower."""
         copy: Node = {}
         for key, value in node.items():
             if key in _VALUES:
@@ -192,11 +203,11 @@ class _Closing:
     def _one_of(
         self, node: Node, groups: tuple[tuple[int, ...], ...], copy: Node, beside: Callable[[int], int]
     ) -> None:
-        """Branches that exclude each other are closed in place; others hold as they are, beside closed copies."""
+        """Close branches that exclude each other in place; keep others unchanged beside closed copies."""
         exclusive: list[tuple[int, ...]] = []
         for group in groups:
             closed = tuple([beside(child) for child in group])
-            if exclude_each_other(self._reader, group):
+            if are_exclusive(self._reader, group):
                 exclusive.append(closed)
                 continue
             self.is_in_place = False
@@ -207,19 +218,19 @@ class _Closing:
         if exclusive:
             copy["oneOf"] = tuple(exclusive)
 
-    def _is_passing_on(self, place: int, node: Node) -> bool:
-        """Does the node itself declare nothing, and leave the value to one reference or to a union?"""
-        if place in self._speaking or any(key in node for key in ("properties", "if", "required")):
+    def _only_delegates(self, node_id: int, node: Node) -> bool:
+        """Return whether the node declares nothing itself, and leaves the value to one reference or union."""
+        if node_id in self._mentioning or any(key in node for key in ("properties", "if", "required")):
             return False
         applied = [("allOf", child) for child in node.get("allOf", ())]
         applied += [("ref", child) for child in node.get("ref", ())]
         unions = [group for key in _UNIONS for group in node.get(key, ())]
         return len(applied) + len(unions) == 1
 
-    def _is_open(self, place: int) -> bool:
-        """Do the schemas of the value declare keys, and say nothing of others?"""
+    def _is_open(self, node_id: int) -> bool:
+        """Return whether the schemas of the value declare keys, and do not mention others."""
         nodes = self._reader.nodes
-        declares, seen, pending, names, at_least = False, {place}, [place], set[str](), 0
+        declares, seen, pending, names, at_least = False, {node_id}, [node_id], set[str](), 0
         while pending:
             one = pending.pop()
             node = nodes[one]
@@ -235,49 +246,49 @@ class _Closing:
                     pending.append(edge.child)
         if not declares or at_least > len(names):
             return False
-        return not self._speaking.intersection(demanded(self._reader, place))
+        return not self._mentioning.intersection(nodes_of_value(self._reader, node_id))
 
-    def _close(self, made: int) -> None:
-        """Add ``unevaluatedProperties: false`` to a node, counting what is declared."""
+    def _close(self, copy_id: int) -> None:
+        """Add ``unevaluatedProperties: false`` to a node, with all declared keys as evaluated ones."""
         reader = self._reader
-        keys = _DeclaredKeys(self._speaking, self._hidden)
-        node = reader.nodes[made]
+        keys = _DeclaredKeys(self._mentioning, self._hidden)
+        node = reader.nodes[copy_id]
         assert isinstance(node, dict)
-        if not demand_evaluated(reader, made, "unevaluatedProperties", reader.false(), keys):
+        if not apply_unevaluated(reader, copy_id, "unevaluatedProperties", reader.false(), keys):
             return
         self.closed.append(node["pointer"])
         own, rest = reader.nodes[node["allOf"][0]], reader.nodes[node["allOf"][-1]]
         assert isinstance(own, dict) and isinstance(rest, dict)
         names = [name for name, _ in rest.get("properties", ())]
-        # Where nothing depends on branches, and the node itself declares all keys, one node says it.
+        # If nothing depends on branches, and the node itself declares all keys, one node is enough.
         if len(node["allOf"]) == 2 and "anyOf" not in node and {*names} <= {*dict(own.get("properties", ()))}:
-            self._reader.nodes[made] = {**own, "additionalProperties": rest["additionalProperties"]}
-            self._reader.spelled.setdefault(made, {})["additionalProperties"] = "closed=True"
+            self._reader.nodes[copy_id] = {**own, "additionalProperties": rest["additionalProperties"]}
+            self._reader.spelled.setdefault(copy_id, {})["additionalProperties"] = "closed=True"
         else:
             self.is_in_place = False
 
 
 def _drop_from(reader: Reader, first: int) -> None:
-    """Drop all nodes from this one on, which are copies of others."""
+    """Drop all nodes from this one on, which are copies."""
     del reader.nodes[first:]
     for known in (reader.spelled, reader.decided):
-        for place in [place for place in known if place >= first]:
-            del known[place]
+        for node_id in [node_id for node_id in known if node_id >= first]:
+            del known[node_id]
 
 
 def _keep_reachable(reader: Reader, root: int) -> None:
-    """Drop the nodes that nothing refers to any more; the root is the first again."""
+    """Drop the nodes that are no longer referenced; the root becomes the first node."""
     nodes = reader.nodes
     order: dict[int, int] = {root: 0}
     pending = [root]
-    for place in pending:
-        for child in _children(nodes[place]):
+    for node_id in pending:
+        for child in _children(nodes[node_id]):
             if child not in order:
                 order[child] = len(order)
                 pending.append(child)
-    reader.nodes = [_renumbered(nodes[place], order) for place in pending]
+    reader.nodes = [_renumbered(nodes[node_id], order) for node_id in pending]
     for known in (reader.spelled, reader.decided):
-        kept = {order[place]: value for place, value in known.items() if place in order}
+        kept = {order[node_id]: value for node_id, value in known.items() if node_id in order}
         known.clear()
         known.update(kept)
 

@@ -1,8 +1,10 @@
-"""The five drafts of JSON Schema, told apart by ``$schema``.
+"""The five drafts of JSON Schema, identified by ``$schema``.
 
-Why: the same keyword means different things in different drafts (``exclusiveMinimum`` is a boolean in
-draft 4, ``$ref`` silences its siblings up to draft 7), so a schema is always read under one draft.
+Why: a keyword may mean different things in different drafts. ``exclusiveMinimum`` is a boolean in draft 4, and up
+to draft 7 ``$ref`` disables its siblings. So a schema is always read under one draft.
+
 Invariant: drafts are ordered by `Draft.number`; a draft is a constant, compared by identity.
+
 Source: https://json-schema.org/specification-links
 """
 
@@ -22,7 +24,7 @@ __all__ = [
 ]
 
 OPTIONAL_VOCABULARIES = frozenset({"applicator", "unevaluated", "validation"})
-"""Vocabularies whose keywords say something, and which a dialect may leave out."""
+"""Vocabularies with assertions, which a dialect may leave out."""
 _FORMAT_ASSERTION = "format-assertion"
 _KNOWN_VOCABULARIES = OPTIONAL_VOCABULARIES | {
     *("core", "meta-data", "content", "format", "format-annotation", _FORMAT_ASSERTION)
@@ -31,7 +33,7 @@ _KNOWN_VOCABULARIES = OPTIONAL_VOCABULARIES | {
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """One draft and the rules that are not those of a single keyword."""
+    """One draft, with the rules that do not belong to a single keyword."""
 
     number: int
     """4, 6, 7, 2019 or 2020."""
@@ -41,9 +43,9 @@ class Draft:
     id_keyword: str
     ref_silences_siblings: bool
     without: frozenset[str] = frozenset()
-    """Of `OPTIONAL_VOCABULARIES`, those that the dialect's meta-schema leaves out."""
+    """The vocabularies of `OPTIONAL_VOCABULARIES` that the dialect's meta-schema leaves out."""
     asserts_formats: bool = False
-    """Does the dialect's meta-schema say that formats are assertions?"""
+    """Whether the dialect's meta-schema makes formats assertions."""
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -60,7 +62,7 @@ LATEST = _DRAFT2020
 _UNEVALUATED_ARE_APPLICATORS = 2019
 
 _BY_URI = {draft.uri: draft for draft in DRAFTS}
-# ``http://json-schema.org/schema`` always meant "the latest"; both schemes are met in the wild.
+# ``http://json-schema.org/schema`` always meant "the latest"; both schemes are in use.
 _BY_URI["http://json-schema.org/schema"] = LATEST
 for _draft in DRAFTS:
     _scheme, _, _rest = _draft.uri.partition("://")
@@ -68,7 +70,7 @@ for _draft in DRAFTS:
 
 
 def is_ancient(uri: str) -> bool:
-    """Is this the meta-schema of a draft before 4? Its keywords mean other things."""
+    """Return whether this is the meta-schema of a draft before 4, whose keywords have other meanings."""
     return uri.partition("://")[2].startswith(
         (
             "json-schema.org/draft-00",
@@ -80,15 +82,15 @@ def is_ancient(uri: str) -> bool:
 
 
 def draft_of(uri: str) -> Draft | None:
-    """The draft that ``$schema`` names, or None for another dialect."""
+    """Return the draft that ``$schema`` names, or None for another dialect."""
     return _BY_URI.get(uri.removesuffix("#"))
 
 
 def dialect(draft: Draft, vocabularies: Iterable[str]) -> Draft:
-    """The draft restricted to the vocabularies that ``$vocabulary`` names; the same object for the same ones."""
+    """Return the draft restricted to the vocabularies in ``$vocabulary``; equal vocabularies give the same object."""
     prefix = draft.uri.removesuffix("schema") + "vocab/"
     named = frozenset(name.removeprefix(prefix) for name in vocabularies)
-    # In 2019-09 `unevaluated*` belong to the applicators.
+    # In 2019-09 the vocabulary of applicators has `unevaluated*`.
     implied = (
         {"unevaluated"} if draft.number == _UNEVALUATED_ARE_APPLICATORS and "applicator" in named else set()
     )
@@ -96,7 +98,7 @@ def dialect(draft: Draft, vocabularies: Iterable[str]) -> Draft:
 
 
 def is_known_vocabulary(draft: Draft, name: str) -> bool:
-    """Is this one of the vocabularies that the draft defines?"""
+    """Return whether the draft defines this vocabulary."""
     prefix = draft.uri.removesuffix("schema") + "vocab/"
     return name.startswith(prefix) and name.removeprefix(prefix) in _KNOWN_VOCABULARIES
 

@@ -1,8 +1,10 @@
-"""Branches of which no value satisfies two.
+"""Decide whether the branches of a union exclude each other.
 
 Why: such branches can be changed one by one, and ``anyOf`` over them means the same as ``oneOf``.
-Invariant: errs on one side. Where nothing is found, branches count as possibly overlapping.
-Cost: linear in the branches and what they demand of the same value and of its tags.
+
+Invariant: errs on one side. Branches that cannot be told apart count as possibly overlapping.
+
+Cost: linear in the branches and in what they demand of the same value and of its tags.
 """
 
 from __future__ import annotations
@@ -14,17 +16,17 @@ from .values import OBJECT
 if TYPE_CHECKING:
     from .reader import Node, Reader
 
-__all__ = ["demanded", "exclude_each_other"]
+__all__ = ["are_exclusive", "nodes_of_value"]
 
 _ALL_TYPES = 63
 
 
-def exclude_each_other(reader: Reader, group: tuple[int, ...]) -> bool:
-    """Return whether types, or what one required key says, tell all branches apart."""
+def are_exclusive(reader: Reader, group: tuple[int, ...]) -> bool:
+    """Return whether types, or the value of one required key, distinguish all branches."""
     taken = 0
     tags: list[dict[str, frozenset[str]]] = []
-    for place in group:
-        types, tagged = _kinds(reader, place)
+    for node_id in group:
+        types, tagged = _types_and_tags(reader, node_id)
         if types == OBJECT:
             tags.append(tagged)
         elif types & taken:
@@ -40,11 +42,11 @@ def exclude_each_other(reader: Reader, group: tuple[int, ...]) -> bool:
     )
 
 
-def demanded(reader: Reader, place: int) -> dict[int, Node]:
+def nodes_of_value(reader: Reader, node_id: int) -> dict[int, Node]:
     """Return the node, and those that it applies to the same value in any case."""
     nodes = reader.nodes
     found: dict[int, Node] = {}
-    pending = [place]
+    pending = [node_id]
     while pending:
         one = pending.pop()
         node = nodes[one]
@@ -54,16 +56,16 @@ def demanded(reader: Reader, place: int) -> dict[int, Node]:
     return found
 
 
-def _kinds(reader: Reader, place: int) -> tuple[int, dict[str, frozenset[str]]]:
-    """The types that the node allows, and what it lists for required keys."""
+def _types_and_tags(reader: Reader, node_id: int) -> tuple[int, dict[str, frozenset[str]]]:
+    """Return the types that the node allows, and the values that it lists for required keys."""
     types = _ALL_TYPES
     required: set[str] = set()
     listed: dict[str, frozenset[str]] = {}
-    for node in demanded(reader, place).values():
+    for node in nodes_of_value(reader, node_id).values():
         types &= node.get("types", _ALL_TYPES)
         required.update(node.get("required", ()))
         for name, child in node.get("properties", ()):
-            for inner in demanded(reader, child).values():
+            for inner in nodes_of_value(reader, child).values():
                 texts = [(kind, text) for kind in ("strings", "literals") for text in inner.get(kind, ())]
                 if texts and "numbers" not in inner and "values" not in inner:
                     listed[name] = frozenset([f"{kind}:{text}" for kind, text in texts])

@@ -1,7 +1,8 @@
-"""What may be chosen about the JSON text of a schema, beyond what the schema says.
+"""Options for the JSON text of a schema, beyond what the schema says.
 
-Why: the specification speaks of values, generation of text; every choice that makes the text narrower than
-RFC 8259 allows is one field here, with its default, and nowhere else.
+Why: the specification is about values, generation is about text. Each choice that makes the text narrower than RFC
+8259 allows is one field here, with its default, and nowhere else.
+
 Invariant: options are frozen and hashable; two constraints combine only if their options are equal.
 """
 
@@ -22,34 +23,43 @@ Integers = Literal["any", "digits"]
 
 @dataclass(frozen=True)
 class JsonSchemaOptions:
-    """Options of `json_schema`; each default is the one that people expect from a model's answer."""
+    """Options of `json_schema`; the defaults suit the answer of a model."""
 
     whitespace: Whitespace | WhitespaceName = "flexible"
-    """A `Whitespace` or the name of one. ``flexible``: compact, spaced or indented, the amount bounded.
-    ``compact``: none. ``json.dumps``: one space after each comma and colon. ``indented``: one item a line,
-    two spaces deeper for each open container."""
+    """White space between tokens: a `Whitespace` or the name of one.
+
+    ``flexible``: compact, spaced or indented, with bounds. ``compact``: none. ``json.dumps``: one space after each
+    comma and colon. ``indented``: one item a line, two spaces deeper for each open container.
+    """
 
     ordered: bool = False
-    """Object keys in the order in which ``properties`` declares them, then the others."""
+    """Whether object keys come in the order in which ``properties`` declares them, then the others."""
 
     escapes: Escapes = "canonical"
-    """``canonical``: a character is escaped only if it must be, in its short form. ``all``: any spelling
-    that RFC 8259 allows."""
+    """Escapes in strings. ``canonical``: a character is escaped only if JSON requires it, in its short form. ``all``:
+    any spelling that RFC 8259 allows.
+    """
 
     formats: Formats = "assert"
-    """``assert``: known formats constrain the text. ``annotate``: formats are ignored. ``dialect``: as the
-    specification says, ignored unless the meta-schema in ``registry=`` has the format-assertion vocabulary."""
+    """Meaning of ``format``. ``assert``: known formats constrain the text. ``annotate``: formats are ignored.
+    ``dialect``: as the specification says, ignored unless the meta-schema in ``registry=`` has the format-assertion
+    vocabulary.
+    """
 
     integers: Integers = "any"
-    """How a number that can only be whole is written, by ``type``, ``const``, ``enum`` or all of the branches that
-    are left. ``any``: every spelling of it, ``7``, ``7.0`` and ``7e0``. ``digits``: digits alone."""
+    """Spelling of a number that must be whole by ``type``, ``const``, ``enum`` or all remaining branches. ``any``:
+    every spelling, such as ``7``, ``7.0`` and ``7e0``. ``digits``: digits only.
+    """
 
     closed: bool = False
-    """Objects that declare ``properties`` and say nothing of other keys have no other keys. By the specification they
-    may have any, which small models make use of until their budget is spent. See `closing`."""
+    """Whether objects that declare ``properties`` and do not mention other keys have no other keys.
+
+    The specification allows any other keys, and small models write them until their token budget is spent. See
+    `closing`.
+    """
 
     def lower(self) -> dict[str, object]:
-        """The part that the native automaton reads."""
+        """Return the options that the core reads."""
         return dict(self._lowered)
 
     @functools.cached_property
@@ -77,7 +87,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "formats": get_args(Formats),
     "integers": get_args(Integers),
 }
-_ALIASES = {
+_NAMES_IN_OTHER_LIBRARIES = {
     **dict.fromkeys(("strict", "strictmode", "additionalproperties", "noadditionalproperties"), "closed"),
     **dict.fromkeys(
         ("whitespacepattern", "whitespaceflexible", "anywhitespace", "indent", "separators"), "whitespace"
@@ -86,28 +96,32 @@ _ALIASES = {
     "ensureascii": "escapes",
     "refs": "registry",
 }
-"""What other libraries call them."""
+"""Names of these options in other libraries."""
 _NAMES = tuple(field.name for field in fields(JsonSchemaOptions))
 _DEFAULT = JsonSchemaOptions()
 
 
 def make_options(given: dict[str, Any]) -> JsonSchemaOptions:
-    """Options from keyword arguments; an unknown name is an error that lists the known ones."""
+    """Return the options of these keyword arguments.
+
+    Raises:
+        OptionError: A name is unknown (the message lists the known ones), or a value is invalid.
+    """
     if not given:
         return _DEFAULT
     for name in given:
         if name not in _NAMES:
             raise OptionError(
                 f"unknown JSON Schema option {name!r}; the options are {', '.join(_NAMES)} and registry",
-                hint=did_you_mean(name, (*_NAMES, "registry"), _ALIASES),
+                hint=did_you_mean(name, (*_NAMES, "registry"), _NAMES_IN_OTHER_LIBRARIES),
             )
     try:
-        return _made(**given)
-    except TypeError:  # a value that cannot be hashed is invalid: the constructor reports it
+        return _cached_options(**given)
+    except TypeError:  # an unhashable value is invalid, which the constructor reports
         return JsonSchemaOptions(**given)
 
 
 @functools.lru_cache(maxsize=64, typed=True)
-def _made(**given: Any) -> JsonSchemaOptions:
-    """The same options for all tools of a request."""
+def _cached_options(**given: Any) -> JsonSchemaOptions:
+    """Return options from a cache: all tools of a request have the same."""
     return JsonSchemaOptions(**given)

@@ -1,8 +1,10 @@
-"""JSON text to Python, exactly: decimals as written, and errors that show the place.
+"""Parse the JSON text of a schema exactly: decimals as written, and errors with a position.
 
-Why: ``multipleOf: 0.01`` must not become a double, and a schema arrives from strangers.
-Invariant: numbers keep their value; NaN, Infinity, keys that stand twice in one object and nesting beyond the
-interpreter's limit are refused.
+Why: ``multipleOf: 0.01`` must not become a double, and schemas come from strangers.
+
+Invariant: numbers keep their value. NaN, Infinity, repeated keys and nesting beyond the interpreter's limit are
+refused.
+
 Source: RFC 8259.
 """
 
@@ -22,10 +24,10 @@ from .unique_keys import repeated_key
 __all__ = ["TEXT_LIMIT", "parse_schema"]
 
 TEXT_LIMIT = 64 * 2**20
-"""Characters of a schema's text."""
+"""Limit on the characters of a schema's text."""
 
-_LIKE_A_PATH = re.compile(r"[^\n{}\[\]\"]*(\.(json|ya?ml|schema)|[/\\][\w.-]+)")
-_READ_IT = 'Pass what is in it: Path("...").read_text().'
+_PATH_LIKE = re.compile(r"[^\n{}\[\]\"]*(\.(json|ya?ml|schema)|[/\\][\w.-]+)")
+_PASS_THE_CONTENTS = 'Pass its contents: Path("...").read_text().'
 _BLANKS = " \t\n\r"
 
 
@@ -37,16 +39,14 @@ _DECODER = JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant)
 
 
 def parse_schema(schema: Any) -> Any:
-    """A schema given as text, parsed; anything else as it is."""
+    """Parse a schema that is given as text; return anything else as it is."""
     if isinstance(schema, (bytes, bytearray)):
         try:
             schema = schema.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise SchemaInvalid(
-                f"the schema's text is not UTF-8: byte {error.start} of it is wrong"
-            ) from None
+            raise SchemaInvalid(f"the schema's text is not UTF-8: byte {error.start} is invalid") from None
     if not isinstance(schema, str):
-        _refuse_strange(schema)
+        _refuse_other_types(schema)
         return schema
     if len(schema) > TEXT_LIMIT:
         raise LimitExceeded(
@@ -55,18 +55,18 @@ def parse_schema(schema: Any) -> Any:
             hint="Pass a parsed schema, or a smaller one.",
         )
     try:
-        decoded = _decoded(schema)
+        decoded = _decode(schema)
     except JSONDecodeError as error:
         raise _not_json(schema, error) from None
     except RecursionError:
         raise LimitExceeded(
-            "the schema's text is nested too deep",
+            "the schema's text is nested too deeply",
             limit="schema_depth",
-            hint="About a thousand levels of arrays and objects are read; move inner schemas to $defs.",
+            hint="The limit is about a thousand levels of arrays and objects; move inner schemas to $defs.",
         ) from None
     except InvalidOperation:
         raise LimitExceeded(
-            "the schema's text contains a number with an exponent out of all bounds",
+            "the schema's text contains a number whose exponent is too large",
             limit="number_exponent",
             hint="Use a smaller exponent.",
         ) from None
@@ -81,13 +81,13 @@ def parse_schema(schema: Any) -> Any:
         raise SchemaInvalid(
             f"the key {repeated.key!r:.200} occurs twice in one object of the schema's text",
             pointer=repeated.pointer,
-            hint="Readers differ in which of the two counts: remove one.",
+            hint="Remove one: parsers differ in which of the two they use.",
         )
     return decoded
 
 
-def _decoded(text: str) -> Any:
-    # The decoder looks for white space around the text with a regular expression.
+def _decode(text: str) -> Any:
+    # `decode` searches for white space around the text with a regular expression, which is slow.
     try:
         decoded, end = _DECODER.scan_once(text, 0)  # type: ignore[attr-defined]
     except StopIteration:
@@ -95,10 +95,10 @@ def _decoded(text: str) -> Any:
     return decoded if end >= 0 and not text[end:].strip(_BLANKS) else _DECODER.decode(text)
 
 
-def _refuse_strange(schema: Any) -> None:
-    """Raises for what people pass who have not read which kinds of schemas there are."""
+def _refuse_other_types(schema: Any) -> None:
+    """Raise for values that are often passed by mistake."""
     if isinstance(schema, PurePath):
-        raise SchemaInvalid(f"{str(schema)!r} is a path, and files are not opened here", hint=_READ_IT)
+        raise SchemaInvalid(f"{str(schema)!r} is a path, and files are not opened", hint=_PASS_THE_CONTENTS)
     if isinstance(schema, type) or get_origin(schema) is not None:
         own = hasattr(schema, "model_json_schema")
         raise SchemaInvalid(
@@ -107,22 +107,22 @@ def _refuse_strange(schema: Any) -> None:
             "take the type itself" + ("; its schema is model_json_schema()." if own else "."),
         )
     if isinstance(schema, (tuple, set, frozenset)):
-        raise SchemaInvalid(f"a schema is an object or a boolean, not a Python {type(schema).__name__}")
+        raise SchemaInvalid(f"a schema must be an object or a boolean, not a Python {type(schema).__name__}")
 
 
 def _not_json(text: str, error: JSONDecodeError) -> SchemaInvalid:
     end = len(text.rstrip(_BLANKS))
     if not end:
         return SchemaInvalid("the schema's text is not JSON: it is empty")
-    if _LIKE_A_PATH.fullmatch(text):
+    if _PATH_LIKE.fullmatch(text):
         return SchemaInvalid(
-            f"the schema's text is not JSON: {text!r:.200} looks like a path, and files are not opened here",
-            hint=_READ_IT,
+            f"the schema's text is not JSON: {text!r:.200} looks like a path, and files are not opened",
+            hint=_PASS_THE_CONTENTS,
         )
     place, message = error.pos, error.msg
     if place >= end:
-        # Behind the last line there is nothing to show.
-        place, message = end, f"{message} where the text ends"
+        # The message cannot show a position after the last line.
+        place, message = end, f"{message} at the end of the text"
     line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
     return SchemaInvalid(
         f"the schema's text is not JSON: {message}, line {line}, column {column}",

@@ -1,8 +1,9 @@
-"""What a person would write where a schema leaves it free: words, plain numbers, dates, addresses.
+"""Propose what a person would write where a schema leaves it open: words, plain numbers, dates, addresses.
 
-Why: an example is read by people, and "river stone" tells more than "qX7}".
-Invariant: everything is drawn with `Random.random` alone, whose sequence for a seed is the same in every version
-of Python.
+Why: people read examples, and "river stone" is more telling than "qX7}".
+
+Invariant: everything is drawn with `Random.random` alone, whose sequence for a seed is the same in every version of
+Python.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ def _word(source: Random) -> str:
 
 
 def phrase(source: Random, words: int) -> str:
-    """Words with spaces between them."""
+    """Return words with spaces between them."""
     return " ".join(_word(source) for _ in range(words))
 
 
 def number(source: Random) -> str:
-    """Mostly small whole numbers, some with a fraction, few large or negative."""
+    """Return a number: mostly small and whole, some with a fraction, few large or negative."""
     kind = source.random()
     whole = _below(source, 100 if kind < 0.5 else 10 if kind < 0.75 else 10_000)
     sign = "-" if whole and source.random() < 0.15 else ""
@@ -48,7 +49,7 @@ def number(source: Random) -> str:
 
 
 def plain(written: str) -> str:
-    """A decimal without an exponent in its shortest spelling: no zeros at the end of a fraction, no ``-0``."""
+    """Return the shortest spelling of a decimal without an exponent: no trailing zeros, no ``-0``."""
     whole, point, fraction = written.partition(".")
     fraction = fraction.rstrip("0")
     if not fraction:
@@ -57,7 +58,7 @@ def plain(written: str) -> str:
 
 
 def texts(source: Random) -> list[str]:
-    """One text of each kind that formats and common patterns ask for."""
+    """Return one text for each format and common pattern."""
     year, month, day = 1990 + _below(source, 45), 1 + _below(source, 12), 1 + _below(source, 28)
     date = f"{year}-{month:02}-{day:02}"
     hour, minute, second = _below(source, 24), _below(source, 60), _below(source, 60)

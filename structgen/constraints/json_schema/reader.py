@@ -21,7 +21,7 @@ from structgen.errors import LimitExceeded, RegexError, SchemaInvalid
 from structgen.ir.schema import SchemaIR
 
 from .approximate_formats import restrict_denied_formats
-from .closing import OpenObjects, close_objects, speaking_nodes
+from .closing import OpenObjects, close_objects, nodes_about_other_keys
 from .drafts import LATEST, is_ancient
 from .formats import Format
 from .keywords import Read, dispatch
@@ -85,11 +85,11 @@ class Reader:
         self._run()
         if self.has_shared and self.beside_of:
             check_reference_cycles(self.beside_of)
-        speaking = speaking_nodes(self) if self.closes() else set()
-        if self.notes.places:
+        mentioning = nodes_about_other_keys(self) if self.closes() else set()
+        if self.notes.node_ids:
             rewrite_unevaluated(self)
         if self.closes():
-            self.open_objects = close_objects(self, speaking)
+            self.open_objects = close_objects(self, mentioning)
         restrict_denied_formats(self.nodes, self.decided)
         return tuple(self.nodes)
 

@@ -1,4 +1,4 @@
-"""How faithfully a keyword or format is followed: the words that `check` and the documentation use."""
+"""The levels of support of a keyword or format, used by `check` and the documentation."""
 
 from enum import Enum
 
@@ -10,6 +10,6 @@ class Support(Enum):
 
     EXACT = "exact"
     APPROXIMATE = "approximate"
-    """Narrower than the specification, in the way that the note says; never wider."""
+    """Narrower than the specification, as the note says; never wider."""
     ANNOTATION = "annotation"
     UNSUPPORTED = "unsupported"

@@ -1,29 +1,33 @@
-"""``unevaluatedProperties`` and ``unevaluatedItems``, written with the other keywords.
+"""Rewrite ``unevaluatedProperties`` and ``unevaluatedItems`` in terms of the other keywords.
 
-Why: what counts as evaluated depends on which branches of ``anyOf``, ``oneOf`` and ``if`` are valid, and every
-other part of the engine is simpler for not knowing about it. So a node that has such a keyword is rewritten. Let
-U be what is evaluated in any case and C1..Cn the branches that evaluate more when they are valid. For each subset
-T of the branches the value must satisfy
+Why: which properties are evaluated depends on which branches of ``anyOf``, ``oneOf`` and ``if`` are valid. All
+other parts of the core are simpler because they never see these keywords. So a node that has one is rewritten. Let
+U be what is evaluated in any case, and C1..Cn the branches that evaluate more if they are valid. For each subset T
+of the branches the value must satisfy
 
-    one of the branches outside T   or   "all but U and what T evaluates satisfies the keyword's schema"
+    one of the branches outside T   or   "everything except U and what T evaluates satisfies the keyword's schema"
 
-The subset of the branches that are valid gives the meaning, and all larger subsets demand less. Where properties are
-named, not matched by patterns, many branches take fewer demands: for each set of names that the same branches evaluate,
+The subset of the branches that are valid gives the meaning, and all larger subsets demand less. If properties are
+named, not matched by patterns, many branches need fewer demands. For each set of names that the same branches
+evaluate:
 
     one of those branches   or   "these names satisfy the keyword's schema"
 
 and the same for all names that no branch has, with the branches that evaluate everything.
 
-Where all of C1..Cn are branches of one ``oneOf``, or of an ``anyOf`` whose branches exclude each other, exactly one of
-its branches is valid, and that one alone says what is evaluated:
+If all of C1..Cn are branches of one ``oneOf``, or of an ``anyOf`` whose branches exclude each other, exactly one of
+its branches is valid, and that branch alone determines what is evaluated:
 
-    for one of the branches: it is valid, and all but U and what it evaluates satisfies the keyword's schema
+    for one of the branches: it is valid, and everything except U and what it evaluates satisfies the keyword's schema
 
-Invariant: exact. What a node evaluates is what the specification collects as annotations: of itself, of
-``allOf`` and ``$ref`` without condition, nothing of ``not``.
-Cost: each node that looks at the value is visited once, and none below one that evaluates everything. The demands are
-two to the number of conditional branches, at most `BRANCH_LIMIT` of them; for named properties linear. The branches of
-one choice are visited once more each, and written out up to `_CHOICE_LIMIT` entries.
+Invariant: exact. A node evaluates what the specification collects as annotations: its own, those of ``allOf`` and
+``$ref`` without condition, and none of ``not``.
+
+Cost: each node that applies to the value is visited once, and none below a node that evaluates everything. There
+are two to the number of conditional branches demands, with at most `BRANCH_LIMIT` branches; for named properties
+the number is linear. The branches of one choice are each visited once more, and written out up to `_CHOICE_LIMIT`
+entries.
+
 Source: JSON Schema 2020-12 core, sections 11.2 and 11.3; in 2019-09 ``contains`` evaluates nothing.
 """
 
@@ -36,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.errors import LimitExceeded, UnsupportedKeyword
 
-from .exclusive import exclude_each_other
+from .exclusive import are_exclusive
 
 if TYPE_CHECKING:
     from .reader import Node, Reader
@@ -47,32 +51,32 @@ __all__ = [
     "Evaluated",
     "Notes",
     "ObjectKeys",
-    "demand_evaluated",
+    "apply_unevaluated",
     "edges_of",
     "rewrite_unevaluated",
 ]
 
 BRANCH_LIMIT = 8
 _FEW_BRANCHES = 4
-"""Up to so many, subsets of branches make fewer nodes than sets of names."""
+"""Up to this number of branches, subsets of branches make fewer nodes than sets of names."""
 _COPY_LIMIT = 1_000_000
 _CHOICE_LIMIT = 20_000
-"""Nodes visited and entries written for the branches of one choice; more of them take the demands by name."""
+"""Limit on the nodes visited and entries written for the branches of one choice; beyond it, demands are by name."""
 
 
 @dataclass
 class Notes:
-    """What the reader saw that the IR does not show, by node id."""
+    """What the reader found that the IR does not contain, by node id."""
 
-    places: list[int] = field(default_factory=list)
+    node_ids: list[int] = field(default_factory=list)
     """Nodes with one of the two keywords."""
     all_items: set[int] = field(default_factory=set)
-    """``items`` or another keyword with the schema true: evaluates all, demands nothing."""
+    """Nodes with ``items`` or a similar keyword whose schema is true: it evaluates all, and demands nothing."""
     all_properties: set[int] = field(default_factory=set)
     contains: dict[int, int] = field(default_factory=dict)
-    """Sub-schema of ``contains``, where it evaluates what it matches."""
+    """The sub-schema of ``contains``, in drafts in which it evaluates what it matches."""
     lone_ifs: dict[int, int] = field(default_factory=dict)
-    """``if`` without ``then`` and ``else``."""
+    """The sub-schema of an ``if`` without ``then`` and ``else``."""
 
 
 @dataclass
@@ -103,15 +107,15 @@ class Evaluated:
 
 
 _Branch = tuple[int, Evaluated]
-"""A node, and what is evaluated where it is valid."""
+"""A node, and what is evaluated if it is valid."""
 
 
 @dataclass
 class _Found:
-    """What a node evaluates in any case, and what more where a branch is valid.
+    """What a node evaluates in any case, and what more if a branch is valid.
 
-    `choice` has the same of each branch of the one group that all `branches` come from, of which exactly one is valid;
-    what the node evaluates in any case is counted there, too. It is None where there is no such group.
+    If all `branches` come from one group, of which exactly one is valid, `choice` has the same for each branch of
+    the group, including what the node evaluates in any case. Otherwise it is None.
     """
 
     always: Evaluated
@@ -122,26 +126,26 @@ class _Found:
 
 
 def rewrite_unevaluated(reader: Reader) -> None:
-    """Rewrites the nodes in ``reader.notes.places``; to be called when all nodes are there."""
+    """Rewrite the recorded nodes; call this after all nodes have been read."""
     pending: list[tuple[Node, str, _Found]] = []
-    for place in reader.notes.places:
-        node = reader.nodes[place]
+    for node_id in reader.notes.node_ids:
+        node = reader.nodes[node_id]
         assert isinstance(node, dict)
         for keyword, of_object in (("unevaluatedProperties", True), ("unevaluatedItems", False)):
             if keyword in node:
                 counting = ObjectKeys() if of_object else _ArrayItems()
-                pending.append((node, keyword, _found(reader, place, counting)))
-    # subtle: only now, for the keywords evaluate everything for a node further out.
+                pending.append((node, keyword, _analyse(reader, node_id, counting)))
+    # subtle: rewrite only after the analysis, since the keywords themselves evaluate everything for outer nodes.
     for node, keyword, found in pending:
         _rewrite(reader, node, keyword, node.pop(keyword), found)
 
 
-def demand_evaluated(reader: Reader, place: int, keyword: str, schema: int, counting: Counting) -> bool:
-    """Rewrite `keyword` with `schema` for a node as if it stood there; return whether it demands anything."""
-    node = reader.nodes[place]
+def apply_unevaluated(reader: Reader, node_id: int, keyword: str, schema: int, counting: Counting) -> bool:
+    """Rewrite a node as if it had this keyword with `schema`; return whether that changes anything."""
+    node = reader.nodes[node_id]
     assert isinstance(node, dict)
     before = dict(node)
-    _rewrite(reader, node, keyword, schema, _found(reader, place, counting))
+    _rewrite(reader, node, keyword, schema, _analyse(reader, node_id, counting))
     return node != before
 
 
@@ -159,10 +163,10 @@ def _rewrite(reader: Reader, node: Node, keyword: str, schema: int, found: _Foun
         return
     if len(branches) > BRANCH_LIMIT:
         raise UnsupportedKeyword(
-            f"{keyword} beside {len(branches)} branches that may evaluate something; {BRANCH_LIMIT} can be read",
+            f"{keyword} beside {len(branches)} branches that may evaluate something; the limit is {BRANCH_LIMIT}",
             pointer=pointer,
             keyword=keyword,
-            hint="Name the properties of all branches in `properties` beside it, with the schema true.",
+            hint="Declare the properties of all branches in `properties` beside it, with the schema true.",
         )
     _check_size(len(branches), always, [more for _, more in branches], pointer)
     for chosen in product((False, True), repeat=len(branches)):
@@ -198,18 +202,18 @@ def _rewrite_by_names(
     for branch, more in branches:
         for name in more.names:
             by_name.setdefault(name, []).append(branch)
-    whole = [branch for branch, more in branches if more.everything]
+    evaluating_all = [branch for branch, more in branches if more.everything]
     names_of: dict[tuple[int, ...], list[str]] = {}
     for name, some in by_name.items():
         if name not in always.names:
-            names_of.setdefault((*some, *whole), []).append(name)
+            names_of.setdefault((*some, *evaluating_all), []).append(name)
     for evaluating, names in names_of.items():
         if not _is_implied(node, evaluating):
             own = {"pointer": pointer, "properties": tuple([(name, schema) for name in names])}
             _demand_one_of(node, list(dict.fromkeys(evaluating)), reader.generated(own))
     named = Evaluated(names=always.names | dict.fromkeys(by_name))
-    if not _is_implied(node, whole):
-        _demand_one_of(node, whole, reader.generated(_rest(reader, pointer, schema, named, True)))
+    if not _is_implied(node, evaluating_all):
+        _demand_one_of(node, evaluating_all, reader.generated(_rest(reader, pointer, schema, named, True)))
 
 
 def _demand_one_of(node: Node, branches: list[int], rest: int) -> None:
@@ -220,7 +224,7 @@ def _demand_one_of(node: Node, branches: list[int], rest: int) -> None:
 
 
 def _is_implied(node: Node, branches: Collection[int]) -> bool:
-    """Does the node demand one of these branches, or of some of them, anyway?"""
+    """Return whether the node already requires one of these branches, or of some of them."""
     some = set(branches)
     return any(some.issuperset(group) for group in (*node.get("anyOf", ()), *node.get("oneOf", ())))
 
@@ -232,12 +236,12 @@ def _check_size(branches: int, always: Evaluated, more: list[Evaluated], pointer
             f"what is evaluated here takes {copied:,} entries to write out, more than {_COPY_LIMIT:,}",
             limit="evaluated_entries",
             where=pointer,
-            hint="Name the properties of all branches in `properties` beside it, with the schema true.",
+            hint="Declare the properties of all branches in `properties` beside it, with the schema true.",
         )
 
 
 def _rest(reader: Reader, pointer: str, schema: int, evaluated: Evaluated, of_object: bool) -> Node:
-    """The node "what is not evaluated satisfies `schema`"."""
+    """Return the node "what is not evaluated satisfies `schema`"."""
     node: Node = {"pointer": pointer}
     free = reader.true()
     if of_object:
@@ -254,7 +258,7 @@ def _rest(reader: Reader, pointer: str, schema: int, evaluated: Evaluated, of_ob
 
 @dataclass
 class Edge:
-    """A node that looks at the same value as another, and what must be valid for it to count there."""
+    """A node that applies to the same value as another, and the node that must be valid for it to count."""
 
     child: int
     tested: int | None = None
@@ -262,26 +266,26 @@ class Edge:
 
 
 class Counting:
-    """What a node evaluates by itself, and which others look at the same value."""
+    """What a node evaluates by itself, and which nodes apply to the same value."""
 
-    def own(self, reader: Reader, place: int, *, itself: bool) -> Evaluated:
-        """What the node's own keywords evaluate; `itself` where it is the node with the keyword."""
+    def own(self, reader: Reader, node_id: int, *, itself: bool) -> Evaluated:
+        """Return what the node's own keywords evaluate; `itself` says that it is the node with the keyword."""
         raise NotImplementedError
 
-    def edges(self, reader: Reader, place: int) -> Iterator[Edge]:
-        """The nodes that look at the same value."""
-        return edges_of(reader, place)
+    def edges(self, reader: Reader, node_id: int) -> Iterator[Edge]:
+        """Yield the nodes that apply to the same value."""
+        return edges_of(reader, node_id)
 
 
 class ObjectKeys(Counting):
     """Counts the properties of objects."""
 
-    def own(self, reader: Reader, place: int, *, itself: bool) -> Evaluated:
-        node = reader.nodes[place]
+    def own(self, reader: Reader, node_id: int, *, itself: bool) -> Evaluated:
+        node = reader.nodes[node_id]
         keys: Node = node if isinstance(node, dict) else {}
-        everything = "additionalProperties" in keys or place in reader.notes.all_properties
+        everything = "additionalProperties" in keys or node_id in reader.notes.all_properties
         everything |= "unevaluatedProperties" in keys and not itself
-        # A property that must not be there cannot be evaluated.
+        # A forbidden property cannot be evaluated.
         names = [name for name, child in keys.get("properties", ()) if reader.nodes[child] is not False]
         patterns = [pattern for pattern, _ in keys.get("patternProperties", ())]
         return Evaluated(everything, dict.fromkeys(names), dict.fromkeys(patterns))
@@ -290,21 +294,21 @@ class ObjectKeys(Counting):
 class _ArrayItems(Counting):
     """Counts the items of arrays."""
 
-    def own(self, reader: Reader, place: int, *, itself: bool) -> Evaluated:
-        node = reader.nodes[place]
+    def own(self, reader: Reader, node_id: int, *, itself: bool) -> Evaluated:
+        node = reader.nodes[node_id]
         notes = reader.notes
         keys: Node = node if isinstance(node, dict) else {}
-        everything = "items" in keys or place in notes.all_items
+        everything = "items" in keys or node_id in notes.all_items
         everything |= "unevaluatedItems" in keys and not itself
-        contains = [notes.contains[place]] if place in notes.contains else []
+        contains = [notes.contains[node_id]] if node_id in notes.contains else []
         return Evaluated(
             everything, prefix=len(keys.get("prefixItems", ())), contains=dict.fromkeys(contains)
         )
 
 
-def _found(reader: Reader, start: int, counting: Counting) -> _Found:
-    """What the node evaluates, with the branches of its choice where it has one."""
-    found = _collect(reader, start, counting)
+def _analyse(reader: Reader, start: int, counting: Counting) -> _Found:
+    """Return what the node evaluates, with the branches of its choice if it has one."""
+    found = _collect_evaluated(reader, start, counting)
     _add_choice(reader, counting, found, [_CHOICE_LIMIT])
     return found
 
@@ -318,9 +322,11 @@ def _add_choice(reader: Reader, counting: Counting, found: _Found, room: list[in
         if isinstance(reader.nodes[branch], bool):
             inner = _Found(Evaluated())
         else:
-            inner = _collect(reader, branch, counting, itself=False)
+            inner = _collect_evaluated(reader, branch, counting, itself=False)
         inner.always.add(found.always)
-        inner.branches = [(where, more) for where, more in inner.branches if more.adds_to(inner.always)]
+        inner.branches = [
+            (condition_id, more) for condition_id, more in inner.branches if more.adds_to(inner.always)
+        ]
         always = inner.always
         room[0] -= inner.visited + len(always.names) + len(always.patterns) + always.prefix
         if room[0] < 0:
@@ -331,107 +337,107 @@ def _add_choice(reader: Reader, counting: Counting, found: _Found, room: list[in
 
 
 def _choice_of(reader: Reader, reached: list[int], edges: list[Edge]) -> tuple[int, ...]:
-    """The group of branches, of which exactly one is valid, that has all these edges; empty where there is none."""
+    """Return the group, exactly one of whose branches is valid, that has all these edges; empty if there is none."""
     if any(edge.tested != edge.child or edge.negated for edge in edges):
         return ()
     children = {edge.child for edge in edges}
-    for place in reached:
-        node = reader.nodes[place]
+    for node_id in reached:
+        node = reader.nodes[node_id]
         if not isinstance(node, dict):
             continue
         for keyword in ("oneOf", "anyOf"):
             for group in node.get(keyword, ()):
-                if children.issubset(group) and (keyword == "oneOf" or exclude_each_other(reader, group)):
+                if children.issubset(group) and (keyword == "oneOf" or are_exclusive(reader, group)):
                     return tuple(group)
     return ()
 
 
-def _collect(reader: Reader, start: int, counting: Counting, *, itself: bool = True) -> _Found:
-    """What the node evaluates in any case, and what more where a node given with it is valid.
+def _collect_evaluated(reader: Reader, start: int, counting: Counting, *, itself: bool = True) -> _Found:
+    """Return what the node evaluates in any case, and what more if another node is valid.
 
-    Each node that looks at the value is visited once, however many references lead to it: it counts where one of the
-    nodes that apply it counts and the branch is valid. `itself`: the node has the keyword in question.
+    Each node that applies to the value is visited once, however many references lead to it. It counts if one of the
+    nodes that apply it counts and the branch is valid. `itself` says that the node has the keyword in question.
     """
     edges: dict[int, list[Edge]] = {}
     own: dict[int, Evaluated] = {}
-    order = _outer_last(reader, start, counting, edges, own, itself=itself)
+    order = _post_order(reader, start, counting, edges, own, itself=itself)
     reached = {start: None}
     always = Evaluated()
-    for place in reversed(order):
-        if place in reached:
-            always.add(own[place])
-            reached |= dict.fromkeys(edge.child for edge in edges[place] if edge.tested is None)
+    for node_id in reversed(order):
+        if node_id in reached:
+            always.add(own[node_id])
+            reached |= dict.fromkeys(edge.child for edge in edges[node_id] if edge.tested is None)
     if always.everything:
         return _Found(always, visited=len(order))
     adding: set[int] = set()
-    for place in order:
-        if own[place].adds_to(always) or any(edge.child in adding for edge in edges[place]):
-            adding.add(place)
-    entering = [
+    for node_id in order:
+        if own[node_id].adds_to(always) or any(edge.child in adding for edge in edges[node_id]):
+            adding.add(node_id)
+    entry_edges = [
         edge
-        for place in reached
-        for edge in edges[place]
+        for node_id in reached
+        for edge in edges[node_id]
         if edge.child in adding and edge.child not in reached
     ]
     node = reader.nodes[start]
     assert isinstance(node, dict)
     valid = _Validity(reader, node["pointer"], reached.keys())
     found: dict[int, Evaluated] = {}
-    for place in reversed(order):
-        if place not in adding or not valid.is_known(place):
+    for node_id in reversed(order):
+        if node_id not in adding or not valid.is_known(node_id):
             continue
-        where = valid.of(place)
-        if where is not None:
-            found.setdefault(where, Evaluated()).add(own[place])
-        for edge in edges[place]:
+        condition_id = valid.of(node_id)
+        if condition_id is not None:
+            found.setdefault(condition_id, Evaluated()).add(own[node_id])
+        for edge in edges[node_id]:
             if edge.child in adding and edge.child not in reached:
-                valid.note(where, edge)
-    branches = [(where, more) for where, more in found.items() if more.adds_to(always)]
-    return _Found(always, branches, _choice_of(reader, list(reached), entering), len(order))
+                valid.note(condition_id, edge)
+    branches = [(condition_id, more) for condition_id, more in found.items() if more.adds_to(always)]
+    return _Found(always, branches, _choice_of(reader, list(reached), entry_edges), len(order))
 
 
 class _Validity:
-    """Nodes that are valid exactly where another node counts; generated where the schema has none."""
+    """For each node, another one that is valid exactly if the node counts; generated if the schema has none."""
 
     def __init__(self, reader: Reader, pointer: str, reached: Collection[int]) -> None:
         self._reader = reader
         self._pointer = pointer
         self._reached = reached
-        self._ways: dict[int, dict[int, None]] = {}
+        self._conditions: dict[int, dict[int, None]] = {}
         self._refuted: dict[int, int] = {}
 
-    def is_known(self, place: int) -> bool:
-        """False: only nodes that evaluate everything apply it."""
-        return place in self._reached or place in self._ways
+    def is_known(self, node_id: int) -> bool:
+        """Return False if only nodes that evaluate everything apply it."""
+        return node_id in self._reached or node_id in self._conditions
 
-    def of(self, place: int) -> int | None:
-        """None: the node counts in any case. All that apply it have been noted."""
-        if place in self._reached:
+    def of(self, node_id: int) -> int | None:
+        """Return the condition, or None if the node counts in any case; all that apply it must have been noted."""
+        if node_id in self._reached:
             return None
-        ways = tuple(self._ways[place])
-        return ways[0] if len(ways) == 1 else self._generated("anyOf", (ways,))
+        conditions = tuple(self._conditions[node_id])
+        return conditions[0] if len(conditions) == 1 else self._generated("anyOf", (conditions,))
 
-    def note(self, where: int | None, edge: Edge) -> None:
-        """A node that counts where `where` is valid has this edge."""
+    def note(self, condition_id: int | None, edge: Edge) -> None:
+        """Record an edge of a node that counts if `condition_id` is valid."""
         tested = edge.tested
         if tested is not None and edge.negated:
             if tested not in self._refuted:
                 self._refuted[tested] = self._generated("not", (tested,))
             tested = self._refuted[tested]
-        if where is None or where == tested:
-            way = tested
+        if condition_id is None or condition_id == tested:
+            condition = tested
         elif tested is None:
-            way = where
+            condition = condition_id
         else:
-            way = self._generated("allOf", (where, tested))
-        assert way is not None
-        self._ways.setdefault(edge.child, {})[way] = None
+            condition = self._generated("allOf", (condition_id, tested))
+        assert condition is not None
+        self._conditions.setdefault(edge.child, {})[condition] = None
 
     def _generated(self, keyword: str, parts: tuple[object, ...]) -> int:
         return self._reader.generated({"pointer": self._pointer, keyword: parts})
 
 
-def _outer_last(
+def _post_order(
     reader: Reader,
     start: int,
     counting: Counting,
@@ -440,23 +446,27 @@ def _outer_last(
     *,
     itself: bool,
 ) -> list[int]:
-    """The nodes that look at the value of `start`, each after those that it applies.
+    """Return the nodes that apply to the value of `start`, each after those that it applies.
 
-    A node below one that evaluates everything has nothing to add, and is left out.
+    A node below one that evaluates everything adds nothing, and is left out.
     """
     order: list[int] = []
     own[start] = counting.own(reader, start, itself=itself)
     edges[start] = [] if own[start].everything else list(counting.edges(reader, start))
     path = [(start, iter(edges[start]))]
     while path:
-        place, rest = path[-1]
+        node_id, rest = path[-1]
         edge = next(rest, None)
         if edge is None:
             path.pop()
-            order.append(place)
-            if edges[place] and not own[place].everything and _all_cases(reader, place, own):
-                own[place].everything = True
-                edges[place] = []
+            order.append(node_id)
+            if (
+                edges[node_id]
+                and not own[node_id].everything
+                and _evaluates_in_all_cases(reader, node_id, own)
+            ):
+                own[node_id].everything = True
+                edges[node_id] = []
         elif edge.child not in own:
             child = edge.child
             own[child] = counting.own(reader, child, itself=False)
@@ -465,32 +475,32 @@ def _outer_last(
     return order
 
 
-def _all_cases(reader: Reader, place: int, own: dict[int, Evaluated]) -> bool:
-    """Is everything evaluated whichever branches of the node are valid?"""
-    node = reader.nodes[place]
+def _evaluates_in_all_cases(reader: Reader, node_id: int, own: dict[int, Evaluated]) -> bool:
+    """Return whether everything is evaluated whichever branches of the node are valid."""
+    node = reader.nodes[node_id]
     if not isinstance(node, dict):
         return False
     everything = [child for child in (*node.get("allOf", ()), *node.get("ref", ())) if own[child].everything]
     groups = [*node.get("anyOf", ()), *node.get("oneOf", ())]
     if "then" in node and "else" in node:
         groups.append((node["then"], node["else"]))
-    # subtle: a group with a branch that is never valid is decided by the others.
+    # subtle: a branch that is never valid does not count; the others decide.
     return bool(everything) or any(
         all(own[child].everything or reader.nodes[child] is False for child in group) for group in groups
     )
 
 
-def edges_of(reader: Reader, place: int) -> Iterator[Edge]:
-    """The nodes that look at the same value, each with what must be valid for it to count."""
-    node = reader.nodes[place]
-    # A node that demands nothing is `true` by now, but may have a lone `if`.
+def edges_of(reader: Reader, node_id: int) -> Iterator[Edge]:
+    """Yield the nodes that apply to the same value, each with the node that must be valid for it to count."""
+    node = reader.nodes[node_id]
+    # A node without demands has become `true`, but may have a lone `if`.
     keys: Node = node if isinstance(node, dict) else {}
     for child in (*keys.get("allOf", ()), *keys.get("ref", ())):
         yield Edge(child)
     for group in (*keys.get("anyOf", ()), *keys.get("oneOf", ())):
         for child in group:
             yield Edge(child, child)
-    tested = keys.get("if", reader.notes.lone_ifs.get(place))
+    tested = keys.get("if", reader.notes.lone_ifs.get(node_id))
     if tested is None:
         return
     yield Edge(tested, tested)

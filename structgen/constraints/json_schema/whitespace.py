@@ -1,10 +1,13 @@
-"""White space between the tokens of a JSON text: a small frozen value, `Whitespace`.
+"""White space between the tokens of a JSON text: the frozen value `Whitespace`.
 
-Why: a model should write JSON as it has read it, and a program that compares or signs texts wants the very bytes
-of one writer. So there are two kinds: *written*, the text that `json.dumps` makes of the value with the same
-`indent` and `separators`, and *flexible*, what any pretty-printer writes, within bounds; and what patterns match.
+Why: a model should write JSON as it has seen it, and a program that compares or signs texts needs the exact bytes
+of one writer. So there are three forms. *Written* white space is that of `json.dumps` with the same `indent` and
+`separators`. *Flexible* white space is that of any pretty-printer, within bounds. The third form is given by
+patterns.
+
 Invariant: equal values lower to equal IR; a name such as ``"compact"`` is short for one value.
-Cost: none at run time; the automaton keeps one counter per gap.
+
+Cost: none when masks are computed; the automaton keeps one counter per gap.
 """
 
 from __future__ import annotations
@@ -24,26 +27,27 @@ WhitespaceName = Literal["flexible", "compact", "json.dumps", "indented"]
 
 _SEPARATOR = re.compile("( {0,8})[,:]( {0,8})")
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\{\}|[\[\]{},:]|[^\[\]{},:"]+')
-"""Of a compact JSON text; an empty container is one."""
-_MOST_INDENT = 16
-_MOST_BLANKS = 10_000
+"""Tokens of a compact JSON text; an empty container is one token."""
+_MAX_INDENT = 16
+_MAX_BLANKS = 10_000
 
 
 @checks_names_of_init
 @dataclass(frozen=True)
 class Whitespace:
-    """Made by `Whitespace.written`, `.indented`, `.compact` and `.flexible`."""
+    """White space of JSON texts; made by `written`, `indented`, `compact`, `flexible` and `matching`."""
 
     indent: str | None = None
-    """What a line is indented by for each container around it; None: everything on one line."""
+    """The indentation of a line for each container around it; None: everything on one line."""
     separators: tuple[str, str] | None = (", ", ": ")
-    """Between items, and between a key and its value; None: as much as the bounds below allow."""
+    """The separators of items, and of a key and its value; None: flexible, within the bounds below."""
     blanks: int = 4
-    """Flexible: most blanks in a row on a line."""
+    """Flexible: the largest number of consecutive blanks on a line."""
     indentation: int = 64
-    """Flexible: most blanks after a line end."""
+    """Flexible: the largest number of blanks after a line end."""
     patterns: tuple[str | None, str, str] | None = None
-    """Of the white space in a gap, and of the separators of items and of keys; None: it is one of the kinds above."""
+    """Patterns of the white space in a gap, and of the separators of items and of keys; None: one of the other forms.
+    """
 
     def __post_init__(self) -> None:
         if self.patterns is not None:
@@ -53,66 +57,71 @@ class Whitespace:
             object.__setattr__(self, "separators", _separators(self.separators))
         for name in ("blanks", "indentation"):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_BLANKS:
-                raise OptionError(f"{name}={value!r} is not a number of blanks from 0 to {_MOST_BLANKS:,}")
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_BLANKS:
+                raise OptionError(f"{name}={value!r} must be a number of blanks from 0 to {_MAX_BLANKS:,}")
 
     @staticmethod
     def written(
         indent: int | str | None = None, separators: tuple[str, str] | list[str] | None = None
     ) -> Whitespace:
-        """As ``json.dumps(value, indent=indent, separators=separators)`` writes, with its defaults."""
+        """Return the white space of ``json.dumps(value, indent=indent, separators=separators)``, with its defaults."""
         if separators is None:
             separators = (", ", ": ") if indent is None else (",", ": ")
         return Whitespace(_indent(indent), _separators(separators))
 
     @staticmethod
     def indented(indent: int | str = 2) -> Whitespace:
-        """One item a line, `indent` spaces (or this string) deeper for each open container."""
+        """Return white space with one item a line, `indent` spaces (or this string) deeper for each open container."""
         return Whitespace.written(indent)
 
     @staticmethod
     def compact() -> Whitespace:
-        """None at all."""
+        """Return no white space at all."""
         return Whitespace.written(separators=(",", ":"))
 
     @staticmethod
     def flexible(blanks: int = 4, indentation: int = 64) -> Whitespace:
-        """In each gap at most `blanks` blanks, and perhaps a line end with at most `indentation` blanks after it."""
+        """Return white space within bounds.
+
+        Args:
+            blanks: The largest number of blanks in each gap.
+            indentation: The largest number of blanks after a line end, of which each gap may have one.
+        """
         return Whitespace(None, None, blanks, indentation)
 
     @staticmethod
     def matching(
         gap: str | None = r"\s+", *, item_separator: str = ",", key_separator: str = ":"
     ) -> Whitespace:
-        """White space as patterns say, in the notation of `structgen.regex`.
+        """Return white space that patterns describe, in the syntax of `structgen.regex`.
 
         Args:
-            gap: Matches the white space in a gap between two tokens, which may also be empty; None: no gap holds any.
-                A pattern without a bound lets a model write white space for ever.
-            item_separator: Matches a comma with white space; it stands between items, with gaps around it.
+            gap: Matches the white space in a gap between two tokens, which may also be empty. None: no gap has any.
+                With an unbounded pattern, a model may write white space forever.
+            item_separator: Matches a comma with white space. It stands between items, with gaps around it.
             key_separator: The same with a colon.
 
         Raises:
-            OptionError: A pattern cannot be read, or matches other text.
+            OptionError: A pattern cannot be parsed, or matches other text.
             LimitExceeded: The patterns have more than 2,000 states.
         """
         for name, pattern in (("item_separator", item_separator), ("key_separator", key_separator)):
             if not isinstance(pattern, str):
-                raise OptionError(f"{name} is {pattern!r:.40}; it is a pattern")
+                raise OptionError(f"{name} is {pattern!r:.40}; it must be a pattern")
         if gap is not None and not isinstance(gap, str):
-            raise OptionError(f"gap is {gap!r:.40}; it is a pattern or None")
+            raise OptionError(f"gap is {gap!r:.40}; it must be a pattern or None")
         return Whitespace(None, None, 0, 0, (gap or None, item_separator, key_separator))
 
     @staticmethod
     def of(value: Any) -> Whitespace:
-        """`value`, which is one already or the name of one."""
+        """Return `value` if it is white space, or the white space of a name."""
         if isinstance(value, Whitespace):
             return value
         if isinstance(value, str) and value in WHITESPACE_NAMES:
             return WHITESPACE_NAMES[value]
         raise OptionError(
             f"JSON Schema option 'whitespace' is {value!r}; choose one of "
-            f"{', '.join(map(repr, WHITESPACE_NAMES))} or make a structgen.Whitespace"
+            f"{', '.join(map(repr, WHITESPACE_NAMES))} or pass a structgen.Whitespace"
         )
 
     @property
@@ -120,7 +129,7 @@ class Whitespace:
         return self.separators is None and self.patterns is None
 
     def lower(self) -> tuple[object, ...]:
-        """What the native automaton reads."""
+        """Return what the core reads."""
         if self.patterns is not None:
             return compile_patterns(*self.patterns).ir
         if self.separators is None:
@@ -133,7 +142,7 @@ class Whitespace:
         return ("written", self.indent, *around)
 
     def lay_out(self, compact: str) -> str:
-        """The least white space of this kind in a compact JSON text; numbers and strings stay as they are spelled."""
+        """Add the least white space of this form to a compact JSON text; the spelling of numbers and strings stays."""
         if self.is_flexible:
             return compact
         pieces: list[str] = []
@@ -159,7 +168,7 @@ class Whitespace:
         return "".join(pieces)
 
     def __str__(self) -> str:
-        """As a caller would write it: a name, or the call that makes it."""
+        """Format it as a caller would write it: a name, or the call that makes it."""
         for name, value in WHITESPACE_NAMES.items():
             if self == value:
                 return repr(name)
@@ -177,10 +186,10 @@ def _indent(indent: int | str | None) -> str | None:
     if indent is None:
         return None
     if isinstance(indent, int) and not isinstance(indent, bool):
-        indent = " " * indent if 0 <= indent <= _MOST_INDENT else None
-    if not isinstance(indent, str) or set(indent) - set(" \t") or len(indent) > _MOST_INDENT:
+        indent = " " * indent if 0 <= indent <= _MAX_INDENT else None
+    if not isinstance(indent, str) or set(indent) - set(" \t") or len(indent) > _MAX_INDENT:
         raise OptionError(
-            f"an indentation is a number of spaces up to {_MOST_INDENT}, or a string of so many spaces and tabs"
+            f"an indentation must be a number of spaces up to {_MAX_INDENT}, or a string of as many spaces and tabs"
         )
     return indent
 
@@ -194,8 +203,8 @@ def _separators(separators: Any) -> tuple[str, str]:
     ):
         return (separators[0], separators[1])
     raise OptionError(
-        f"separators={separators!r} are not a comma and a colon, each with at most 8 spaces on either side",
-        hint='Write them as for json.dumps: (", ", ": ") or (",", ":").',
+        f"separators={separators!r} must be a comma and a colon, each with at most 8 spaces on either side",
+        hint='Pass them as to json.dumps: (", ", ": ") or (",", ":").',
     )
 
 
@@ -205,4 +214,4 @@ WHITESPACE_NAMES: dict[str, Whitespace] = {
     "json.dumps": Whitespace.written(),
     "indented": Whitespace.indented(),
 }
-"""The value that each name is short for."""
+"""The value of each name."""
