@@ -195,7 +195,7 @@ class _Elements:
 
     def _array(self, shape: ArrayShape, name: str) -> Body:
         """The items; a rule for each place after which the array may end."""
-        most, fewest = shape.most, shape.fewest
+        most, fewest = shape.max_count, shape.min_count
         if most is not None and fewest > most:
             return _NO_TEXT
         first = shape.first if most is None else shape.first[:most]
@@ -231,13 +231,13 @@ class _Elements:
             others.append(self._element(self.style.element, ("text", names), one.value))
         other = _either(others) if others else None
         required = sum(one.is_required for one in members)
-        fewest = shape.fewest if shape.fewest > required else 0
-        most = shape.most
+        fewest = shape.min_count if shape.min_count > required else 0
+        most = shape.max_count
         if most is not None and other is None and most >= len(members):
             most = None
         if other is not None and fewest > required + 1:
             raise ConstraintError(
-                f"minProperties is {shape.fewest}, and keys that are not declared could come again to make it up",
+                f"minProperties is {shape.min_count}, and keys that are not declared could come again to make it up",
                 hint="Forbid other keys (additionalProperties: false), or require the keys that are needed.",
             )
         keys = _Keys(members, elements, other, fewest, most)

@@ -23,7 +23,7 @@ from structgen.constraints.base import IR, Constraint
 from structgen.constraints.composition import body_of
 from structgen.constraints.expressions import NOTHING, alternate, complement, intersect, literal
 from structgen.constraints.failures import limit_exceeded
-from structgen.constraints.json_schema.strings import of_types, string_language
+from structgen.constraints.json_schema.strings import restrict_types, string_language
 from structgen.constraints.occurrences import without
 from structgen.errors import ConstraintError, OutputInvalid
 from structgen.ir.grammar import Body
@@ -73,7 +73,7 @@ def _form(schema: IR, engine: _core.Engine) -> Form:
 
     def has(*types: str) -> bool:
         try:
-            return engine.compile(of_types(schema, types)).empty_parts() is None
+            return engine.compile(restrict_types(schema, types)).empty_parts() is None
         except _core.LimitError as error:
             raise limit_exceeded(error, "a parameter") from None
 

@@ -1,12 +1,18 @@
-"""JSON Schemas as grammars, for canvases.
+"""Translate JSON Schemas to context-free grammars.
 
-Why: a canvas needs a context-free grammar; the automaton of a schema keeps more, such as which keys were there.
-What: a rule for each *requirement*, a set of sub-schemas that hold together, with one alternative for each way its
-branches can be taken. An object whose keys may come in any order has a rule for each set of keys that were there.
-Invariant: with no `Note` the texts are those of the schema's automaton. "narrowed": some of them are left out.
-"repeats": a key that is not declared may come twice, in texts that are otherwise right (readers take the last).
-What is not a grammar is refused, with its pointer: `not`, `if`, `contains`, `uniqueItems`, patterns of keys, counts of
-undeclared keys, `oneOf` over branches that are not told apart by type or constant, JSON indented by depth.
+Why: a canvas needs a context-free grammar, while the automaton of a schema keeps more state, such as the keys of an
+object that are present.
+
+What: a rule for each *requirement*, a set of sub-schemas that hold together. A rule has one alternative for each
+combination of branches. An object whose keys may come in any order has a rule for each set of present keys.
+
+Invariant: without a `Note` the texts are those of the schema's automaton. A note "narrowed" says that some of them
+are missing. A note "repeats" says that an undeclared key may be repeated in a text that is otherwise valid (parsers
+use the last one).
+
+Schemas that are not context-free are refused, with the pointer: `not`, `if`, `contains`, `uniqueItems`, patterns of
+keys, counts of undeclared keys, `oneOf` over branches that neither type nor constant distinguishes, JSON indented
+by depth.
 """
 
 from __future__ import annotations
@@ -22,18 +28,18 @@ from structgen.constraints.grammar.lowering import lower
 from structgen.errors import CombinationError, LimitExceeded
 from structgen.ir.grammar import Body, Grammar, Rule
 
-from .json_strings import quoted, quoted_text
+from .json_strings import json_string, json_strings
 
 __all__ = ["Note", "grammar_of_schema"]
 
 _NULL, _BOOLEAN, _OBJECT, _ARRAY, _NUMBER, _STRING = (1 << bit for bit in range(6))
 _ALL = 63
-_MOST_WAYS = 256
-_MOST_TRIED = 20_000
-"""Branches that are looked at for them, with those that turn out to have no value."""
-_MOST_RULES = 20_000
-_ANY_ORDER = 5
-"""Keys that may come in any order: each set of them has a rule."""
+_MAX_COMBINATIONS = 256
+_MAX_VISITED = 20_000
+"""Limit on the branches that are visited, including those that turn out to have no value."""
+_MAX_RULES = 20_000
+_MAX_UNORDERED_KEYS = 5
+"""Limit on the keys that may come in any order: each set of them has a rule."""
 _REFUSED = {
     "nots": "not",
     "not": "not",
@@ -53,19 +59,24 @@ _DIGITS = concat(
 
 
 class Note(NamedTuple):
-    """Where the grammar is not just the schema."""
+    """A difference between the grammar and the schema."""
 
     pointer: str
     kind: Literal["narrowed", "repeats"]
     message: str
 
 
-Needs = frozenset[int]
+Requirement = frozenset[int]
 """Sub-schemas that hold together."""
 
 
 def grammar_of_schema(ir: Mapping[str, Any]) -> tuple[IR, list[Note]]:
-    """The IR of a grammar of the schema's texts, with what is not exact about it."""
+    """Return the IR of a grammar of the schema's texts, and its differences from the schema.
+
+    Raises:
+        CombinationError: The schema is not a context-free grammar.
+        LimitExceeded: The grammar would have too many rules, or the schema is nested too deeply.
+    """
     made = _Lowering(ir)
     try:
         start = made.rule(frozenset([ir["root"]]))
@@ -73,7 +84,7 @@ def grammar_of_schema(ir: Mapping[str, Any]) -> tuple[IR, list[Note]]:
         raise LimitExceeded(
             "the schema is nested too deeply to become a grammar",
             limit="schema_depth",
-            hint="A canvas takes schemas of a few hundred levels.",
+            hint="The limit of a canvas is a few hundred levels.",
         ) from None
     rules = tuple(Rule(name, body) for name, body in made.rules.items())
     return lower(Grammar((Rule("root", start), *rules), "root")), list(dict.fromkeys(made.notes))
@@ -105,7 +116,7 @@ class _Lowering:
             )
         if kind == "table":
             raise CombinationError(
-                "JSON whose white space patterns describe cannot be put on a canvas",
+                "JSON whose white space is given by patterns cannot be put on a canvas",
                 hint="Use whitespace='compact', 'json.dumps' or 'flexible'.",
             )
         indent, before_comma, after_comma, before_colon, after_colon = more
@@ -121,51 +132,53 @@ class _Lowering:
     # -- rules
 
     def _named(self, key: Any, prefix: str) -> tuple[str, bool]:
-        """The name of the rule for something, and whether it is new."""
+        """Return the name of the rule of a key, and whether it is new."""
         if key in self.names:
             return self.names[key], False
-        if len(self.names) >= _MOST_RULES:
+        if len(self.names) >= _MAX_RULES:
             raise LimitExceeded(
-                f"the schema takes more than {_MOST_RULES} rules as a grammar",
+                f"the grammar of the schema has more than {_MAX_RULES} rules",
                 limit="canvas_rules",
                 hint="Use a smaller schema for a canvas.",
             )
         self.names[key] = f"__{prefix} {len(self.names)}"
         return self.names[key], True
 
-    def rule(self, needs: Needs) -> Body:
-        """The values that satisfy all of these."""
-        name, fresh = self._named(needs, "value")
+    def rule(self, requirement: Requirement) -> Body:
+        """Return the values that satisfy the requirement."""
+        name, fresh = self._named(requirement, "value")
         if fresh:
-            ways = self._ways(needs)
-            # Of all that is left, not of one branch alone.
-            is_whole = all(map(_is_whole, ways))
-            self.rules[name] = choice_of([body for way in ways for body in self._values(way, is_whole)])
+            combinations = self._combinations(requirement)
+            # Of all remaining branches, not of one alone.
+            only_integers = all(map(_allows_only_integers, combinations))
+            self.rules[name] = choice_of(
+                [body for nodes in combinations for body in self._values(nodes, only_integers)]
+            )
         return ("rule", name)
 
-    def _ways(self, needs: Needs) -> list[list[Mapping[str, Any]]]:
-        """Each way to take branches, as the sub-schemas whose own keywords hold then."""
-        ways: list[list[Mapping[str, Any]]] = []
+    def _combinations(self, requirement: Requirement) -> list[list[Mapping[str, Any]]]:
+        """Return each combination of branches, as the sub-schemas whose own keywords then hold."""
+        combinations: list[list[Mapping[str, Any]]] = []
         todo: list[tuple[list[int], list[Mapping[str, Any]], frozenset[int]]] = [
-            (sorted(needs), [], frozenset())
+            (sorted(requirement), [], frozenset())
         ]
         tried = 0
         while todo:
-            pending, own, met = todo.pop()
+            pending, own, visited = todo.pop()
             tried += 1
-            if len(ways) > _MOST_WAYS or tried > _MOST_TRIED or len(todo) > _MOST_TRIED:
+            if len(combinations) > _MAX_COMBINATIONS or tried > _MAX_VISITED or len(todo) > _MAX_VISITED:
                 raise LimitExceeded(
-                    f"branches can be taken in more than {_MOST_WAYS} ways",
+                    f"a schema has more than {_MAX_COMBINATIONS} combinations of branches",
                     limit="canvas_branches",
-                    hint="Use fewer branches (anyOf, oneOf) in one place of a schema for a canvas.",
+                    hint="For a canvas, use fewer branches (anyOf, oneOf) in one position of a schema.",
                 )
             if not pending:
-                ways.append(own)
+                combinations.append(own)
                 continue
             first, *rest = pending
             node = self.nodes[first]
-            if first in met or node is True:
-                todo.append((rest, own, met))
+            if first in visited or node is True:
+                todo.append((rest, own, visited))
                 continue
             if node is False:
                 continue
@@ -174,8 +187,10 @@ class _Lowering:
             branches: list[list[int]] = [[]]
             for group in [*node.get("anyOf", ()), *node.get("oneOf", ())]:
                 branches = [[*chosen, one] for chosen in branches for one in group]
-            todo += [([*more, *chosen, *rest], [*own, node], met | {first}) for chosen in reversed(branches)]
-        return ways
+            todo += [
+                ([*more, *chosen, *rest], [*own, node], visited | {first}) for chosen in reversed(branches)
+            ]
+        return combinations
 
     def _check(self, node: Mapping[str, Any]) -> None:
         for key, keyword in _REFUSED.items():
@@ -184,17 +199,17 @@ class _Lowering:
         if node.get("uniqueItems") and node.get("maxItems", 2) > 1:
             raise _refusal(node, "uniqueItems")
         for group in node.get("oneOf", ()):
-            seen = [self._kind_of(one) for one in group]
-            for place, one in enumerate(seen):
-                if any(_may_meet(one, other) for other in seen[:place]):
-                    raise _refusal(node, "oneOf over branches that are not told apart by type or constant")
+            seen = [self._types_and_texts(one) for one in group]
+            for position, one in enumerate(seen):
+                if any(_may_overlap(one, other) for other in seen[:position]):
+                    raise _refusal(node, "oneOf over branches that neither type nor constant distinguishes")
 
-    def _kind_of(self, schema: int, depth: int = 3) -> tuple[int, frozenset[str] | None]:
-        """The types that a branch may have, and its texts where they are listed; looked for so many schemas deep."""
+    def _types_and_texts(self, schema: int, depth: int = 3) -> tuple[int, frozenset[str] | None]:
+        """Return the types of a branch, and its texts if they are listed; `depth` limits the search."""
         node = self.nodes[schema]
-        met: set[int] = set()
-        while isinstance(node, dict) and len(node.get("ref", ())) == 1 and schema not in met:
-            met.add(schema)
+        visited: set[int] = set()
+        while isinstance(node, dict) and len(node.get("ref", ())) == 1 and schema not in visited:
+            visited.add(schema)
             schema = node["ref"][0]
             node = self.nodes[schema]
         if not isinstance(node, dict):
@@ -207,29 +222,29 @@ class _Lowering:
             for name, inner in node["properties"]:
                 if name not in node.get("required", ()):
                     continue
-                kind, texts = self._kind_of(inner, depth - 1)
+                kind, texts = self._types_and_texts(inner, depth - 1)
                 if texts is not None and kind == _STRING:
                     return _OBJECT, frozenset(f"{name}: {text}" for text in texts)
         if depth and node.get("anyOf") and "types" not in node:
-            kinds = [self._kind_of(one, depth - 1)[0] for one in node["anyOf"][0]]
+            kinds = [self._types_and_texts(one, depth - 1)[0] for one in node["anyOf"][0]]
             return _union(kinds), None
         return node.get("types", _ALL), None
 
     # -- values of each type
 
-    def _values(self, way: Sequence[Mapping[str, Any]], is_whole: bool) -> Iterator[Body]:
+    def _values(self, nodes: Sequence[Mapping[str, Any]], only_integers: bool) -> Iterator[Body]:
         types = _ALL
-        for node in way:
+        for node in nodes:
             types &= node.get("types", _ALL)
-        listed = [node for node in way if _lists(node)]
+        listed = [node for node in nodes if _lists(node)]
         for bit, texts in ((_NULL, ("null",)), (_BOOLEAN, ("true", "false"))):
             for text in texts:
                 if types & bit and all(text in node.get("literals", ()) for node in listed):
                     yield ("text", literal(text))
         if types & _NUMBER:
-            yield ("text", self._number(way, listed, is_whole))
+            yield ("text", self._number(nodes, listed, only_integers))
         if types & _STRING:
-            yield ("text", _string(way, listed))
+            yield ("text", _string(nodes, listed))
         others = [one for node in listed for one in node.get("values", ())]
         if listed and not others:
             return
@@ -237,26 +252,26 @@ class _Lowering:
             (first, *rest) = listed
             if rest:
                 raise _refusal(first, "enums of containers together with other enums")
-            plain = [{key: value for key, value in node.items() if key not in _LISTING} for node in way]
+            plain = [{key: value for key, value in node.items() if key not in _LISTING} for node in nodes]
             for one in first["values"]:
-                for more in self._ways(frozenset([one])):
+                for more in self._combinations(frozenset([one])):
                     yield from self._containers([*plain, *more], types)
             return
-        yield from self._containers(way, types)
+        yield from self._containers(nodes, types)
 
-    def _containers(self, way: Sequence[Mapping[str, Any]], types: int) -> Iterator[Body]:
-        for node in way:
+    def _containers(self, nodes: Sequence[Mapping[str, Any]], types: int) -> Iterator[Body]:
+        for node in nodes:
             types &= node.get("types", _ALL)
         if types & _ARRAY:
-            yield from self._array(way)
+            yield from self._array(nodes)
         if types & _OBJECT:
-            yield from self._object(way)
+            yield from self._object(nodes)
 
     def _number(
-        self, way: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, Any]], is_whole: bool
+        self, nodes: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, Any]], only_integers: bool
     ) -> RE:
         parts: list[RE] = []
-        for node in way:
+        for node in nodes:
             bounds = tuple(node.get(key) for key in _BOUNDS)
             if any(one is not None for one in bounds) or node.get("integer"):
                 parts.append(("number", *bounds, bool(node.get("integer"))))
@@ -267,164 +282,171 @@ class _Lowering:
                 ("number", one, one, None, None, None, False) for one in node.get("numbers", ())
             ]
             parts.append(alternate(equal) if equal else ("empty",))
-        if self.options["integers"] == "digits" and is_whole:
+        if self.options["integers"] == "digits" and only_integers:
             parts.append(_DIGITS)
         return intersect(parts or [("number", None, None, None, None, None, False)])
 
-    def _array(self, way: Sequence[Mapping[str, Any]]) -> Iterator[Body]:
-        least = max((node.get("minItems", 0) for node in way), default=0)
-        most = min((node["maxItems"] for node in way if "maxItems" in node), default=None)
-        if most is not None and most < least:
+    def _array(self, nodes: Sequence[Mapping[str, Any]]) -> Iterator[Body]:
+        min_count = max((node.get("minItems", 0) for node in nodes), default=0)
+        max_count = min((node["maxItems"] for node in nodes if "maxItems" in node), default=None)
+        if max_count is not None and max_count < min_count:
             return
-        prefix = max((len(node.get("prefixItems", ())) for node in way), default=0)
-        inside = self._items(way, 0, prefix, least, most)
+        prefix = max((len(node.get("prefixItems", ())) for node in nodes), default=0)
+        inside = self._items(nodes, 0, prefix, min_count, max_count)
         if inside is not None:
             yield sequence_of((("text", literal("[")), self.gap, inside, ("text", literal("]"))))
 
-    def _item(self, way: Sequence[Mapping[str, Any]], place: int) -> Body:
-        needs = set()
-        for node in way:
-            if place < len(node.get("prefixItems", ())):
-                needs.add(node["prefixItems"][place])
+    def _item(self, nodes: Sequence[Mapping[str, Any]], position: int) -> Body:
+        requirement = set()
+        for node in nodes:
+            if position < len(node.get("prefixItems", ())):
+                requirement.add(node["prefixItems"][position])
             elif "items" in node:
-                needs.add(node["items"])
-        return self.rule(frozenset(needs))
+                requirement.add(node["items"])
+        return self.rule(frozenset(requirement))
 
     def _items(
-        self, way: Sequence[Mapping[str, Any]], place: int, prefix: int, least: int, most: int | None
+        self,
+        nodes: Sequence[Mapping[str, Any]],
+        position: int,
+        prefix: int,
+        min_count: int,
+        max_count: int | None,
     ) -> Body | None:
-        """What may come behind so many items, with the space behind the last; None: nothing does."""
-        end = self.gap if place else _EMPTY
-        if most is not None and place >= most:
-            return end if place >= least else None
-        before = self.comma if place else _EMPTY
-        if place < prefix:
-            rest = self._items(way, place + 1, prefix, least, most)
+        """Return what may follow after this many items, with the space after the last; None if nothing may."""
+        end = self.gap if position else _EMPTY
+        if max_count is not None and position >= max_count:
+            return end if position >= min_count else None
+        before = self.comma if position else _EMPTY
+        if position < prefix:
+            rest = self._items(nodes, position + 1, prefix, min_count, max_count)
             if rest is None:
-                return end if place >= least else None
-            item = sequence_of((before, self._item(way, place), rest))
-            return choice_of((item, end)) if place >= least else item
-        item = self._item(way, place)
-        left = None if most is None else most - place
-        if place:
+                return end if position >= min_count else None
+            item = sequence_of((before, self._item(nodes, position), rest))
+            return choice_of((item, end)) if position >= min_count else item
+        item = self._item(nodes, position)
+        left = None if max_count is None else max_count - position
+        if position:
             return sequence_of(
-                (("repeat", sequence_of((self.comma, item)), max(0, least - place), left), end)
+                (("repeat", sequence_of((self.comma, item)), max(0, min_count - position), left), end)
             )
         more = (
             "repeat",
             sequence_of((self.comma, item)),
-            max(0, least - 1),
+            max(0, min_count - 1),
             None if left is None else left - 1,
         )
         some = sequence_of((item, more, self.gap))
-        return some if least else choice_of((some, _EMPTY))
+        return some if min_count else choice_of((some, _EMPTY))
 
     # -- objects
 
-    def _object(self, way: Sequence[Mapping[str, Any]]) -> Iterator[Body]:
-        names = list(dict.fromkeys(name for node in way for name, _ in node.get("properties", ())))
-        required = list(dict.fromkeys(name for node in way for name in node.get("required", ())))
+    def _object(self, nodes: Sequence[Mapping[str, Any]]) -> Iterator[Body]:
+        names = list(dict.fromkeys(name for node in nodes for name, _ in node.get("properties", ())))
+        required = list(dict.fromkeys(name for node in nodes for name in node.get("required", ())))
         names += [name for name in required if name not in names]
-        least = max((node.get("minProperties", 0) for node in way), default=0)
-        most = min((node["maxProperties"] for node in way if "maxProperties" in node), default=None)
+        min_count = max((node.get("minProperties", 0) for node in nodes), default=0)
+        max_count = min((node["maxProperties"] for node in nodes if "maxProperties" in node), default=None)
         entries: dict[str, Body] = {}
         for name in names:
-            needs = self._needs_of(way, name)
-            if any(self.nodes[one] is False for one in needs):
+            requirement = self._requirement_of_key(nodes, name)
+            if any(self.nodes[one] is False for one in requirement):
                 if name in required:
                     return
                 continue
-            key = ("text", literal(quoted_text(name)))
-            entries[name] = sequence_of((key, self.colon, self.rule(needs)))
-        pointer = next((node["pointer"] for node in way if "pointer" in node), "#")
-        others = self._needs_of(way, None)
+            key = ("text", literal(json_string(name)))
+            entries[name] = sequence_of((key, self.colon, self.rule(requirement)))
+        pointer = next((node["pointer"] for node in nodes if "pointer" in node), "#")
+        others = self._requirement_of_key(nodes, None)
         has_others = not any(self.nodes[one] is False for one in others)
         other: Body | None = None
         if has_others and not entries:
-            if least > 1 or (most is not None and most > 1):
+            if min_count > 1 or (max_count is not None and max_count > 1):
                 raise CombinationError(
                     f"counts of undeclared keys cannot be put on a canvas (at {pointer})",
                     hint="Declare the keys, or leave out minProperties and maxProperties.",
                 )
-            key = ("text", quoted([]))
+            key = ("text", json_strings([]))
             other = sequence_of((key, self.colon, self.rule(others)))
-            if most is None:
-                self.notes.append(Note(pointer, "repeats", "a key may come twice"))
+            if max_count is None:
+                self.notes.append(Note(pointer, "repeats", "a key may occur twice"))
         elif has_others:
-            self.notes.append(Note(pointer, "narrowed", "other keys than the declared ones are not written"))
-        in_order = self.options["ordered"] or len(entries) > _ANY_ORDER
+            self.notes.append(Note(pointer, "narrowed", "undeclared keys are not written"))
+        in_order = self.options["ordered"] or len(entries) > _MAX_UNORDERED_KEYS
         if in_order and not self.options["ordered"] and len(entries) > 1:
             self.notes.append(Note(pointer, "narrowed", "keys come in the order in which they are declared"))
-        inside = _Keys(self, entries, frozenset(required), least, most, in_order, other).rule()
+        inside = _EntryRules(self, entries, frozenset(required), min_count, max_count, in_order, other).rule()
         if inside is not None:
             yield sequence_of((("text", literal("{")), self.gap, inside, ("text", literal("}"))))
 
-    def _needs_of(self, way: Sequence[Mapping[str, Any]], name: str | None) -> Needs:
-        """What the value of a key must satisfy; None: of one that is not declared."""
-        needs = set()
-        for node in way:
+    def _requirement_of_key(self, nodes: Sequence[Mapping[str, Any]], name: str | None) -> Requirement:
+        """Return what the value of a key must satisfy; None stands for an undeclared key."""
+        requirement = set()
+        for node in nodes:
             declared = dict(node.get("properties", ()))
             if name in declared:
-                needs.add(declared[name])
+                requirement.add(declared[name])
             elif "additionalProperties" in node:
-                needs.add(node["additionalProperties"])
-        return frozenset(needs)
+                requirement.add(node["additionalProperties"])
+        return frozenset(requirement)
 
 
-class _Keys:
-    """The entries of one object, as rules for what is still to come."""
+class _EntryRules:
+    """Rules for the remaining entries of one object."""
 
     def __init__(
         self,
         lowering: _Lowering,
         entries: Mapping[str, Body],
         required: frozenset[str],
-        least: int,
-        most: int | None,
+        min_count: int,
+        max_count: int | None,
         in_order: bool,
         other: Body | None,
     ) -> None:
         self.lowering, self.entries, self.required = lowering, entries, required
-        self.least, self.most, self.in_order, self.other = least, most, in_order, other
+        self.min_count, self.max_count, self.in_order, self.other = min_count, max_count, in_order, other
         self.order = list(entries)
         self.known: dict[Any, Body | None] = {}
 
     def rule(self) -> Body | None:
-        """All entries with the space behind the last; None: there is no such object."""
+        """Return all entries with the space after the last; None if there is no such object."""
         if self.other is not None:
             more: Body = _EMPTY
-            if self.most is None:
+            if self.max_count is None:
                 more = ("repeat", sequence_of((self.lowering.comma, self.other)), 0, None)
             some = sequence_of((self.other, more, self.lowering.gap))
-            if self.most == 0:
-                return ("sequence", ()) if not self.least else None
-            return some if self.least else choice_of((some, ("sequence", ())))
+            if self.max_count == 0:
+                return ("sequence", ()) if not self.min_count else None
+            return some if self.min_count else choice_of((some, ("sequence", ())))
         return self._after(frozenset(), 0)
 
-    def _after(self, there: frozenset[str], place: int) -> Body | None:
-        """What may come behind these keys; in declared order from a place on."""
-        # How many there are is of interest as far as they are counted.
-        counted = min(len(there), max(1, self.least, self.most or 0))
-        key: Any = (counted, place, self.required <= there) if self.in_order else there
+    def _after(self, present: frozenset[str], position: int) -> Body | None:
+        """Return what may follow after these keys; in declared order from a position on."""
+        # The number of present keys matters only as far as it is limited.
+        counted = min(len(present), max(1, self.min_count, self.max_count or 0))
+        key: Any = (counted, position, self.required <= present) if self.in_order else present
         if key in self.known:
             return self.known[key]
-        count = len(there)
-        ways: list[Body] = []
-        if self.required <= there and count >= self.least:
-            ways.append(self.lowering.gap if count else ("sequence", ()))
-        if self.most is None or count < self.most:
-            names = self.order[place:] if self.in_order else [one for one in self.order if one not in there]
+        count = len(present)
+        alternatives: list[Body] = []
+        if self.required <= present and count >= self.min_count:
+            alternatives.append(self.lowering.gap if count else ("sequence", ()))
+        if self.max_count is None or count < self.max_count:
+            names = (
+                self.order[position:] if self.in_order else [one for one in self.order if one not in present]
+            )
             for name in names:
-                rest = self._after(there | {name}, self.order.index(name) + 1 if self.in_order else 0)
+                rest = self._after(present | {name}, self.order.index(name) + 1 if self.in_order else 0)
                 if rest is not None:
                     before: Body = self.lowering.comma if count else ("sequence", ())
-                    ways.append(sequence_of((before, self.entries[name], rest)))
+                    alternatives.append(sequence_of((before, self.entries[name], rest)))
                 if self.in_order and name in self.required:
                     break
         found: Body | None = None
-        if ways:
-            made, _ = self.lowering._named(object(), "keys")  # one of its own
-            self.lowering.rules[made] = choice_of(ways)
+        if alternatives:
+            made, _ = self.lowering._named(object(), "keys")  # a rule of its own
+            self.lowering.rules[made] = choice_of(alternatives)
             found = ("rule", made)
         self.known[key] = found
         return found
@@ -438,26 +460,26 @@ def _lists(node: Mapping[str, Any]) -> bool:
     return any(key in node for key in _LISTING)
 
 
-def _is_whole(way: Sequence[Mapping[str, Any]]) -> bool:
-    """Is every number that satisfies it whole?"""
+def _allows_only_integers(nodes: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether every number that satisfies the nodes is an integer."""
     return any(
         not node.get("types", _ALL) & _NUMBER
         or node.get("integer")
         or (_lists(node) and all(Decimal(one) % 1 == 0 for one in node.get("numbers", ())))
-        for node in way
+        for node in nodes
     )
 
 
-def _string(way: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, Any]]) -> RE:
+def _string(nodes: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, Any]]) -> RE:
     parts: list[RE] = []
-    for node in way:
+    for node in nodes:
         parts += [node[key] for key in ("pattern", "format") if key in node]
         if "minLength" in node or "maxLength" in node:
             parts.append(repeat(("any",), node.get("minLength", 0), node.get("maxLength")))
     for node in listed:
         texts = node.get("strings", ())
         parts.append(("literals", tuple(texts)) if texts else ("empty",))
-    return quoted(parts)
+    return json_strings(parts)
 
 
 def _union(kinds: Sequence[int]) -> int:
@@ -467,7 +489,7 @@ def _union(kinds: Sequence[int]) -> int:
     return found
 
 
-def _may_meet(one: tuple[int, frozenset[str] | None], other: tuple[int, frozenset[str] | None]) -> bool:
+def _may_overlap(one: tuple[int, frozenset[str] | None], other: tuple[int, frozenset[str] | None]) -> bool:
     if not one[0] & other[0]:
         return False
     if one[1] is None or other[1] is None:
@@ -479,5 +501,5 @@ def _may_meet(one: tuple[int, frozenset[str] | None], other: tuple[int, frozense
 def _refusal(node: Mapping[str, Any], keyword: str) -> CombinationError:
     return CombinationError(
         f"{keyword} cannot be put on a canvas (at {node.get('pointer', '#')})",
-        hint="From the left any keyword is obeyed: sg.generate, or a hole of sg.infill with this schema.",
+        hint="Left to right every keyword works: sg.generate, or a hole of sg.infill with this schema.",
     )

@@ -1,8 +1,10 @@
-"""The constraint "a JSON text that satisfies this schema", and `json_schema`, which makes it.
+"""The constraint "JSON that satisfies this schema", and `json_schema`, which makes it.
 
-Why: the schema is read at once, so that a mistake shows where the constraint is written and a later change of
-the caller's dict changes nothing.
-Invariant: the IR is complete and never changed; equality and hash are those of IR, which holds the options.
+Why: the schema is read immediately. So a mistake is reported where the constraint is written, and a later change of
+the caller's dict has no effect.
+
+Invariant: the IR is complete and never changes; equality and hash are those of the IR, which includes the options.
+
 Cost: reading is linear in the schema; combining is linear in both.
 """
 
@@ -33,14 +35,15 @@ __all__ = ["JsonSchemaConstraint", "json_schema", "part_of_schema"]
 
 
 class JsonSchemaConstraint(Constraint):
-    """Made by `json_schema`; `&` and `|` with another schema under the same options are schemas again."""
+    """JSON that satisfies a schema; made by `json_schema`. `&` and `|` with another one return a schema again."""
 
     __slots__ = ("_ir", "options", "source")
 
     options: JsonSchemaOptions
     source: str | None
-    """The schema as JSON, for engines that read it themselves; None where several were combined, or documents that
-    it refers to were given beside it."""
+    """The schema as JSON, for engines that compile it themselves. None if several schemas were combined, or if a
+    registry was given.
+    """
     _ir: SchemaIR
 
     def __init__(self, ir: SchemaIR, options: JsonSchemaOptions, source: str | None = None) -> None:
@@ -56,7 +59,7 @@ class JsonSchemaConstraint(Constraint):
             return None
         if self.options != other.options:
             raise CombinationError(
-                f"& joins two JSON schemas only under equal options, not {self.options} and {other.options}",
+                f"& joins two JSON schemas only if their options are equal, not {self.options} and {other.options}",
                 hint="Give both schemas the same options.",
             )
         return JsonSchemaConstraint(combine("allOf", self._ir, other._ir), self.options)
@@ -67,36 +70,42 @@ class JsonSchemaConstraint(Constraint):
         return JsonSchemaConstraint(combine("anyOf", self._ir, other._ir), self.options)
 
     def example(self, seed: int = 0) -> Any:
-        """A random value that satisfies the schema; the same one for the same seed, on every machine.
+        """Return a random value that satisfies the schema; a seed gives the same value on every machine.
 
-        Small and made for reading: the declared keys (optional ones at random), words, small numbers, few items.
-        Raises `UnsatisfiableSchema` where no value satisfies the schema.
+        The value is small and made for reading: declared keys (optional ones at random), words, small numbers, few
+        items.
+
+        Raises:
+            UnsatisfiableSchema: No value satisfies the schema.
         """
         return value_of(self.example_text(seed))
 
     def example_text(self, seed: int = 0) -> str:
-        """The JSON of `example`, with its numbers exactly as drawn, and with white space as the option says."""
+        """Return the JSON of `example`, with its numbers exactly as drawn, and white space as the option says."""
         return self._laid_out(example_text(self, self._ir, seed))
 
     def minimal(self) -> Any:
-        """The value of a shortest text: the fewest bytes of UTF-8 without optional white space, strings escaped
-        only where they must be, numbers in their shortest spelling (``1e3`` is shorter than ``1000``).
+        """Return the value of a shortest text.
 
-        It is the shortest unless a search budget ends first; then it is the shortest that was found, and
-        `minimal_is_exact` is False. Raises `UnsatisfiableSchema` where no value satisfies the schema.
+        Its text has the fewest bytes of UTF-8: no optional white space, escapes only if JSON requires them, and
+        numbers in their shortest spelling (``1e3`` is shorter than ``1000``). If the search budget ends first, it
+        is the shortest value that was found, and `minimal_is_exact` returns False.
+
+        Raises:
+            UnsatisfiableSchema: No value satisfies the schema.
         """
         return value_of(self.minimal_text())
 
     def minimal_text(self) -> str:
-        """The JSON of `minimal`, with white space as the option says: none if that is flexible."""
+        """Return the JSON of `minimal`, with white space as the option says: none if that is flexible."""
         return self._laid_out(minimal_text(self, self._ir)[0])
 
     def minimal_is_exact(self) -> bool:
-        """Whether `minimal` is known to be the shortest."""
+        """Return whether `minimal` is proven to be shortest."""
         return minimal_text(self, self._ir)[1]
 
     def written_as(self, options: JsonSchemaOptions) -> JsonSchemaConstraint:
-        """The same schema for texts of another form; what its formats mean stays as it was."""
+        """Return the same schema for texts of another form; the meaning of its formats does not change."""
         ir = SchemaIR(spelled=self._ir.spelled, **{**self._ir, "options": options.lower()})
         return JsonSchemaConstraint(ir, replace(options, formats=self.options.formats), self.source)
 
@@ -150,21 +159,32 @@ class JsonSchemaConstraint(Constraint):
 def json_schema(
     schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, **options: Any
 ) -> JsonSchemaConstraint:
-    """JSON that satisfies `schema`: text or parsed, of draft 4, 6, 7, 2019-09 or 2020-12 (by ``$schema``).
+    """Return the constraint of JSON that satisfies a schema.
 
-    registry    other documents that ``$ref`` may lead to: a mapping from URI to schema, or a `referencing.Registry`
+    Args:
+        schema: The schema as JSON text or parsed, of draft 4, 6, 7, 2019-09 or 2020-12 (by ``$schema``).
+        registry: Other documents that ``$ref`` may refer to: a mapping from URI to schema, or a
+            `referencing.Registry`.
+        **options: The fields of `JsonSchemaOptions`: ``whitespace``: "flexible" (default), "compact", "json.dumps",
+            "indented", or a `structgen.Whitespace`. ``ordered``: whether object keys come in the order of
+            ``properties``; default False. ``escapes``: "canonical" (default), escapes only if JSON requires them,
+            or "all", any spelling of RFC 8259. ``formats``: "assert" (default), known formats constrain;
+            "annotate", none do; "dialect", as ``$schema`` says. ``integers``: "any" (default), every spelling such
+            as 7, 7.0 and 7e0, or "digits", digits only. ``closed``: whether objects that declare ``properties`` and
+            do not mention other keys have none; default False.
 
-    and the fields of `JsonSchemaOptions`:
+    Raises:
+        SchemaError: The schema is invalid (`SchemaInvalid`), has an unsupported keyword (`UnsupportedKeyword`), or
+            a reference does not resolve (`ReferenceNotFound`). `structgen.check` reports all problems at once.
+        RegexError: A pattern is invalid or unsupported.
+        LimitExceeded: The schema is too large.
+        OptionError: An option or the registry is invalid.
 
-    whitespace  "flexible" (default), "compact", "json.dumps", "indented", or a `structgen.Whitespace`
-    ordered     False (default), or True: object keys in the order in which ``properties`` declares them
-    escapes     "canonical" (default): only what must be escaped is; "all": any spelling of RFC 8259
-    formats     "assert" (default): known formats constrain; "annotate": none do; "dialect": as ``$schema`` says
-    integers    "any" (default): every spelling of an integer, 7, 7.0 and 7e0; "digits": digits alone
-    closed      False (default), or True: objects that declare ``properties`` and say nothing of other keys have none
-
-    Raises `SchemaInvalid`, `UnsupportedKeyword`, `ReferenceNotFound` (all of them `SchemaError`), `RegexError`,
-    `LimitExceeded` or `OptionError`, of `structgen.errors`. `structgen.check` tells all problems at once.
+    Example:
+        >>> import structgen as sg
+        >>> constraint = sg.json_schema({"type": "integer", "minimum": 10})
+        >>> constraint.minimal()
+        10
     """
     chosen = make_options(options)
     ir, opened = read_schema(parse_schema(schema), chosen, registry)
@@ -174,9 +194,14 @@ def json_schema(
 
 
 def part_of_schema(schema: dict[str, Any], names: Sequence[str], **options: Any) -> JsonSchemaConstraint:
-    """Return the constraint of the sub-schema that `names` lead to, one keyword or key after the other.
+    """Return the constraint of the sub-schema at a path of keywords and keys.
 
-    References inside it are resolved in the whole schema: ``#`` is the root of `schema`, not the sub-schema.
+    References inside it are resolved in the whole schema: ``#`` is the root of `schema`, not of the sub-schema.
+
+    Args:
+        schema: The whole schema.
+        names: The keywords and keys that lead to the sub-schema.
+        **options: As for `json_schema`.
     """
     chosen = make_options(options)
     pointer = "".join(f"/{escape(name)}" for name in names).replace("%", "%25")
@@ -184,8 +209,7 @@ def part_of_schema(schema: dict[str, Any], names: Sequence[str], **options: Any)
 
 
 def _source(schema: str | bytes | dict[str, Any] | bool, closed: Sequence[str] = ()) -> str | None:
-    """A schema that was read, as JSON, with the objects at these pointers closed; None if it holds what only Python
-    can."""
+    """Return the schema as JSON, with the objects at these pointers closed; None if JSON cannot represent it."""
     if isinstance(schema, (bytes, bytearray)):
         schema = schema.decode("utf-8-sig")
     try:

@@ -1,11 +1,18 @@
-"""What a schema says of objects and arrays, taken apart: which keys, in which order, with which values.
+"""Decompose what a schema says of objects and arrays: which keys, in which order, with which values.
 
-Why: a notation that is not JSON (one element for each parameter) must write the members itself, however the schema
-says what they are: by ``properties``, a reference, ``allOf``, ``anyOf``, dependent keys, an ``enum`` of objects.
-What: a value is described by a *conjunction*, a sorted tuple of node numbers that all hold for it. The objects of a
-conjunction are those of one or more `ObjectShape`s, its arrays those of `ArrayShape`s; members are conjunctions again.
-Invariant: exact; what has no such form (`not`, `if`, ``oneOf`` over objects that overlap, ``contains``) is refused.
-Cost: alternatives of alternatives multiply, and patterns of keys that overlap do, both up to `_MOST_ALTERNATIVES`.
+Why: a notation that is not JSON, such as one XML element for each parameter, must write the members itself. The
+schema may describe them by ``properties``, a reference, ``allOf``, ``anyOf``, dependent keys or an ``enum`` of
+objects.
+
+What: a value is described by a *conjunction*, a sorted tuple of node ids that all hold for it. The objects of a
+conjunction are those of one or more `ObjectShape`s, its arrays those of `ArrayShape`s; members are conjunctions
+again.
+
+Invariant: exact. A schema without such a form (`not`, `if`, ``oneOf`` over overlapping objects, ``contains``) is
+refused.
+
+Cost: alternatives inside alternatives multiply, and so do overlapping patterns of keys, both up to
+`_MAX_ALTERNATIVES`.
 """
 
 from __future__ import annotations
@@ -37,14 +44,14 @@ from .strings import TYPES, string_language
 __all__ = ["ArrayShape", "Conjunction", "Member", "ObjectShape", "Shapes", "Undeclared"]
 
 Conjunction = tuple[int, ...]
-"""Nodes that all hold for a value, by number."""
+"""Ids of nodes that all hold for a value."""
 
 _ALL = sum(TYPES.values())
-_MOST_ALTERNATIVES = 64
-_MOST_MATCHES = 500_000
-"""Keys, times patterns that each is compared with."""
-_MOST_NAMES = 64
-"""Names that a pattern lists are declared names, up to so many."""
+_MAX_ALTERNATIVES = 64
+_MAX_MATCHES = 500_000
+"""Limit on the number of keys times the patterns that each is matched against."""
+_MAX_LISTED_NAMES = 64
+"""Up to this number, the names that a pattern lists count as declared."""
 _LITERALS = {"null": TYPES["null"], "true": TYPES["boolean"], "false": TYPES["boolean"]}
 
 
@@ -59,12 +66,12 @@ class Member:
 
 @dataclass(frozen=True)
 class Undeclared:
-    """Keys that the schema does not name, and the values under them."""
+    """Keys that the schema does not name, and their values."""
 
     names: RE
     value: Conjunction
     is_described: bool
-    """Does a pattern or ``propertyNames`` say what the keys are like?"""
+    """Whether a pattern or ``propertyNames`` describes the keys."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +79,10 @@ class ObjectShape:
     """Objects with these keys."""
 
     members: tuple[Member, ...]
-    """In the order in which they are declared."""
+    """The declared keys, in the order of their declaration."""
     undeclared: tuple[Undeclared, ...]
-    fewest: int
-    most: int | None
+    min_count: int
+    max_count: int | None
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,8 @@ class ArrayShape:
 
     first: tuple[Conjunction, ...]
     rest: Conjunction
-    fewest: int
-    most: int | None
+    min_count: int
+    max_count: int | None
 
 
 class Shapes:
@@ -94,7 +101,12 @@ class Shapes:
     def __init__(
         self, constraint: JsonSchemaConstraint, is_empty: Callable[[IR], bool] = lambda _: False
     ) -> None:
-        """`is_empty` says whether it is proven that a schema has no value, for branches of ``oneOf``."""
+        """Decompose a schema.
+
+        Args:
+            constraint: The schema.
+            is_empty: Returns whether it is proven that a schema has no value, for branches of ``oneOf``.
+        """
         self._constraint = constraint
         self._is_empty = is_empty
         self._ir: SchemaIR = constraint.lower()[1]
@@ -107,70 +119,70 @@ class Shapes:
         return (self._ir["root"],)
 
     def types(self, value: Conjunction) -> int:
-        """Return the types that values may have, as bits; a type too many is possible, one too few is not."""
+        """Return the bits of the types that values may have; there may be a type too many, but never one too few."""
         bits = _ALL
-        for place in value:
-            bits &= self._types_of(place)
+        for node_id in value:
+            bits &= self._types_of(node_id)
         return bits
 
     def _types_of(self, root: int) -> int:
-        # subtle: references may lead in a circle through `anyOf`, where nothing more is known than all types.
+        # subtle: references may form a cycle through `anyOf`; a node on the path counts as having all types.
         if root in self._types:
             return self._types[root]
-        pending = [(root, iter(self._beside(root)))]
-        open_places = {root}
+        pending = [(root, iter(self._same_value(root)))]
+        open_node_ids = {root}
         while pending:
-            place, inner = pending[-1]
-            child = next((one for one in inner if one not in self._types and one not in open_places), None)
+            node_id, inner = pending[-1]
+            child = next((one for one in inner if one not in self._types and one not in open_node_ids), None)
             if child is not None:
-                pending.append((child, iter(self._beside(child))))
-                open_places.add(child)
+                pending.append((child, iter(self._same_value(child))))
+                open_node_ids.add(child)
                 continue
-            self._types[place] = self._bits(self._nodes[place])
-            open_places.discard(place)
+            self._types[node_id] = self._bits(self._nodes[node_id])
+            open_node_ids.discard(node_id)
             pending.pop()
         return self._types[root]
 
-    def _beside(self, place: int) -> Iterable[int]:
-        node = self._nodes[place]
+    def _same_value(self, node_id: int) -> Iterable[int]:
+        node = self._nodes[node_id]
         return () if isinstance(node, bool) else nodes_of_same_value(node)
 
     def _bits(self, node: Any) -> int:
         if isinstance(node, bool):
             return _ALL if node else 0
 
-        def known(place: int) -> int:
-            return self._types.get(place, _ALL)
+        def known(node_id: int) -> int:
+            return self._types.get(node_id, _ALL)
 
         bits: int = node.get("types", _ALL)
         if _is_listed(node):
             listed = TYPES["string"] * bool(node.get("strings")) | TYPES["number"] * bool(node.get("numbers"))
             for one in node.get("literals", ()):
                 listed |= _LITERALS[one]
-            for place in node.get("values", ()):
-                listed |= known(place)
+            for node_id in node.get("values", ()):
+                listed |= known(node_id)
             bits &= listed
-        for place in (*node.get("ref", ()), *node.get("allOf", ())):
-            bits &= known(place)
+        for node_id in (*node.get("ref", ()), *node.get("allOf", ())):
+            bits &= known(node_id)
         for group in (*node.get("anyOf", ()), *node.get("oneOf", ())):
             joined = 0
-            for place in group:
-                joined |= known(place)
+            for node_id in group:
+                joined |= known(node_id)
             bits &= joined
         return bits
 
     def strings(self, value: Conjunction) -> RE:
-        """Return the strings among the values, as they are without quotes and escapes."""
+        """Return the strings among the values, without quotes and escapes."""
         if not self.types(value) & TYPES["string"]:
             return NOTHING
         return string_language(self._part(value, _ALL).lower())
 
     def json(self, value: Conjunction, types: Iterable[str]) -> JsonSchemaConstraint:
-        """Return the JSON of the values of these types."""
+        """Return the constraint of the JSON of the values of these types."""
         return self._part(value, sum(TYPES[one] for one in types))
 
     def _part(self, value: Conjunction, types: int) -> JsonSchemaConstraint:
-        """A schema of its own for these values; only the nodes that it needs are in it."""
+        """Return a schema of its own for these values, with only the nodes that it needs."""
         root = value[0] if len(value) == 1 and not self.types(value) & ~types else len(self._nodes)
         extra: dict[str, Any] = {"pointer": "#", "allOf": value, "types": types}
         if not value:
@@ -181,7 +193,7 @@ class Shapes:
     # Objects.
 
     def objects(self, value: Conjunction) -> list[ObjectShape]:
-        """Return shapes whose objects together are those among the values."""
+        """Return shapes whose objects together are the objects among the values."""
         try:
             found = [self._object(nodes) for nodes in self._branches(value, "object")]
         except _core.LimitError as error:
@@ -189,8 +201,8 @@ class Shapes:
         return [one for one in found if one is not None]
 
     def _object(self, nodes: list[Mapping[str, Any]]) -> ObjectShape | None:
-        """The shape of the objects for which all of these nodes hold; None if no object is possible."""
-        keys = [_Keys(node, self._space) for node in nodes]
+        """Return the shape of the objects for which all of these nodes hold; None if no object is possible."""
+        keys = [_KeyRules(node, self._space) for node in nodes]
         required = dict.fromkeys(name for node in nodes for name in node.get("required", ()))
         names = [
             string_language(self._part((node["propertyNames"],), _ALL).lower())
@@ -208,71 +220,73 @@ class Shapes:
         for number, one in enumerate(keys):
             for name in (*one.declared, *one.listed):
                 by_name.setdefault(name, set()).add(number)
-        speak_of_all = [n for n, one in enumerate(keys) if one.patterns or one.others is not None]
-        if len(declared) * sum(1 + len(keys[n].patterns) for n in speak_of_all) > _MOST_MATCHES:
+        general = [n for n, one in enumerate(keys) if one.patterns or one.others is not None]
+        if len(declared) * sum(1 + len(keys[n].patterns) for n in general) > _MAX_MATCHES:
             raise self._too_many("patterns of keys for so many keys")
         allowed = None if not names else self._space.compile(intersect(names))
         members = []
         for name in declared:
-            concerned = sorted(by_name.get(name, set()).union(speak_of_all))
-            value = self._conjunction([place for n in concerned for place in keys[n].under(name)])
+            concerned = sorted(by_name.get(name, set()).union(general))
+            value = self._conjunction([node_id for n in concerned for node_id in keys[n].nodes_for(name)])
             possible = value is not None and (allowed is None or self._space.matches(allowed, _utf8(name)))
             if not possible and name in required:
                 return None
             if possible:
                 assert value is not None
                 members.append(Member(name, value, name in required))
-        fewest = max((node.get("minProperties", 0) for node in nodes), default=0)
-        most = min((node["maxProperties"] for node in nodes if "maxProperties" in node), default=None)
-        return ObjectShape(tuple(members), undeclared, fewest, most)
+        min_count = max((node.get("minProperties", 0) for node in nodes), default=0)
+        max_count = min((node["maxProperties"] for node in nodes if "maxProperties" in node), default=None)
+        return ObjectShape(tuple(members), undeclared, min_count, max_count)
 
     def _undeclared(
-        self, keys: list[_Keys], names: list[RE], declared: Iterable[str]
+        self, keys: list[_KeyRules], names: list[RE], declared: Iterable[str]
     ) -> Iterator[Undeclared]:
-        """Keys that are not declared, by the patterns that they match."""
+        """Yield the undeclared keys by the patterns that they match."""
         patterns = [
-            (number, pattern, place) for number, one in enumerate(keys) for pattern, _, place in one.patterns
+            (number, pattern, node_id)
+            for number, one in enumerate(keys)
+            for pattern, _, node_id in one.patterns
         ]
-        if len(patterns) > _MOST_ALTERNATIVES:
+        if len(patterns) > _MAX_ALTERNATIVES:
             raise self._too_many("patterns of keys")
         others = complement(literals(declared)) if declared else TEXT
         regions: list[tuple[list[RE], list[tuple[int, int]]]] = [([others, *names], [])]
-        for number, pattern, place in patterns:
+        for number, pattern, node_id in patterns:
             split = []
             for expressions, matched in regions:
                 for parts, more in (
-                    ([*expressions, pattern], [*matched, (number, place)]),
+                    ([*expressions, pattern], [*matched, (number, node_id)]),
                     ([*expressions, complement(pattern)], matched),
                 ):
                     if self._is_alive(parts):
                         split.append((parts, more))
             regions = split
-            if len(regions) > _MOST_ALTERNATIVES:
+            if len(regions) > _MAX_ALTERNATIVES:
                 raise self._too_many("patterns of keys that overlap")
         for expressions, matched in regions:
-            places = [place for _, place in matched]
+            node_ids = [node_id for _, node_id in matched]
             with_pattern = {number for number, _ in matched}
-            places += [
+            node_ids += [
                 one.others
                 for number, one in enumerate(keys)
                 if number not in with_pattern and one.others is not None
             ]
-            value = self._conjunction(places)
+            value = self._conjunction(node_ids)
             if value is not None and (not names or patterns or self._is_alive(expressions)):
                 yield Undeclared(intersect(expressions), value, bool(matched or names))
 
     def _is_alive(self, expressions: list[RE]) -> bool:
         return self._space.alive(self._space.compile(intersect(expressions)))
 
-    def _conjunction(self, places: Iterable[int]) -> Conjunction | None:
-        """The nodes that say something; None where no value satisfies them by their types alone."""
-        value = tuple(sorted({place for place in places if self._nodes[place] is not True}))
+    def _conjunction(self, node_ids: Iterable[int]) -> Conjunction | None:
+        """Return the nodes with an effect; None if their types alone exclude every value."""
+        value = tuple(sorted({node_id for node_id in node_ids if self._nodes[node_id] is not True}))
         return value if self.types(value) else None
 
     # Arrays.
 
     def arrays(self, value: Conjunction) -> list[ArrayShape]:
-        """Return shapes whose arrays together are those among the values."""
+        """Return shapes whose arrays together are the arrays among the values."""
         return [self._array(nodes) for nodes in self._branches(value, "array")]
 
     def _array(self, nodes: list[Mapping[str, Any]]) -> ArrayShape:
@@ -280,118 +294,120 @@ class Shapes:
             for keyword in ("contains", "uniqueItems"):
                 if node.get(keyword):
                     raise _unsupported(node, keyword)
-        most = min((node["maxItems"] for node in nodes if "maxItems" in node), default=None)
-        fewest = max((node.get("minItems", 0) for node in nodes), default=0)
+        max_count = min((node["maxItems"] for node in nodes if "maxItems" in node), default=None)
+        min_count = max((node.get("minItems", 0) for node in nodes), default=0)
         longest = max((len(node.get("prefixItems", ())) for node in nodes), default=0)
         first: list[Conjunction] = []
-        for place in range(longest + 1):
+        for node_id in range(longest + 1):
             found = []
             for node in nodes:
                 prefix = node.get("prefixItems", ())
-                if place < len(prefix):
-                    found.append(prefix[place])
+                if node_id < len(prefix):
+                    found.append(prefix[node_id])
                 elif "items" in node:
                     found.append(node["items"])
             value = self._conjunction(found)
             if value is None:
-                most = place if most is None else min(most, place)
-                return ArrayShape(tuple(first), (), fewest, most)
+                max_count = node_id if max_count is None else min(max_count, node_id)
+                return ArrayShape(tuple(first), (), min_count, max_count)
             first.append(value)
-        return ArrayShape(tuple(first[:-1]), first[-1], fewest, most)
+        return ArrayShape(tuple(first[:-1]), first[-1], min_count, max_count)
 
     # Alternatives.
 
     def _branches(self, value: Conjunction, kind: str) -> Iterator[list[Mapping[str, Any]]]:
-        """Lists of nodes of which all hold, one list for each alternative; only for values of this type."""
+        """Yield a list of nodes that all hold, for each alternative; only for values of this type."""
         bit = TYPES[kind]
         pending: list[tuple[deque[int], dict[int, Mapping[str, Any]]]] = [(deque(value), {})]
         made = 0
         while pending:
             todo, done = pending.pop()
             while todo:
-                place = todo.popleft()
-                if not self.types((place,)) & bit:
+                node_id = todo.popleft()
+                if not self.types((node_id,)) & bit:
                     break
-                node = self._nodes[place]
-                if node is True or place in done:
+                node = self._nodes[node_id]
+                if node is True or node_id in done:
                     continue
-                done[place] = node
+                done[node_id] = node
                 todo.extend((*node.get("ref", ()), *node.get("allOf", ())))
                 groups = [self._options(node, group, bit) for group in node.get("anyOf", ())]
                 groups += [self._disjoint(node, group, bit) for group in node.get("oneOf", ())]
                 if _is_listed(node):
                     groups.append(self._options(node, node.get("values", ()), bit))
-                self._check_rest(node, bit)
-                ways: list[tuple[int, ...]] = [()]
+                self._refuse_unsupported(node, bit)
+                combinations: list[tuple[int, ...]] = [()]
                 for group in groups:
-                    ways = [(*way, one) for way in ways for one in group]
-                    if len(ways) > _MOST_ALTERNATIVES:
+                    combinations = [(*combination, one) for combination in combinations for one in group]
+                    if len(combinations) > _MAX_ALTERNATIVES:
                         raise self._too_many("alternatives")
-                if len(ways) != 1:
-                    pending += [(deque((*todo, *way)), dict(done)) for way in reversed(ways)]
+                if len(combinations) != 1:
+                    pending += [
+                        (deque((*todo, *combination)), dict(done)) for combination in reversed(combinations)
+                    ]
                     break
-                todo.extend(ways[0])
+                todo.extend(combinations[0])
             else:
                 made += 1
-                if made + len(pending) > _MOST_ALTERNATIVES:
+                if made + len(pending) > _MAX_ALTERNATIVES:
                     raise self._too_many("alternatives")
                 yield list(done.values())
 
     def _options(self, node: Mapping[str, Any], group: Iterable[int], bit: int) -> list[int]:
-        return [place for place in group if self.types((place,)) & bit]
+        return [node_id for node_id in group if self.types((node_id,)) & bit]
 
     def _disjoint(self, node: Mapping[str, Any], group: Iterable[int], bit: int) -> list[int]:
-        """The options of ``oneOf`` for this type, where no value of it satisfies two of them."""
+        """Return the options of ``oneOf`` for this type, if no value of it satisfies two of them."""
         options = self._options(node, group, bit)
-        if len(options) > _MOST_ALTERNATIVES:
+        if len(options) > _MAX_ALTERNATIVES:
             raise self._too_many("alternatives")
-        for place, one in enumerate(options):
-            for other in options[:place]:
+        for node_id, one in enumerate(options):
+            for other in options[:node_id]:
                 both = self._part((*sorted((one, other)),), bit)
                 if not self._is_empty(both.lower()):
                     raise _unsupported(node, "oneOf")
         return options
 
-    def _check_rest(self, node: Mapping[str, Any], bit: int) -> None:
-        for place in node.get("not", ()):
-            if self.types((place,)) & bit:
+    def _refuse_unsupported(self, node: Mapping[str, Any], bit: int) -> None:
+        for node_id in node.get("not", ()):
+            if self.types((node_id,)) & bit:
                 raise _unsupported(node, "not")
         if "if" in node:
             raise _unsupported(node, "if")
 
     def _too_many(self, what: str) -> LimitExceeded:
         return LimitExceeded(
-            f"the schema has more than {_MOST_ALTERNATIVES} {what}, each of which would be written out",
+            f"the schema has more than {_MAX_ALTERNATIVES} {what}, which would have to be enumerated",
             limit="schema_alternatives",
             hint="Write the arguments as JSON, or give the schema fewer alternatives.",
         )
 
 
-class _Keys:
-    """What one node says of keys."""
+class _KeyRules:
+    """What one node says about keys."""
 
     def __init__(self, node: Mapping[str, Any], space: _core.RegexSpace) -> None:
         self.declared: dict[str, int] = dict(node.get("properties", ()))
         self.others: int | None = node.get("additionalProperties")
         self.listed: dict[str, list[int]] = {}
-        """By keys that patterns list."""
+        """Nodes by key, for patterns that list their keys."""
         self.patterns: list[tuple[RE, int, int]] = []
-        """Other patterns: the expression, compiled, and the node of the values."""
-        for pattern, place in node.get("patternProperties", ()):
+        """Other patterns: the expression, its compiled state, and the node of the values."""
+        for pattern, node_id in node.get("patternProperties", ()):
             texts = _listed(pattern)
             for text in texts:
-                self.listed.setdefault(text, []).append(place)
+                self.listed.setdefault(text, []).append(node_id)
             if not texts:
                 expression = scope(pattern)
-                self.patterns.append((expression, space.compile(expression), place))
+                self.patterns.append((expression, space.compile(expression), node_id))
         self._space = space
 
-    def under(self, name: str) -> list[int]:
-        """The nodes that hold for the value under a key."""
+    def nodes_for(self, name: str) -> list[int]:
+        """Return the nodes that hold for the value of a key."""
         found = [self.declared[name]] if name in self.declared else []
         found += self.listed.get(name, ())
         text = _utf8(name)
-        found += [place for _, compiled, place in self.patterns if self._space.matches(compiled, text)]
+        found += [node_id for _, compiled, node_id in self.patterns if self._space.matches(compiled, text)]
         return found or ([] if self.others is None else [self.others])
 
 
@@ -401,10 +417,10 @@ def _utf8(name: str) -> bytes:
 
 def _unsupported(node: Mapping[str, Any], keyword: str) -> UnsupportedKeyword:
     return UnsupportedKeyword(
-        f"{keyword} cannot be followed where a value is written as elements and not as JSON",
+        f"{keyword} is not supported if a value is written as elements instead of JSON",
         pointer=f"{node['pointer']}/{keyword}",
         keyword=keyword,
-        hint="Write the arguments as JSON, or say it with properties, items, anyOf and references.",
+        hint="Write the arguments as JSON, or use properties, items, anyOf and references.",
     )
 
 
@@ -413,9 +429,9 @@ def _is_listed(node: Mapping[str, Any]) -> bool:
 
 
 def _listed(expression: RE) -> tuple[str, ...]:
-    """The texts of an expression that lists a few."""
+    """Return the texts of an expression that lists a few."""
     if expression[0] == "literal":
         return (expression[1],)
-    if expression[0] == "literals" and len(expression[1]) <= _MOST_NAMES:
+    if expression[0] == "literals" and len(expression[1]) <= _MAX_LISTED_NAMES:
         return tuple(expression[1])
     return ()

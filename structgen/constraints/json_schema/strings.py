@@ -1,9 +1,11 @@
-"""The strings that satisfy a schema, as one regular language; and which types of values do.
+"""Compute the strings that satisfy a schema, as one regular language.
 
-Why: a notation that writes strings without quotes must know what they are, however the schema says it: by ``type``, a
-list of types, ``allOf``, ``anyOf``, ``not``, ``if``, a reference, an ``enum``.
-Invariant: `string_language` is exact. It is read off the IR, where every keyword that concerns strings is one of a few.
-Cost: linear in the schema without what is shared. What is shared is written out, up to a limit.
+Why: a notation that writes strings without quotes needs this language, however the schema describes it: by
+``type``, a list of types, ``allOf``, ``anyOf``, ``not``, ``if``, a reference or an ``enum``.
+
+Invariant: `string_language` is exact. It comes from the IR, in which every keyword about strings is one of a few.
+
+Cost: linear in the schema without sharing. Shared parts are written out, up to a limit.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ from structgen.constraints.expressions import (
 from structgen.errors import LimitExceeded
 from structgen.ir.schema import SchemaIR
 
-__all__ = ["TYPES", "of_types", "string_language"]
+__all__ = ["TYPES", "restrict_types", "string_language"]
 
 TYPES = {"null": 1, "boolean": 2, "object": 4, "array": 8, "number": 16, "string": 32}
 """Bits of the types in the IR."""
 _LISTS = ("strings", "numbers", "literals", "values")
-_LARGEST = 50_000
-"""Parts of the expression, shared ones as often as they occur."""
+_MAX_PARTS = 50_000
+"""Limit on the parts of the expression; shared parts count as often as they occur."""
 
 
-def of_types(schema: IR, types: Iterable[str]) -> IR:
-    """Return the schema's values that have one of these types."""
+def restrict_types(schema: IR, types: Iterable[str]) -> IR:
+    """Return the schema of the values that have one of these types."""
     content: SchemaIR = schema[1]
     root = {
         "pointer": "#",
@@ -49,47 +51,47 @@ def of_types(schema: IR, types: Iterable[str]) -> IR:
 
 
 def string_language(schema: IR) -> RE:
-    """Return the strings that satisfy the schema, as they are without quotes and escapes."""
+    """Return the strings that satisfy the schema, without quotes and escapes."""
     content: SchemaIR = schema[1]
     try:
         return _Strings(content["nodes"]).of(content["root"])[0]
     except RecursionError:
         raise LimitExceeded(
-            "the sub-schemas that say what a string is are nested too deeply",
+            "the sub-schemas that describe a string are nested too deeply",
             limit="schema_depth",
-            hint="Refer to fewer schemas one after another.",
+            hint="Use shorter chains of references.",
         ) from None
 
 
 class _Strings:
-    """Expressions of nodes with their sizes, each made once."""
+    """Expressions of nodes with their sizes, each built once."""
 
     def __init__(self, nodes: tuple[Any, ...]) -> None:
         self._nodes = nodes
         self._known: dict[int, tuple[RE, int]] = {}
 
-    def of(self, place: int) -> tuple[RE, int]:
-        known = self._known.get(place)
+    def of(self, node_id: int) -> tuple[RE, int]:
+        known = self._known.get(node_id)
         if known is None:
-            node = self._nodes[place]
+            node = self._nodes[node_id]
             known = (TEXT if node else NOTHING, 1) if isinstance(node, bool) else self._of_node(node)
-            if known[1] > _LARGEST:
+            if known[1] > _MAX_PARTS:
                 raise LimitExceeded(
-                    f"the strings of the schema take an expression of more than {_LARGEST:,} parts",
+                    f"the strings of the schema need an expression of more than {_MAX_PARTS:,} parts",
                     limit="string_parts",
                     where=None if isinstance(node, bool) else node["pointer"],
-                    hint="Say what a string is like in one place: a pattern, an enum.",
+                    hint="Describe the string in one place: a pattern or an enum.",
                 )
-            self._known[place] = known
+            self._known[node_id] = known
         return known
 
     def _of_node(self, node: Mapping[str, Any]) -> tuple[RE, int]:
         parts: list[RE] = []
         size = 1
 
-        def used(place: int) -> RE:
+        def used(node_id: int) -> RE:
             nonlocal size
-            expression, more = self.of(place)
+            expression, more = self.of(node_id)
             size += more
             return expression
 
@@ -101,9 +103,9 @@ class _Strings:
         shortest, longest = node.get("minLength", 0), node.get("maxLength")
         if shortest or longest is not None:
             parts.append(repeat(ANY, shortest, longest))
-        parts += [used(place) for keyword in ("ref", "allOf") for place in node.get(keyword, ())]
+        parts += [used(node_id) for keyword in ("ref", "allOf") for node_id in node.get(keyword, ())]
         parts += [alternate([used(one) for one in group]) for group in node.get("anyOf", ())]
-        parts += [complement(used(place)) for place in node.get("not", ())]
+        parts += [complement(used(node_id)) for node_id in node.get("not", ())]
         for group in node.get("oneOf", ()):
             parts.append(_exactly_one([used(one) for one in group]))
             size *= len(group)
@@ -118,7 +120,9 @@ class _Strings:
 def _exactly_one(options: list[RE]) -> RE:
     return alternate(
         [
-            intersect([one, *(complement(other) for place, other in enumerate(options) if place != number)])
+            intersect(
+                [one, *(complement(other) for node_id, other in enumerate(options) if node_id != number)]
+            )
             for number, one in enumerate(options)
         ]
     )

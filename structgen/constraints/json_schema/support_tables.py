@@ -1,11 +1,11 @@
-"""The support tables of the documentation, written from the declarations in the code.
+"""Generate the tables of supported keywords and formats for the documentation.
 
     python -m structgen.constraints.json_schema.support_tables docs/json-schema.md
 
-rewrites the tables of that page in place, between their markers. The figures beside the declarations are those
-of `bench.suite`, which it wrote to json-schema-suite.json beside the page.
-Invariant: every keyword and format has one row; nothing is stated here that the declarations or the measured
-counts do not say.
+rewrites the tables of that page in place, between their markers. The counts come from `bench.suite`, which wrote
+them to json-schema-suite.json beside the page.
+
+Invariant: every keyword and format has one row, and the tables contain only declarations and measured counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .keywords import KEYWORDS
 __all__ = ["MEASURED", "format_table", "keyword_table", "with_tables"]
 
 MEASURED = "json-schema-suite.json"
-"""The measured counts, beside the page."""
+"""File name of the measured counts, beside the page."""
 _ENGINES = ("structgen", "llguidance", "xgrammar")
 _FILES = {
     **dict.fromkeys(("if", "then", "else"), ("if-then-else",)),
@@ -36,7 +36,7 @@ _FILES = {
     "$defs": ("defs",),
     "$vocabulary": ("vocabulary",),
 }
-"""Files of the suite that are not called after their keyword."""
+"""Files of the suite that are not named after their keyword."""
 
 _NAMES = {draft.number: draft.name.removeprefix("draft ") for draft in DRAFTS}
 
@@ -52,7 +52,7 @@ def _drafts(first: int, last: int) -> str:
 
 
 def _counts(measured: dict[str, Any], files: Iterable[str]) -> list[str]:
-    """For each engine the groups of these files that are right, of all."""
+    """Return, for each engine, the number of correct groups of these files, of all."""
     found = [measured["files"][file] for file in files if file in measured["files"]]
     total = sum(one["groups"] for one in found)
     return [f"{sum(one[engine] for one in found)}/{total}" if found else "" for engine in _ENGINES]
@@ -63,7 +63,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def keyword_table(measured: dict[str, Any]) -> str:
-    """Markdown: every keyword, its drafts, its support, and groups of the official suite that are right."""
+    """Return Markdown with every keyword, its drafts, its support, and the correct groups of the official suite."""
     lines = [_row(("keyword", "drafts", "support", *_ENGINES, "note")), "|---|---|---|--:|--:|--:|---|"]
     for name, keyword in KEYWORDS.items():
         counts = _counts(measured, _FILES.get(name, (name,)))
@@ -77,7 +77,7 @@ def keyword_table(measured: dict[str, Any]) -> str:
 
 
 def format_table(measured: dict[str, Any]) -> str:
-    """Markdown: every format, its drafts, its support, and groups of the official suite that are right."""
+    """Return Markdown with every format, its drafts, its support, and the correct groups of the official suite."""
     lines = [_row(("format", "defined in", "support", *_ENGINES, "note")), "|---|---|---|--:|--:|--:|---|"]
     for name, found in FORMATS.items():
         note = found.note
@@ -90,13 +90,13 @@ def format_table(measured: dict[str, Any]) -> str:
 
 
 def _versions(measured: dict[str, Any]) -> str:
-    """Markdown: what was measured, and how."""
+    """Return Markdown that says what was measured, and with which command."""
     peers = " and ".join(f"{name} {number}" for name, number in measured["versions"].items())
     return f"Counted for {peers} by `{measured['command']}`.\n"
 
 
 def with_tables(page: str, measured: dict[str, Any]) -> str:
-    """The page with its tables as the code declares them, and as it was measured."""
+    """Return the page with the tables of these declarations and counts."""
     for name, table in (
         ("keywords", keyword_table(measured)),
         ("formats", format_table(measured)),

@@ -10,7 +10,7 @@ import pytest
 
 import structgen as sg
 from structgen import _core
-from structgen.constraints.as_grammar.json_strings import quoted
+from structgen.constraints.as_grammar.json_strings import json_strings
 from structgen.constraints.as_grammar.schema_grammar import grammar_of_schema
 from structgen.diffusion import Canvas, Hole
 from structgen.errors import CombinationError, LimitExceeded
@@ -165,7 +165,7 @@ def test_strings_are_written_as_json(pattern: str) -> None:
     plain = sg.Matcher(language, BYTES)
     expression = language.regular()
     assert expression is not None
-    written = _core.Matcher(BYTES.engine.compile(("regex", quoted([expression]))))
+    written = _core.Matcher(BYTES.engine.compile(("regex", json_strings([expression]))))
     rng = random.Random(pattern)
     for _ in range(300):
         text = "".join(rng.choice('ab"\\\n\x00\x1f é\U0001f600') for _ in range(rng.randrange(4)))

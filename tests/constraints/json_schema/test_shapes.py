@@ -69,7 +69,7 @@ def _is_object(shapes: Shapes, shape: ObjectShape, value: dict[str, Any]) -> boo
     members = {one.name: one for one in shape.members}
     if any(one.is_required and one.name not in value for one in shape.members):
         return False
-    if not shape.fewest <= len(value) <= (len(value) if shape.most is None else shape.most):
+    if not shape.min_count <= len(value) <= (len(value) if shape.max_count is None else shape.max_count):
         return False
     for name, inner in value.items():
         if name in members:
@@ -85,7 +85,7 @@ def _is_object(shapes: Shapes, shape: ObjectShape, value: dict[str, Any]) -> boo
 
 
 def _is_array(shapes: Shapes, shape: ArrayShape, value: list[Any]) -> bool:
-    if not shape.fewest <= len(value) <= (len(value) if shape.most is None else shape.most):
+    if not shape.min_count <= len(value) <= (len(value) if shape.max_count is None else shape.max_count):
         return False
     places = [*shape.first, *[shape.rest] * len(value)][: len(value)]
     return all(_is_json(shapes, one, place) for one, place in zip(value, places, strict=True))

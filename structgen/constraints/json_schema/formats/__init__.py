@@ -1,10 +1,12 @@
 """The formats of the specification as regular languages.
 
-Why: ``format`` is the keyword that people most expect to hold, and nearly every format is regular once its
-RFC is read closely. Each format is declared with the draft that defines it and how faithfully it is followed.
-Invariant: sound: a text of the language is valid by the RFC. Exact where declared so; otherwise narrower.
-Cost: a language is built when first asked for, once per process; the same object is handed out each time, so
-the native engine may cache by identity.
+Why: people expect ``format`` to hold, and nearly every format is regular once its RFC is read closely. Each format
+is declared with the draft that defines it and its level of support.
+
+Invariant: sound, that is, each text of the language is valid by the RFC. Exact if declared so; otherwise narrower.
+
+Cost: a language is built on first use, once per process. The same object is returned each time, so the core can
+cache by identity.
 """
 
 from __future__ import annotations
@@ -22,25 +24,28 @@ __all__ = ["FORMATS", "Format"]
 
 @dataclass(frozen=True)
 class Format:
-    """One format: `build` makes its language. `first` is the draft that defines it; older drafts leave unknown
-    names to the implementation, and a schema that uses one means it, so it holds there too."""
+    """One format; `build` makes its language.
+
+    `first` is the draft that defines it. Older drafts leave unknown names to the implementation, and a schema that
+    uses one means it, so the format holds there too.
+    """
 
     support: Support
     build: Callable[[], RE]
     first: int = 4
     note: str = ""
     older: Format | None = None
-    """What the name means in drafts 4 and 6, where that differs."""
+    """The format of this name in drafts 4 and 6, if it differs."""
     bounds: Callable[[], RE] | None = None
-    """Of a narrower one: a language that has every text of the format."""
+    """For a narrower format: a language that contains every text of the format."""
 
     def decided(self) -> RE | None:
-        """The texts which `build` judges as the format does; None if those are all."""
+        """Return the texts that `build` judges as the format does; None if it judges all of them so."""
         return None if self.bounds is None else _decided(self.build, self.bounds)
 
     @staticmethod
     def find(name: str, draft: int) -> Format | None:
-        """The format of this name in a draft, by the draft's number."""
+        """Return the format of this name in a draft, by the draft's number."""
         found = FORMATS.get(name)
         if found is None:
             return None
@@ -86,5 +91,5 @@ FORMATS: dict[str, Format] = {
     "uuid": _exact(uris.uuid, 2019),
     "json-pointer": _exact(uris.json_pointer, 6),
     "relative-json-pointer": _exact(uris.relative_json_pointer, 7),
-    "regex": _narrower(expressions.regex, expressions.begun_well, expressions.NARROWER),
+    "regex": _narrower(expressions.regex, expressions.without_leading_quantifier, expressions.NARROWER),
 }

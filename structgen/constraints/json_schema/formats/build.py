@@ -1,8 +1,7 @@
-"""Small words for writing regular languages, so that a format reads like its RFC's grammar.
+"""Short functions for regular languages, so that a format reads like the grammar of its RFC.
 
-Invariant: a plain string stands for its literal text; everything else is what
-`structgen.constraints.expressions` builds. Shared parts stay shared objects, so a language is a small graph
-even where its text would be long.
+Invariant: a plain string stands for its literal text; everything else is what `structgen.constraints.expressions`
+builds. Shared parts stay shared objects, so a language is a small graph even if its text would be long.
 """
 
 from __future__ import annotations
@@ -22,48 +21,48 @@ def _part(part: Part) -> RE:
 
 
 def seq(*parts: Part) -> RE:
-    """One part after the other."""
+    """Return one part after the other."""
     return expressions.concat([_part(part) for part in parts])
 
 
 def alt(*parts: Part) -> RE:
-    """Any one of the parts."""
+    """Return any one of the parts."""
     return expressions.alternate([_part(part) for part in parts])
 
 
 def both(*parts: Part) -> RE:
-    """What is in every one of the parts."""
+    """Return what is in every one of the parts."""
     return expressions.intersect([_part(part) for part in parts])
 
 
 def no(part: Part) -> RE:
-    """Every text but these."""
+    """Return every text except these."""
     return expressions.complement(_part(part))
 
 
 def many(part: Part, low: int = 0, high: int | None = None) -> RE:
-    """The part repeated."""
+    """Return the part repeated."""
     return expressions.repeat(_part(part), low, high)
 
 
 def some(part: Part) -> RE:
-    """The part once or more."""
+    """Return the part once or more."""
     return many(part, 1)
 
 
 def maybe(part: Part) -> RE:
-    """The part or nothing."""
+    """Return the part or nothing."""
     return many(part, 0, 1)
 
 
 def cut(part: Part, longest: int) -> RE:
-    """The texts of the part with at most `longest` characters."""
+    """Return the texts of the part with at most `longest` characters."""
     return both(part, many(ANY, 0, longest))
 
 
 @cache
 def chars(listed: str) -> RE:
-    """One character of a list with ranges, as ``a-z0-9_-``; a hyphen at either end is itself."""
+    """Return one character of a list with ranges, such as ``a-z0-9_-``; a hyphen at either end is itself."""
     ranges: list[tuple[int, int]] = []
     i = 0
     while i < len(listed):

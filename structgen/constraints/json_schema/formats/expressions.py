@@ -1,9 +1,11 @@
 """Regular expressions that are valid in ECMA-262.
 
-Why narrower: groups nest without bound, names of groups must differ and back-references must have their
-group, so the set of valid expressions is not regular. The language here nests groups to a fixed depth, and has
-one named group, not inside another, to which references lead only where its name is one letter.
-Invariant: sound: every text of the language is a valid pattern, with and without the ``u`` flag.
+Why narrower: groups nest without bound, names of groups must differ, and back-references need their group. So the
+set of valid expressions is not regular. This language nests groups to a fixed depth and has at most one named
+group, which is not inside another group. References to that group require a name of one letter.
+
+Invariant: sound. Every text of the language is a valid pattern, with and without the ``u`` flag.
+
 Source: ECMA-262, section 22.2.1.
 """
 
@@ -14,12 +16,12 @@ from string import ascii_lowercase
 
 from .build import RE, TEXT, alt, chars, many, maybe, no, seq
 
-__all__ = ["NARROWER", "begun_well", "regex"]
+__all__ = ["NARROWER", "regex", "without_leading_quantifier"]
 
-_DEPTH = 4
+_MAX_GROUP_DEPTH = 4
 
 NARROWER = (
-    f"groups nest {_DEPTH} deep; one named group; back-references only to the name of one letter; "
+    f"groups nest {_MAX_GROUP_DEPTH} deep; one named group; back-references only to the name of one letter; "
     "ranges within letters, digits or ASCII"
 )
 
@@ -28,7 +30,7 @@ _HEX = chars("0-9A-Fa-f")
 
 
 def _ordered_numbers() -> RE:
-    """``n,m`` with n <= m, up to three digits each, without leading zeros."""
+    """Return ``n,m`` with n <= m, up to three digits each, without leading zeros."""
     first = chars("1-9")
     shorter = alt(
         seq(_DIGIT, ",", first, many(_DIGIT, 1, 2)),
@@ -49,7 +51,7 @@ def _same_tens(tens: int) -> RE:
 
 
 def _range_of(low: str, high: str) -> RE:
-    """``a-z`` of a class, in order; `low` to `high` are the characters that may bound it."""
+    """Return the ordered ranges of a class, such as ``a-z``, with bounds from `low` to `high`."""
     return alt(*[seq(chr(c), "-", chars(f"{chr(c)}-{high}")) for c in range(ord(low), ord(high) + 1)])
 
 
@@ -62,7 +64,7 @@ def _escape() -> RE:
             chars("^$\\.*+?()[]{}|/"),
             seq("c", chars("A-Za-z")),
             seq("x", _HEX, _HEX),
-            # No halves of surrogate pairs.
+            # Halves of surrogate pairs are left out.
             seq("u", alt(seq(chars("0-9A-CE-Fa-ce-f"), _HEX), seq(chars("Dd"), chars("0-7"))), _HEX, _HEX),
         ),
     )
@@ -87,16 +89,16 @@ def regex() -> RE:
     assertion = alt("^", "$", "\\b", "\\B")
     flat = alt(seq(atom, quantifier), assertion, "|")
     shallower, piece = flat, flat
-    for _ in range(_DEPTH):
+    for _ in range(_MAX_GROUP_DEPTH):
         group = seq("(", maybe("?:"), many(piece), ")")
-        # Bodies of look-arounds nest less deep: so the whole grows as Fibonacci numbers, not as powers of two.
+        # Bodies of look-arounds nest less deeply, so the size grows like Fibonacci numbers, not like powers of two.
         look = seq("(?", maybe("<"), chars("=!"), many(shallower), ")")
         shallower, piece = piece, alt(seq(alt(atom, group), quantifier), assertion, look, "|")
     return alt(many(piece), _with_name(piece, quantifier))
 
 
 def _with_name(piece: RE, quantifier: RE) -> RE:
-    """Expressions with one named group."""
+    """Return expressions with one named group."""
     rest = seq(">", many(piece), ")", quantifier)
     name = seq(chars("A-Za-z_$"), many(chars("A-Za-z0-9_$")))
     referred = [
@@ -106,6 +108,6 @@ def _with_name(piece: RE, quantifier: RE) -> RE:
 
 
 @cache
-def begun_well() -> RE:
-    """A pattern does not begin with what stands behind something else."""
+def without_leading_quantifier() -> RE:
+    """Return the texts that do not start with a quantifier or a closing parenthesis."""
     return no(seq(chars("*+?)"), TEXT))

@@ -1,7 +1,9 @@
 """Addresses: IPv4, IPv6, host names, internationalised host names, e-mail.
 
-Invariant: sound. Exact but for Punycode labels (``xn--``), which no regular language can check: they are left
-out. The core reads internationalised names (host_names.h), which are narrower in the length of labels, too.
+Invariant: sound. Exact except for Punycode labels (``xn--``), which no regular language can check: they are left
+out. The core reads internationalised names (``regex/host_names.h``), which are also narrower in the length of
+labels.
+
 Source: RFC 1123 section 2.1, RFC 5890 to 5893, RFC 4291 section 2.2, RFC 5321 section 4.1.2, RFC 6531.
 """
 
@@ -47,13 +49,13 @@ def ipv6() -> RE:
     last = alt(seq(group, ":", group), ipv4())
 
     def before(count: int) -> RE:
-        """Nothing, or up to `count` groups."""
+        """Return nothing, or up to `count` groups."""
         return maybe(seq(group, many(seq(":", group), 0, count - 1)))
 
     def after(count: int) -> RE:
         return many(seq(group, ":"), count, count)
 
-    # The nine rules of RFC 3986, appendix A: a `::` stands for one group at least.
+    # The nine rules of RFC 3986, appendix A: a `::` stands for at least one group.
     rules = [seq(after(6), last), seq("::", after(5), last)]
     rules += [seq(before(n), "::", after(5 - n), last) for n in range(1, 6)]
     rules += [seq(before(6), "::", group), seq(before(7), "::")]
@@ -61,13 +63,13 @@ def ipv6() -> RE:
 
 
 def _label() -> RE:
-    """Letters and digits, hyphens between them."""
+    """Return letters and digits with hyphens between them."""
     return seq(_LETTER_DIGIT, maybe(seq(many(chars("A-Za-z0-9-"), 0, _LABEL_LIMIT - 2), _LETTER_DIGIT)))
 
 
 @cache
 def _plain_label() -> RE:
-    """The same without two hyphens as the third and fourth character: those mark Punycode, or nothing."""
+    """Return labels whose third and fourth characters are not both hyphens, which mark Punycode or are reserved."""
     return both(_label(), no(seq(ANY, ANY, "--", TEXT)))
 
 
@@ -77,13 +79,13 @@ def _name(label: RE, dot: RE | str, longest: int) -> RE:
 
 @cache
 def hostname_before_idna() -> RE:
-    """RFC 1034 and 1123, as drafts 4 and 6 have it: Punycode is letters like others."""
+    """Return host names by RFC 1034 and 1123, as in drafts 4 and 6: Punycode labels are ordinary ones."""
     return _name(_label(), ".", _NAME_LIMIT)
 
 
 @cache
 def hostname() -> RE:
-    """RFC 5890 as well, from draft 7 on."""
+    """Return host names that satisfy RFC 5890 as well, as from draft 7 on."""
     return _name(_plain_label(), ".", _NAME_LIMIT)
 
 
@@ -121,23 +123,23 @@ def idn_email() -> RE:
         cut(_local_part(""), _LOCAL_LIMIT),
         cut(_local_part("\x80-\ud7ff\ue000-\U0010ffff"), _LOCAL_LIMIT // 4),
     )
-    # The characters of a domain need not be in composed form here, as those of the local part.
+    # Like the local part, the domain need not be in composed form here.
     return seq(local, "@", alt(("host_names", False), _literal()))
 
 
 @cache
 def with_at() -> RE:
-    """What every address has."""
+    """Return texts with an at sign, which every address has."""
     return seq(TEXT, "@", TEXT)
 
 
 @cache
 def in_ascii() -> RE:
-    """The characters of every host name, Punycode included."""
+    """Return texts of the characters of host names, Punycode included."""
     return some(chars("A-Za-z0-9.-"))
 
 
 @cache
 def without_punctuation() -> RE:
-    """No internationalised name has ASCII characters but letters, digits, hyphens and dots."""
+    """Return texts whose ASCII characters are letters, digits, hyphens and dots, as in every internationalised name."""
     return some(chars("-.0-9A-Za-z\x80-\ud7ff\ue000-\U0010ffff"))

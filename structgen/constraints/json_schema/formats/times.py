@@ -1,9 +1,10 @@
 """Dates, times and durations.
 
-Invariant: exact, month lengths, leap years and leap seconds included. A leap second (``:60``) stands only
-where the time in UTC is 23:59:60, which ties the hour and minute to the offset. That tie is written out: an
-intersection of small conditions is shorter, but costs the engine three times as much to prove non-empty.
-Source: RFC 3339, section 5.6, 5.7 and appendix A.
+Invariant: exact, including month lengths, leap years and leap seconds. A leap second (``:60``) is allowed only if
+the time in UTC is 23:59:60, which ties the hour and minute to the offset. All combinations are enumerated: an
+intersection of small conditions is shorter, but the core needs three times as long to prove that it is not empty.
+
+Source: RFC 3339, sections 5.6 and 5.7 and appendix A.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def date() -> RE:
 
 @cache
 def _leap_second() -> RE:
-    """The 1,440 local times at which the time in UTC is 23:59:60, each with its offsets."""
+    """Return the 1,440 local times at which the time in UTC is 23:59:60, each with its offsets."""
     hours = []
     for hour in range(24):
         minutes = []

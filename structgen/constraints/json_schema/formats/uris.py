@@ -1,6 +1,7 @@
 """URIs, IRIs, URI templates, UUIDs and JSON pointers.
 
-Invariant: exact; the functions follow the rules of the RFCs' grammars name by name.
+Invariant: exact; the functions follow the grammars of the RFCs rule by rule.
+
 Source: RFC 3986 appendix A, RFC 3987 section 2.2, RFC 6570 section 2, RFC 9562 section 4, RFC 6901 section 3,
 draft-bhutton-relative-json-pointer-00.
 """
@@ -36,7 +37,7 @@ _PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 
 
 class _Grammar:
-    """The rules of RFC 3986; RFC 3987 is the same with `more` characters, and `private` ones in queries."""
+    """The rules of RFC 3986. RFC 3987 has the same rules with `more` characters, and `private` ones in queries."""
 
     def __init__(self, more: str = "", private: str = "") -> None:
         self._more = more
@@ -57,7 +58,7 @@ class _Grammar:
         user = many(self._characters(":"))
         future = seq(chars("Vv"), some(_HEX), ".", some(chars(":" + _SUB_DELIMITERS + _UNRESERVED)))
         literal = seq("[", alt(ipv6(), future), "]")
-        # An IPv4 address is a registered name as well.
+        # An IPv4 address is also a registered name.
         host = alt(literal, many(self._characters("")))
         return seq(maybe(seq(user, "@")), host, maybe(seq(":", many(chars("0-9")))))
 
