@@ -338,13 +338,13 @@ def test_xgrammar_says_the_same(style: str) -> None:
         assert fits(made, text) == expected, text
 
 
-# What cannot be followed, and limits.
+# What is not supported, and limits.
 
 OBJECT = {"type": "object", "additionalProperties": False}
 REFUSED = [
-    ({"not": {"required": ["a"]}}, "not cannot be followed"),
-    ({"if": {"required": ["a"]}, "then": {"required": ["b"]}}, "if cannot be followed"),
-    ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "oneOf cannot be followed"),
+    ({"not": {"required": ["a"]}}, "not is not supported"),
+    ({"if": {"required": ["a"]}, "then": {"required": ["b"]}}, "if is not supported"),
+    ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "oneOf is not supported"),
     ({"type": "array"}, "no object satisfies"),
     ({"properties": {"a<b": True}}, "'a<b' is no name of an element"),
     ({"properties": {"": True}}, "'' is no name of an element"),

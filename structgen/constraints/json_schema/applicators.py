@@ -126,7 +126,7 @@ def items_before_2020(reader: Reader, value: Any, node: Node) -> None:
 
 
 def additional_items(reader: Reader, value: Any, node: Node) -> None:
-    """Check the value. ``items`` reads it; beside a single schema it has no effect."""
+    """Check the value. ``items`` reads it; without an array of schemas there it has no effect."""
     if not isinstance(value, (dict, bool)):
         raise reader.invalid("additionalItems", "must be a schema")
 

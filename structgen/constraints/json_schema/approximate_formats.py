@@ -5,8 +5,8 @@ complement, under ``not``, ``if`` or in the other branches of ``oneOf``, would b
 allows.
 
 What: a text is *decided* if it is in the language, or certainly not of the format (`Format.decided`). Each
-sub-schema that is negated somewhere gets a *shadow*. It requires of every text that the sub-schema may look at,
-whatever its keywords do with it, that it is decided for the formats there.
+sub-schema that is negated somewhere gets a *shadow*. It requires that every text which
+the sub-schema may look at is decided for the formats there.
 
 Invariant: sound, since decided texts are judged as the specification does. A schema without approximate formats
 under a negation keeps its nodes. Values with undecided texts are lost, even if the format does not matter for them.

@@ -149,7 +149,7 @@ def _exclusive_draft4(reader: Reader, value: Any, keyword: str, bound: str) -> N
             keyword, "must be a boolean in draft 4 (numbers are for later drafts: change $schema)"
         )
     if bound not in reader.schema:
-        raise reader.invalid(keyword, f"needs {bound!r} beside it in draft 4")
+        raise reader.invalid(keyword, f"needs {bound!r} in the same schema in draft 4")
 
 
 def multiple_of(reader: Reader, value: Any, node: Node) -> None:

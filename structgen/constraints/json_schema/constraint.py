@@ -161,17 +161,19 @@ def json_schema(
 ) -> JsonSchemaConstraint:
     """Return the constraint of JSON that satisfies a schema.
 
+    Besides `registry`, the keyword arguments are the fields of `JsonSchemaOptions`.
+
     Args:
         schema: The schema as JSON text or parsed, of draft 4, 6, 7, 2019-09 or 2020-12 (by ``$schema``).
         registry: Other documents that ``$ref`` may refer to: a mapping from URI to schema, or a
             `referencing.Registry`.
-        **options: The fields of `JsonSchemaOptions`: ``whitespace``: "flexible" (default), "compact", "json.dumps",
-            "indented", or a `structgen.Whitespace`. ``ordered``: whether object keys come in the order of
-            ``properties``; default False. ``escapes``: "canonical" (default), escapes only if JSON requires them,
-            or "all", any spelling of RFC 8259. ``formats``: "assert" (default), known formats constrain;
-            "annotate", none do; "dialect", as ``$schema`` says. ``integers``: "any" (default), every spelling such
-            as 7, 7.0 and 7e0, or "digits", digits only. ``closed``: whether objects that declare ``properties`` and
-            do not mention other keys have none; default False.
+        whitespace: "flexible" (default), "compact", "json.dumps", "indented", or a `structgen.Whitespace`.
+        ordered: False (default), or True: object keys come in the order in which ``properties`` declares them.
+        escapes: "canonical" (default): only what JSON requires is escaped; "all": any spelling of RFC 8259.
+        formats: "assert" (default): known formats constrain; "annotate": none do; "dialect": as ``$schema`` says.
+        integers: "any" (default): every spelling of an integer, such as 7, 7.0 and 7e0; "digits": digits only.
+        closed: False (default), or True: objects that declare ``properties`` and do not mention other keys have
+            none.
 
     Raises:
         SchemaError: The schema is invalid (`SchemaInvalid`), has an unsupported keyword (`UnsupportedKeyword`), or
@@ -182,8 +184,7 @@ def json_schema(
 
     Example:
         >>> import structgen as sg
-        >>> constraint = sg.json_schema({"type": "integer", "minimum": 10})
-        >>> constraint.minimal()
+        >>> sg.json_schema({"type": "integer", "minimum": 10}).minimal()
         10
     """
     chosen = make_options(options)

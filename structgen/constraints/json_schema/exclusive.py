@@ -2,7 +2,7 @@
 
 Why: such branches can be changed one by one, and ``anyOf`` over them means the same as ``oneOf``.
 
-Invariant: errs on one side. Branches that cannot be told apart count as possibly overlapping.
+Invariant: errs on one side. Branches that it cannot distinguish count as possibly overlapping.
 
 Cost: linear in the branches and in what they demand of the same value and of its tags.
 """

@@ -6,8 +6,8 @@ What: the automaton of the schema over single bytes tells after every text which
 proposes what a person would write (words, small numbers, the declared keys, a few items), and writes byte by byte
 if a pattern admits no proposal. Once the text is long, it appends the automaton's own completion.
 
-Invariant: the automaton accepts every text, so it is valid whatever the keywords. A schema and a seed give the same
-text on every machine, whatever was compiled before, since each schema has its own engine.
+Invariant: the automaton accepts every text, so it is valid under any keywords. A schema and a seed give the same
+text on every machine, independent of earlier compilations, since each schema has its own engine.
 
 Cost: compiling the schema, then microseconds for each byte and each proposal.
 """

@@ -212,7 +212,7 @@ class _Parser:
         if match is None:
             raise self._fault(
                 path,
-                "must have no comment beside it"
+                "must not have a comment next to it"
                 if self._next() == b"/"
                 else "must begin as a JSON value does",
             )

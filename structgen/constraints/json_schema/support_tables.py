@@ -3,7 +3,7 @@
     python -m structgen.constraints.json_schema.support_tables docs/json-schema.md
 
 rewrites the tables of that page in place, between their markers. The counts come from `bench.suite`, which wrote
-them to json-schema-suite.json beside the page.
+them to json-schema-suite.json in the folder of the page.
 
 Invariant: every keyword and format has one row, and the tables contain only declarations and measured counts.
 """
@@ -24,7 +24,7 @@ from .keywords import KEYWORDS
 __all__ = ["MEASURED", "format_table", "keyword_table", "with_tables"]
 
 MEASURED = "json-schema-suite.json"
-"""File name of the measured counts, beside the page."""
+"""File name of the measured counts, in the folder of the page."""
 _ENGINES = ("structgen", "llguidance", "xgrammar")
 _FILES = {
     **dict.fromkeys(("if", "then", "else"), ("if-then-else",)),

@@ -163,10 +163,10 @@ def _rewrite(reader: Reader, node: Node, keyword: str, schema: int, found: _Foun
         return
     if len(branches) > BRANCH_LIMIT:
         raise UnsupportedKeyword(
-            f"{keyword} beside {len(branches)} branches that may evaluate something; the limit is {BRANCH_LIMIT}",
+            f"{keyword} with {len(branches)} branches that may evaluate something; the limit is {BRANCH_LIMIT}",
             pointer=pointer,
             keyword=keyword,
-            hint="Declare the properties of all branches in `properties` beside it, with the schema true.",
+            hint="Declare the properties of all branches in `properties` of the same schema, with the schema true.",
         )
     _check_size(len(branches), always, [more for _, more in branches], pointer)
     for chosen in product((False, True), repeat=len(branches)):
@@ -236,7 +236,7 @@ def _check_size(branches: int, always: Evaluated, more: list[Evaluated], pointer
             f"what is evaluated here takes {copied:,} entries to write out, more than {_COPY_LIMIT:,}",
             limit="evaluated_entries",
             where=pointer,
-            hint="Declare the properties of all branches in `properties` beside it, with the schema true.",
+            hint="Declare the properties of all branches in `properties` of the same schema, with the schema true.",
         )
 
 
@@ -337,7 +337,7 @@ def _add_choice(reader: Reader, counting: Counting, found: _Found, room: list[in
 
 
 def _choice_of(reader: Reader, reached: list[int], edges: list[Edge]) -> tuple[int, ...]:
-    """Return the group, exactly one of whose branches is valid, that has all these edges; empty if there is none."""
+    """Return the group, exactly one of whose branches is valid, that has all these edges; empty without such a group."""
     if any(edge.tested != edge.child or edge.negated for edge in edges):
         return ()
     children = {edge.child for edge in edges}

@@ -85,7 +85,7 @@ class Whitespace:
 
         Args:
             blanks: The largest number of blanks in each gap.
-            indentation: The largest number of blanks after a line end, of which each gap may have one.
+            indentation: The largest number of blanks after a line end; a gap may have one line end.
         """
         return Whitespace(None, None, blanks, indentation)
 

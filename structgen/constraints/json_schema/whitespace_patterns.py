@@ -103,7 +103,7 @@ class _Builder:
         return (self.space.witness(state) or b"").decode()
 
     def _state_after(self, name: str, state: int, character: str) -> int:
-        """Return the state after the separator, whatever stands before it."""
+        """Return the state after the separator, which must not depend on the white space before it."""
         found: set[int] = set()
         pending, seen = [state], {state}
         while pending:

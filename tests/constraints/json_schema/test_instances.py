@@ -392,7 +392,7 @@ def test_zeros_that_mean_something_stay() -> None:
 
 @pytest.mark.parametrize("seed", ["1", 1.0, None, True])
 def test_a_seed_is_an_int(seed: Any) -> None:
-    with pytest.raises(OptionError, match="the seed of an example is an int, not"):
+    with pytest.raises(OptionError, match="the seed of an example must be an int, not"):
         json_schema({}).example(seed)
 
 

@@ -1,7 +1,7 @@
-"""What a person is told about a JSON Schema: why a text breaks it, why nothing satisfies it, what `check` reports.
+"""Explanations of JSON Schemas: why a text breaks it, why nothing satisfies it, what `check` reports.
 
-Nothing here is needed to compile a schema. The modules read the compiler's IR (`ir.SchemaIR`) and ask the core
-whether variants of it accept a text or any value at all.
+Nothing here is needed to compile a schema. The modules read the compiler's IR (`structgen.ir.schema`), and the core
+decides whether variants of it accept a text, or any value at all.
 
 `report`             what becomes of each keyword: `structgen.check`
 `broken_rules`       the keywords without which a rejected text could go on

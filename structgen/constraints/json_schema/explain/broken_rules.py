@@ -97,7 +97,7 @@ def broken_rules(ir: SchemaIR, stop: Stop, checks: list[Accepts]) -> list[Broken
     Args:
         ir: The schema.
         stop: The text and the byte at which it was rejected.
-        checks: Functions that tell whether the text goes on under an IR, the strictest first.
+        checks: Functions that return whether the text goes on under an IR, the strictest first.
 
     Returns:
         The broken rules, the most specific first. Empty if none was found in time.

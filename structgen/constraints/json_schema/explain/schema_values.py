@@ -25,7 +25,7 @@ __all__ = ["SchemaValues", "Tag"]
 
 _MAX_PAIRS = 50_000
 _MAX_ITEMS = 32
-"""Items of a long array that are visited, beside the one that leads to the position."""
+"""Items of a long array that are visited, in addition to the one that leads to the position."""
 _SAME_VALUE_SINGLE = ("if", "then", "else", "propertyNames")
 _SAME_VALUE_LISTS = ("allOf", "ref", "not")
 _UNIONS = ("anyOf", "oneOf")

@@ -52,7 +52,7 @@ def _leap_second() -> RE:
     for hour in range(24):
         minutes = []
         for minute in range(60):
-            # Ahead of UTC, the offset is the local time and one minute; behind, the two add up to 23:59.
+            # East of UTC, the offset is the local time and one minute; west of it, the two add up to 23:59.
             ahead = (hour * 60 + minute + 1) % 1440
             offsets = [f"+{ahead // 60:02}:{ahead % 60:02}", f"-{23 - hour:02}:{59 - minute:02}"]
             if ahead == 0:
