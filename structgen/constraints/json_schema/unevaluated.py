@@ -337,7 +337,7 @@ def _add_choice(reader: Reader, counting: Counting, found: _Found, room: list[in
 
 
 def _choice_of(reader: Reader, reached: list[int], edges: list[Edge]) -> tuple[int, ...]:
-    """Return the group, exactly one of whose branches is valid, that has all these edges; empty without such a group."""
+    """Return the group, exactly one of whose branches is valid, that has all these edges, if there is one."""
     if any(edge.tested != edge.child or edge.negated for edge in edges):
         return ()
     children = {edge.child for edge in edges}
