@@ -22,7 +22,7 @@ from .inputs import (
 
 __all__ = ["add_command"]
 
-_DESCRIPTION = """Tell how each keyword of a JSON Schema is followed, with its JSON pointer:
+_DESCRIPTION = """Report how each keyword of a JSON Schema is enforced, with its JSON pointer:
   exact        the generated text obeys it to the letter
   approximate  the text obeys it, and is held a little narrower (the note says how)
   annotation   it says nothing about which values are valid
@@ -33,7 +33,7 @@ _DESCRIPTION = """Tell how each keyword of a JSON Schema is followed, with its J
 Only problems and warnings are shown; --all shows every keyword. The schema is compiled, too: a schema that no value can
 satisfy is reported.
 
-Of a grammar (--lark, --gbnf, --ebnf, --grammar) it tells rules that are not used or have no text, terminals
+Of a grammar (--lark, --gbnf, --ebnf, --grammar) it reports rules that are not used or have no text, terminals
 that never match, and texts that two terminals match, as warnings with their places.
 
 exit status: 0 it can be used; 1 it cannot: unsupported keywords, limits, or unsatisfiable (with --strict
@@ -65,7 +65,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The report on standard output; the exit status says what it comes to."""
+    """Return the report on standard output; the exit status says what it comes to."""
     from structgen.constraints.json_schema import check
 
     options = schema_options(arguments)
@@ -112,7 +112,7 @@ def _check_grammar(grammar: Any, arguments: argparse.Namespace, options: dict[st
 
 
 def _compile(text: str, options: dict[str, Any]) -> StructgenError | None:
-    """What keeps a schema without problems from being used: nothing satisfies it, or a limit is met."""
+    """Return what keeps a schema without problems from being used: nothing satisfies it, or a limit is met."""
     from structgen.constraints.json_schema import json_schema
     from structgen.matcher import compile_constraint
 
@@ -167,7 +167,7 @@ def _summary(report: Any, failure: StructgenError | None) -> str:
     counts: dict[str, int] = {}
     for finding in report.findings:
         counts[finding.status] = counts.get(finding.status, 0) + 1
-    told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no keywords"
+    counted = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no keywords"
     if failure is not None:
-        return f"cannot be used ({_kind(failure)}); {told}"
-    return f"{'can' if report.ok else 'cannot'} be used; {told}"
+        return f"cannot be used ({_kind(failure)}); {counted}"
+    return f"{'can' if report.ok else 'cannot'} be used; {counted}"

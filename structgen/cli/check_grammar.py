@@ -27,7 +27,7 @@ def check_grammar_file(
     problems: bool,
     as_json: bool,
 ) -> int:
-    """The report on standard output; places are told with `name`."""
+    """Return the report on standard output; positions are given with `name`."""
     from structgen.constraints.grammar.checking import check_grammar
 
     report = check_grammar(constraint, starts=starts)
@@ -87,7 +87,7 @@ def _place(name: str, finding: Finding) -> str:
 
 
 def _why(report: GrammarReport, failure: StructgenError) -> str:
-    """Where every rule has a text and the grammar has none, the lexer keeps its terminals apart."""
+    """Return where every rule has a text and the grammar has none, the lexer keeps its terminals apart."""
     if isinstance(failure, LimitExceeded):
         return str(failure)
     if any(finding.kind == "endless" for finding in report.findings):

@@ -34,17 +34,17 @@ def add_command(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """One line per fact; a line that begins with ``!`` is a fault."""
+    """Return one line per fact; a line that begins with ``!`` is a fault."""
     faults = 0
     for name, look in _CHECKS.items():
         try:
-            told = look()
+            finding = look()
         except Exception as error:
             # A broken installation may raise anything, and telling it is the point of this command.
             faults += 1
             print(f"! {name:<15} {type(error).__name__}: {error}")
         else:
-            print(f"  {name:<15} {told}")
+            print(f"  {name:<15} {finding}")
     return int(faults > 0)
 
 
@@ -57,7 +57,7 @@ def _structgen() -> str:
 
 
 def _core() -> str:
-    """Loads the core and lets it do a piece of work."""
+    """Load the core and let it do a piece of work."""
     from structgen._core import _native
     from structgen.constraints.json_schema import json_schema
     from structgen.matcher import Matcher
@@ -69,7 +69,7 @@ def _core() -> str:
     matcher = Matcher(schema, vocabulary)
     text = b'{"a": 12}'
     if matcher.accepts(list(text)) != len(text) or matcher.accepts(list(b'{"a": "')) != 6:
-        raise RuntimeError("the core gives wrong answers; build it anew")
+        raise RuntimeError("the core gives wrong answers; build it again")
     spent = 1000 * (time.perf_counter() - started)
     path = Path(_native.__file__ or "")
     return f"works ({path.name}, {path.stat().st_size / 2**20:.1f} MiB; a schema compiled in {spent:.1f} ms)"

@@ -54,7 +54,7 @@ _EPILOG = """examples:
   structgen eval run --engine structgen --engine unconstrained --generate 20 --tasks extraction --output mine
   structgen eval run --output mine --resume"""
 
-# Name, type, metavar, help. Without a default here, so that what was given can be told from what was not.
+# Name, type, metavar, help. Without a default here, so that options that were given can be distinguished from the others.
 _OPTIONS: dict[str, tuple[Any, str, str]] = {
     "sample": (int, "N", "so many schemas of each data set, each part by its size (default all)"),
     "seed": (int, "N", "of the sample and of what is drawn (default 0)"),
@@ -100,10 +100,10 @@ def _add_run(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    for name, (flag, metavar, told) in _LISTS.items():
-        parser.add_argument(flag, dest=name, action="append", metavar=metavar, help=told)
-    for name, (kind, metavar, told) in _OPTIONS.items():
-        parser.add_argument("--" + name.replace("_", "-"), type=kind, metavar=metavar, help=told)
+    for name, (flag, metavar, help_text) in _LISTS.items():
+        parser.add_argument(flag, dest=name, action="append", metavar=metavar, help=help_text)
+    for name, (kind, metavar, help_text) in _OPTIONS.items():
+        parser.add_argument("--" + name.replace("_", "-"), type=kind, metavar=metavar, help=help_text)
     parser.add_argument(
         "--no-coverage", dest="coverage", action="store_false", default=None, help="texts and tasks only"
     )

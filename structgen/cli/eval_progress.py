@@ -26,7 +26,7 @@ class Progress:
         self._statuses: dict[tuple[str, str], Counter[str]] = {key: Counter() for key in self._phases}
         self._bars: Any = None
         self._numbers: dict[tuple[str, str], Any] = {}
-        self._told = time.monotonic()
+        self._statuses_text = time.monotonic()
 
     def __enter__(self) -> Progress:
         if sys.stderr.isatty():
@@ -40,12 +40,12 @@ class Progress:
                 progress.BarColumn(bar_width=24),
                 progress.MofNCompleteColumn(),
                 progress.TimeRemainingColumn(),
-                progress.TextColumn("{task.fields[told]}", markup=False),
+                progress.TextColumn("{task.fields[statuses_text]}", markup=False),
                 console=Console(stderr=True),
             )
             for key, phase in self._phases.items():
                 self._numbers[key] = self._bars.add_task(
-                    " ".join(key), total=phase.total, completed=phase.done, start=False, told=""
+                    " ".join(key), total=phase.total, completed=phase.done, start=False, statuses_text=""
                 )
             self._bars.start()
         return self
@@ -63,20 +63,24 @@ class Progress:
         if self._bars is not None:
             if sum(statuses.values()) == 1:
                 self._bars.start_task(self._numbers[key])
-            self._bars.update(self._numbers[key], completed=phase.done, told=_told(statuses))
-        elif phase.done >= phase.total or time.monotonic() - self._told > _EVERY:
-            self._told = time.monotonic()
+            self._bars.update(
+                self._numbers[key], completed=phase.done, statuses_text=_statuses_text(statuses)
+            )
+        elif phase.done >= phase.total or time.monotonic() - self._statuses_text > _EVERY:
+            self._statuses_text = time.monotonic()
             print(f"structgen: {self._line(key)}", file=sys.stderr, flush=True)
 
     def lines(self) -> list[str]:
-        """How each phase stands."""
+        """Return how each phase stands."""
         return [self._line(key) for key in self._phases]
 
     def _line(self, key: tuple[str, str]) -> str:
         phase = self._phases[key]
-        told = _told(self._statuses[key])
-        return f"{' '.join(key)}: {phase.done} of {phase.total}" + (f" ({told})" if told else "")
+        statuses_text = _statuses_text(self._statuses[key])
+        return f"{' '.join(key)}: {phase.done} of {phase.total}" + (
+            f" ({statuses_text})" if statuses_text else ""
+        )
 
 
-def _told(statuses: Counter[str]) -> str:
+def _statuses_text(statuses: Counter[str]) -> str:
     return ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))

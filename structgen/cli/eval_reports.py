@@ -95,25 +95,25 @@ def run_compare(arguments: argparse.Namespace) -> int:
 
     if arguments.items < 0:
         raise InputError(f"--items is {arguments.items}; it must be 0 or more")
-    engines = None if arguments.engines is None else [_named(told) for told in arguments.engines]
-    told = compare(read_run(arguments.first), read_run(arguments.second), engines)
+    engines = None if arguments.engines is None else [_named(spec) for spec in arguments.engines]
+    comparison = compare(read_run(arguments.first), read_run(arguments.second), engines)
     if arguments.json:
-        _print_json(told.to_json())
+        _print_json(comparison.to_json())
     else:
-        for line in _comparison_lines(told, arguments.items):
+        for line in _comparison_lines(comparison, arguments.items):
             print(line)
-    return int(arguments.strict and not all(change.ok for change in told.changes))
+    return int(arguments.strict and not all(change.ok for change in comparison.changes))
 
 
-def _named(told: str) -> tuple[str, str]:
-    first, equals, second = told.partition("=")
+def _named(spec: str) -> tuple[str, str]:
+    first, equals, second = spec.partition("=")
     if not first or (equals and not second):
-        raise InputError(f"--engine {told!r} names no engine", hint="Give NAME, or NAME=OTHER.")
+        raise InputError(f"--engine {spec!r} names no engine", hint="Give NAME, or NAME=OTHER.")
     return first, second or first
 
 
-def _print_json(told: Any) -> None:
-    json.dump(told, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
+def _print_json(value: Any) -> None:
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
     print()
 
 
@@ -132,8 +132,8 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
         yield f"{_shown(dataset)}; schemas that all handled, which times are of: {summary.shared[dataset]['mask']:,}"
         table = [["engine", "declared", "true", "empirical", "compile p50", "mask p50", "mask p99"]]
         for row in rows:
-            found, told = row.coverage, times.get(row.engine)
-            compiled, masks = (told.compile_ms, told.masks_us) if told is not None else (None, None)
+            found, timing = row.coverage, times.get(row.engine)
+            compiled, masks = (timing.compile_ms, timing.masks_us) if timing is not None else (None, None)
             table.append(
                 [
                     _shown(row.engine),
@@ -161,19 +161,19 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
         yield from _aligned(table)
 
 
-def _comparison_lines(told: Comparison, most: int) -> Iterator[str]:
-    for difference in told.differences:
+def _comparison_lines(comparison: Comparison, most: int) -> Iterator[str]:
+    for difference in comparison.differences:
         yield f"differs: {_shown(difference.name)}: {_shown(str(difference.first))}, {_shown(str(difference.second))}"
-    for sentence in told.alone:
+    for sentence in comparison.alone:
         yield f"note: {_shown(sentence)}"
     before = None
-    for row in told.compared:
+    for row in comparison.compared:
         if (row.engine, row.dataset) != before:
             before = (row.engine, row.dataset)
             yield f"{_shown(row.engine)}, {_shown(row.dataset)}"
         yield f"  {_compared_line(row)}"
     for ok, named in ((False, "newly failed"), (True, "newly ok")):
-        changes = [change for change in told.changes if change.ok is ok]
+        changes = [change for change in comparison.changes if change.ok is ok]
         yield f"{named}: {len(changes):,}"
         for change in changes[:most]:
             yield f"  {_change_line(change)}"
@@ -185,18 +185,20 @@ def _compared_line(row: Compared) -> str:
     from structgen.evaluation.handling import FIGURES
     from structgen.evaluation.pairing import PairedShare
 
-    told, name = row.told, FIGURES[row.figure]
-    chance = f"p {told.p:.3f}" if told.p >= 0.001 else "p < 0.001"
-    if isinstance(told, PairedShare):
-        first, second = (100 * (told.both + one) / told.total for one in (told.first, told.second))
-        less, low, high = (100 * one for one in told.difference)
+    estimate, name = row.estimate, FIGURES[row.figure]
+    chance = f"p {estimate.p:.3f}" if estimate.p >= 0.001 else "p < 0.001"
+    if isinstance(estimate, PairedShare):
+        first, second = (
+            100 * (estimate.both + one) / estimate.total for one in (estimate.first, estimate.second)
+        )
+        less, low, high = (100 * one for one in estimate.difference)
         return (
-            f"{name}: {first:.1f} % to {second:.1f} % of {told.total:,}, {less:+.1f} points "
+            f"{name}: {first:.1f} % to {second:.1f} % of {estimate.total:,}, {less:+.1f} points "
             f"({low:+.1f} to {high:+.1f}, {chance})"
         )
     return (
-        f"{name}: {told.median:.2f} times as long on {told.count:,} ({told.low:.2f} to {told.high:.2f}; "
-        f"{told.slower:,} slower, {told.faster:,} faster, {chance})"
+        f"{name}: {estimate.median:.2f} times as long on {estimate.count:,} ({estimate.low:.2f} to {estimate.high:.2f}; "
+        f"{estimate.slower:,} slower, {estimate.faster:,} faster, {chance})"
     )
 
 

@@ -47,7 +47,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The values on standard output."""
+    """Return the values on standard output."""
     if arguments.count < 1:
         raise InputError(f"--count is {arguments.count}; it must be 1 or more")
     named = {"a schema": arguments.schema, **grammars_given(arguments)}
@@ -76,7 +76,7 @@ _LONGEST_BEGINNING = 60
 
 
 def _of_grammar(constraint: Constraint, arguments: argparse.Namespace) -> Iterator[str]:
-    """A random beginning, byte by byte where printable ones come first, and a short way to the end."""
+    """Yield a random beginning, byte by byte where printable ones come first, and a short way to the end."""
     from structgen.matcher import Matcher
 
     if options := schema_options(arguments):

@@ -54,7 +54,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The explanation on standard output."""
+    """Return the explanation on standard output."""
     from structgen.matcher import Matcher
     from structgen.types import output_type
 
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _inputs(arguments: argparse.Namespace) -> tuple[str | None, str]:
-    """The schema, if the constraint is one, and the text."""
+    """Return the schema, if the constraint is one, and the text."""
     others = (arguments.regex, arguments.choice, arguments.type, *grammars_given(arguments).values())
     other = any(given is not None for given in others)
     wanted = 1 if other else 2

@@ -16,7 +16,7 @@ class InputError(StructgenError):
 
 
 def for_the_shell(text: str) -> str:
-    """What the library says, with its arguments as the command line calls them."""
+    """Return what the library says, with its arguments as the command line calls them."""
     text = (
         text.replace("registry=", "--registry")
         .replace("start=...", "--start RULE")
@@ -32,7 +32,7 @@ _OPTION = re.compile(r"\bsampling option '(\w+)'")
 
 
 def read_text(name: str, what: str, hint: str = "Give the path of a file, or - for standard input.") -> str:
-    """The text of a file; ``-`` is standard input."""
+    """Return the text of a file; ``-`` is standard input."""
     try:
         if name == "-":
             return sys.stdin.read()

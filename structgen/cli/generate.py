@@ -61,9 +61,9 @@ def add_command(commands: Any) -> None:
     )
     add_constraint_arguments(parser, schema_flag=True)
     group = parser.add_argument_group("sampling")
-    for name, (kind, told) in _SAMPLING.items():
+    for name, (kind, help_text) in _SAMPLING.items():
         flag = "--" + name.replace("_", "-")
-        group.add_argument(flag, type=kind, metavar="N" if kind is int else "X", help=told)
+        group.add_argument(flag, type=kind, metavar="N" if kind is int else "X", help=help_text)
     group.add_argument(
         "--close-within-budget",
         action="store_true",
@@ -81,7 +81,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The text on standard output."""
+    """Return the text on standard output."""
     from structgen.generation.options import make_options
     from structgen.types import output_type
 
@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _draw(
     model: Any, prompt: Any, kind: OutputType, describe: bool | None, options: dict[str, Any], *, show: bool
 ) -> Result[Any]:
-    """One result; with `show` the text is printed as it grows."""
+    """Return one result; with `show` the text is printed as it grows."""
     from structgen.api import run, text_steps
     from structgen.results import Result
 

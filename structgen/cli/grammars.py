@@ -52,12 +52,12 @@ def add_grammar_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def grammars_given(arguments: argparse.Namespace) -> dict[str, str | None]:
-    """What was given of each way to name a grammar."""
+    """Return what was given of each way to name a grammar."""
     return {flag: getattr(arguments, flag.removeprefix("--")) for flag in _FLAGS}
 
 
 def grammar_argument(arguments: argparse.Namespace) -> GrammarConstraint | None:
-    """The grammar that was asked for; None if none was."""
+    """Return the grammar that was asked for; None if none was."""
     _check_options(arguments)
     if all(name is None for name in grammars_given(arguments).values()):
         return None
@@ -79,7 +79,7 @@ def grammar_argument(arguments: argparse.Namespace) -> GrammarConstraint | None:
 
 
 def _names(arguments: argparse.Namespace) -> dict[str, list[str]]:
-    """The lists of names that were given. Of tables and columns there is at least one."""
+    """Return the lists of names that were given. Of tables and columns there is at least one."""
     names: dict[str, list[str]] = {}
     for kind in _NAMES:
         given: list[str] | None = getattr(arguments, kind)

@@ -42,7 +42,7 @@ _TOKENIZER_FILES = (".json", ".gguf", ".model", "/", os.sep)
 
 
 def schema_text(name: str) -> str:
-    """A schema given as a path, as ``-``, or as JSON itself."""
+    """Return a schema given as a path, as ``-``, or as JSON itself."""
     if not name.strip():
         raise InputError("the schema is empty", hint="Give a file, - for standard input, or the JSON itself.")
     if name.lstrip()[:1] in ("{", "[") or name.strip() in ("true", "false"):
@@ -99,7 +99,7 @@ _OPTION_NAMES = ("whitespace", "ordered", "escapes", "formats", "integers", "clo
 
 
 def schema_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The options that were given."""
+    """Return the options that were given."""
     named = {name: getattr(arguments, name) for name in _OPTION_NAMES}
     if arguments.indent is not None:
         if named["whitespace"] not in (None, "indented"):
@@ -112,7 +112,7 @@ def schema_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _documents(paths: list[str]) -> dict[str, Any]:
-    """The JSON documents at `paths`, by their own identifiers and by their places in the folder."""
+    """Return the JSON documents at `paths`, by their own identifiers and by their places in the folder."""
     found: dict[str, tuple[Path, Any]] = {}
     for name in paths:
         folder = Path(name)
@@ -138,7 +138,7 @@ def _documents(paths: list[str]) -> dict[str, Any]:
 
 
 def constraint_argument(arguments: argparse.Namespace, schema: str | None) -> Any:
-    """The output type or constraint that was asked for; None if none was."""
+    """Return the output type or constraint that was asked for; None if none was."""
     given = {
         "a schema": schema,
         "--regex": arguments.regex,
@@ -237,7 +237,7 @@ def _has(package: str) -> bool:
 
 
 def load_model(name: str | None) -> HuggingFaceModel:
-    """The model of this name, without the progress bars and notes of the libraries behind it."""
+    """Return the model of this name, without the progress bars and notes of the libraries behind it."""
     _be_quiet()
     from structgen.models import load
 

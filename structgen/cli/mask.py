@@ -47,7 +47,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The mask after the prefix."""
+    """Return the mask after the prefix."""
     from structgen.matcher import Matcher
     from structgen.types import output_type
 

@@ -21,7 +21,7 @@ _PLACE = "/*DATA*/null"
 
 
 def mask_page(matcher: Matcher, prefix: list[int], constraint: str) -> str:
-    """The page for `matcher`, which has read `prefix`."""
+    """Return the page for `matcher`, which has read `prefix`."""
     template = Path(__file__).with_name("mask_page.html").read_text("utf-8")
     text = json.dumps(page_data(matcher, prefix, constraint), ensure_ascii=False, separators=(",", ":"))
     # Inside <script> only "</" and "<!--" mean something; both are written differently.
@@ -29,7 +29,7 @@ def mask_page(matcher: Matcher, prefix: list[int], constraint: str) -> str:
 
 
 def page_data(matcher: Matcher, prefix: list[int], constraint: str) -> dict[str, Any]:
-    """What the page shows. Tokens that are no text are null; bytes that are no character read ``\\xNN``."""
+    """Return what the page shows. Tokens that are no text are null; bytes that are no character read ``\\xNN``."""
     vocabulary = matcher.vocabulary
     mask = matcher.mask()
     return {

@@ -65,7 +65,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def _strange(self, given: Iterable[str]) -> list[str]:
-        """The options among these arguments that there are not."""
+        """Return the options among these arguments that there are not."""
         known = self._option_string_actions
         found: list[str] = []
         for argument in given:

@@ -128,14 +128,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     defaults: dict[str, Any] = {
         field.name: field.default for kind in kinds for field in dataclasses.fields(kind)
     }
-    for name, kind, told in (*_LIMITS, *_SPEC_LIMITS):
+    for name, kind, help_text in (*_LIMITS, *_SPEC_LIMITS):
         default = f" (default {_number(defaults[name])})"
         flag = "--" + name.replace("_", "-")
-        group.add_argument(flag, type=kind, metavar="N" if kind is int else "X", help=told + default)
+        group.add_argument(flag, type=kind, metavar="N" if kind is int else "X", help=help_text + default)
 
 
 def _number(value: float) -> str:
-    """A default as a person reads it; bytes in powers of two."""
+    """Return a default as a person reads it; bytes in powers of two."""
     if isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0:
         return f"{value}: {value >> 20} MiB"
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -222,7 +222,7 @@ def _settings(arguments: argparse.Namespace) -> Any:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """The socket, before the model is loaded: a port in use is told at once."""
+    """Return the socket, before the model is loaded: a port in use is told at once."""
     from structgen.server.launch import listening_socket
 
     try:
@@ -232,7 +232,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _loaded(name: str | None) -> Any:
-    """The model, loaded on a thread that ends.
+    """Return the model, loaded on a thread that ends.
 
     Why: OpenMP keeps threads for every thread that has computed with it, and where there are more of them than
     processors all wait asleep, not spinning; a pass on the server's thread would take a third longer, and more where

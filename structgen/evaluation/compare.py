@@ -42,7 +42,7 @@ class Compared:
     """Or the name of a task."""
     figure: str
     """declared, true, empirical, correct; compile, mask (the mean of a schema), ttft, tpot."""
-    told: PairedShare | PairedRatio
+    estimate: PairedShare | PairedRatio
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """JSON values."""
-        told: dict[str, Any] = as_json(self)
-        return told
+        record: dict[str, Any] = as_json(self)
+        return record
 
 
 def compare(first: Run, second: Run, engines: Sequence[tuple[str, str]] | None = None) -> Comparison:
-    """What changed from the first run to the second.
+    """Return what changed from the first run to the second.
 
     `engines`: names in the first and in the second run; None: those that have the same name, or the only ones.
     Raises `OptionError` where the runs have no engine, or nothing at all, in common.
@@ -102,9 +102,9 @@ def compare(first: Run, second: Run, engines: Sequence[tuple[str, str]] | None =
         for task in sorted(tasks[0].keys() | tasks[1].keys()):
             was, is_ = tasks[0].get(task, {}).get(one, {}), tasks[1].get(task, {}).get(two, {})
             alone += _alone(f"{name}, {task}", was, is_)
-            told = paired_share(*({item: r.correct for item, r in those.items()} for those in (was, is_)))
-            if told.total:
-                compared.append(Compared(name, task, "correct", told))
+            estimate = paired_share(*({item: r.correct for item, r in those.items()} for those in (was, is_)))
+            if estimate.total:
+                compared.append(Compared(name, task, "correct", estimate))
             changes += _task_changes(name, task, was, is_)
     if not compared:
         raise OptionError("the two runs have no item in common")
@@ -131,9 +131,9 @@ def _pairs(first: Run, second: Run) -> list[tuple[str, str]]:
 
 def _compared(engine: str, dataset: str, before: Those, after: Those) -> Iterator[Compared]:
     for figure, share in SHARES.items():
-        told = paired_share(shares_of(before, share), shares_of(after, share))
-        if told.total:
-            yield Compared(engine, dataset, figure, told)
+        estimate = paired_share(shares_of(before, share), shares_of(after, share))
+        if estimate.total:
+            yield Compared(engine, dataset, figure, estimate)
     for figure, time in TIMES.items():
         ratio = paired_ratio(times_of(before, time), times_of(after, time))
         if ratio is not None:
@@ -145,8 +145,8 @@ def _changes(engine: str, dataset: str, before: Those, after: Those) -> Iterator
         was, is_ = shares_of(before, share), shares_of(after, share)
         for item in sorted(was.keys() & is_.keys()):
             if was[item] != is_[item]:
-                told = before[item].state(figure), after[item].state(figure)
-                yield Change(engine, dataset, item, figure, is_[item], *told)
+                states = before[item].state(figure), after[item].state(figure)
+                yield Change(engine, dataset, item, figure, is_[item], *states)
 
 
 Tasks = Mapping[str, TaskRecord]
@@ -193,7 +193,7 @@ def _differences(first: Run, second: Run) -> Iterator[Difference]:
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Names of one level, ``versions.numpy``; the options are told by the settings that they make."""
+    """Return names of one level, ``versions.numpy``; the options are told by the settings that they make."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         if name in _NOT_COMPARED:

@@ -42,11 +42,11 @@ class Dataset:
             yield item if times == 1 else replace(item, name=f"{item.name} ({times})")
 
     def parts(self) -> dict[str, int]:
-        """How many items each part has, by one reading."""
+        """Return how many items each part has, by one reading."""
         return dict(sorted(Counter(item.part for item in self).items()))
 
     def only(self, parts: Sequence[str]) -> Dataset:
-        """The items of these parts; an `OptionError` names a part that there is not."""
+        """Return the items of these parts; an `OptionError` names a part that there is not."""
         there = self.parts()
         if missing := [part for part in parts if part not in there]:
             raise OptionError(
@@ -64,7 +64,7 @@ class Dataset:
 
 
 def open_dataset(spec: str, parts: Sequence[str] = ()) -> Dataset:
-    """The data set of a spec, or some of its parts. Nothing is read yet, but that a path is checked to be there.
+    """Return the data set of a spec, or some of its parts. Nothing is read yet, but that a path is checked to be there.
 
     Raises `OptionError` for a spec that names nothing, here or at reading for a line or file that is no item.
     """
@@ -102,7 +102,7 @@ _KINDS: dict[str, Callable[[str], Callable[[], Iterator[Item]]]] = {
 
 
 def _chosen(items: Sequence[tuple[str, str]], count: int, seed: int) -> frozenset[int]:
-    """Which of the items, given by part and name, are drawn; their order does not matter."""
+    """Return which of the items, given by part and name, are drawn; their order does not matter."""
     if count >= len(items):
         return frozenset(range(len(items)))
     if count < 0:

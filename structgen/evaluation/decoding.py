@@ -24,7 +24,7 @@ from structgen.errors import OptionError
 from structgen.protocols import LanguageModel
 
 from .engines import Engine, Session
-from .measuring import NOT_THE_ENGINES, told
+from .measuring import NOT_THE_ENGINES, error_text
 
 __all__ = ["PROMPT_CHARACTERS", "Beat", "LocalWriter", "Message", "Writer", "Written", "prompt_for"]
 
@@ -56,12 +56,12 @@ class Writer(Protocol):
     """What writes texts under schemas."""
 
     def write(self, messages: Sequence[Message], schema: Any, name: str, beat: Beat) -> Written:
-        """The answer to `messages`. `name` and the run's seed settle what is drawn."""
+        """Return the answer to `messages`. `name` and the run's seed settle what is drawn."""
         ...
 
 
 def prompt_for(schema: Any) -> list[Message]:
-    """The messages that ask for a value of a schema."""
+    """Return the messages that ask for a value of a schema."""
     text = json.dumps(schema, ensure_ascii=False)
     if len(text) > PROMPT_CHARACTERS:
         text = text[:PROMPT_CHARACTERS] + " ... (the rest is left out)"
@@ -101,7 +101,7 @@ class LocalWriter:
         except NOT_THE_ENGINES:
             raise
         except BaseException as error:
-            return Written("refused", told(error))
+            return Written("refused", error_text(error))
         compile_s = time.perf_counter() - begin
         beat()
         return self._loop(prompt, session, begin, compile_s, _draws(self._seed, name), beat)
@@ -200,7 +200,7 @@ class _Asked:
         except NOT_THE_ENGINES:
             raise
         except BaseException as error:
-            raise _Failed(told(error)) from None
+            raise _Failed(error_text(error)) from None
         self.seconds += time.perf_counter() - before
         return answer
 

@@ -35,17 +35,17 @@ _LEAST = 0.001
 
 
 def bin_of(value: float) -> int:
-    """Where a time, in whatever unit, is counted."""
+    """Return where a time, in whatever unit, is counted."""
     return math.floor(_EACH_OCTAVE * math.log2(max(value, _LEAST)))
 
 
 def binned(values: Iterable[float]) -> Bins:
-    """How many values each bin has."""
+    """Return how many values each bin has."""
     return tuple(sorted(Counter(map(bin_of, values)).items()))
 
 
 def added(all_: Iterable[Iterable[tuple[int, int]]]) -> dict[int, int]:
-    """The bins of all of them together, ascending."""
+    """Return the bins of all of them together, ascending."""
     total: Counter[int] = Counter()
     for bins in all_:
         for at, count in bins:
@@ -59,12 +59,12 @@ def edges(at: int) -> tuple[float, float]:
 
 
 def middle(at: int) -> float:
-    """The geometric middle of the bin."""
+    """Return the geometric middle of the bin."""
     return float(2 ** ((at + 0.5) / _EACH_OCTAVE))
 
 
 def percentile_of_bins(bins: Mapping[int, int], percent: float) -> float | None:
-    """The middle of the bin in which the nearest rank lies; None where there is nothing."""
+    """Return the middle of the bin in which the nearest rank lies; None where there is nothing."""
     total = sum(bins.values())
     rank, seen = max(math.ceil(total * percent / 100), 1), 0
     for at, count in sorted(bins.items()):

@@ -25,7 +25,7 @@ from structgen.extras import needed
 from .decoding import Beat, Message, Written, prompt_for
 from .engines.registry import ENDPOINT
 from .items import Item
-from .measuring import failed, told
+from .measuring import error_text, failed
 from .records import CoverageRecord
 
 __all__ = ["Endpoint"]
@@ -83,7 +83,7 @@ class Endpoint:
         return str(names[0])
 
     def cover(self, item: Item, dataset: str, beat: Beat) -> CoverageRecord:
-        """Whether the server takes the schema. Raises `RemoteError` where it cannot be used any more."""
+        """Return whether the server takes the schema. Raises `RemoteError` where it cannot be used any more."""
         status, message = "ok", None
         try:
             with self._stream(beat, prompt_for(item.schema), item.schema) as stream:
@@ -95,7 +95,7 @@ class Endpoint:
         return replace(record, message=message, verdicts=None)
 
     def write(self, messages: Sequence[Message], schema: Any, name: str, beat: Beat) -> Written:
-        """The text of a stream; its pieces are counted as tokens where the server does not tell their number.
+        """Return the text of a stream; its pieces are counted as tokens where the server does not tell their number.
 
         Raises `RemoteError` where the server cannot be used any more.
         """
@@ -145,7 +145,7 @@ class Endpoint:
         }
 
     def _stream(self, beat: Beat, messages: Sequence[Message], schema: Any) -> Any:
-        """The answer's stream, to be closed; asked again, after a pause, while the server is busy."""
+        """Return the answer's stream, to be closed; asked again, after a pause, while the server is busy."""
         request = self._request(messages, schema)
         for pause in (*_PAUSES, None):
             beat()
@@ -164,19 +164,19 @@ class Endpoint:
         if isinstance(error, self._library.APIStatusError):
             if error.status_code in _NO_ENTRY or error.status_code == _BUSY:
                 raise self._unusable(error)
-            return "refused" if error.status_code in _REFUSED else "error", told(error)
+            return "refused" if error.status_code in _REFUSED else "error", error_text(error)
         if "Timeout" in type(error).__name__:
-            return "timeout", told(error)
+            return "timeout", error_text(error)
         if isinstance(error, self._library.APIConnectionError):
             if self._is_lost:
                 raise self._unusable(error)
             self._is_lost = True
-            return "crash", told(error)
-        return "error", told(error)
+            return "crash", error_text(error)
+        return "error", error_text(error)
 
     def _unusable(self, error: Exception) -> RemoteError:
         return RemoteError(
-            f"the server cannot be asked: {told(error)}",
+            f"the server cannot be asked: {error_text(error)}",
             where=self._url,
             hint="Is it running, is --api-key-env right, may it be asked as often? Go on with --resume.",
         )

@@ -40,7 +40,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any]) -> RunFolder:
-        """A new one; the folder may be there, but not hold a run."""
+        """Return a new one; the folder may be there, but not hold a run."""
         try:
             path.mkdir(parents=True, exist_ok=True)
             if (path / SETTINGS).exists() or (path / RESULTS).exists():
@@ -59,7 +59,7 @@ class RunFolder:
 
     @classmethod
     def resume(cls, path: Path) -> RunFolder:
-        """The one that is there, with what it has; an `OptionError` where it holds no run."""
+        """Return the one that is there, with what it has; an `OptionError` where it holds no run."""
         run = read_run(path)
         folder = cls(path, run.settings, frozenset())
         try:

@@ -1,6 +1,6 @@
 """Schemas as an engine handled them: what was read and what was written put together, and what is timed on each.
 
-Invariant: a schema has one outcome for all figures; a time is told only of a schema that was handled. Times are
+Invariant: a schema has one outcome for all figures; a time is reported only for a schema that was handled. Times are
 seconds, but for masks: the mean of the schema's, in microseconds.
 """
 
@@ -131,9 +131,9 @@ FIGURES = {
 
 def times_of(those: Mapping[str, Handled], time: Callable[[Handled], float | None]) -> dict[str, float]:
     """Item to time, where there is one."""
-    return {item: told for item, one in those.items() if (told := time(one)) is not None}
+    return {item: value for item, one in those.items() if (value := time(one)) is not None}
 
 
 def shares_of(those: Those, share: Callable[[Outcome], bool | None]) -> dict[str, bool]:
     """Item to whether it counts, where it was asked."""
-    return {item: told for item, one in those.items() if (told := share(one.outcome)) is not None}
+    return {item: value for item, one in those.items() if (value := share(one.outcome)) is not None}

@@ -49,7 +49,7 @@ def part_of(name: str) -> str:
 
 
 def part_order(part: str) -> tuple[int, str]:
-    """The benchmark's parts in its order, others behind them by their names."""
+    """Return the benchmark's parts in its order, others behind them by their names."""
     return _PLACES.get(part, len(_PLACES)), part
 
 

@@ -29,7 +29,7 @@ class Judge:
             pass
 
     def value(self, value: Any) -> bool | None:
-        """Whether a value is valid."""
+        """Return whether a value is valid."""
         if self._is_valid is None:
             return None
         try:
@@ -38,7 +38,7 @@ class Judge:
             return None
 
     def text(self, text: str) -> bool | None:
-        """Whether a text is JSON, and its value valid."""
+        """Return whether a text is JSON, and its value valid."""
         try:
             value = json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""One engine on one schema: is it taken, are its instances told right, what do compiling and masks cost.
+"""One engine on one schema: is it taken, are its instances judged correctly, what do compiling and masks cost.
 
 What is valid is decided by `judging` where it can, by the data's own label otherwise, or where that is settled.
 Invariant: a mask is timed apart from moving on, and every engine is read by the same loop. What an engine raises
@@ -19,10 +19,10 @@ from .judging import Judge
 from .records import CoverageRecord, Masks, Verdict
 from .statistics import percentile
 
-__all__ = ["NOT_THE_ENGINES", "failed", "measure", "told"]
+__all__ = ["NOT_THE_ENGINES", "error_text", "failed", "measure"]
 
 NOT_THE_ENGINES = (KeyboardInterrupt, SystemExit, MemoryError)
-"""What says nothing about a schema, or is told apart."""
+"""What says nothing about a schema, or is reported apart."""
 
 Encode = Callable[[str], Sequence[int]]
 _LONGEST_MESSAGE = 500
@@ -41,7 +41,7 @@ def measure(
     except NOT_THE_ENGINES:
         raise
     except BaseException as error:  # a panic of Rust is no Exception
-        return failed(item, "refused", told(error), name=name, dataset=dataset)
+        return failed(item, "refused", error_text(error), name=name, dataset=dataset)
     compile_s = round(time.thread_time() - before, 6)
     spent: list[int] = []
     verdicts, overruled = [], 0
@@ -58,7 +58,7 @@ def measure(
         except NOT_THE_ENGINES:
             raise
         except BaseException as error:
-            return failed(item, "error", told(error), name=name, dataset=dataset)
+            return failed(item, "error", error_text(error), name=name, dataset=dataset)
         verdicts.append(Verdict(valid, accepted))
     return CoverageRecord(
         engine=name,
@@ -75,7 +75,7 @@ def measure(
 
 
 def failed(item: Item, status: str, message: str, *, name: str = "", dataset: str = "") -> CoverageRecord:
-    """The record of a schema that was not declared: it counts for true coverage, and fails it."""
+    """Return the record of a schema that was not declared: it counts for true coverage, and fails it."""
     verdicts = None if item.tests is None else tuple(Verdict(label, False) for label, _ in item.tests)
     return CoverageRecord(
         engine=name,
@@ -91,8 +91,8 @@ def failed(item: Item, status: str, message: str, *, name: str = "", dataset: st
     )
 
 
-def told(error: BaseException) -> str:
-    """An error in a line or two."""
+def error_text(error: BaseException) -> str:
+    """Return an error in a line or two."""
     return f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE]
 
 

@@ -90,7 +90,7 @@ class Coverage:
 
 
 def coverage(outcomes: Iterable[Outcome]) -> Coverage:
-    """The figures of one engine over schemas."""
+    """Return the figures of one engine over schemas."""
     all_ = list(outcomes)
     written = [one for one in all_ if one.texts is not None]
     asked = [one for one in all_ if one.instances is not None]

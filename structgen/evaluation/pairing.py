@@ -74,8 +74,8 @@ def paired_ratio(first: Mapping[str, float], second: Mapping[str, float]) -> Pai
         for item, one in first.items()
         if one > 0 and (two := second.get(item)) is not None and two > 0
     ]
-    told = median_interval(ratios)
-    if told is None:
+    interval = median_interval(ratios)
+    if interval is None:
         return None
     slower, faster = sum(ratio > 1 for ratio in ratios), sum(ratio < 1 for ratio in ratios)
-    return PairedRatio(len(ratios), *told, slower, faster)
+    return PairedRatio(len(ratios), *interval, slower, faster)

@@ -85,7 +85,7 @@ class _Common:
         return (self.kind, self.engine, self.dataset, self.item)
 
     def to_json(self) -> dict[str, Any]:
-        """What a line holds."""
+        """Return what a line holds."""
         return {"kind": self.kind, **asdict(self)}
 
 
@@ -105,15 +105,15 @@ class CoverageRecord(_Common):
     """Labels of the data that the judge has otherwise."""
 
     def to_json(self) -> dict[str, Any]:
-        told = super().to_json()
-        told["verdicts"] = None if self.verdicts is None else [one._asdict() for one in self.verdicts]
-        return told
+        record = super().to_json()
+        record["verdicts"] = None if self.verdicts is None else [one._asdict() for one in self.verdicts]
+        return record
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> CoverageRecord:
-        masks, verdicts = told["masks_us"], told["verdicts"]
+    def from_json(cls, record: Mapping[str, Any]) -> CoverageRecord:
+        masks, verdicts = record["masks_us"], record["verdicts"]
         return cls(
-            **_taken(cls, told)
+            **_taken(cls, record)
             | {
                 "masks_us": None if masks is None else Masks(**masks | {"bins": _bins(masks)}),
                 "verdicts": None
@@ -144,8 +144,8 @@ class GenerationRecord(_Common):
     """Of the text, an unended one included: False where the status is not ok, None where nothing can judge it."""
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> GenerationRecord:
-        return cls(**_taken(cls, told))
+    def from_json(cls, record: Mapping[str, Any]) -> GenerationRecord:
+        return cls(**_taken(cls, record))
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ class TaskRecord(_Common):
     seconds: float
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> TaskRecord:
-        return cls(**_taken(cls, told))
+    def from_json(cls, record: Mapping[str, Any]) -> TaskRecord:
+        return cls(**_taken(cls, record))
 
 
 Record = CoverageRecord | GenerationRecord | TaskRecord
@@ -181,17 +181,17 @@ _KINDS: dict[str, type[CoverageRecord] | type[GenerationRecord] | type[TaskRecor
 }
 
 
-def _taken(cls: type[_Common], told: Mapping[str, Any]) -> dict[str, Any]:
-    return {field.name: told[field.name] for field in fields(cls)}
+def _taken(cls: type[_Common], record: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: record[field.name] for field in fields(cls)}
 
 
-def record_of(told: Mapping[str, Any]) -> Record:
-    """The record of a line. Raises `ValueError`, `KeyError` or `TypeError` where it is none."""
-    if told["kind"] not in _KINDS:
-        raise ValueError(f"there is no kind {told['kind']!r:.40}")
-    if told["status"] not in STATUSES:
-        raise ValueError(f"there is no status {told['status']!r:.40}")
-    return _KINDS[told["kind"]].from_json(told)
+def record_of(record: Mapping[str, Any]) -> Record:
+    """Return the record of a line. Raises `ValueError`, `KeyError` or `TypeError` where it is none."""
+    if record["kind"] not in _KINDS:
+        raise ValueError(f"there is no kind {record['kind']!r:.40}")
+    if record["status"] not in STATUSES:
+        raise ValueError(f"there is no status {record['status']!r:.40}")
+    return _KINDS[record["kind"]].from_json(record)
 
 
 @dataclass(frozen=True)
@@ -218,12 +218,12 @@ class Run:
     records: tuple[Record, ...]
 
     def of(self, kind: str) -> list[Record]:
-        """The records of a kind."""
+        """Return the records of a kind."""
         return [record for record in self.records if record.kind == kind]
 
 
 def read_run(folder: str | Path) -> Run:
-    """The run that this folder holds; an `OptionError` where it holds none."""
+    """Return the run that this folder holds; an `OptionError` where it holds none."""
     path = Path(folder) / SETTINGS
     try:
         settings = json.loads(path.read_text("utf-8"))
@@ -241,12 +241,12 @@ def read_run(folder: str | Path) -> Run:
 
 
 def latest(records: Iterable[Record]) -> list[Record]:
-    """One record a key, the later one."""
+    """Return one record a key, the later one."""
     return list({record.key: record for record in records}.values())
 
 
 def read_records(path: Path) -> list[Record]:
-    """The records of a file of lines, without a last one that was torn off."""
+    """Return the records of a file of lines, without a last one that was torn off."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:

@@ -86,7 +86,7 @@ class Plan:
         return list(found.values())
 
     def questions(self) -> Iterator[Question]:
-        """Those that have no record yet."""
+        """Yield those that have no record yet."""
         for phase in self.phases():
             for question in self._of(phase.kind):
                 asked = Question(**vars(question) | {"engine": phase.engine})
@@ -111,7 +111,7 @@ def _question(kind: str, dataset: str, item: Item) -> Question:
 
 
 def begin(options: RunOptions, path: Path, *, workers: int = 1, threads: int | None = None) -> Plan:
-    """A new run in a folder. The data sets are read once here, to count them.
+    """Return a new run in a folder. The data sets are read once here, to count them.
 
     `workers`: processes at a time. `threads`: of a model in each; None: OMP_NUM_THREADS if it is set, otherwise the
     machine's processors, divided by the workers.
@@ -124,7 +124,7 @@ def begin(options: RunOptions, path: Path, *, workers: int = 1, threads: int | N
 
 
 def resume(path: Path, *, workers: int = 1, threads: int | None = None) -> Plan:
-    """The run of a folder, to go on with; an `OptionError` where it could not go on as it began.
+    """Return the run of a folder, to go on with; an `OptionError` where it could not go on as it began.
 
     `threads`: None: as many as before, so that the times of one run compare.
     """
@@ -175,7 +175,7 @@ def _counted(dataset: Dataset) -> Counted:
 
 
 def _kept(dataset: Dataset) -> Dataset:
-    """The same one, in memory if it is small."""
+    """Return the same one, in memory if it is small."""
     items = []
     for item in dataset:
         items.append(item)
@@ -210,13 +210,13 @@ def _shared(workers: int, threads: int | None) -> tuple[int, int]:
     return workers, threads
 
 
-def run(plan: Plan, told: Callable[[Record], None] = lambda record: None) -> None:
-    """Ask all questions that are left; `told` is called with each record, from several threads, one at a time.
+def run(plan: Plan, on_record: Callable[[Record], None] = lambda record: None) -> None:
+    """Ask all questions that are left; `on_record` is called with each record, from several threads, one at a time.
 
     Raises `ModelError` where a process cannot do its work at all, and `OptionError` where data cannot be read.
     The folder is closed.
     """
-    crew = _Crew(plan, told)
+    crew = _Crew(plan, on_record)
     threads = [
         threading.Thread(target=crew.work, name=f"structgen-eval-{number}", daemon=True)
         for number in range(plan.workers)
@@ -241,9 +241,9 @@ def run(plan: Plan, told: Callable[[Record], None] = lambda record: None) -> Non
 class _Crew:
     """What the threads share."""
 
-    def __init__(self, plan: Plan, told: Callable[[Record], None]) -> None:
+    def __init__(self, plan: Plan, on_record: Callable[[Record], None]) -> None:
         self._plan = plan
-        self._told = told
+        self._on_record = on_record
         self._questions = plan.questions()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -263,7 +263,7 @@ class _Crew:
                     if self._stopped.is_set():
                         break  # its process may have been killed for that
                     self._plan.folder.append(record)
-                    self._told(record)
+                    self._on_record(record)
         except BaseException as fault:
             self.faults.append(fault)
             self.stop()

@@ -101,7 +101,7 @@ class RunOptions:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> RunOptions:
-        """The options of ``run.json``."""
+        """Return the options of ``run.json``."""
         names = {field.name for field in fields(cls)}
         if set(kept) != names:
             raise OptionError(f"the run's options differ from this version's in {sorted(set(kept) ^ names)}")
@@ -132,7 +132,7 @@ _JUDGE = "jsonschema-rs"
 
 
 def described(options: RunOptions, datasets: Sequence[Counted], workers: int, threads: int) -> dict[str, Any]:
-    """What `Run.settings` documents."""
+    """Return what `Run.settings` documents."""
     return {
         "format": 1,
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -177,7 +177,7 @@ def versions() -> dict[str, str]:
 
 
 def options_of(settings: Mapping[str, Any]) -> RunOptions:
-    """The options that a run was begun with; an `OptionError` where this installation would not ask the same."""
+    """Return the options that a run was begun with; an `OptionError` where this installation would not ask the same."""
     kept = settings.get("options")
     if not isinstance(kept, Mapping):
         raise OptionError("the run does not say what it was asked to do, so it cannot go on")

@@ -49,7 +49,7 @@ _ITEM_HINT = (
 
 
 def lines(path: Path) -> Iterator[Item]:
-    """The items of a file of JSON lines."""
+    """Yield the items of a file of JSON lines."""
     number = 0
     try:
         opened = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
@@ -66,7 +66,7 @@ def lines(path: Path) -> Iterator[Item]:
 
 
 def schemas(path: Path) -> Iterator[Item]:
-    """A file of one schema or of lines, or all such files in a folder and below it."""
+    """Yield a file of one schema or of lines, or all such files in a folder and below it."""
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file))
         if not files:
@@ -78,7 +78,7 @@ def schemas(path: Path) -> Iterator[Item]:
 
 
 def suite(path: Path) -> Iterator[Item]:
-    """The groups of the JSON Schema test suite."""
+    """Yield the groups of the JSON Schema test suite."""
     found = False
     for name, text in _members(path):
         draft, _, file = name.partition("/")

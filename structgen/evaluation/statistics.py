@@ -17,7 +17,7 @@ _Z = 1.959963984540054
 
 
 def wilson(hits: int, total: int) -> tuple[float, float]:
-    """The 95 % interval of a proportion; all of [0, 1] where nothing was counted."""
+    """Return the 95 % interval of a proportion; all of [0, 1] where nothing was counted."""
     if total == 0:
         return 0.0, 1.0
     share, square = hits / total, _Z * _Z
@@ -49,7 +49,7 @@ def paired_difference(both: int, first: int, second: int, neither: int) -> tuple
 
 
 def sign_test(first: int, second: int) -> float:
-    """The probability, both ways, of pairs that differ so unevenly or more where neither is better."""
+    """Return the probability, both ways, of pairs that differ so unevenly or more where neither is better."""
     total, fewer = first + second, min(first, second)
     if total == 0:
         return 1.0
@@ -67,7 +67,7 @@ def percentile(values: Sequence[float], percent: float) -> float | None:
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float, float] | None:
-    """The median with order statistics that hold it in 95 of 100 cases; the extremes where there are too few."""
+    """Return the median with order statistics that hold it in 95 of 100 cases; the extremes where there are too few."""
     if not values:
         return None
     ordered, count = sorted(values), len(values)

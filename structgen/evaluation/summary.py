@@ -95,7 +95,7 @@ class PairRow:
     """Or the name of a task."""
     figure: str
     """declared, true, empirical, correct; compile, mask (the mean of a schema), ttft, tpot."""
-    told: PairedShare | PairedRatio
+    estimate: PairedShare | PairedRatio
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,12 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """JSON values; a share has its interval."""
-        told: dict[str, Any] = as_json(self)
-        return told
+        record: dict[str, Any] = as_json(self)
+        return record
 
 
 def summarise(run: Run) -> Summary:
-    """The figures of a run, finished or not."""
+    """Return the figures of a run, finished or not."""
     all_ = handled(run)
     asked = [*(run.settings.get("engines") or {}), *(record.engine for record in run.records)]
     engines = tuple(dict.fromkeys(asked))
@@ -180,7 +180,7 @@ def _times(dataset: Mapping[str, Those], engines: Sequence[str]) -> Iterator[Tim
             kept = {
                 figure: [one for one in those if not shared or one.item in common[figure]] for figure in TIMES
             }
-            told = TimesRow(
+            row = TimesRow(
                 engine,
                 name,
                 part,
@@ -191,12 +191,12 @@ def _times(dataset: Mapping[str, Those], engines: Sequence[str]) -> Iterator[Tim
                 _spread(kept["tpot"], TIMES["tpot"], 1e3),
                 _mask_share(kept["tpot"]),
             )
-            if any((told.compile_ms, told.masks_us, told.ttft_ms, told.tpot_ms)):
-                yield told
+            if any((row.compile_ms, row.masks_us, row.ttft_ms, row.tpot_ms)):
+                yield row
 
 
 def _spread(those: Iterable[Handled], time: Callable[[Handled], float | None], scale: float) -> Spread | None:
-    return spread([told * scale for one in those if (told := time(one)) is not None])
+    return spread([taken * scale for one in those if (taken := time(one)) is not None])
 
 
 def _single_masks(those: Iterable[Handled]) -> Spread | None:
@@ -279,9 +279,9 @@ def _pairs(all_: Mapping[str, Mapping[str, Those]], engines: Sequence[str]) -> I
         }
         for first, second in combinations(there, 2):
             for figure in SHARES:
-                told = paired_share(shares[first, figure], shares[second, figure])
-                if told.total:
-                    yield PairRow(first, second, name, figure, told)
+                estimate = paired_share(shares[first, figure], shares[second, figure])
+                if estimate.total:
+                    yield PairRow(first, second, name, figure, estimate)
             for figure in TIMES:
                 ratio = paired_ratio(times[first, figure], times[second, figure])
                 if ratio is not None:
@@ -318,7 +318,7 @@ _ASKED = {"coverage": "schemas", "generation": "texts", "task": "items"}
 
 
 def _expected(settings: Mapping[str, Any]) -> dict[tuple[str, str], int]:
-    """How much each engine is asked, as far as the settings say."""
+    """Return how much each engine is asked, as far as the settings say."""
     options = settings.get("options") or {}
     found: dict[tuple[str, str], int] = {}
     for one in settings.get("datasets") or ():

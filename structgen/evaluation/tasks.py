@@ -71,7 +71,7 @@ def load_tasks(names: Iterable[str] = tuple(TASKS)) -> list[Task]:
 
 
 def judge(task: Task, text: str) -> Judgement:
-    """Whether `text` satisfies the task's schema, whether it is right, and how much of it is.
+    """Return whether `text` satisfies the task's schema, whether it is right, and how much of it is.
 
     - arithmetic: the number is the answer's, exactly (``0.9``, ``0.90`` and ``9e-1`` are one); score 0 or 1.
     - extraction: of the fields that the answer or the text has (leaves of the value, elements of lists by their
@@ -89,8 +89,10 @@ def judge(task: Task, text: str) -> Judgement:
 def _read(name: str) -> list[Task]:
     if name not in TASKS:
         raise OptionError(f"there is no task {name!r}", hint=f"Choose of {', '.join(TASKS)}.")
-    told = json.loads((_FOLDER / f"{name}.json").read_text("utf-8"))
-    groups = [list(_tasks(name, part, told["instruction"], group)) for part, group in told["groups"].items()]
+    content = json.loads((_FOLDER / f"{name}.json").read_text("utf-8"))
+    groups = [
+        list(_tasks(name, part, content["instruction"], group)) for part, group in content["groups"].items()
+    ]
     return [task for turn in zip_longest(*groups) for task in turn if task is not None]
 
 
@@ -108,7 +110,7 @@ def _tasks(name: str, part: str, instruction: str, group: dict[str, Any]) -> Ite
 
 
 def _of_calls(functions: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The schema of one call of one of the functions."""
+    """Return the schema of one call of one of the functions."""
     return {
         "anyOf": [
             {
@@ -127,13 +129,13 @@ def _json(value: Any) -> str:
 
 
 def _satisfies(schema: dict[str, Any], text: str) -> bool:
-    told = Judge(schema).text(text)
-    if told is None:  # without jsonschema-rs, or with a number beyond its range
+    is_valid = Judge(schema).text(text)
+    if is_valid is None:  # without jsonschema-rs, or with a number beyond its range
         import jsonschema  # type: ignore[import-untyped]
 
         kind = jsonschema.Draft202012Validator
-        told = bool(kind(schema, format_checker=kind.FORMAT_CHECKER).is_valid(json.loads(text)))
-    return told
+        is_valid = bool(kind(schema, format_checker=kind.FORMAT_CHECKER).is_valid(json.loads(text)))
+    return is_valid
 
 
 def _value(text: str) -> Any:
@@ -162,7 +164,7 @@ def _right_fields(given: Any, answer: Any) -> float:
 
 
 def _fields(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """The leaves; an empty list or object is one. Booleans are told from numbers by their kind."""
+    """Yield the leaves; an empty list or object is one. Booleans and numbers differ by their type."""
     inner: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, dict):
         inner = value.items()

@@ -76,12 +76,12 @@ class Question:
     settled: bool = False
 
     def to_item(self) -> Item:
-        """The schema with its instances."""
+        """Return the schema with its instances."""
         return Item(self.item, self.part, self.schema, self.tests, self.settled)
 
 
 def unanswered(question: Question, status: str, message: str) -> Record:
-    """The record of a question that an engine has no answer to."""
+    """Return the record of a question that an engine has no answer to."""
     if question.kind == "coverage":
         return failed(question.to_item(), status, message, name=question.engine, dataset=question.dataset)
     if question.kind == "generation":
@@ -104,7 +104,7 @@ Answering = Callable[[Question, Beat], Record]
 
 
 def _opened(role: Role) -> dict[str, Answering]:
-    """What answers each kind of question."""
+    """Return what answers each kind of question."""
     if is_endpoint(role.engine):
         endpoint = Endpoint(
             role.engine,
@@ -153,16 +153,16 @@ def _writing(writer: Writer) -> dict[str, Answering]:
         begin = time.perf_counter()
         written = writer.write(task.messages, task.schema, question.item, beat)
         seconds = round(time.perf_counter() - begin, 3)
-        told = judge(task, written.text) if written.status == "ok" else Judgement(False, False, 0.0)
+        judgement = judge(task, written.text) if written.status == "ok" else Judgement(False, False, 0.0)
         return TaskRecord(
             **_common(question),
             status=written.status,
             message=written.message,
             task=task.name,
             text=written.text,
-            valid=told.valid,
-            correct=told.correct,
-            score=told.score,
+            valid=judgement.valid,
+            correct=judgement.correct,
+            score=judgement.score,
             tokens=written.tokens,
             seconds=seconds,
         )
@@ -197,7 +197,7 @@ def _vocabulary(name: str | None) -> Vocabulary:
 
 
 def _encoder(vocabulary: Vocabulary) -> Encode:
-    """The tokenizer's own tokens; where it cannot spell a text, the tokens of its bytes."""
+    """Return the tokenizer's own tokens; where it cannot spell a text, the tokens of its bytes."""
     single = {vocabulary.token_bytes(token): token for token in range(vocabulary.size)}
     single.pop(None, None)
 
@@ -225,9 +225,9 @@ def main() -> None:
         return
     _say(target, {"ready": True})
     for line in sys.stdin:
-        told = json.loads(line)
-        told["tests"] = None if told["tests"] is None else tuple(map(tuple, told["tests"]))
-        _say(target, _answer(Question(**told), answering, role, lambda: _say(target, {"beat": True})))
+        fields = json.loads(line)
+        fields["tests"] = None if fields["tests"] is None else tuple(map(tuple, fields["tests"]))
+        _say(target, _answer(Question(**fields), answering, role, lambda: _say(target, {"beat": True})))
 
 
 def _answer(question: Question, answering: Mapping[str, Answering], role: Role, beat: Beat) -> dict[str, Any]:
@@ -253,8 +253,8 @@ def _bounded(memory: int) -> Any:
         lift_memory_limit()
 
 
-def _say(target: Any, told: Mapping[str, Any]) -> None:
-    target.write(json.dumps(told) + "\n")
+def _say(target: Any, message: Mapping[str, Any]) -> None:
+    target.write(json.dumps(message) + "\n")
     target.flush()
 
 

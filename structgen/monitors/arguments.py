@@ -71,14 +71,14 @@ class ArgumentMonitor(Monitor):
         self._kept: OrderedDict[Hashable, Future[Signatures | None]] = OrderedDict()
 
     def suggest(self, context: Context) -> Future[Any] | None:
-        """What may come as the next argument; at the end False where one is missing."""
+        """Return what may come as the next argument; at the end False where one is missing."""
         given = context.given
         if not given or not context.callee or any(map(_CUT.search, given)):
             return None
         return then(self._signatures(context), lambda found: self._allowed(found, context, given))
 
     def _signatures(self, context: Context) -> Future[Signatures | None]:
-        """Those of the call, which are asked for once."""
+        """Return those of the call, which are asked for once."""
         # What is asked is what the call is, not what it has already, so that one answer serves all of its arguments.
         begun = context.text[: context.opening + 1]
         key = context.callee, context.digest(len(begun))
@@ -135,7 +135,7 @@ def _room(signature: Signature, before: Sequence[str], keywords: bool) -> _Room 
 
 
 def _next(rooms: Sequence[_Room], keywords: bool) -> Rest | bool:
-    """What the next argument may be, under any of these."""
+    """Return what the next argument may be, under any of these."""
     place = any(room.place for room in rooms)
     is_any = keywords and any(room.names is None for room in rooms)
     names = sorted(frozenset[str]().union(*(room.names or () for room in rooms)))
@@ -159,7 +159,7 @@ def _next(rooms: Sequence[_Room], keywords: bool) -> Rest | bool:
 
 
 def _wrong_name(names: Sequence[str]) -> RE:
-    """A keyword argument that is none of these."""
+    """Return a keyword argument that is none of these."""
     listed = alternate([literal(one) for one in names])
     other = intersect((_NAME, complement(listed))) if names else _NAME
     spaced = concat((_SPACES, literal("="), _not("="), TEXT))

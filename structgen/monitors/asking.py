@@ -117,13 +117,13 @@ class Answer:
         return self._expression
 
     def settle(self, given: Any) -> Answer:
-        """The answer that is known without waiting."""
+        """Return the answer that is known without waiting."""
         self._known = True
         self._expression = self._asker.understood(given, self._key, self._spaces, self._report)
         return self
 
     def known_as(self, expression: RE | None) -> Answer:
-        """The answer that was understood before."""
+        """Return the answer that was understood before."""
         self._known, self._expression = True, expression
         return self
 
@@ -204,7 +204,7 @@ class Asker:
         self._answered.add(number)
 
     def _spaces(self, context: Context) -> str:
-        """What may stand before a name."""
+        """Return what may stand before a name."""
         if context.place == MEMBER:
             return ""  # nobody writes a space behind a dot, and without one a single name is forced text
         if not self.language.line_statements or context.place in (CALL, ARGUMENT):
@@ -213,7 +213,7 @@ class Asker:
         return " \t\r\n" if is_open else " \t"
 
     def understood(self, given: Any, key: Hashable, spaces: str, report: MonitorReport) -> RE | None:
-        """The language of an answer, which is kept."""
+        """Return the language of an answer, which is kept."""
         expression = expression_of(given, self.language, spaces=spaces)
         is_unknown = given is None
         report.unknown += is_unknown

@@ -82,12 +82,12 @@ class Monitored(Constraint):
         return MonitoredMatcher(self, vocabulary)
 
     def as_condition(self) -> tuple[Constraint, Potential]:
-        """The constraint without monitors, and what monitors say of a text as a potential."""
+        """Return the constraint without monitors, and what monitors say of a text as a potential."""
         judge = _Judge(self)
         return self.constraint, potential(judge.of_text, prefix=judge.of_beginning, name=self.describe())
 
     def faults(self, generated: bytes, report: MonitorReport) -> list[Fault]:
-        """What monitors that judge finished texts find wrong with one."""
+        """Return what monitors that judge finished texts find wrong with one."""
         judges = [monitor for monitor in self.monitors if monitor.judges]
         if not judges:
             return []
@@ -175,7 +175,7 @@ def _checked_fault(given: Any, monitor: Monitor) -> Fault:
 
 
 def _shared(one: bytes, other: bytes) -> int:
-    """How many first bytes are the same."""
+    """Return how many first bytes are the same."""
     if other.startswith(one) or one.startswith(other):
         return min(len(one), len(other))
     return next(place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
@@ -228,7 +228,7 @@ def monitored(
     warm_up: float = 10.0,
     judging: float = 10.0,
 ) -> Monitored:
-    """Texts of a constraint that monitors agree with, as they grow.
+    """Return texts of a constraint that monitors agree with, as they grow.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _known: weakref.WeakKeyDictionary[Scanner, weakref.WeakKeyDictionary[Vocabulary,
 
 
 def crossing_tokens(scanner: Scanner, scan: Scan, vocabulary: Vocabulary) -> NDArray[np.int32]:
-    """The bitmask of these tokens, shape ``[vocabulary.words]``."""
+    """Return the bitmask of these tokens, shape ``[vocabulary.words]``."""
     kept = _known.setdefault(scanner, weakref.WeakKeyDictionary()).setdefault(vocabulary, OrderedDict())
     control = Scan(scanner.lexer.control(scan.lexed), scan.patterns, 0, 0)
     words = kept.get(control)

@@ -88,7 +88,7 @@ class DatabaseMonitor(Monitor):
         self._made: dict[tuple[str, int | None, frozenset[str]], Rest] = {}
 
     def tables(self) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """The tables and views of this moment, by their names in lower case: name and columns."""
+        """Return the tables and views of this moment, by their names in lower case: name and columns."""
         with self._lock:
             (version,) = self._connection.execute("PRAGMA schema_version").fetchone()
             if version != self._version:
@@ -131,11 +131,11 @@ class DatabaseMonitor(Monitor):
         return self._expressions(names | aliases | of_json)
 
     def _relations(self, names: set[str]) -> Rest | None:
-        """What a table's name may be."""
+        """Return what a table's name may be."""
         return self._kept("table", frozenset(names | {"select", "or", "main", "temp"}), ())
 
     def _expressions(self, names: set[str]) -> Rest | None:
-        """What an expression may begin with, in a query with these names."""
+        """Return what an expression may begin with, in a query with these names."""
         columns = {column for _, some in self._tables.values() for column in some}
         return self._kept("value", frozenset(columns | names | _WORDS), self._tables.keys())
 
@@ -172,7 +172,7 @@ class DatabaseMonitor(Monitor):
         return Names(columns | _IMPLIED, optional=True) if 0 < len(columns) < MOST_NAMES - 9 else None
 
     def faults(self, context: Context) -> Sequence[Fault] | None:
-        """What SQLite says of the query; it is prepared, not run."""
+        """Return what SQLite says of the query; it is prepared, not run."""
         query = _COMMENT.sub("", context.text).strip().rstrip(";").strip()
         if not query:
             return []
@@ -195,7 +195,7 @@ class DatabaseMonitor(Monitor):
 
     @staticmethod
     def _place(message: str, context: Context) -> int:
-        """Where in the generated text the name stands that the message is about."""
+        """Return where in the generated text the name stands that the message is about."""
         named = re.search(
             r"(?:no such (?:column|table|function)|ambiguous column name): ([\w.]+)|near \"(.+?)\"", message
         )
@@ -245,7 +245,7 @@ def _folded(names: frozenset[str]) -> RE:
 
 
 def sqlite_schema(database: str | Path | sqlite3.Connection) -> DatabaseMonitor:
-    """A monitor of the tables and columns of an SQLite database, read while the query is written.
+    """Return a monitor of the tables and columns of an SQLite database, read while the query is written.
 
         monitored(sg.grammar("sql"), sqlite_schema("shop.db"), language="sql")
 

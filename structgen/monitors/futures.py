@@ -10,7 +10,7 @@ __all__ = ["then"]
 
 
 def then(future: Future[Any], make: Callable[[Any], Any]) -> Future[Any]:
-    """The future of ``make(result)``; where it is cancelled, so is the first."""
+    """Return the future of ``make(result)``; where it is cancelled, so is the first."""
     made: Future[Any] = Future()
 
     def finish(done: Future[Any]) -> None:

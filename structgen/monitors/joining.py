@@ -31,7 +31,7 @@ _PIECES = re.compile(
 
 
 def joint(text: str, statement: int, after: str, language: Language) -> str:
-    """What is to stand between `text`, whose last statement begins at an offset, and what follows it."""
+    """Return what is to stand between `text`, whose last statement begins at an offset, and what follows it."""
     if not after or not (language.line_statements or language.name in _SEMICOLONS):
         return ""
     line = "" if after.startswith(("\n", "\r")) else "\n"
@@ -46,7 +46,7 @@ def joint(text: str, statement: int, after: str, language: Language) -> str:
 
 
 def _open(text: str) -> list[str]:
-    """What ends the brackets and strings that are open, the innermost last."""
+    """Return what ends the brackets and strings that are open, the innermost last."""
     ends: list[str] = []
     for piece in _PIECES.findall(text):
         if piece in _CLOSERS:
@@ -59,7 +59,7 @@ def _open(text: str) -> list[str]:
 
 
 def _closed(text: str, indentation: int) -> int:
-    """How many brackets are closed that were open before, until the statement must have ended."""
+    """Return how many brackets are closed that were open before, until the statement must have ended."""
     depth = least = 0
     for found in _PIECES.finditer(text):
         piece = found[0]

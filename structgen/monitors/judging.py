@@ -36,7 +36,7 @@ class DiagnosticsMonitor(Monitor):
         self._without: dict[bytes, Future[Any]] = {}
 
     def faults(self, context: Context) -> Future[Any]:
-        """The diagnostics that count, in their order."""
+        """Return the diagnostics that count, in their order."""
         path, start = path_of(context), len(context.text) - context.generated
         key = context.digest(start)
         before = self._without.get(key)

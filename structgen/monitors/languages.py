@@ -120,7 +120,7 @@ LANGUAGES: dict[str, Language] = {
 
 
 def language_of(name: str | Language) -> Language:
-    """The table of a language by its name."""
+    """Return the table of a language by its name."""
     if isinstance(name, Language):
         return name
     found = LANGUAGES.get(name) if isinstance(name, str) else None

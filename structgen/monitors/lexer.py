@@ -127,11 +127,11 @@ class Lexer:
         return at._replace(stack=at.stack[-16:], word=word)
 
     def step(self, at: Lexed, byte: int) -> tuple[Lexed, str | None]:
-        """The state behind a byte, and the place that begins there, if one does."""
+        """Return the state behind a byte, and the place that begins there, if one does."""
         return self._modes[at.mode](at, byte)
 
     def read(self, at: Lexed, text: bytes) -> Lexed:
-        """The state behind a text."""
+        """Return the state behind a text."""
         modes = self._modes
         for byte in text:
             at = modes[at.mode](at, byte)[0]

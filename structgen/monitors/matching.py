@@ -240,7 +240,7 @@ class MonitoredMatcher(JudgingMatcher):
         out[row, : self.vocabulary.words] = self.mask()
 
     def allowed_count(self) -> int:
-        """How many tokens may come next; while an answer is awaited, how many if it leaves the text free."""
+        """Return how many tokens may come next; while an answer is awaited, how many if it leaves the text free."""
         if self.is_waiting or not (self._live() or self._frames[-1].banned or not self._settled):
             return self._inner.allowed_count()
         return _count(self.mask())
@@ -303,7 +303,7 @@ class MonitoredMatcher(JudgingMatcher):
         self._restrictions = [one for one in self._restrictions if one.start <= length]
 
     def _follow(self, frame: _Frame, token: int, length: int) -> _Frame | None:
-        """The frame behind a token that the constraint allows; None where a monitor refuses it."""
+        """Return the frame behind a token that the constraint allows; None where a monitor refuses it."""
         scan, states = frame.scan, frame.states
         if token in self.vocabulary.eos_ids:
             return _Frame(scan, states)
@@ -521,7 +521,7 @@ class MonitoredMatcher(JudgingMatcher):
         return not self.monitored.faults(self._native.text, self._report)
 
     def first_fault(self) -> int | None:
-        """Where the finished text has a fault that is to be written anew: the number of the token it begins in.
+        """Return where the finished text has a fault that is to be written anew: the number of the token it begins in.
 
         None where it has none, or as many were repaired as may be; in mode "fallback" monitors are asked from the first
         fault on.
@@ -546,7 +546,7 @@ class MonitoredMatcher(JudgingMatcher):
         self._active[0] = True
 
     def _token_at(self, offset: int) -> int:
-        """The token that holds a byte of the text."""
+        """Return the token that holds a byte of the text."""
         before = len(self.monitored.document.before)
         for number, frame in enumerate(self._frames[1:]):
             if frame.scan.length - before > offset:
@@ -559,6 +559,6 @@ def _count(words: NDArray[np.int32]) -> int:
 
 
 def _nothing(vocabulary: Vocabulary, start: int) -> Restriction:
-    """What allows no token: a suggestion that no token can spell."""
+    """Return what allows no token: a suggestion that no token can spell."""
     native = _core.Matcher(vocabulary.engine.compile(("regex", ("empty",))))
     return Restriction(native, start)

@@ -55,7 +55,7 @@ class MemberMonitor(Monitor):
         return context.place, context.receiver, news, _is_optional(context), begun
 
     def suggest(self, context: Context) -> Future[Any]:
-        """The names that the analyser completes with."""
+        """Return the names that the analyser completes with."""
         asked = self.analyser.completions(path_of(context), context.document, len(context.text))
         is_new, is_optional, begins = self._is_new(context), _is_optional(context), _begins(context)
 
@@ -88,7 +88,7 @@ class ImportMonitor(Monitor):
         self.analyser = analyser
 
     def suggest(self, context: Context) -> Future[Any]:
-        """The names that the analyser completes with."""
+        """Return the names that the analyser completes with."""
         asked = self.analyser.completions(path_of(context), context.document, len(context.text))
 
         def names(found: Any) -> Names | None:
@@ -120,5 +120,5 @@ def _is_optional(context: Context) -> bool:
 
 
 def path_of(context: Context) -> Path:
-    """Where the document is; one that is nowhere has a name all the same."""
+    """Return where the document is; one that is nowhere has a name all the same."""
     return Path("generated") if context.path is None else context.path

@@ -79,7 +79,7 @@ class Context:
         return arguments_before(self.text, closed=self.place == "close")
 
     def digest(self, end: int | None = None) -> bytes:
-        """A hash of the text up to a place, and of what follows the generated text."""
+        """Return a hash of the text up to a place, and of what follows the generated text."""
         whole = hashlib.blake2b(self.text[:end].encode("utf-8", "surrogatepass"), digest_size=16)
         whole.update(b"\0" + self.after.encode("utf-8", "surrogatepass"))
         return whole.digest()
@@ -127,11 +127,11 @@ class Monitor:
         return None
 
     def key(self, context: Context) -> Hashable:
-        """What the answer depends on; contexts of the same key are answered alike. None: asked each time."""
+        """Return what the answer depends on; contexts of the same key are answered alike. None: asked each time."""
         return context.place, context.digest(), context.state
 
     def committed(self, context: Context, name: str) -> Hashable:
-        """The state after `name` was written where `context` asked for one; "" where something else was.
+        """Return the state after `name` was written where `context` asked for one; "" where something else was.
 
         Called for whatever was written there, also if nothing was suggested. States are compared and kept, so they
         are immutable."""
@@ -139,7 +139,7 @@ class Monitor:
         return state
 
     def faults(self, context: Context) -> Sequence[Fault] | Future[Any] | None:
-        """What is wrong with the finished text, which is the last of `context.text`; None: unknown."""
+        """Return what is wrong with the finished text, which is the last of `context.text`; None: unknown."""
         return None
 
     @property

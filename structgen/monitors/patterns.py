@@ -26,11 +26,11 @@ class FunctionMonitor(Monitor):
         self._suggest, self._keeps = suggest, keeps
 
     def suggest(self, context: Context) -> Any:
-        """What the function says."""
+        """Return what the function says."""
         return self._suggest(context)
 
     def key(self, context: Context) -> Hashable:
-        """The text, or nothing where the world may have changed since."""
+        """Return the text, or nothing where the world may have changed since."""
         return super().key(context) if self._keeps else None
 
 
@@ -40,7 +40,7 @@ class _Judge(Monitor):
         self._check = check
 
     def faults(self, context: Context) -> Sequence[Fault] | None:
-        """What the function says of the generated text."""
+        """Return what the function says of the generated text."""
         said = self._check(context.text[len(context.text) - context.generated :])
         if said is None or said is True:
             return []
@@ -61,7 +61,7 @@ def after(
     name: str | None = None,
     keeps: bool = True,
 ) -> FunctionMonitor:
-    r"""A monitor that asks a function what may come behind a place.
+    r"""Return a monitor that asks a function what may come behind a place.
 
         after(r"status: ", lambda context: api.statuses())
 

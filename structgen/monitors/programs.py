@@ -56,7 +56,7 @@ def code(
     warm_up: float = 10.0,
     judging: float = 10.0,
 ) -> Monitored:
-    """A piece of a program, of which a language server knows what may come.
+    """Return a piece of a program, of which a language server knows what may come.
 
         sg.run(model, before, sg.code("python", project=".", file="app/views.py", before=before))
 

@@ -19,7 +19,7 @@ _HIDES = re.compile(r"\"\"\"|'''|#|//|/\*")
 
 
 def receiver_before(text: str) -> str:
-    """The operand that ends before the dot which `text` ends with."""
+    """Return the operand that ends before the dot which `text` ends with."""
     end = len(text.rstrip())
     if not text[:end].endswith("."):
         return ""
@@ -28,14 +28,14 @@ def receiver_before(text: str) -> str:
 
 
 def callee_before(text: str, *, closed: bool = False) -> str:
-    """The operand before the innermost bracket that is open at the end, or, if `closed`, was closed there."""
+    """Return the operand before the innermost bracket that is open at the end, or, if `closed`, was closed there."""
     end = len(text) - 1 if closed else len(text)
     opened = _opening(text, end)
     return "" if opened is None else text[_operand(text, opened) : opened].strip()
 
 
 def opening_before(text: str, *, closed: bool = False) -> int:
-    """Where that bracket stands; -1 where there is none."""
+    """Return where that bracket stands; -1 where there is none."""
     opened = _opening(text, len(text) - 1 if closed else len(text))
     return -1 if opened is None else opened
 
@@ -67,7 +67,7 @@ def arguments_before(text: str, *, closed: bool = False) -> list[str]:
 
 
 def _opening(text: str, end: int) -> int | None:
-    """Where the innermost round bracket that is open at `end` stands."""
+    """Return where the innermost round bracket that is open at `end` stands."""
     depth, place = 0, end - 1
     while place >= max(0, end - _MOST * 10):
         one = text[place]
@@ -85,7 +85,7 @@ def _opening(text: str, end: int) -> int | None:
 
 
 def _operand(text: str, end: int) -> int:
-    """Where the operand that ends at `end` begins."""
+    """Return where the operand that ends at `end` begins."""
     place = end
     while True:
         start = _atom(text, place)
@@ -103,7 +103,7 @@ def _operand(text: str, end: int) -> int:
 
 
 def _atom(text: str, end: int) -> int:
-    """A name, a string, or a bracketed part with what it belongs to."""
+    """Return a name, a string, or a bracketed part with what it belongs to."""
     place = end
     while place and text[place - 1] in " \t\r\n" and place > end - 80:  # a dot may begin a line of a chain
         place -= 1
@@ -122,7 +122,7 @@ def _atom(text: str, end: int) -> int:
 
 
 def _matching(text: str, place: int) -> int | None:
-    """Where the bracket that is closed at `place` was opened."""
+    """Return where the bracket that is closed at `place` was opened."""
     depth, least = 0, max(0, place - _MOST)
     while place >= least:
         one = text[place]
@@ -140,7 +140,7 @@ def _matching(text: str, place: int) -> int | None:
 
 
 def _string(text: str, place: int) -> int:
-    """The place before the string whose last quote stands at `place`."""
+    """Return the place before the string whose last quote stands at `place`."""
     quote, at = text[place], place - 1
     while at >= 0 and text[at] != "\n":
         if text[at] == quote and (at == 0 or text[at - 1] != "\\"):

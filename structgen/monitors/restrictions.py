@@ -73,7 +73,7 @@ class Restriction:
             self.end = None
 
     def fork(self) -> Restriction:
-        """The same for another reader."""
+        """Return the same for another reader."""
         joint = None if self.native is self._alone else self.native.fork()
         return Restriction(self._alone.fork(), self.start, self.end, self.part, joint)
 
@@ -95,7 +95,7 @@ def joint_matcher(
 
 
 def restriction(expression: RE, rest: bytes, start: int, vocabulary: Vocabulary) -> Restriction | None:
-    """The language of `expression`, of which `rest` was read; None where nothing goes on with that."""
+    """Return the language of `expression`, of which `rest` was read; None where nothing goes on with that."""
     program = _program(expression, vocabulary)
     if program is None:
         return None

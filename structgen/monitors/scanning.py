@@ -125,7 +125,7 @@ class Scanner:
         return found
 
     def triggers(self, lexed: Lexed) -> bytes:
-        """Bytes behind which a place may begin in a token that is read from here."""
+        """Return bytes behind which a place may begin in a token that is read from here."""
         if self._patterns:
             return bytes(range(256))
         found = bytearray()
@@ -137,13 +137,13 @@ class Scanner:
         return bytes(found)
 
     def read(self, at: Scan, text: bytes) -> Scan:
-        """The state behind a text whose places nobody asks about."""
+        """Return the state behind a text whose places nobody asks about."""
         for byte in text:
             at, _, _ = self.step(at, byte)
         return at
 
     def step(self, at: Scan, byte: int) -> tuple[Scan, list[Asking], list[Written]]:
-        """The state behind a byte, the places that begin there, and the names that it ended."""
+        """Return the state behind a byte, the places that begin there, and the names that it ended."""
         lexed, place = self.lexer.step(at.lexed, byte)
         length = at.length + 1
         awaited, written = self._awaited(at.awaited, byte) if at.awaited else ((), [])
@@ -164,7 +164,7 @@ class Scanner:
         return Scan(lexed, patterns, length, statement, awaited), asked, written
 
     def _after(self, state: Joint, byte: int) -> tuple[Joint, tuple[int, ...]]:
-        """The patterns' state behind a byte, and which of them match there."""
+        """Return the patterns' state behind a byte, and which of them match there."""
         known = state.after.get(byte)
         if known is None:
             space = self._space

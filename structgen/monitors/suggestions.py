@@ -153,7 +153,7 @@ def _class(characters: str) -> RE:
 
 
 def folded(names: Collection[str]) -> RE:
-    """One of these names, in upper or lower case."""
+    """Return one of these names, in upper or lower case."""
     return alternate([_folded(name) for name in sorted(names)])
 
 
@@ -162,7 +162,7 @@ def _folded(name: str) -> RE:
 
 
 def _characters(language: Language) -> tuple[Ranges, Ranges]:
-    """The characters that a name begins with, and those that it goes on with."""
+    """Return the characters that a name begins with, and those that it goes on with."""
     extra = [(one, one) for one in language.extra]
     letters = normalise_ranges([(65, 90), (95, 95), (97, 122), (128, 0x10FFFF), *extra])
     return letters, normalise_ranges([*letters, (48, 57)])

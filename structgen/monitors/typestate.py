@@ -56,7 +56,7 @@ class Typestate(Monitor):
         return Names(refused, excluded=True) if refused else None
 
     def committed(self, context: Context, name: str) -> _State:
-        """A value is made where its maker is called, and changes its state where one of its methods is."""
+        """Make a value where its maker is called, and changes its state where one of its methods is."""
         states: _State = context.state
         if context.place == _ENTERED.pattern:
             before = context.text.rstrip()[:-2].rstrip()
@@ -111,7 +111,7 @@ def typestate(
     values: str | None = None,
     name: str = "typestate",
 ) -> Typestate:
-    """A monitor of the order in which a value's methods are called.
+    """Return a monitor of the order in which a value's methods are called.
 
         typestate(
             {"closed": {"open": "opened"}, "opened": {"read": "opened", "close": "closed"}},

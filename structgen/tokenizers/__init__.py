@@ -18,7 +18,7 @@ __all__ = ["TokenTable", "read_tokenizer"]
 
 
 def read_tokenizer(tokenizer: Any) -> TokenTable:
-    """The tokens of anything that structgen knows as a tokenizer: objects by what they can do, files by name."""
+    """Return the tokens of anything that structgen knows as a tokenizer: objects by what they can do, files by name."""
     if isinstance(tokenizer, str | os.PathLike):
         return _read_path(Path(tokenizer))
     library = type(tokenizer).__module__.partition(".")[0]

@@ -37,7 +37,7 @@ class ByteRule:
     strips_first_space: bool = False
 
     def token_bytes(self, token: str, *, is_added: bool = False) -> bytes:
-        """The bytes of a token that is text. Added tokens stand for themselves beside a byte alphabet."""
+        """Return the bytes of a token that is text. Added tokens stand for themselves beside a byte alphabet."""
         if self.is_byte_level:
             data = None if is_added else byte_level(token)
             return token.encode() if data is None else data
@@ -53,7 +53,7 @@ class ByteRule:
 def byte_rule(
     decoder: Component | None, pre_tokenizer: Component | None, normalizer: Component | None
 ) -> ByteRule:
-    """The rule of a tokenizer, from its components as JSON objects; raises `VocabularyError` if it has none."""
+    """Return the rule of a tokenizer, from its components as JSON objects; raises `VocabularyError` if it has none."""
     steps = _flatten(decoder, "decoders")
     names = [step["type"] for step in steps]
     if "ByteLevel" in names:

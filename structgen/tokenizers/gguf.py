@@ -25,7 +25,7 @@ _ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
 def read_file(path: Path) -> TokenTable:
-    """The tokenizer of a GGUF file; its tensors are not read."""
+    """Return the tokenizer of a GGUF file; its tensors are not read."""
     pairs = read_metadata(path)
     kind = pairs.get(f"{_PREFIX}model")
     texts = pairs.get(f"{_PREFIX}tokens")

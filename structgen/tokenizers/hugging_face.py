@@ -24,14 +24,14 @@ _MOST_FOREIGN = 0.02
 
 
 def read_wrapper(tokenizer: Any) -> TokenTable:
-    """A fast tokenizer of `transformers`."""
+    """Return a fast tokenizer of `transformers`."""
     eos = tokenizer.eos_token_id
     eos_ids = [] if eos is None else [eos] if isinstance(eos, int) else list(eos)
     return read_backend(tokenizer.backend_tokenizer, eos_ids, tokenizer.all_special_ids)
 
 
 def read_backend(backend: Any, eos_ids: Iterable[int] = (), special_ids: Iterable[int] = ()) -> TokenTable:
-    """A ``tokenizers.Tokenizer``. Its special tokens and its unknown token are not text."""
+    """Return a ``tokenizers.Tokenizer``. Its special tokens and its unknown token are not text."""
     model = backend.model
     for mark in ("end_of_word_suffix", "continuing_subword_prefix"):
         if getattr(model, mark, None):
@@ -87,13 +87,13 @@ def _token_bytes(
 
 
 def _component(backend: Any, name: str) -> Component | None:
-    """A component as its part of ``tokenizer.json``."""
+    """Return a component as its part of ``tokenizer.json``."""
     component = getattr(backend, name)
     return None if component is None else json.loads(component.__getstate__())
 
 
 def read_byte_decoder(tokenizer: Any) -> TokenTable:
-    """A slow tokenizer in Python with GPT-2's ``byte_decoder``."""
+    """Return a slow tokenizer in Python with GPT-2's ``byte_decoder``."""
     table = {ord(letter): byte for letter, byte in tokenizer.byte_decoder.items()}
     special = set(tokenizer.all_special_ids)
     added = {i: token.content for i, token in tokenizer.added_tokens_decoder.items()}
@@ -121,7 +121,7 @@ def read_byte_decoder(tokenizer: Any) -> TokenTable:
 
 
 def read_folder(path: Path) -> TokenTable:
-    """A ``tokenizer.json``, or a folder with one; ``tokenizer_config.json`` beside it names the end of text."""
+    """Return a ``tokenizer.json``, or a folder with one; ``tokenizer_config.json`` beside it names the end of text."""
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise VocabularyError(f"there is no {file.name} in {path}", hint="Give the path of a tokenizer.json.")

@@ -15,7 +15,7 @@ SPACE = "\u2581"
 
 
 def read_model_file(path: Path) -> TokenTable:
-    """A SentencePiece ``.model`` file."""
+    """Return a SentencePiece ``.model`` file."""
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
@@ -31,7 +31,7 @@ def read_model_file(path: Path) -> TokenTable:
 
 
 def read_processor(processor: Any) -> TokenTable:
-    """A ``SentencePieceProcessor``."""
+    """Return a ``SentencePieceProcessor``."""
     tokens = [_piece_bytes(processor, i) for i in range(processor.get_piece_size())]
     eos = processor.eos_id()
     return TokenTable(
@@ -44,7 +44,7 @@ def read_processor(processor: Any) -> TokenTable:
 
 
 def read_slow_tokenizer(tokenizer: Any) -> TokenTable:
-    """A slow tokenizer of `transformers` around a SentencePiece model, with tokens that were added later."""
+    """Return a slow tokenizer of `transformers` around a SentencePiece model, with tokens that were added later."""
     table = read_processor(tokenizer.sp_model)
     tokens = list(table.tokens)
     special = set(tokenizer.all_special_ids)

@@ -52,7 +52,7 @@ _TRANSLATION: dict[int, int | str] = dict.fromkeys(range(256), "\uffff") | BYTE_
 
 
 def byte_level(token: str) -> bytes | None:
-    """The bytes that a token spells in GPT-2's byte alphabet; None if it is not written in it."""
+    """Return the bytes that a token spells in GPT-2's byte alphabet; None if it is not written in it."""
     try:
         return token.translate(_TRANSLATION).encode("latin-1")
     except UnicodeEncodeError:
@@ -60,7 +60,7 @@ def byte_level(token: str) -> bytes | None:
 
 
 def fallback_byte(token: str) -> bytes | None:
-    """The byte of a token like ``<0x0A>``."""
+    """Return the byte of a token like ``<0x0A>``."""
     if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
         try:
             return bytes([int(token[3:5], 16)])

@@ -46,7 +46,7 @@ def test_what_changed() -> None:
         Change("a", "calling", "t", "correct", True, "wrong, score 0.50", "correct"),
         Change("a", "calling", "u", "correct", True, "breaks the schema", "correct"),
     )
-    figures = {one.figure: one.told for one in told.compared}
+    figures = {one.figure: one.estimate for one in told.compared}
     assert figures["declared"] == PairedShare(2, 0, 1, 0)
     assert figures["true"] == PairedShare(0, 1, 1, 1)
     assert figures["correct"] == PairedShare(0, 0, 2, 0)
@@ -100,7 +100,7 @@ def test_backwards_is_the_opposite(items: dict[str, tuple[str, str]]) -> None:
     one, two = (run_of(*(read("a", item, status=both[at]) for item, both in items.items())) for at in (0, 1))
     there, back = compare(one, two), compare(two, one)
     assert {(c.item, c.ok) for c in there.changes} == {(c.item, not c.ok) for c in back.changes}
-    [forth] = [row.told for row in there.compared if isinstance(row.told, PairedShare)]
-    [again] = [row.told for row in back.compared if isinstance(row.told, PairedShare)]
+    [forth] = [row.estimate for row in there.compared if isinstance(row.estimate, PairedShare)]
+    [again] = [row.estimate for row in back.compared if isinstance(row.estimate, PairedShare)]
     assert forth.p == again.p and forth.difference[0] == pytest.approx(-again.difference[0])
     assert compare(one, one).changes == ()

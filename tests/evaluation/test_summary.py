@@ -71,10 +71,10 @@ def test_times_stand_side_by_side_only_over_what_all_handled() -> None:
     assert alone.compile_ms.max == 100 and alone.masks_us.count == 3
     assert not [one for one in told.times if one.engine == "c"]
     assert told.shared == {"d": {"compile": 1, "mask": 1, "ttft": 0, "tpot": 0}}
-    pair = row(told.pairs, first="a", second="b", figure="compile").told
+    pair = row(told.pairs, first="a", second="b", figure="compile").estimate
     assert (pair.count, pair.median, pair.slower) == (1, 4, 1)
-    assert row(told.pairs, first="a", second="b", figure="mask").told.median == 8
-    declared = row(told.pairs, first="a", second="b", figure="declared").told
+    assert row(told.pairs, first="a", second="b", figure="mask").estimate.median == 8
+    declared = row(told.pairs, first="a", second="b", figure="declared").estimate
     assert (declared.both, declared.first, declared.second, declared.neither) == (1, 1, 0, 0)
 
 
@@ -120,7 +120,7 @@ def test_tasks() -> None:
     assert (calling.valid, calling.correct, calling.score) == (Share(2, 3), Share(1, 3), 0.5)
     assert calling.seconds.count == 2 and calling.statuses == {"ok": 2, "timeout": 1}
     assert row(told.tasks, engine="a", task=WHOLE).correct == Share(2, 4)
-    pair = row(told.pairs, dataset="calling", figure="correct").told
+    pair = row(told.pairs, dataset="calling", figure="correct").estimate
     assert (pair.first, pair.second, pair.p) == (1, 1, 1)
 
 

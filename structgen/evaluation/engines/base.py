@@ -17,7 +17,7 @@ class Session(Protocol):
     """A compiled schema on one sequence."""
 
     def mask(self) -> Words:
-        """The tokens that may come next; good until the next call."""
+        """Return the tokens that may come next; good until the next call."""
         ...
 
     def accept(self, token: int) -> bool:
@@ -29,16 +29,16 @@ class Engine(Protocol):
     """Made for one vocabulary."""
 
     def compile(self, schema: str) -> Any:
-        """What `start` takes; raises where the schema is refused."""
+        """Return what `start` takes; raises where the schema is refused."""
         ...
 
     def start(self, program: Any) -> Session:
-        """A new sequence, as a new request would have."""
+        """Return a new sequence, as a new request would have."""
         ...
 
 
 def accepts(session: Session, tokens: Sequence[int], end: int) -> bool:
-    """Whether a text may be these tokens, each in the mask, and end there."""
+    """Return whether a text may be these tokens, each in the mask, and end there."""
     return all(_has(session.mask(), token) and session.accept(token) for token in tokens) and _has(
         session.mask(), end
     )

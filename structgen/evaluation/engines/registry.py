@@ -45,7 +45,7 @@ ENGINES: dict[str, Known] = {
 
 
 def is_endpoint(name: str) -> bool:
-    """A server, not a library."""
+    """Return a server, not a library."""
     return name.startswith(ENDPOINT)
 
 
@@ -71,7 +71,7 @@ def check_engine(name: str) -> None:
 
 
 def _own(name: str) -> Callable[[Vocabulary], Engine]:
-    """The user's class."""
+    """Return the user's class."""
     module, _, attribute = name.partition(":")
     try:
         found: Callable[[Vocabulary], Engine] = getattr(importlib.import_module(module), attribute)
@@ -89,7 +89,7 @@ def _installed(name: str, module: str, package: str) -> None:
 
 
 def open_engine(name: str, vocabulary: Vocabulary) -> Engine:
-    """The engine of a name, for this vocabulary."""
+    """Return the engine of a name, for this vocabulary."""
     check_engine(name)
     if name not in ENGINES:
         return _own(name)(vocabulary)
@@ -104,7 +104,7 @@ def open_engine(name: str, vocabulary: Vocabulary) -> Engine:
 
 
 def engine_version(name: str) -> str:
-    """The version that is installed; of a server that of its client, as nothing else is known."""
+    """Return the version that is installed; of a server that of its client, as nothing else is known."""
     if name in ("structgen", "unconstrained"):
         from structgen import __version__
 

@@ -31,9 +31,9 @@ _DASH: Cell = ("–", "number")
 _MOST_ITEMS = 100
 
 
-def number(told: int | str) -> Cell:
+def number(value: int | str) -> Cell:
     """At the right of its column."""
-    return (f"{told:,}" if isinstance(told, int) else told, "number")
+    return (f"{value:,}" if isinstance(value, int) else value, "number")
 
 
 def percent(share: Share) -> Cell:
@@ -50,26 +50,26 @@ def percent_alone(share: Share | None) -> Cell:
     return _DASH if share is None or share.value is None else number(f"{100 * share.value:.1f} %")
 
 
-def difference(told: PairedShare) -> Cell:
+def difference(estimate: PairedShare) -> Cell:
     """In points of a hundred, with the interval."""
-    middle, low, high = (_signed(f"{100 * one:+.1f}") for one in told.difference)
+    middle, low, high = (_signed(f"{100 * one:+.1f}") for one in estimate.difference)
     return _with(middle, f"{low} to {high}")
 
 
-def ratio(told: PairedRatio) -> Cell:
-    """The median with its interval."""
-    return _with(_digits(told.median), f"{_digits(told.low)} to {_digits(told.high)}")
+def ratio(estimate: PairedRatio) -> Cell:
+    """Return the median with its interval."""
+    return _with(_digits(estimate.median), f"{_digits(estimate.low)} to {_digits(estimate.high)}")
 
 
 def chance(p: float) -> Cell:
-    """A probability."""
+    """Return a probability."""
     return number(f"{p:.3f}" if p >= 0.001 else "< 0.001")
 
 
 def statuses(counts: Mapping[str, int]) -> Cell:
-    """All but ok."""
-    told = [f"{many:,} {status}" for status, many in sorted(counts.items()) if status != "ok"]
-    return (", ".join(told) or "–", "words")
+    """Return all but ok."""
+    counted = [f"{many:,} {status}" for status, many in sorted(counts.items()) if status != "ok"]
+    return (", ".join(counted) or "–", "words")
 
 
 def spread_cells(
@@ -87,26 +87,26 @@ def two_percentiles(row: TimesRow | None, figure: str, unit: float) -> Cell:
     return number(f"{duration(unit * spread.p50)}, {duration(unit * spread.p99)}")
 
 
-def folded(told: str, *inner: str) -> Markup:
-    """What is shown when it is asked for."""
-    return element("details", element("summary", told), *inner)
+def folded(summary: str, *inner: str) -> Markup:
+    """Return what is shown when it is asked for."""
+    return element("details", element("summary", summary), *inner)
 
 
 def listed(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Markup:
-    """A table of the first rows, and how many more there are."""
-    told = table(caption, heads, rows[:_MOST_ITEMS])
+    """Return a table of the first rows, and how many more there are."""
+    first = table(caption, heads, rows[:_MOST_ITEMS])
     if len(rows) > _MOST_ITEMS:
         more = element("p", f"… and {len(rows) - _MOST_ITEMS:,} more.", class_="soft")
-        return joined([told, more])
-    return told
+        return joined([first, more])
+    return first
 
 
 def _with(value: str, more: str) -> Cell:
     return (joined([f"{value} ", element("span", more, class_="small")]), "number")
 
 
-def _signed(told: str) -> str:
-    return told.replace("-", "−")
+def _signed(figure: str) -> str:
+    return figure.replace("-", "−")
 
 
 def _digits(value: float) -> str:

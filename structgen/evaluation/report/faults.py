@@ -1,4 +1,4 @@
-"""What went wrong, schema by schema: not taken, told wrong, written wrong."""
+"""What went wrong, schema by schema: refused, judged wrongly, written wrongly."""
 
 from __future__ import annotations
 

@@ -27,30 +27,30 @@ class Markup(str):
 def element(_name: str, *inner: str, **attributes: Value) -> Markup:
     """An element. Names of attributes have ``-`` for ``_``, and lose one at their end (``class_``); None and False are
     left out, True is an attribute without a value."""
-    told = "".join(
+    attributes = "".join(
         f" {name.removesuffix('_').replace('_', '-')}"
         + ("" if value is True else f'="{escape(_printable(_number(value)))}"')
         for name, value in attributes.items()
         if value is not None and value is not False
     )
-    return Markup(f"<{_name}{told}>{joined(inner)}</{_name}>")
+    return Markup(f"<{_name}{attributes}>{joined(inner)}</{_name}>")
 
 
-def text(told: str, most: int = 300) -> Markup:
+def text(value: str, most: int = 300) -> Markup:
     """Text, escaped; cut after `most` characters."""
-    return Markup(plain(told, most))
+    return Markup(plain(value, most))
 
 
 def joined(inner: Iterable[str]) -> Markup:
-    """One after the other; what is no markup becomes text."""
+    """Return one after the other; what is no markup becomes text."""
     return Markup("".join(one if isinstance(one, Markup) else text(one) for one in inner))
 
 
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], named: int = 1) -> Markup:
-    """A table that scrolls within itself where it is too wide; the first `named` cells of a row are its heads.
+    """Return a table that scrolls within itself where it is too wide; the first `named` cells of a row are its heads.
     The head of a column is classed as its cells are."""
-    told = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
-    classes = [class_ for _, class_ in told[0]] if told else [""] * len(heads)
+    cells = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
+    classes = [class_ for _, class_ in cells[0]] if cells else [""] * len(heads)
     top = [
         element("th", head, scope="col", class_=class_ or None)
         for head, class_ in zip(heads, classes, strict=True)
@@ -65,7 +65,7 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], na
                 for at, (cell, class_) in enumerate(row)
             ),
         )
-        for row in told
+        for row in cells
     ]
     inner = element(
         "table",
@@ -80,7 +80,7 @@ def _number(value: Value) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
-def _printable(told: str) -> str:
-    if told.isprintable():
-        return told
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in told)
+def _printable(value: str) -> str:
+    if value.isprintable():
+        return value
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in value)

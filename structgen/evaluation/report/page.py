@@ -35,7 +35,7 @@ _READING = {
     "Too strict, too loose": "a valid instance was refused, an invalid one accepted.",
     "Interval": "Wilson's, of 95 %: where the share would lie for many more schemas of the same kind.",
     "p50, p90, p99": "half, nine tenths and 99 hundredths of the times are at most this. "
-    "Those of masks are told within 4.5 %.",
+    "Those of masks are exact to 4.5 %.",
 }
 
 
@@ -49,7 +49,7 @@ def write_report(run: Run, path: str | Path) -> None:
 
 
 def report(run: Run) -> str:
-    """The page."""
+    """Return the page."""
     summary, schemas = summarise(run), handled(run)
     sections = [
         *(schemas_section(summary, name, schemas[name]) for name in summary.datasets),
@@ -78,12 +78,12 @@ def _head(summary: Summary) -> list[Markup]:
 
 
 def _about(summary: Summary) -> dict[str, str]:
-    """What was run, of settings that may lack anything."""
+    """Return what was run, of settings that may lack anything."""
     settings = summary.settings
     engines, limits, machine = (_mapping(settings.get(name)) for name in ("engines", "limits", "machine"))
     datasets = [_mapping(one) for one in settings.get("datasets") or ()]
-    told = {
-        "Begun": settings.get("started"),
+    facts = {
+        "Started": settings.get("started"),
         "Engines": _listing(f"{name} {engines.get(name, '')}".strip() for name in summary.engines),
         "Model": settings.get("model") or "none, so no text was written",
         "Data": _listing(f"{one.get('spec')} ({one.get('schemas')} schemas)" for one in datasets),
@@ -104,7 +104,7 @@ def _about(summary: Summary) -> dict[str, str]:
         ),
         "Versions": _listing(f"{name} {one}" for name, one in _mapping(settings.get("versions")).items()),
     }
-    return {name: str(value) for name, value in told.items() if value}
+    return {name: str(value) for name, value in facts.items() if value}
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -124,10 +124,10 @@ def _reading() -> Markup:
     )
 
 
-def _pairs(told: dict[str, str]) -> Markup:
+def _pairs(facts: dict[str, str]) -> Markup:
     rows = [
         element(kind, text(one, 2_000))
-        for pair in told.items()
+        for pair in facts.items()
         for kind, one in zip(("dt", "dd"), pair, strict=True)
     ]
     return element("dl", joined(rows))

@@ -14,7 +14,7 @@ __all__ = ["pairs_section"]
 
 
 def pairs_section(summary: Summary) -> Markup | None:
-    """The first engine against all others, the rest where it is asked for; None where there is but one."""
+    """Return the first engine against all others, the rest where it is asked for; None where there is but one."""
     if not summary.pairs:
         return None
     leader = summary.engines[0]
@@ -34,44 +34,44 @@ def pairs_section(summary: Summary) -> Markup | None:
 
 
 def _tables(rows: Sequence[PairRow]) -> list[Markup]:
-    shares = [(row, row.told) for row in rows if isinstance(row.told, PairedShare)]
-    ratios = [(row, row.told) for row in rows if isinstance(row.told, PairedRatio)]
+    shares = [(row, row.estimate) for row in rows if isinstance(row.estimate, PairedShare)]
+    ratios = [(row, row.estimate) for row in rows if isinstance(row.estimate, PairedRatio)]
     names = ["Data", "Figure", "First", "Second", "Items"]
     found = []
     if shares:
-        told = [
+        cells = [
             [
                 *_names(row),
-                number(told.total),
-                number(told.first),
-                number(told.second),
-                difference(told),
-                chance(told.p),
+                number(estimate.total),
+                number(estimate.first),
+                number(estimate.second),
+                difference(estimate),
+                chance(estimate.p),
             ]
-            for row, told in shares
+            for row, estimate in shares
         ]
         heads = [*names, "Only first", "Only second", "Difference, points", "p"]
         found.append(
-            table("Shares: the second engine less the first, with the 95 % interval", heads, told, named=4)
+            table("Shares: the second engine less the first, with the 95 % interval", heads, cells, named=4)
         )
     if ratios:
-        told = [
+        cells = [
             [
                 *_names(row),
-                number(told.count),
-                ratio(told),
-                number(told.slower),
-                number(told.faster),
-                chance(told.p),
+                number(estimate.count),
+                ratio(estimate),
+                number(estimate.slower),
+                number(estimate.faster),
+                chance(estimate.p),
             ]
-            for row, told in ratios
+            for row, estimate in ratios
         ]
         heads = [*names, "Median ratio", "Second slower", "Second faster", "p"]
         found.append(
             table(
                 "Times: the second engine over the first, item by item, with the median's 95 % interval",
                 heads,
-                told,
+                cells,
                 named=4,
             )
         )

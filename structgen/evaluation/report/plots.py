@@ -1,6 +1,6 @@
 """The plots of a report, as SVG that takes its colours from the page.
 
-Invariants: an engine has one colour and one dash, ``e0`` to ``e7`` by its place, everywhere; nothing is told by colour
+Invariants: an engine has one colour and one dash, ``e0`` to ``e7`` by its place, everywhere; nothing is shown by colour
 alone; what a plot shows stands in a table beside it. No scripts. Cost: at most some hundred points a curve.
 """
 
@@ -23,7 +23,7 @@ _POINTS = 240
 
 
 def colour(place: int) -> str:
-    """The class of the engine at this place."""
+    """Return the class of the engine at this place."""
     return f"e{place % _KINDS}"
 
 
@@ -49,11 +49,11 @@ def bars(title: str, shares: Sequence[tuple[str, int, Share]]) -> Markup:
     for index, (name, place, share) in enumerate(shares):
         y = top + index * row
         value, (low, above) = share.value, share.interval
-        told = "–" if value is None else f"{100 * value:.1f} %"
+        percent = "–" if value is None else f"{100 * value:.1f} %"
         inside = [
             element("title", _sentence(name, share)),
             element("text", _cut(name, 26), x=0, y=y + 13, class_="name"),
-            element("text", told, x=width, y=y + 13, class_="value", text_anchor="end"),
+            element("text", percent, x=width, y=y + 13, class_="value", text_anchor="end"),
             element("rect", x=0, y=y + 19, width=width, height=10, rx=2, class_="track"),
         ]
         if value is not None:
@@ -74,8 +74,8 @@ def bars(title: str, shares: Sequence[tuple[str, int, Share]]) -> Markup:
                 element("line", x1=end, x2=end, y1=middle - 4, y2=middle + 4, class_="whisker"),
             ]
         parts.append(element("g", *inside, class_=colour(place)))
-    told = "; ".join(_sentence(name, share) for name, _, share in shares)
-    drawn = _svg(width, high, f"{title}: {told}", *parts)
+    sentences = "; ".join(_sentence(name, share) for name, _, share in shares)
+    drawn = _svg(width, high, f"{title}: {sentences}", *parts)
     return element("figure", element("figcaption", title), drawn, class_="panel")
 
 
@@ -105,16 +105,16 @@ def curves(title: str, those: Sequence[Curve]) -> Markup:
                 "text", f"{at}" + (" %" if at == 100 else ""), x=38, y=y + 4, class_="tick", text_anchor="end"
             )
         )
-    told = []
+    sentences = []
     for curve in those:
         ordered = sorted(max(one, 1e-3) for one in curve.microseconds)
         if not ordered or not curve.total:
             continue
         reached = len(ordered) / curve.total
-        told.append(
+        sentences.append(
             f"{curve.name}: half of what it did within {duration(ordered[(len(ordered) - 1) // 2])}, "
         )
-        told[-1] += f"{100 * reached:.1f} % in all"
+        sentences[-1] += f"{100 * reached:.1f} % in all"
         step = max(1, len(ordered) // _POINTS)
         kept = sorted({*range(0, len(ordered), step), len(ordered) - 1})
         points = [(axis.place(ordered[at]), bottom - (bottom - top) * (at + 1) / curve.total) for at in kept]
@@ -123,7 +123,7 @@ def curves(title: str, those: Sequence[Curve]) -> Markup:
         parts.append(
             element(
                 "g",
-                element("title", told[-1]),
+                element("title", sentences[-1]),
                 element("path", d=path, class_="curve"),
                 class_=colour(curve.place),
             )
@@ -135,7 +135,7 @@ def curves(title: str, those: Sequence[Curve]) -> Markup:
         "figure",
         element("figcaption", title),
         element("ul", *legend, class_="legend"),
-        _svg(_WIDTH, high, f"{title}: {'; '.join(told)}", *parts),
+        _svg(_WIDTH, high, f"{title}: {'; '.join(sentences)}", *parts),
         class_="wide",
     )
 
@@ -152,7 +152,7 @@ class Ridge:
 
 
 def ridges(title: str, those: Sequence[Ridge]) -> Markup:
-    """A histogram for each, one below the other on one logarithmic axis, each as tall as its tallest bar."""
+    """Return a histogram for each, one below the other on one logarithmic axis, each as tall as its tallest bar."""
     those = [one for one in those if one.bins]
     if not those:
         return Markup("")
@@ -162,13 +162,13 @@ def ridges(title: str, those: Sequence[Ridge]) -> Markup:
     row, tall, top = 76, 46, 4
     bottom = top + row * len(those)
     parts: list[str] = list(axis.drawn(top, bottom, bottom + 16))
-    told = []
+    sentences = []
     for index, (ridge, bins) in enumerate(zip(those, coarse, strict=True)):
         floor, tallest = top + row * (index + 1) - 6, max(bins.values())
         numbers = f"p50 {duration(ridge.p50)} · p99 {duration(ridge.p99)}"
-        told.append(f"{ridge.name}: {numbers}")
+        sentences.append(f"{ridge.name}: {numbers}")
         inside: list[str] = [
-            element("title", told[-1]),
+            element("title", sentences[-1]),
             element("text", _cut(ridge.name), x=4, y=floor - tall - 8, class_="name"),
             element("text", numbers, x=_WIDTH - 4, y=floor - tall - 8, class_="value", text_anchor="end"),
             element("line", x1=axis.left, x2=axis.right, y1=floor, y2=floor, class_="axis"),
@@ -190,7 +190,7 @@ def ridges(title: str, those: Sequence[Ridge]) -> Markup:
             x = axis.place(mark)
             inside.append(element("line", x1=x, x2=x, y1=floor - tall, y2=floor + 3, class_=kind))
         parts.append(element("g", *inside, class_=colour(ridge.place)))
-    drawn = _svg(_WIDTH, bottom + 22, f"{title}: {'; '.join(told)}", *parts)
+    drawn = _svg(_WIDTH, bottom + 22, f"{title}: {'; '.join(sentences)}", *parts)
     return element("figure", element("figcaption", title), drawn, class_="wide")
 
 
@@ -208,7 +208,7 @@ class _LogAxis:
         return self.left + (self.right - self.left) * min(max(share, 0.0), 1.0)
 
     def drawn(self, top: float, bottom: float, labels: float) -> list[Markup]:
-        """The lines and names of decades."""
+        """Return the lines and names of decades."""
         found = []
         first, last = math.ceil(self._low - 1e-9), math.floor(self._low + self._width + 1e-9)
         for power in range(first, last + 1):
@@ -226,8 +226,8 @@ def _decade(power: int) -> str:
     return f"{10 ** (power - below):,} {unit}"
 
 
-def _svg(width: int, height: int, told: str, *inner: str) -> Markup:
-    return element("svg", *inner, viewBox=f"0 0 {width} {height}", role="img", aria_label=told)
+def _svg(width: int, height: int, label: str, *inner: str) -> Markup:
+    return element("svg", *inner, viewBox=f"0 0 {width} {height}", role="img", aria_label=label)
 
 
 def _swatch(place: int) -> Markup:

@@ -17,7 +17,7 @@ __all__ = ["schemas_section"]
 
 _FIGURES = {
     "declared": "Declared: the engine takes the schema",
-    "true": "True: every instance told right",
+    "true": "True: every instance judged correctly",
     "empirical": "Empirical: the model's text is valid",
     "compliance": "Compliance: valid, of those taken",
 }
@@ -131,7 +131,7 @@ def _compared_times(
 def _curves(summary: Summary, dataset: Mapping[str, Those]) -> Iterator[Curve]:
     for engine in summary.engines:
         those = [one for one in dataset.get(engine, {}).values() if one.read is not None]
-        times = [1e6 * told for one in those if (told := TIMES["compile"](one)) is not None]
+        times = [1e6 * taken for one in those if (taken := TIMES["compile"](one)) is not None]
         if times:
             yield Curve(engine, _place(summary, engine), times, len(those))
 
@@ -151,12 +151,12 @@ def _ridges(summary: Summary, dataset: Mapping[str, Those], rows: Sequence[Times
 
 def _time_tables(rows: Sequence[TimesRow], over: str) -> Iterator[Markup]:
     for figure, named, counted, unit in _TIMES:
-        told = [(row.engine, getattr(row, figure)) for row in rows if getattr(row, figure) is not None]
-        if told:
+        spreads = [(row.engine, getattr(row, figure)) for row in rows if getattr(row, figure) is not None]
+        if spreads:
             yield table(
                 f"{named}, over {over}",
                 ["Engine", counted, "Mean", "p50", "p90", "p99", "max"],
-                [[engine, number(spread.count), *spread_cells(spread, unit)] for engine, spread in told],
+                [[engine, number(spread.count), *spread_cells(spread, unit)] for engine, spread in spreads],
             )
 
 

@@ -64,7 +64,7 @@ class Completions:
     """The analyser left names out: do not forbid what is not listed."""
 
     def names(self) -> frozenset[str]:
-        """The names that need no other change of the text, without keywords."""
+        """Return the names that need no other change of the text, without keywords."""
         return frozenset(
             item.name
             for item in self.items
@@ -145,13 +145,13 @@ class Analyser(Protocol):
         """What was asked, answered, and went wrong."""
 
     def completions(self, path: Path, text: str, offset: int) -> Future[Completions | None]:
-        """The names that may stand at the offset, or go on from the identifier that ends there."""
+        """Return the names that may stand at the offset, or go on from the identifier that ends there."""
 
     def signatures(self, path: Path, text: str, offset: int) -> Future[Signatures | None]:
-        """The signatures of the innermost call whose arguments hold the offset."""
+        """Return the signatures of the innermost call whose arguments hold the offset."""
 
     def diagnostics(self, path: Path, text: str) -> Future[tuple[Diagnostic, ...] | None]:
-        """What is wrong with the text; an empty tuple if nothing is."""
+        """Return what is wrong with the text; an empty tuple if nothing is."""
 
     def close(self) -> None:
-        """Ends it and what it started; futures that are open give None. May be called twice."""
+        """End it and what it started; futures that are open give None. May be called twice."""

@@ -56,23 +56,23 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
-    """Runs a coroutine in the background; cancelling the future cancels it."""
+    """Run a coroutine in the background; cancelling the future cancels it."""
     return asyncio.run_coroutine_threadsafe(work, _loop())
 
 
 def call(action: Callable[[], object]) -> None:
-    """Calls something in the background soon; nothing if the loop has ended."""
+    """Call something in the background soon; nothing if the loop has ended."""
     with contextlib.suppress(RuntimeError):
         _loop().call_soon_threadsafe(action)
 
 
 def is_background() -> bool:
-    """Whether this is the background thread, which must not wait for itself."""
+    """Return whether this is the background thread, which must not wait for itself."""
     return threading.current_thread() is _state.thread
 
 
 def has_ended() -> bool:
-    """Whether the interpreter ends and nothing runs any more."""
+    """Return whether the interpreter ends and nothing runs any more."""
     return _state.has_ended
 
 
@@ -83,7 +83,7 @@ def at_end(key: int, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def not_at_end(key: int) -> None:
-    """Forgets what `at_end` was told."""
+    """Forget what `at_end` was told."""
     with _state.lock:
         _state.closers.pop(key, None)
 

@@ -51,7 +51,7 @@ CAPABILITIES: dict[str, Any] = {
 
 
 def initialize_parameters(project: Path, options: Any, process_number: int) -> dict[str, Any]:
-    """The parameters of ``initialize``; a server ends when the process of this number does."""
+    """Return the parameters of ``initialize``; a server ends when the process of this number does."""
     uri = project.as_uri()
     return {
         "processId": process_number,
@@ -65,7 +65,7 @@ def initialize_parameters(project: Path, options: Any, process_number: int) -> d
 
 
 def replies(project: Path, settings: Mapping[str, Any]) -> dict[str, Callable[[Any], Any]]:
-    """What is answered to each request of a server; what is not in the table is not known."""
+    """Return what is answered to each request of a server; what is not in the table is not known."""
     folder = {"uri": project.as_uri(), "name": project.name}
 
     def configuration(parameters: Any) -> list[Any]:
@@ -99,7 +99,7 @@ def _or_nothing(reply: Callable[[Any], list[Any]], parameters: Any) -> list[Any]
 
 
 def _section(settings: Mapping[str, Any], section: Any) -> Any:
-    """The settings of a section: by its whole name, or part by part at its dots; None if there are none."""
+    """Return the settings of a section: by its whole name, or part by part at its dots; None if there are none."""
     if not section:
         return dict(settings)
     if section in settings:

@@ -46,7 +46,7 @@ _FIRST_LETTERS = "_" + string.ascii_letters
 
 
 def check_offset(text: str, offset: int) -> None:
-    """Raises `OptionError` for an offset outside the text."""
+    """Raise `OptionError` for an offset outside the text."""
     if not 0 <= offset <= len(text):
         raise OptionError(
             f"the offset {offset} is outside the text of {len(text)} characters",
@@ -101,7 +101,7 @@ class LanguageServer:
         background.call(session.begin)
 
     def completions(self, path: Path, text: str, offset: int) -> Future[Completions | None]:
-        """The names that may stand at the offset; see `Analyser`, and `servers` for what None means for whom."""
+        """Return the names that may stand at the offset; see `Analyser`, and `servers` for what None means for whom."""
         check_offset(text, offset)
         text = encodable(text)
 
@@ -112,7 +112,7 @@ class LanguageServer:
         return self._submit(path, "completions", ask)
 
     def signatures(self, path: Path, text: str, offset: int) -> Future[Signatures | None]:
-        """The signatures of the call that the offset is in; None also where there is no call."""
+        """Return the signatures of the call that the offset is in; None also where there is no call."""
         check_offset(text, offset)
         text = encodable(text)
 
@@ -125,7 +125,7 @@ class LanguageServer:
         return self._submit(path, "signatures", ask)
 
     def diagnostics(self, path: Path, text: str) -> Future[tuple[Diagnostic, ...] | None]:
-        """What is wrong with the text; asked for, or waited for where the server only pushes them."""
+        """Return what is wrong with the text; asked for, or waited for where the server only pushes them."""
         text = encodable(text)
 
         async def ask(question: Question) -> tuple[Diagnostic, ...] | None:
@@ -139,13 +139,13 @@ class LanguageServer:
         return self._submit(path, "diagnostics", ask)
 
     def files_changed(self, paths: Iterable[Path]) -> None:
-        """Tells the server that files of the project were written or deleted, if it runs; some do not look themselves.
+        """Tell the server that files of the project were written or deleted, if it runs; some do not look themselves.
         The next question is answered with the new files."""
         places = [self._place(path) for path in paths]
         background.call(lambda: self._session.files_changed(places))
 
     def close(self) -> None:
-        """Ends the server; takes up to a second if it does not go by itself."""
+        """End the server; takes up to a second if it does not go by itself."""
         if os.getpid() != self._owner or background.has_ended() or not self._finalizer.detach():
             return
         background.not_at_end(id(self._session))
@@ -182,7 +182,7 @@ class LanguageServer:
     async def _answer(
         self, path: Path, what: str, ask: Callable[[Question], Awaitable[T | None]]
     ) -> T | None:
-        """The answer before the deadline, or None and a fault on record."""
+        """Return the answer before the deadline, or None and a fault on record."""
         seconds = self.timeout if self._session.is_warm else max(self.timeout, self.warm_up)
         question: Question | None = None
         try:
@@ -242,7 +242,7 @@ class LanguageServer:
         return await self._widen(question, text, start, found)
 
     async def _widen(self, question: Question, text: str, start: int, found: Completions) -> Completions:
-        """Asks again with each first letter typed, for a list that was cut; while half of the time is left."""
+        """Ask again with each first letter typed, for a list that was cut; while half of the time is left."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.timeout / 2
         items = {item.name: item for item in found.items}
@@ -260,7 +260,7 @@ class LanguageServer:
         return replace(found, items=tuple(items.values()), is_incomplete=is_incomplete)
 
     async def _list(self, question: Question, text: str, offset: int, prefix: str) -> Completions | None:
-        """One list, of names that begin with the prefix."""
+        """Return one list, of names that begin with the prefix."""
         provider = question.ready.capabilities.get("completionProvider")
         triggers = provider.get("triggerCharacters") if isinstance(provider, dict) else None
         last = text[offset - 1 : offset]
@@ -277,7 +277,7 @@ def _need(ready: Ready, capability: str) -> None:
 
 
 def _forget(session: Session, owner: int) -> None:
-    """Ends a server without waiting for it; not that of the parent, in a forked child."""
+    """End a server without waiting for it; not that of the parent, in a forked child."""
     if os.getpid() != owner or background.has_ended():
         return
     background.not_at_end(id(session))

@@ -66,7 +66,7 @@ class Knowledge:
 
 
 def word_start(text: str, offset: int) -> int:
-    """Where the identifier begins that ends at the offset; the offset itself if none does."""
+    """Return where the identifier begins that ends at the offset; the offset itself if none does."""
     line = text.rfind("\n", 0, offset) + 1
     found = _WORD.search(text, max(line, offset - 256), offset)
     start = found.start() if found else offset
@@ -78,7 +78,7 @@ def word_start(text: str, offset: int) -> int:
 
 
 def is_member_access(text: str, start: int) -> bool:
-    """Whether an identifier that begins here is a member of something."""
+    """Return whether an identifier that begins here is a member of something."""
     return _MEMBER.search(text, max(0, start - 16), start) is not None
 
 
@@ -113,14 +113,14 @@ def read_completions(
 
 
 def _says_nothing(completions: list[Completion], knowledge: Knowledge) -> bool:
-    """Whether an answer about a member is none: no server lists nothing for a receiver that it knows."""
+    """Return whether an answer about a member is none: no server lists nothing for a receiver that it knows."""
     if all(item.kind == "keyword" for item in completions):
         return True  # subtle: so is a list of what cannot stand after a dot, an answer to another question
     return bool(knowledge.nothing_known) and all(item.name in knowledge.nothing_known for item in completions)
 
 
 def _distinct(completions: Iterable[Completion], prefix: str) -> tuple[Completion, ...]:
-    """Each name once, first where it needs the fewest changes elsewhere."""
+    """Return each name once, first where it needs the fewest changes elsewhere."""
     best: dict[str, Completion] = {}
     for item in completions:
         if item.name.startswith(prefix):
@@ -144,7 +144,7 @@ class _Reader:
     _range_start: int = 0
 
     def read(self, item: dict[str, Any]) -> Completion | None:
-        """The completion, or None for an item that typing on cannot reach."""
+        """Return the completion, or None for an item that typing on cannot reach."""
         label = item["label"]
         new = item.get("insertText") or label
         begin = self.start

@@ -71,7 +71,7 @@ class Connection:
         self._reader = asyncio.create_task(self._read())
 
     async def request(self, method: str, parameters: Any = None) -> Any:
-        """The result of a request.
+        """Return the result of a request.
 
         Raises:
             Refused: the server answered with an error.
@@ -98,7 +98,7 @@ class Connection:
             self._open.pop(number, None)
 
     def notify(self, method: str, parameters: Any = None) -> None:
-        """Tells the server something.
+        """Tell the server something.
 
         Raises:
             Ended: there is no connection.
@@ -118,7 +118,7 @@ class Connection:
         self.process.stdin.write(encode_message(message))
 
     def fail(self, end: Ended) -> None:
-        """Ends the connection for a reason, unless it has ended: the process is killed, open requests raise."""
+        """End the connection for a reason, unless it has ended: the process is killed, open requests raise."""
         if self.end is not None:
             return
         self.end = end
@@ -133,7 +133,7 @@ class Connection:
         await asyncio.wait([self._reader])
 
     async def close(self) -> int:
-        """Kills the process and forgets the rest; the exit status."""
+        """Kill the process and forget the rest; the exit status."""
         self.fail(Ended("closed", "was closed"))
         self._reader.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -18,7 +18,7 @@ _TAGS = {1: "unnecessary", 2: "deprecated"}
 
 
 def read_diagnostics(items: Any, text: str, encoding: Encoding) -> tuple[Diagnostic, ...]:
-    """The complaints in a text that a server lists.
+    """Return the complaints in a text that a server lists.
 
     Raises:
         TypeError, ValueError, KeyError, AttributeError: the list breaks the protocol.

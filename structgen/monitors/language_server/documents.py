@@ -26,13 +26,13 @@ SyncKind = int
 
 
 def sync_kind(capability: Any) -> SyncKind:
-    """What kind of changes a server takes, from ``capabilities.textDocumentSync``."""
+    """Return what kind of changes a server takes, from ``capabilities.textDocumentSync``."""
     kind = capability.get("change", 0) if isinstance(capability, dict) else capability
     return kind if isinstance(kind, int) and 0 <= kind <= 2 else 0
 
 
 def common_prefix(one: str, other: str) -> int:
-    """How many characters two texts have in common from their beginning."""
+    """Return how many characters two texts have in common from their beginning."""
     low, high = 0, min(len(one), len(other))
     if one[:high] == other[:high]:
         return high
@@ -62,7 +62,7 @@ class Documents:
         self._versions = 0
 
     def tell(self, uri: str, language: str, text: str) -> int:
-        """Tells the server the text, if it is new; gives its version.
+        """Tell the server the text, if it is new; gives its version.
 
         Raises:
             Ended: there is no connection.
@@ -96,7 +96,7 @@ class Documents:
         self._connection.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
 
     def _edit(self, old: str, new: str) -> dict[str, Any]:
-        """The change of everything from the first difference on."""
+        """Return the change of everything from the first difference on."""
         start = common_prefix(old, new)
         if start and old[start - 1] == "\r":
             start -= 1  # subtle: there may be no position between \r and \n

@@ -22,7 +22,7 @@ _PLACES = ("bin/python", "Scripts/python.exe")
 
 
 def _in_folder(folder: Path) -> Path | None:
-    """The interpreter of a virtual environment."""
+    """Return the interpreter of a virtual environment."""
     return next((folder / place for place in _PLACES if (folder / place).exists()), None)
 
 

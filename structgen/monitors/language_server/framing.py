@@ -27,13 +27,13 @@ class Nonsense(Exception):
 
 
 def encode_message(message: Message) -> bytes:
-    """The bytes of a message, header included."""
+    """Return the bytes of a message, header included."""
     body = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode("ascii")
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 async def read_message(stream: asyncio.StreamReader, limit: int = MESSAGE_LIMIT) -> Message | None:
-    """The next message, or None if the stream ended between two.
+    """Return the next message, or None if the stream ended between two.
 
     Raises:
         Nonsense: no header, a body that is too long or no JSON object, or an end in the middle.

@@ -62,7 +62,7 @@ _Tasks = queue.SimpleQueue[_Task | None]
 
 
 def is_jedi_installed() -> bool:
-    """Whether jedi can be imported; it is not."""
+    """Return whether jedi can be imported; it is not."""
     return importlib.util.find_spec("jedi") is not None
 
 
@@ -109,13 +109,13 @@ class InProcess:
         self._finalizer = weakref.finalize(self, self._tasks.put, None)
 
     def completions(self, path: Path, text: str, offset: int) -> Future[Completions | None]:
-        """The names that may stand at the offset; None after a dot means that the receiver is not known."""
+        """Return the names that may stand at the offset; None after a dot means that the receiver is not known."""
         check_offset(text, offset)
         text = encodable(text)
         return self._submit("completions", lambda: self._complete(path, text, offset))
 
     def signatures(self, path: Path, text: str, offset: int) -> Future[Signatures | None]:
-        """The signatures of the call that the offset is in; None if it is not known, or there is none."""
+        """Return the signatures of the call that the offset is in; None if it is not known, or there is none."""
         check_offset(text, offset)
         text = encodable(text)
         return self._submit("signatures", lambda: self._sign(path, text, offset))

@@ -23,7 +23,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def encodable(text: str) -> str:
-    """The text with each lone surrogate, which no server can be told, replaced by U+FFFD; offsets stay."""
+    """Return the text with each lone surrogate, which no server can be told, replaced by U+FFFD; offsets stay."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
@@ -62,7 +62,7 @@ def _units(part: str, encoding: Encoding) -> int:
 
 
 def _characters(part: str, units: int, encoding: Encoding) -> int:
-    """How many whole characters of a line lie before so many units."""
+    """Return how many whole characters of a line lie before so many units."""
     units = max(0, units)
     if encoding == "utf-32" or part.isascii():
         return min(units, len(part))

@@ -42,7 +42,7 @@ class ServerProcess:
     async def start(
         cls, command: Sequence[str], folder: Path, environment: Mapping[str, str] | None
     ) -> ServerProcess:
-        """Starts a command in a folder.
+        """Start a command in a folder.
 
         Raises:
             OSError: it cannot be started.
@@ -65,7 +65,7 @@ class ServerProcess:
         return self._process.pid
 
     async def wait(self, look: float = 0.01) -> int:
-        """Its exit status, once it has ended; negative for a signal. It is looked for every `look` seconds."""
+        """Return its exit status, once it has ended; negative for a signal. It is looked for every `look` seconds."""
         # subtle: asyncio's own `wait` waits for the pipes too in some versions of Python, which a child of the server
         # may hold open, and never forgets those who waited
         while self._process.returncode is None:
@@ -78,7 +78,7 @@ class ServerProcess:
         self.kill_now()
 
     async def kill(self) -> int:
-        """Ends the whole group at once, and waits for the process; the exit status."""
+        """End the whole group at once, and waits for the process; the exit status."""
         self.kill_now()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_REAP_SECONDS):
@@ -92,7 +92,7 @@ class ServerProcess:
         return self._process.returncode if self._process.returncode is not None else -signal.SIGTERM
 
     def kill_now(self) -> None:
-        """Sends the signal, and does not wait; what the process left behind in its group gets it too."""
+        """Send the signal, and do not wait; what the process left behind in its group gets it too."""
         kill_group = getattr(os, "killpg", None)
         with contextlib.suppress(OSError):
             if kill_group is not None:
@@ -114,5 +114,5 @@ class ServerProcess:
         self._lines.extend(line for line in shown if line)
 
     def last_words(self) -> str:
-        """The last lines of its standard error, for a message; empty if it wrote nothing."""
+        """Return the last lines of its standard error, for a message; empty if it wrote nothing."""
         return "\n".join(self._lines)

@@ -52,7 +52,7 @@ class Pushes:
                 del self._told[next(iter(self._told))]
 
     async def wait(self, uri: str, version: int) -> Any:
-        """The list of diagnostics of a version that the server was told."""
+        """Return the list of diagnostics of a version that the server was told."""
         while True:
             last = self._last.get(uri)
             if last is not None:

@@ -35,7 +35,7 @@ _LANGUAGES = {
 
 
 def language_of(path: Path, otherwise: str) -> str:
-    """The protocol's name for the language of a document, by its suffix."""
+    """Return the protocol's name for the language of a document, by its suffix."""
     return _LANGUAGES.get(path.suffix, otherwise)
 
 
@@ -49,7 +49,7 @@ class Question:
     is_sent: bool = False
 
     async def ask(self, method: str, text: str, more: Mapping[str, Any]) -> Any:
-        """The server's answer about a text."""
+        """Return the server's answer about a text."""
         version = self.ready.documents.tell(self.uri, self.language, text)
         self.ready.pushes.told(self.uri, version)
         self.is_sent = True
@@ -62,12 +62,12 @@ class Question:
         return await self._request(method, more)
 
     async def ask_at(self, method: str, text: str, offset: int, more: Mapping[str, Any]) -> Any:
-        """The server's answer about an offset in a text."""
+        """Return the server's answer about an offset in a text."""
         line, column = position_of(text, offset, self.ready.encoding)
         return await self.ask(method, text, {"position": {"line": line, "character": column}, **more})
 
     async def pushed(self, text: str) -> Any:
-        """The diagnostics that the server sends by itself when it is told a text."""
+        """Return the diagnostics that the server sends by itself when it is told a text."""
         version = self.ready.documents.tell(self.uri, self.language, text)
         self.ready.pushes.told(self.uri, version)
         self.is_sent = True

@@ -133,7 +133,7 @@ def analyser(
     project_programs: bool = False,
     **options: Any,
 ) -> Analyser:
-    """An analyser for a language in a project; close it when it is not needed any more.
+    """Return an analyser for a language in a project; close it when it is not needed any more.
 
     Args:
         language: "python", "typescript" or "javascript"; with a command of your own, any name of a language.
@@ -178,7 +178,7 @@ def analyser(
 
 
 def _in_project(project: _Project) -> str:
-    """The rest of a hint where the project's own programs were not looked for."""
+    """Return the rest of a hint where the project's own programs were not looked for."""
     if project.project_programs:
         return ""
     why = " Programs in the project run only with project_programs=True."
@@ -233,7 +233,7 @@ def _named(name: str, language: str, project: _Project, options: Mapping[str, An
 
 
 def _try(name: str, language: str, project: _Project, options: Mapping[str, Any]) -> Analyser | None:
-    """The analyser, or None if it is not installed."""
+    """Return the analyser, or None if it is not installed."""
     if name == _IN_PROCESS:
         return InProcess(project.folder, **_for_jedi(options)) if is_jedi_installed() else None
     preset = PRESETS[name]

@@ -69,7 +69,7 @@ class Ready:
         self.received_before = 0
 
     def can(self, capability: str) -> bool:
-        """Whether the server has a provider: "completionProvider"."""
+        """Return whether the server has a provider: "completionProvider"."""
         return self.capabilities.get(capability) not in (None, False)
 
 
@@ -88,13 +88,13 @@ class Session:
         self.is_closed = False
 
     def begin(self) -> None:
-        """Starts the server in the background, unless that has been done."""
+        """Start the server in the background, unless that has been done."""
         if self._starting is None and not self.is_closed:
             self._ready = asyncio.get_running_loop().create_future()
             self._starting = asyncio.create_task(self._run())
 
     async def ready(self) -> Ready:
-        """The initialised server, as soon as it is.
+        """Return the initialised server, as soon as it is.
 
         Raises:
             Ended: there is none, and there will be none.
@@ -117,7 +117,7 @@ class Session:
         return ready is not None and ready.done() and ready.exception() is None and ready.result().is_warm
 
     def files_changed(self, paths: Sequence[Path]) -> None:
-        """Tells the server about files; one that is not there yet reads them when it starts."""
+        """Tell the server about files; one that is not there yet reads them when it starts."""
         changes = []
         for path in paths:
             # a file that is there is told as created and as changed: which of them it is for the server is not known

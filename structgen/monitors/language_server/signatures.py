@@ -36,19 +36,19 @@ class _Piece:
 
 
 def dialect_of(language: str) -> Dialect:
-    """How the labels of a language (the protocol's name for it) are written."""
+    """Return how the labels of a language (the protocol's name for it) are written."""
     if language == "python":
         return "python"
     return "typescript" if language.startswith(("typescript", "javascript")) else "other"
 
 
 def read_label(label: str, dialect: Dialect) -> Signature:
-    """The signature that a label describes; open if it is not understood or says so (``...``)."""
+    """Return the signature that a label describes; open if it is not understood or says so (``...``)."""
     return _read(label, dialect)[0]
 
 
 def read_signatures(result: Any, dialect: Dialect) -> Signatures | None:
-    """What a server's answer means; None if it knows nothing of the call.
+    """Return what a server's answer means; None if it knows nothing of the call.
 
     Raises:
         TypeError, ValueError, KeyError, AttributeError: the answer breaks the protocol.
@@ -81,7 +81,7 @@ def _read_item(item: dict[str, Any], dialect: Dialect, active: Any) -> Signature
 
 
 def _plain(label: str, given: Any) -> Signature:
-    """A signature in a language that has no reader: what the server lists, each to be given by place."""
+    """Return a signature in a language that has no reader: what the server lists, each to be given by place."""
     if given is None:
         return Signature(label, is_open=True)
     texts = [label[slice(*one["label"])] if isinstance(one["label"], list) else one["label"] for one in given]
@@ -91,7 +91,7 @@ def _plain(label: str, given: Any) -> Signature:
 def _active(
     index: Any, label: str, given: list[Any], pieces: list[_Piece], signature: Signature
 ) -> int | None:
-    """Which of the parameters is meant by an index in the server's list of them."""
+    """Return which of the parameters is meant by an index in the server's list of them."""
     if not isinstance(index, int) or not 0 <= index < max(len(given), len(signature.parameters)):
         return None
     if index >= len(given) or not pieces:
@@ -124,7 +124,7 @@ def _read(label: str, dialect: Dialect) -> tuple[Signature, list[_Piece]]:
 
 
 def _opening(label: str) -> int | None:
-    """Where the parameters open: the first parenthesis that is not in type parameters."""
+    """Return where the parameters open: the first parenthesis that is not in type parameters."""
     depth = 0
     for index, character in enumerate(label):
         if character == "(" and depth == 0:
@@ -137,7 +137,7 @@ def _opening(label: str) -> int | None:
 
 
 def _split(label: str, opening: int) -> list[_Piece] | None:
-    """The texts between the commas at the top of the parentheses that open here; None if they do not close."""
+    """Return the texts between the commas at the top of the parentheses that open here; None if they do not close."""
     pieces = []
     start = opening + 1
     for index, character in _top_level(label, start):
@@ -174,12 +174,12 @@ def _top_level(label: str, start: int) -> Iterator[tuple[int, str]]:
 
 
 def _outside(text: str, mark: str) -> int:
-    """Where a character first stands outside of brackets and strings; -1 if nowhere."""
+    """Return where a character first stands outside of brackets and strings; -1 if nowhere."""
     return next((index for index, character in _top_level(text, 0) if character == mark), -1)
 
 
 def _python(texts: list[str]) -> list[Parameter | None] | None:
-    """One for each text, None for the marks; None altogether where the parameters are not known."""
+    """Return one for each text, None for the marks; None altogether where the parameters are not known."""
     found: list[Parameter | None] = []
     kind: ParameterKind = "positional"
     for text in texts:
