@@ -1,11 +1,11 @@
 """The command line: ``structgen generate | check | explain | mask | doctor``.
 
-Why: a schema is written, checked and debugged in a terminal long before it is in a program.
-Invariant: a user's mistake is one message on standard error, never a traceback; standard output holds only
-what was asked for, so it can be piped.
-Exit status: 0 yes or done; 1 the answer is no (a text is rejected, a keyword is not supported, nothing
-satisfies the constraint, generation ended without a value, an installation has a fault); 2 the question
-cannot be asked (bad arguments, a file that is not there, a schema that is not a schema); 130 interrupted.
+Why: people write, check and debug a schema in a terminal long before it is in a program.
+Invariant: a user's mistake is one message on standard error, never a traceback. Standard output holds only the result,
+so it can be piped.
+Exit status: 0 yes or done; 1 no (a text is rejected, a keyword is not supported, nothing satisfies the constraint,
+generation ended without a value, an installation has a fault); 2 the command cannot run (bad arguments, a missing
+file, an invalid schema); 130 interrupted.
 Cost: a command imports what it needs; only ``generate`` and ``mask`` load a model or a tokenizer.
 """
 
@@ -42,8 +42,8 @@ def program() -> NoReturn:
         print("structgen: interrupted", file=sys.stderr)
         status = _INTERRUPTED
     if status == _INTERRUPTED:
-        # subtle: at the usual end of a process libraries in the middle of something report what they leave behind, and
-        # threads that compute are waited for.
+        # subtle: at the usual end of a process libraries report what they leave unfinished, and threads that
+        # compute are joined.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()

@@ -1,4 +1,4 @@
-"""``structgen check``: what becomes of each keyword of a schema, what is odd about a grammar, and can it be used."""
+"""``structgen check``: how each keyword of a schema is enforced, what is odd about a grammar, and whether it works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``structgen check`` of a grammar: what in it never plays a part, what competes, and whether it has a text at all."""
+"""``structgen check`` of a grammar: unused rules, terminals that compete, and whether the grammar has a text at all."""
 
 from __future__ import annotations
 

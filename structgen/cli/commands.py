@@ -23,7 +23,7 @@ _EPILOG = """exit status:
   0  yes, or done
   1  no: a text is rejected, a keyword is not supported, nothing satisfies the constraint,
      generation ended without a value, the installation has a fault
-  2  the question cannot be asked: bad arguments, no such file, not a schema
+  2  the command cannot run: bad arguments, no such file, not a schema
 """
 
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"structgen: {str(stop) or 'interrupted'}", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has had enough. Python would complain again at exit otherwise.
+        # The reader of our output has closed it. Python would complain again at exit otherwise.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 

@@ -1,4 +1,4 @@
-"""``structgen doctor``: what is installed, what works, and what to do about what does not."""
+"""``structgen doctor``: what is installed, what works, and how to repair what does not."""
 
 from __future__ import annotations
 

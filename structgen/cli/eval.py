@@ -46,7 +46,7 @@ your own (structgen.evaluation.engines.Engine says what it needs)
 data sets: bundled (63 schemas of our own), maskbench:PATH, suite:PATH (the JSON Schema test suite),
 hub:OWNER/NAME[:PART], or the path of a folder or file of schemas
 
-exit status: 0 all was asked, whatever the engines answered; 2 it cannot be asked; 130 interrupted"""
+exit status: 0 the run is complete, with any answers of the engines; 2 it cannot start; 130 interrupted"""
 
 _EPILOG = """examples:
   structgen eval run
@@ -54,7 +54,7 @@ _EPILOG = """examples:
   structgen eval run --engine structgen --engine unconstrained --generate 20 --tasks extraction --output mine
   structgen eval run --output mine --resume"""
 
-# Name, type, metavar, help. Without a default here, so that options that were given can be distinguished from the others.
+# Name, type, metavar, help. There is no default here, so that options that were given are known.
 _OPTIONS: dict[str, tuple[Any, str, str]] = {
     "sample": (int, "N", "so many schemas of each data set, each part by its size (default all)"),
     "seed": (int, "N", "of the sample and of what is drawn (default 0)"),
@@ -176,8 +176,8 @@ def _plan(arguments: argparse.Namespace) -> Plan:
                 else _LISTS.get(name, ("--" + name.replace("_", "-"),))[0]
             )
             raise InputError(
-                f"{flag} is not what the run was begun with, which is {before!r}",
-                hint="Leave it out to go on, or begin another run.",
+                f"{flag} is not what the run was started with, which is {before!r}",
+                hint="Leave it out to go on, or start another run.",
             )
     return plan
 

@@ -1,4 +1,4 @@
-"""How far a run is, on standard error: bars where `rich` can draw on a terminal, a line now and then elsewhere."""
+"""Show the progress of a run on standard error: bars where `rich` can draw on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 

@@ -197,7 +197,8 @@ def _compared_line(row: Compared) -> str:
             f"({low:+.1f} to {high:+.1f}, {chance})"
         )
     return (
-        f"{name}: {estimate.median:.2f} times as long on {estimate.count:,} ({estimate.low:.2f} to {estimate.high:.2f}; "
+        f"{name}: {estimate.median:.2f} times as long on {estimate.count:,} "
+        f"({estimate.low:.2f} to {estimate.high:.2f}; "
         f"{estimate.slower:,} slower, {estimate.faster:,} faster, {chance})"
     )
 

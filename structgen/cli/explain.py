@@ -1,4 +1,4 @@
-"""``structgen explain SCHEMA TEXT``: where and why a text leaves the language, and what could stand there."""
+"""``structgen explain SCHEMA TEXT``: where and why a text leaves the language, and what the language allows there."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .inputs import (
 
 __all__ = ["add_command"]
 
-_DESCRIPTION = """Tell where and why a text breaks a constraint: the place with a caret, the rule that is broken
-with its JSON pointer, and what could stand there instead. A text that is a mere beginning is told as one.
+_DESCRIPTION = """Show where and why a text breaks a constraint: the position with a caret, the broken rule with its
+JSON pointer, and what the constraint allows there. A text that is only a beginning is reported as one.
 
 exit status: 0 the text satisfies the constraint (with --prefix: or can be continued to one that does);
 1 it does not; 2 the constraint or the text cannot be read"""
@@ -88,6 +88,6 @@ def _inputs(arguments: argparse.Namespace) -> tuple[str | None, str]:
     if text == "-" and before == ["-"]:
         raise InputError("the schema and the text cannot both come from standard input")
     if text == "-" or text.startswith("@"):
-        # Editors and echo end what they write with a line end, which nobody means to be part of the text.
+        # Editors and echo end what they write with a line end, which is not meant to be part of the text.
         text = read_text(text.removeprefix("@"), "text").removesuffix("\n")
     return (before[0] if before else None), text

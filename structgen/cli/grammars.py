@@ -57,7 +57,7 @@ def grammars_given(arguments: argparse.Namespace) -> dict[str, str | None]:
 
 
 def grammar_argument(arguments: argparse.Namespace) -> GrammarConstraint | None:
-    """Return the grammar that was asked for; None if none was."""
+    """Return the grammar that the arguments name; None if they name no grammar."""
     _check_options(arguments)
     if all(name is None for name in grammars_given(arguments).values()):
         return None
@@ -94,7 +94,7 @@ def _names(arguments: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
-    """How a grammar is read says nothing where there is none, or none that is read so."""
+    """Raise if an option of a grammar goes with no grammar, or with one of another notation."""
     given = grammars_given(arguments)
     for name in ("start", "lexer", "contextual"):
         flags = _FLAGS if name == "start" else ("--lark",)

@@ -1,6 +1,6 @@
-"""From arguments to what they name: files, schemas, constraints, types, vocabularies.
+"""Turn arguments into what they name: files, schemas, constraints, types, vocabularies.
 
-Invariant: whatever is wrong with an argument is an `InputError` that names the argument.
+Invariant: any fault of an argument is an `InputError` that names the argument.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def schema_text(name: str) -> str:
 
 
 def add_constraint_arguments(parser: argparse.ArgumentParser, *, schema_flag: bool) -> None:
-    """The ways to name a constraint, of which one is given."""
+    """Add the options that name a constraint; exactly one of them is given."""
     group = parser.add_argument_group("constraint (one of these)")
     if schema_flag:
         group.add_argument("--schema", metavar="FILE", help="a JSON Schema: a file, - or the JSON itself")
@@ -138,7 +138,7 @@ def _documents(paths: list[str]) -> dict[str, Any]:
 
 
 def constraint_argument(arguments: argparse.Namespace, schema: str | None) -> Any:
-    """Return the output type or constraint that was asked for; None if none was."""
+    """Return the output type or constraint that the arguments name; None if they name no constraint."""
     given = {
         "a schema": schema,
         "--regex": arguments.regex,
@@ -237,7 +237,7 @@ def _has(package: str) -> bool:
 
 
 def load_model(name: str | None) -> HuggingFaceModel:
-    """Return the model of this name, without the progress bars and notes of the libraries behind it."""
+    """Return the model of this name, without the progress bars and notes of the libraries that load it."""
     _be_quiet()
     from structgen.models import load
 
@@ -252,8 +252,11 @@ def _tokenizer(name: str) -> Any:
         try:
             return AutoTokenizer.from_pretrained(name, local_files_only=True)
         except (OSError, ValueError):
-            # The libraries try again and again where there is no network, and are told to be quiet about it.
-            print(f"structgen: {name!r} is not on this machine; asking the Hugging Face Hub", file=sys.stderr)
+            # Without a network the libraries retry for a long time, and they are set to be quiet about it.
+            print(
+                f"structgen: {name!r} is not on this machine; looking on the Hugging Face Hub",
+                file=sys.stderr,
+            )
         return AutoTokenizer.from_pretrained(name)
     except ImportError:
         raise InputError(

@@ -17,7 +17,7 @@ __all__ = ["add_command"]
 _DESCRIPTION = """Show which tokens of a model's vocabulary may come next after a prefix, and which may not.
 With --html the answer is a page that needs nothing else: every token, coloured, with search and counts.
 
-exit status: 0; 1 the prefix leaves the language (the place is told); 2 something cannot be read"""
+exit status: 0; 1 the prefix leaves the language (the position is shown); 2 something cannot be read"""
 
 _LISTED = 40
 

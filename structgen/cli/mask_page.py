@@ -1,8 +1,8 @@
 """The page of ``structgen mask --html``: every token, coloured, in one file that needs nothing else.
 
 Why: a mask of fifty thousand bits can only be judged by looking at it.
-What: the template ``mask_page.html`` beside this module, with one JSON document put into it.
-Invariant: whatever tokens and prefix hold, they are shown as text and never read as markup.
+What: the template ``mask_page.html`` in this folder, with one JSON document put into it.
+Invariant: tokens and prefix are shown as text and never read as markup.
 """
 
 from __future__ import annotations

@@ -24,15 +24,15 @@ __all__ = ["add_command"]
 _DESCRIPTION = """\
 Serve a model with OpenAI's interface: /v1/chat/completions, /v1/completions, /v1/models; and /health, /metrics.
 
-Requests with different constraints share one batch. docs/server.md says what requests may ask for. The first SIGTERM or
+Requests with different constraints share one batch. docs/server.md says what requests may contain. The first SIGTERM or
 SIGINT (Ctrl-C) lets running requests end, a second one ends the server at once.
 
-exit status: 0 it was told to stop; 2 it cannot start"""
+exit status: 0 a signal stopped it; 2 it cannot start"""
 
 _KEY_VARIABLE = "STRUCTGEN_API_KEY"
 _EMBEDDED = "SmolLM2-135M-Instruct"
 
-# Of `ServerSettings`: flag, kind, what is told of it.
+# Fields of `ServerSettings`: flag, type, help.
 _LIMITS = (
     ("max_rows", int, "texts drawn at a time, in one batch"),
     ("max_queue", int, "requests open at a time; more get the status 429"),
@@ -41,10 +41,10 @@ _LIMITS = (
     ("max_choices", int, "the most answers of one request (n)"),
     ("max_body", int, "bytes of a request"),
     ("max_connections", int, "connections that are open at a time"),
-    ("max_client_connections", int, "connections of one address; raise it behind a proxy"),
+    ("max_client_connections", int, "connections of one address; raise it if a proxy forwards requests"),
     ("header_seconds", float, "how long the header of a request may take to come"),
     ("unread_seconds", float, "a client that reads nothing of its answer for so long is cut off"),
-    ("max_particles", int, "the most particles or lanes of a sampler"),
+    ("max_particles", int, "the most particles or parallel draws of a sampler"),
     ("request_seconds", float, "after so long a request gets the status 504"),
     ("drain_seconds", float, "how long running requests may take once the server is to stop"),
     ("prompt_tokens", int, "tokens of new prompts read between two passes for those who run"),
@@ -175,7 +175,9 @@ def _serve(arguments: argparse.Namespace, settings: Any, door: socket.socket) ->
             _say(text)
             return
         keys = (
-            "with an API key" if settings.api_keys else "without a key: whoever reaches the port may come in"
+            "with an API key"
+            if settings.api_keys
+            else "without a key: anyone who reaches the port may use it"
         )
         _say(
             f"{settings.model_name} is served at {url} ({keys}), after {seconds:.1f} s\n"
@@ -222,7 +224,7 @@ def _settings(arguments: argparse.Namespace) -> Any:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Return the socket, before the model is loaded: a port in use is told at once."""
+    """Return the socket, before the model is loaded: a port in use is reported at once."""
     from structgen.server.launch import listening_socket
 
     try:
@@ -265,5 +267,5 @@ def _set_threads(count: int) -> None:
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # nobody listens: no reason not to serve, and none not to stop
+    with contextlib.suppress(OSError):  # a closed standard error is no reason to stop
         print(f"structgen: {text}", file=sys.stderr, flush=True)

@@ -1,10 +1,10 @@
-"""Two runs beside one another: which items went otherwise, and whether the shares and times differ by more than chance.
+"""Compare two runs: which items changed, and whether shares and times differ by more than chance.
 
-What: engines of the same name are compared (or those that are named), on items that both runs have an answer to.
-Proportions get McNemar's exact test and the interval of a paired difference; times get the median of the ratios
-item by item, with its interval and the sign test.
-Invariant: what is not the same in the settings of both (versions, model, limits, machine) is told with the figures, as
-times of two machines say nothing about engines. Cost: linear in the records.
+What: engines of the same name are compared (or those that are named), on items that both runs answered. Proportions
+get McNemar's exact test and the interval of a paired difference. Times get the median of the ratios item by item,
+with its interval and the sign test.
+Invariant: settings that differ (versions, model, limits, machine) are reported with the figures, since times of two
+machines say nothing about engines. Cost: linear in the records.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _differences(first: Run, second: Run) -> Iterator[Difference]:
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return names of one level, ``versions.numpy``; the options are told by the settings that they make."""
+    """Return settings with names of one level, ``versions.numpy``; options appear as the settings that they make."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         if name in _NOT_COMPARED:

@@ -1,11 +1,11 @@
-"""The parent's side of `worker`: one process for the engine, watched, killed when it takes too much, and started again.
+"""The parent's side of `worker`: one process for the engine, watched, killed at its limits, and started again.
 
-Why: a schema that brings an engine down must cost one record and nothing else.
-What: `ask` returns the record of a question, whatever happens. A process is killed if it uses more time or memory than
-one question may. Its signal and its error output tell why a process has ended by itself.
-Invariant: after `ask` there is a process for the next question, or one will be started; none outlives its parent. Time
+Why: a schema that crashes an engine must cost one record and nothing else.
+What: `ask` always returns the record of a question. A process is killed if it uses more time or memory than one
+question may. If a process ends by itself, its signal and its error output say why.
+Invariant: after `ask` a process is ready for the next question, or one will be started; none outlives its parent. Time
 counts from the last sign of life. It is CPU time, or time in which the process uses none, so a busy machine causes no
-time-outs. Memory counts from the question's beginning; a process that has kept half of what one question may take is
+time-outs. Memory counts from the question's beginning; a process that has kept half of what one question may use is
 replaced before the next.
 Cost: a look at the process every 50 ms while it is silent; a round trip through a pipe for each question.
 """
@@ -96,7 +96,7 @@ class Contained:
         self._fresh = process.usage().resident_bytes
 
     def ask(self, question: Question) -> Record:
-        """Return the record, whatever happens. Raises `ModelError` if the model or the server is to blame."""
+        """Return the record in any case. Raise `ModelError` if the model or the server is to blame."""
         self.start()
         try:
             sent = json.dumps(vars(question))
@@ -139,7 +139,7 @@ class Contained:
             raise _Died(*self._death()) from None
 
     def _line(self, seconds: float, before: int | None) -> dict[str, Any]:
-        """Return the next line. Raises `_Died` if there is none, or if the process has to be killed."""
+        """Return the next line. Raise `_Died` if the process ended, or has to be killed."""
         process = self._process
         begin = process.usage().cpu_seconds
         looked, idle, used = monotonic(), 0.0, begin

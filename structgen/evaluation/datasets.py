@@ -1,11 +1,11 @@
-"""Where schemas come from: data sets by a short name, read as a stream, cut into parts and samples.
+"""Data sets of schemas by a short name, read as a stream, cut into parts and samples.
 
 Why: the same run must work on a colleague's file, on the public data and with no data at all.
 Specs: ``bundled`` (our own sample, in the package), ``maskbench:PATH`` (JSON lines, plain or gzipped),
 ``suite:PATH`` (the JSON Schema test suite, a folder or tar archive), ``hub:OWNER/NAME[:PART]`` (through the library
-`datasets`), or the path of a folder or file of schemas. Parts are told by the beginning of an item's name.
+`datasets`), or the path of a folder or file of schemas. The beginning of an item's name says which part it is in.
 Invariant: a sample is a function of the items and its seed, stratified by part; names are distinct within a data
-set. Cost: an item at a time in memory, and the names; one reading, two for a sample.
+set. Cost: an item at a time in memory, and the names; one pass over the data, two for a sample.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["PARTS", "Dataset", "Item", "open_dataset", "part_of"]
 
 @dataclass(frozen=True)
 class Dataset:
-    """Items that are read anew, one at a time, whenever it is iterated."""
+    """Items that are read again, one at a time, by each iteration."""
 
     name: str
     spec: str

@@ -2,10 +2,10 @@
 
 Why one for all: the engines' own integrations batch, overlap and sample differently; what differs here is the engine.
 What: greedy, or drawn with temperature from generators that are the same for all engines. Every mask is computed when
-it is needed; nothing is overlapped, no token is skipped where only one may come.
-Invariant: nothing is caught but what an engine raises, which becomes a status; `beat` is called before the prompt is
-read and after each token, so that whoever watches can tell a long text from an engine that hangs.
-Cost: beside model and engine about 0.3 ms a token for a vocabulary of 50,000.
+it is needed; nothing is overlapped, and no forced token is skipped.
+Invariant: only what an engine raises is caught, and becomes a status. `beat` is called before the prefill and after
+each token, so that a watcher can distinguish a long text from an engine that hangs.
+Cost: in addition to model and engine about 0.3 ms a token for a vocabulary of 50,000.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Writer(Protocol):
 
 
 def prompt_for(schema: Any) -> list[Message]:
-    """Return the messages that ask for a value of a schema."""
+    """Return the messages that request a value of a schema."""
     text = json.dumps(schema, ensure_ascii=False)
     if len(text) > PROMPT_CHARACTERS:
         text = text[:PROMPT_CHARACTERS] + " ... (the rest is left out)"

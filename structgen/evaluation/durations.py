@@ -1,8 +1,8 @@
-"""Many times counted in bins, so that percentiles over a whole data set can be told from one record a schema.
+"""Many times counted in bins, so that percentiles over a whole data set follow from one record for each schema.
 
 A bin is an eighth of an octave: bin ``b`` holds what is from ``2 ** (b / 8)`` to below ``2 ** ((b + 1) / 8)``.
-Invariant: adding up the bins of several schemas is binning all their times together; a percentile is told as the middle
-of its bin, within 4.5 % of the true one. Cost: a few dozen pairs of numbers a schema, whatever the count.
+Invariant: adding up the bins of several schemas is binning all their times together; a percentile is the middle of its
+bin, within 4.5 % of the true one. Cost: a few dozen pairs of numbers a schema, for any count.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LEAST = 0.001
 
 
 def bin_of(value: float) -> int:
-    """Return where a time, in whatever unit, is counted."""
+    """Return the bin of a time, in any unit."""
     return math.floor(_EACH_OCTAVE * math.log2(max(value, _LEAST)))
 
 
@@ -87,7 +87,7 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread | None:
-    """Of single times, exact (nearest ranks); None where there is none."""
+    """Return the spread of single times, exact (nearest ranks); None without times."""
     if not values:
         return None
     ordered = sorted(values)
@@ -96,7 +96,7 @@ def spread(values: Sequence[float]) -> Spread | None:
 
 
 def spread_of_bins(bins: Mapping[int, int], total: float, most: float) -> Spread | None:
-    """Of binned times, whose sum and greatest are known exactly; None where there is none."""
+    """Return the spread of binned times, whose sum and maximum are exact; None without times."""
     count = sum(bins.values())
     if not count:
         return None

@@ -1,13 +1,13 @@
-"""A server that speaks the OpenAI protocol, asked for texts under schemas.
+"""Measure a server that speaks the OpenAI protocol: request texts under schemas.
 
 Why: what people serve with is a whole: engine, model and server together.
-What: schemas go into ``response_format``, as ``json_schema``; answers are streamed, so that the first token's time is
-seen. A schema counts as declared if the server begins to answer a request with it, which is broken off then. Instances
-cannot be read by a server, so true coverage is not asked.
-Invariant: a question is asked again only where the server is busy (429); the key is read from the environment, by the
-name that was given, and is in no record. Refused is 400, 404, 413, 415, 422 and 501; other failures are errors and
-time-outs. A lost connection is a crash of the server; if the next one fails too, or the key does not do, the run stops.
-Cost: a request of which the first piece is read, for coverage.
+What: schemas go into ``response_format``, as ``json_schema``. Answers are streamed, which shows the time of the first
+token. A schema counts as declared if the server begins to answer a request with it; the request is then cancelled. A
+server cannot read instances, so true coverage is not measured.
+Invariant: a request is repeated only if the server is busy (429). The key is read from the environment, by the name
+that was given, and is in no record. Refused is 400, 404, 413, 415, 422 and 501; other failures are errors and
+time-outs. A lost connection is a crash of the server; if the next one fails too, or the key is rejected, the run stops.
+Cost: for coverage, one request up to its first chunk.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Endpoint:
         }
 
     def _stream(self, beat: Beat, messages: Sequence[Message], schema: Any) -> Any:
-        """Return the answer's stream, to be closed; asked again, after a pause, while the server is busy."""
+        """Return the answer's stream, to be closed; repeat the request, after a pause, while the server is busy."""
         request = self._request(messages, schema)
         for pause in (*_PAUSES, None):
             beat()
@@ -176,7 +176,7 @@ class Endpoint:
 
     def _unusable(self, error: Exception) -> RemoteError:
         return RemoteError(
-            f"the server cannot be asked: {error_text(error)}",
+            f"the server cannot be used: {error_text(error)}",
             where=self._url,
-            hint="Is it running, is --api-key-env right, may it be asked as often? Go on with --resume.",
+            hint="Is it running, is --api-key-env right, does it limit requests? Continue with --resume.",
         )

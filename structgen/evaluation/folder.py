@@ -1,7 +1,7 @@
-"""The folder of a run: made once, appended to, gone on with.
+"""The folder of a run: created once, appended to, resumed.
 
-Invariant: a record is written, whole, before its process is asked the next question; one run at a time writes to a
-folder. What was torn off by a crash is cut off before anything is appended.
+Invariant: a record is written, whole, before its process gets the next question; one run at a time writes to a
+folder. A line that a crash left incomplete is cut off before anything is appended.
 Cost: a write a record.
 """
 

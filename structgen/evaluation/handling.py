@@ -1,4 +1,4 @@
-"""Schemas as an engine handled them: what was read and what was written put together, and what is timed on each.
+"""Schemas as an engine handled them: instances and generated texts together, and what is timed on each.
 
 Invariant: a schema has one outcome for all figures; a time is reported only for a schema that was handled. Times are
 seconds, but for masks: the mean of the schema's, in microseconds.
@@ -135,5 +135,5 @@ def times_of(those: Mapping[str, Handled], time: Callable[[Handled], float | Non
 
 
 def shares_of(those: Those, share: Callable[[Outcome], bool | None]) -> dict[str, bool]:
-    """Item to whether it counts, where it was asked."""
+    """Map each item that has an answer to whether it counts."""
     return {item: value for item, one in those.items() if (value := share(one.outcome)) is not None}

@@ -1,6 +1,6 @@
 """A schema with instances, and which part of JSONSchemaBench it belongs to.
 
-Parts are told by the beginning of the item's name, as the public data have them.
+The beginning of an item's name is its part, as in the public data.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def part_of(name: str) -> str:
 
 
 def part_order(part: str) -> tuple[int, str]:
-    """Return the benchmark's parts in its order, others behind them by their names."""
+    """Return the sort key of a part: the benchmark's parts in its order, then others by name."""
     return _PLACES.get(part, len(_PLACES)), part
 
 

@@ -1,6 +1,6 @@
 """Figures as JSON values: a share with its interval, a pair with its difference and test, frozen data by its fields.
 
-Invariant: what is told is what `json.dumps(..., allow_nan=False)` takes.
+Invariant: the result is what `json.dumps(..., allow_nan=False)` takes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What is valid: jsonschema-rs with formats asserted.
+"""Judge validity by jsonschema-rs with formats asserted.
 
 Why not the data's labels: some are wrong. Why not structgen's own validator: it must not judge itself.
-Invariant: None where nothing can be said (jsonschema-rs is not installed, cannot read the schema, or meets a number
-beyond its range); nothing is fetched from a network.
+Invariant: the judgement is None where jsonschema-rs is not installed, cannot read the schema, or meets a number beyond
+its range; nothing is fetched from a network.
 Cost: reading the schema once; then microseconds a value.
 """
 

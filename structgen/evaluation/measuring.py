@@ -1,7 +1,7 @@
-"""One engine on one schema: is it taken, are its instances judged correctly, what do compiling and masks cost.
+"""Measure one engine on one schema: does it compile, does it judge instances correctly, what do masks cost.
 
-What is valid is decided by `judging` where it can, by the data's own label otherwise, or where that is settled.
-Invariant: a mask is timed apart from moving on, and every engine is read by the same loop. What an engine raises
+`judging` decides what is valid where it can; otherwise the data's own label does.
+Invariant: a mask is timed apart from advancing, and every engine is read by the same loop. What an engine raises
 becomes a status; crashes and hangs are not contained here.
 """
 

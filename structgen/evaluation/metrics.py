@@ -7,7 +7,7 @@ The four kinds of coverage, after JSONSchemaBench (Geng et al. 2025):
 - *compliance*: empirical over declared, of the schemas that a model wrote under.
 - *true*: declared, every valid instance accepted and every invalid one refused, of schemas that have instances.
 
-Invariant: a schema counts in the denominator of a figure exactly if it was asked for that figure: declared and
+Invariant: a schema counts in the denominator of a figure exactly if the run measured that figure on it: declared,
 empirical and true coverage are of all schemas, refused ones included, so that refusing never pays.
 """
 
@@ -28,9 +28,9 @@ class Outcome:
     status: str
     """ok, refused (by the engine), error (of the engine, later), crash, timeout or memory."""
     instances: tuple[tuple[bool, bool], ...] | None = None
-    """For each instance whether it is valid and whether the engine accepted it; None: there was none to ask."""
+    """For each instance whether it is valid and whether the engine accepted it; None: the schema has no instances."""
     texts: tuple[bool, ...] | None = None
-    """For each text that a model wrote whether it is valid; None: no model was asked to write."""
+    """For each text that a model wrote whether it is valid; None: no model wrote texts."""
 
     @property
     def declared(self) -> bool:

@@ -1,7 +1,7 @@
-"""Two engines, or two runs, on the same items: what only one got right, and how many times as long the other took.
+"""Two engines, or two runs, on the same items: what only one got right, and the ratio of their times.
 
-Why paired: items differ far more than engines do, so two shares or medians over the same items tell little apart that
-a comparison item by item does tell.
+Why paired: items differ far more than engines do. A comparison item by item therefore shows differences that two
+shares or medians over the same items hide.
 Source: `structgen.evaluation.statistics`. Invariant: an item counts only where both sides have an answer to it.
 """
 
@@ -68,7 +68,7 @@ def paired_share(first: Mapping[str, bool], second: Mapping[str, bool]) -> Paire
 
 
 def paired_ratio(first: Mapping[str, float], second: Mapping[str, float]) -> PairedRatio | None:
-    """Of the items that both have a time above zero for; None where there is none."""
+    """Compare the items that both have a time above zero for; None if there are no such items."""
     ratios = [
         two / one
         for item, one in first.items()

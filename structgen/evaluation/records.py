@@ -1,10 +1,10 @@
-"""What a run wrote down: its settings and one record an answer, as JSON lines in a folder.
+"""What a run wrote: its settings and one record for each answer, as JSON lines in a folder.
 
-Why: the runner, the report and a comparison agree on this file alone; records are kept as they come, so a run that
-was cut off goes on where it stood, and its figures can be computed anew from them.
+Why: the runner, the report and a comparison agree on this file alone. Records are kept as they arrive, so a run that
+was cut off can be resumed, and its figures can be computed from them again.
 What: ``run.json`` (the settings, as `Run.settings` has them) and ``results.jsonl``, a record a line, in any order.
-Invariant: ``record_of(record.to_json()) == record``; a last line that was torn off is dropped, any other line that is
-no record is an `OptionError` that names it. Where a record was written twice, the later one counts.
+Invariant: ``record_of(record.to_json()) == record``; a last line that is incomplete is dropped, any other line that is
+not a record is an `OptionError` that names it. Where a record was written twice, the later one counts.
 Cost: all records in memory, about 1 kB each.
 """
 
@@ -125,7 +125,7 @@ class CoverageRecord(_Common):
 
 @dataclass(frozen=True)
 class GenerationRecord(_Common):
-    """A model wrote a text under a schema. Times are seconds of the wall clock, None where there is none."""
+    """A model wrote a text under a schema. Times are seconds of the wall clock, None where nothing was timed."""
 
     kind: ClassVar[str] = "generation"
 
@@ -186,7 +186,7 @@ def _taken(cls: type[_Common], record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def record_of(record: Mapping[str, Any]) -> Record:
-    """Return the record of a line. Raises `ValueError`, `KeyError` or `TypeError` where it is none."""
+    """Return the record of a line. Raise `ValueError`, `KeyError` or `TypeError` if it is not a record."""
     if record["kind"] not in _KINDS:
         raise ValueError(f"there is no kind {record['kind']!r:.40}")
     if record["status"] not in STATUSES:
@@ -203,14 +203,14 @@ class Run:
 
     format     1
     started    when, in ISO 8601
-    options    what it was asked to do, as `RunOptions`; enough to ask it again
+    options    its options, as `RunOptions`; enough to repeat it
     engines    names to versions
     model      name, path, "embedded" or "bytes"; None: no text was written, and the tokenizer is the embedded model's
     datasets   a list of {"name", "spec", "parts": {part: schemas}, "schemas"}
     generate   schemas of each data set that texts were written on
     tasks      their names
     seed, max_tokens
-    workers    processes at a time, when it was begun; `threads` of a model in each
+    workers    processes at a time, when it was started; `threads` of a model in each
     limits     {"seconds", "memory_mb"} of one schema
     versions   of packages
     machine    {"cpus", "system", "python"}

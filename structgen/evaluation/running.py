@@ -1,11 +1,11 @@
-"""A run: every question to every engine once, in processes that may die, written down as answers come.
+"""A run: every question to every engine once, in processes that may die, recorded as answers arrive.
 
 What: questions are made as they are needed, engine by engine (so that each process opens one engine and at most one
 model); `workers` threads take them in turn, each with a process of its own.
-Invariant: a question that has a record is not asked again, whatever its status; one that was being asked when the run
-was stopped is. All engines get the same schemas and the same prompts. A fault of the model or the server, which no
-schema is to blame for, ends the run with its error and loses nothing.
-Cost: a data set of up to 2,000 schemas is kept in memory, a larger one is read anew for each engine.
+Invariant: a question that has a record, of any status, is not repeated; one that was interrupted when the run stopped
+is. All engines get the same schemas and the same prompts. A fault of the model or the server, which no schema is to
+blame for, ends the run with its error and loses nothing.
+Cost: a data set of up to 2,000 schemas is kept in memory, a larger one is read again for each engine.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Plan:
     threads: int
 
     def phases(self) -> list[Phase]:
-        """In the order in which they are asked."""
+        """The phases in the order in which they run."""
         schemas = sum(one.schemas for one in self.datasets)
         texts = sum(min(one.schemas, self.options.generate) for one in self.datasets)
         totals = {
@@ -136,7 +136,7 @@ def resume(path: Path, *, workers: int = 1, threads: int | None = None) -> Plan:
         readings, counted = _read(options)
         before = [(one.get("name"), one.get("digest")) for one in folder.settings.get("datasets", [])]
         if before != [(one.name, one.digest) for one in counted]:
-            raise OptionError("the data sets are not what they were when the run was begun")
+            raise OptionError("the data sets are not what they were when the run was started")
         return Plan(options, folder, counted, readings, _tasks(options), workers, threads)
     except BaseException:
         folder.close()
@@ -169,7 +169,7 @@ def _counted(dataset: Dataset) -> Counted:
         parts[item.part] += 1
         with contextlib.suppress(
             RecursionError
-        ):  # such a schema is asked of nobody, and is a record of its own
+        ):  # such a schema goes to no engine, and has a record of its own
             digest.update(json.dumps([item.name, item.schema, item.tests]).encode())
     return Counted(dataset.name, dataset.spec, dict(sorted(parts.items())), digest.hexdigest())
 
@@ -272,7 +272,7 @@ class _Crew:
                 process.close()
 
     def stop(self) -> None:
-        """No further question; what is being asked is lost."""
+        """Pose no further question; the current ones are lost."""
         with self._lock:
             self._stopped.set()
             for process in self._processes:

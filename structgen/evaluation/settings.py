@@ -1,6 +1,6 @@
-"""What a run is asked to do, and what is told of it in ``run.json``.
+"""The options of a run, and what ``run.json`` records of them.
 
-Invariant: two runs with equal options ask the same questions in the same words; what may differ between a run and its
+Invariant: two runs with equal options pose the same questions in the same words; what may differ between a run and its
 resumption (processes at a time) is not among them. Mistakes are `OptionError`, by the name of the option.
 """
 
@@ -75,7 +75,7 @@ class RunOptions:
         if not 0 <= self.temperature < float("inf"):
             raise OptionError(f"temperature is {self.temperature!r}; it is a number from 0 on")
         if not (self.asks_schemas or self.tasks):
-            raise OptionError("nothing is asked: no coverage, no texts, no tasks")
+            raise OptionError("there is nothing to measure: no coverage, no texts, no tasks")
         if self.asks_schemas and not self.datasets:
             raise OptionError("no data set is given")
         if self.model == BYTES and self.writes_locally:
@@ -113,7 +113,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Counted:
-    """A data set as this run asks it."""
+    """A data set as this run uses it."""
 
     name: str
     spec: str
@@ -177,16 +177,16 @@ def versions() -> dict[str, str]:
 
 
 def options_of(settings: Mapping[str, Any]) -> RunOptions:
-    """Return the options that a run was begun with; an `OptionError` where this installation would not ask the same."""
+    """Return the options that a run was started with; raise `OptionError` if this installation would differ."""
     kept = settings.get("options")
     if not isinstance(kept, Mapping):
-        raise OptionError("the run does not say what it was asked to do, so it cannot go on")
+        raise OptionError("the run does not record its options, so it cannot be resumed")
     options = RunOptions.from_json(kept)
     judge = {_JUDGE: settings.get("versions", {}).get(_JUDGE)}
     for name, then in {**settings.get("engines", {}), **judge}.items():
         if (now := versions().get(name) if name == _JUDGE else engine_version(name)) != then:
             raise OptionError(
-                f"the run was begun with {name} {then}, and {now} is installed",
-                hint="Install that version again, or begin a new run.",
+                f"the run was started with {name} {then}, and {now} is installed",
+                hint="Install that version again, or start a new run.",
             )
     return options

@@ -3,7 +3,7 @@
 - *lines*: JSON lines, plain or gzipped, MaskBench's form: ``schema``, mostly ``_file`` (a name) and ``tests``
   (``{"valid": ..., "data": ...}``).
 - *suite*: the JSON Schema test suite, drafts 4 to 2020-12, from a check-out or a tar archive. An item is a group;
-  without ``$schema`` it is given its draft's. Left out, as they ask for what is not in the schema: groups with
+  without ``$schema`` it gets that of its draft. Left out, as they depend on more than the schema: groups with
   documents of ``localhost:1234``, and files that have ``format`` as a mere annotation.
 - *schemas*: a file, or all ``*.json`` and ``*.jsonl`` of a folder. A file with both ``schema`` and ``tests`` is an
   item of MaskBench's form, any other is a schema.

@@ -59,7 +59,7 @@ def sign_test(first: int, second: int) -> float:
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
-    """The smallest value that at least `percent` of a hundred do not exceed (nearest rank); None if there is none."""
+    """Return the smallest value that `percent` in a hundred do not exceed (nearest rank); None without values."""
     if not values:
         return None
     rank = math.ceil(len(values) * percent / 100)
@@ -86,7 +86,7 @@ def _square_and_add(one: float, two: float, tied: float) -> float:
 
 
 def _binomials(total: int, last: int) -> Iterator[int]:
-    """The ways to choose 0, 1, ... `last` of `total`, each from the one before: computed anew they take minutes."""
+    """Yield the ways to choose 0, 1, ... `last` of `total`, each from the one before, which saves minutes."""
     ways = 1
     for count in range(last + 1):
         yield ways

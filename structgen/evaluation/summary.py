@@ -1,11 +1,11 @@
 """The figures of a run: coverage, efficiency and quality, by engine and data set or part.
 
-Why: a report, a comparison and whoever reads JSON must tell the same figures, so they are made in one place.
-Invariants: shares are of all items that were asked, so that refusing or failing never pays. Times of engines stand
+Why: a report, a comparison and a reader of the JSON must find the same figures, so they are computed in one place.
+Invariants: shares are of all items that the run posed, so that refusing or failing never pays. Times of engines stand
 side by side only over *shared* schemas, those that every engine with times there handled, as an engine that refuses
-what is hard would look fast otherwise; beside them stand those over all that an engine handled, marked as such.
-Masks and compiling are CPU time of one thread, texts are wall-clock time. What is a figure's definition is in
-docs/evaluation.md. Cost: linear in the records and the parts.
+what is hard would look fast otherwise. Times over all schemas that an engine handled are marked as such.
+Masks and compiling are CPU time of one thread, texts are wall-clock time. docs/evaluation.md defines the figures.
+Cost: linear in the records and the parts.
 """
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ _ASKED = {"coverage": "schemas", "generation": "texts", "task": "items"}
 
 
 def _expected(settings: Mapping[str, Any]) -> dict[tuple[str, str], int]:
-    """Return how much each engine is asked, as far as the settings say."""
+    """Return how many questions each engine gets, as far as the settings say."""
     options = settings.get("options") or {}
     found: dict[tuple[str, str], int] = {}
     for one in settings.get("datasets") or ():

@@ -59,7 +59,7 @@ class Judgement(NamedTuple):
     valid: bool
     """All of it is JSON that satisfies the schema."""
     correct: bool
-    """Valid, and everything in it that is asked for is right: the score is 1."""
+    """Valid, and everything that the task requires is right: the score is 1."""
     score: float
     """From 0 to 1."""
 

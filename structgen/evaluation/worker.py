@@ -1,11 +1,10 @@
-"""The process that asks one engine, one schema after another; whatever happens to it happens to nobody else.
+"""The process that measures one engine, one schema after another; its crash ends nothing else.
 
-Why: engines that compile schemas of strangers crash, hang and eat memory, and a benchmark must say so and go on.
-What: lines of JSON. The first one read says what to be (`Role`); the answer is ``{"ready": true}`` or
-``{"failed": ...}``. Each further one is a question, answered by ``{"beat": true}`` now and then and by
-``{"record": ...}`` in the end.
-Invariant: nothing but that is written to the standard output that it was given; what engines print goes to the standard
-error. It ends with its input, and with its parent. While a schema is asked, the address space is bounded.
+Why: engines that compile untrusted schemas crash, hang and eat memory, and a benchmark must report it and continue.
+What: lines of JSON. The first line is the `Role`; the answer is ``{"ready": true}`` or ``{"failed": ...}``. Each
+further line is a question, answered by ``{"beat": true}`` now and then and by ``{"record": ...}`` in the end.
+Invariant: nothing else is written to the standard output that it was given; what engines print goes to the standard
+error. The process ends with its input, and with its parent. While a schema is measured, the address space is bounded.
 Cost: starting takes 1 s for coverage, and as long as the model takes to load for texts.
 """
 

@@ -154,9 +154,9 @@ def test_a_document_is_known_by_its_identifier_and_by_its_path(
     assert capsys.readouterr().out.strip() == "[7,7]"
     (tmp_path / "b.json").write_text('{"$id": "urn:a"}')
     assert main(["check", schema, "--registry", str(tmp_path)]) == 2
-    told = capsys.readouterr().err
-    assert str(file) in told
-    assert "both named 'urn:a'" in told
+    output = capsys.readouterr().err
+    assert str(file) in output
+    assert "both named 'urn:a'" in output
 
 
 def test_hints_name_the_arguments_of_the_command_line(
@@ -190,8 +190,8 @@ def test_the_caret_stands_under_the_fault(
     file = tmp_path / "schema.json"
     file.write_text(text)
     assert main(["check", str(file)]) == 2
-    told, shown, caret = capsys.readouterr().out.splitlines()[:3]
-    assert told.endswith(f"line 3, column {column + 1}")
+    output, shown, caret = capsys.readouterr().out.splitlines()[:3]
+    assert output.endswith(f"line 3, column {column + 1}")
     assert shown.endswith(line)
     assert caret.index("^") - shown.index(line) == column
 

@@ -16,8 +16,8 @@ _RUN = ["eval", "run", "--model", "bytes", "--sample", "10"]
 def test_a_run_and_its_resumption(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "run")
     assert main([*_RUN, "--engine", "structgen", "--engine", "unconstrained", "--output", folder]) == 0
-    told = capsys.readouterr()
-    assert told.out == (
+    output = capsys.readouterr()
+    assert output.out == (
         "coverage structgen: 10 of 10 (10 ok)\ncoverage unconstrained: 10 of 10 (10 ok)\n\n"
         f"structgen eval report {folder}\n"
     )
@@ -43,13 +43,13 @@ def test_a_run_and_its_resumption(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["--seconds", "nan"], "seconds is nan"),
         (["--workers", "0"], "workers is 0"),
         (["--threads", "0"], "threads is 0"),
-        (["--no-coverage"], "nothing is asked"),
+        (["--no-coverage"], "there is nothing to measure"),
         (["--generate", "1"], "texts need a model"),
         (["--tasks", "x", "--model", "tiny"], "no task 'x'"),
         (["--resume"], "--resume needs the folder"),
     ],
 )
-def test_mistakes_are_told_by_name(
+def test_mistakes_are_reported_by_name(
     arguments: list[str],
     said: str,
     tmp_path: Path,
@@ -72,16 +72,16 @@ def test_a_folder_is_not_written_over_nor_gone_on_with_otherwise(
     capsys.readouterr()
     for arguments, said in (
         ([*_RUN, *output], "holds a run already"),
-        (["eval", "run", *output, "--resume", "--seed", "3"], "--seed is not what the run was begun with"),
+        (["eval", "run", *output, "--resume", "--seed", "3"], "--seed is not what the run was started with"),
         (
             ["eval", "run", *output, "--resume", "--engine", "x"],
-            "--engine is not what the run was begun with",
+            "--engine is not what the run was started with",
         ),
     ):
         assert main(arguments) == 2
         assert said in capsys.readouterr().err
     settings = tmp_path / "run.json"
-    told = json.loads(settings.read_text())
-    settings.write_text(json.dumps(told | {"engines": {"structgen": "0.0.1"}}))
+    output = json.loads(settings.read_text())
+    settings.write_text(json.dumps(output | {"engines": {"structgen": "0.0.1"}}))
     assert main(["eval", "run", *output, "--resume"]) == 2
-    assert "begun with structgen 0.0.1" in capsys.readouterr().err
+    assert "started with structgen 0.0.1" in capsys.readouterr().err

@@ -36,12 +36,12 @@ def test_a_report(runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> 
     assert main(["eval", "report", runs[0]]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "d; schemas that all handled, which times are of: 1"
-    told = [
+    output = [
         "engine declared true empirical compile p50 mask p50 mask p99",
         "a 50.0 % of 2 100.0 % of 1 - 1.00 ms 2.00 µs 2.00 µs",
         "b 100.0 % of 2 0.0 % of 1 - 4.00 ms 19.9 µs 19.9 µs",
     ]
-    assert [" ".join(line.split()) for line in lines[1:4]] == told
+    assert [" ".join(line.split()) for line in lines[1:4]] == output
     page = Path(runs[0]) / "report.html"
     assert lines[-1] == f"wrote {page}" and "<svg" in page.read_text("utf-8")
 
@@ -75,12 +75,14 @@ def test_a_comparison_of_two_engines(runs: tuple[str, str], capsys: pytest.Captu
     assert "mean mask time of a schema: 10.00 times as long" in out
     assert "... and 1 more (--items, or --json)" in out
     assert main(["eval", "compare", runs[0], runs[0], "--engine", "a=b", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {one["engine"] for one in told["compared"]} == {"a -> b"}
+    output = json.loads(capsys.readouterr().out)
+    assert {one["engine"] for one in output["compared"]} == {"a -> b"}
 
 
-def test_mistakes_are_told(runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, told in (
+def test_mistakes_are_reported(
+    runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, output in (
         (["report", str(tmp_path)], "holds no run"),
         (["report", runs[0], "--output", str(tmp_path)], "cannot write the report"),
         (["compare", *runs, "--engine", "=b"], "names no engine"),
@@ -88,4 +90,4 @@ def test_mistakes_are_told(runs: tuple[str, str], tmp_path: Path, capsys: pytest
         (["compare", *runs, "--items", "-1"], "--items is -1"),
     ):
         assert main(["eval", *arguments]) == 2
-        assert told in capsys.readouterr().err
+        assert output in capsys.readouterr().err

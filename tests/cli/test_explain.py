@@ -54,10 +54,10 @@ def test_other_constraints(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_explanation_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--json", SCHEMA, '{"age": 130}']) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["ok"] is False
-    assert told["position"] == 10
-    assert told["rules"][0]["keyword"] == "maximum"
+    output = json.loads(capsys.readouterr().out)
+    assert output["ok"] is False
+    assert output["position"] == 10
+    assert output["rules"][0]["keyword"] == "maximum"
 
 
 @pytest.mark.parametrize(

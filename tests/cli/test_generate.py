@@ -60,11 +60,11 @@ def test_a_regex_and_a_type(model: ByteModel, capsys: pytest.CaptureFixture[str]
 
 def test_details(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "x", "--choice", "a", "--details", "--seed", "0"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["text"] == "a"
-    assert told["finish"] == "complete"
-    assert told["log_weight"] < 0
-    assert told["error"] is None
+    output = json.loads(capsys.readouterr().out)
+    assert output["text"] == "a"
+    assert output["finish"] == "complete"
+    assert output["log_weight"] < 0
+    assert output["error"] is None
 
 
 def test_prompt_from_standard_input_with_a_system_message(
@@ -87,7 +87,7 @@ def test_a_budget_that_no_text_fits_is_an_error(model: ByteModel, capsys: pytest
     assert "takes 50 tokens" in capsys.readouterr().err
 
 
-def test_free_text_that_was_cut_off_is_told(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+def test_free_text_that_was_cut_off_is_reported(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "x", "--max-tokens", "1", "--seed", "2"]) == 0
     assert "structgen: cut off after 1 token (--max-tokens)" in capsys.readouterr().err
 

@@ -75,7 +75,7 @@ def test_doctor_tells_what_is_broken(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "output"),
     [
         (["genrate", "x"], "there is no command 'genrate'; did you mean generate?"),
         (["chek"], "did you mean check?"),
@@ -99,23 +99,23 @@ def test_doctor_tells_what_is_broken(
     ],
 )
 def test_misspelt_names_are_met_with_the_near_ones(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
     error = capsys.readouterr().err
-    assert told in error or told == "cannot"
+    assert output in error or output == "cannot"
     assert "Traceback" not in error
 
 
 def test_help_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", "--help"]) == 0
-    told = capsys.readouterr().out
-    assert "eval_reports" not in told and "structgen eval run" in told and "exit status" in told
+    output = capsys.readouterr().out
+    assert "eval_reports" not in output and "structgen eval run" in output and "exit status" in output
     assert main(["serve", "--help"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     for option in ("--max-rows N", "--drain-seconds X", "--sampler-bytes N", "--compile-seconds X"):
-        assert "(default " in told[told.rindex(option) : told.rindex(option) + 160], option
-    limits = told[told.index("limits:") :]
+        assert "(default " in output[output.rindex(option) : output.rindex(option) + 160], option
+    limits = output[output.index("limits:") :]
     assert limits.count("--") == limits.count("(default ")
 
 
@@ -157,8 +157,8 @@ def test_ctrl_c_is_one_line(command: list[str], tmp_path: Path) -> None:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=300)
-    told = [line for line in error.splitlines() if "loading" not in line]
-    assert (process.returncode, told, out) == (130, ["structgen: interrupted"], "")
+    output = [line for line in error.splitlines() if "loading" not in line]
+    assert (process.returncode, output, out) == (130, ["structgen: interrupted"], "")
 
 
 def test_without_a_command_the_commands_are_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,9 +103,9 @@ def test_a_name_that_is_not_here_is_asked_for_once_and_in_silence(
     assert main(["mask", "--tokenizer", "no-such/model", "--regex", "a"]) == 2
     assert asked == [True, False]
     assert os.environ["HF_HUB_VERBOSITY"] == "error"
-    told = capsys.readouterr().err
-    assert "asking the Hugging Face Hub" in told
-    assert "not connected" in told
+    output = capsys.readouterr().err
+    assert "looking on the Hugging Face Hub" in output
+    assert "not connected" in output
 
 
 def test_the_page_holds_the_mask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,7 @@ def masks(*spent: float) -> Masks:
 
 
 def read(engine: str, item: str, status: str = "ok", verdicts: str = "", **given: Any) -> CoverageRecord:
-    """`verdicts`: an ``=`` for each instance told right, ``<`` for too strict, ``>`` for too loose."""
+    """`verdicts`: an ``=`` for each instance report right, ``<`` for too strict, ``>`` for too loose."""
     pairs = {"=": Verdict(True, True), "<": Verdict(True, False), ">": Verdict(False, True)}
     ordinary: dict[str, Any] = {
         "dataset": "d",

@@ -36,8 +36,8 @@ def test_what_changed() -> None:
         worked("a", "t", 1),
         worked("a", "u", 1),
     )
-    told = compare(before, after)
-    assert told.changes == (
+    report = compare(before, after)
+    assert report.changes == (
         Change("a", "d", "2", "declared", True, "refused: no oneOf", "ok"),
         Change("a", "d", "1", "true", False, "right", "too strict"),
         Change("a", "d", "2", "true", True, "refused: no oneOf", "right"),
@@ -46,7 +46,7 @@ def test_what_changed() -> None:
         Change("a", "calling", "t", "correct", True, "wrong, score 0.50", "correct"),
         Change("a", "calling", "u", "correct", True, "breaks the schema", "correct"),
     )
-    figures = {one.figure: one.estimate for one in told.compared}
+    figures = {one.figure: one.estimate for one in report.compared}
     assert figures["declared"] == PairedShare(2, 0, 1, 0)
     assert figures["true"] == PairedShare(0, 1, 1, 1)
     assert figures["correct"] == PairedShare(0, 0, 2, 0)
@@ -54,15 +54,15 @@ def test_what_changed() -> None:
     assert figures["compile"].high == pytest.approx(3) and figures["mask"] == PairedRatio(
         1, 0.5, 0.5, 0.5, 0, 1
     )
-    assert told.alone == (
+    assert report.alone == (
         "a, d: 1 only in the first run, not compared",
         "a, d: 1 only in the second run, not compared",
     )
-    assert told.differences == ()
-    json.dumps(told.to_json(), allow_nan=False)
+    assert report.differences == ()
+    json.dumps(report.to_json(), allow_nan=False)
 
 
-def test_settings_that_differ_are_told() -> None:
+def test_settings_that_differ_are_reported() -> None:
     one = run_of(read("a", "1"))
     two = run_of(read("a", "1"), engines={"a": "1.1"}, started="later", model="bytes")
     assert compare(one, two).differences == (
@@ -82,7 +82,7 @@ def test_engines_are_matched_by_name() -> None:
     assert {row.engine for row in compare(*only).compared} == {"x -> y"}
 
 
-def test_nothing_in_common_is_told() -> None:
+def test_nothing_in_common_is_reported() -> None:
     one, two = (run_of(read(name, "1"), engines={name: "1", name * 2: "1"}) for name in "ab")
     with pytest.raises(OptionError, match="no engine in common: a, aa, and b, bb"):
         compare(one, two)

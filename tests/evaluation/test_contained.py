@@ -66,11 +66,11 @@ def process() -> Iterator[Contained]:
 def test_what_an_engine_does_is_one_record(
     process: Contained, title: str, status: str, said: str | None
 ) -> None:
-    told = process.ask(_question(title))
-    assert isinstance(told, CoverageRecord)
-    assert (told.item, told.status) == (title, status), told.message
-    assert told.message is None if said is None else said in str(told.message)
-    assert told.verdicts == (
+    report = process.ask(_question(title))
+    assert isinstance(report, CoverageRecord)
+    assert (report.item, report.status) == (title, status), report.message
+    assert report.message is None if said is None else said in str(report.message)
+    assert report.verdicts == (
         ((True, True), (False, False)) if status == "ok" else ((True, False), (False, False))
     )
     after = process.ask(_question("after"))

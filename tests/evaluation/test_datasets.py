@@ -58,11 +58,11 @@ def test_a_line_that_is_no_item_is_named(line: str, message: str, tmp_path: Path
         list(open_dataset(f"maskbench:{tmp_path / 'a.jsonl'}"))
 
 
-def test_what_there_is_not_is_told_with_what_there_is(tmp_path: Path) -> None:
+def test_what_there_is_not_is_reported_with_what_there_is(tmp_path: Path) -> None:
     for spec in ("none.jsonl", "maskbench:none.jsonl", "suite:none", "nothing:x"):
-        with pytest.raises(OptionError, match="there is no data set") as told:
+        with pytest.raises(OptionError, match="there is no data set") as report:
             open_dataset(spec)
-        assert "bundled, maskbench:PATH" in str(told.value)
+        assert "bundled, maskbench:PATH" in str(report.value)
     with pytest.raises(OptionError, match="after the colon"):
         open_dataset("maskbench:")
     with pytest.raises(OptionError, match=r"no \*\.json"):
@@ -213,9 +213,9 @@ def test_the_bundled_sample() -> None:
     for item in data:
         assert item.tests is not None
         assert {label for label, _ in item.tests} == {True, False}, item.name
-        told = jsonschema_rs.validator_for(item.schema, validate_formats=True)
+        report = jsonschema_rs.validator_for(item.schema, validate_formats=True)
         for label, value in item.tests:
-            assert told.is_valid(value) == label, (item.name, value)
+            assert report.is_valid(value) == label, (item.name, value)
 
 
 def test_the_bundled_sample_is_what_its_script_writes() -> None:

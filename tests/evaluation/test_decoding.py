@@ -37,22 +37,22 @@ def _written(schema: Any, engine: str = "structgen", **options: Any) -> Written:
 @pytest.mark.parametrize("engine", [name for name in ENGINES if name != "unconstrained"])
 def test_the_most_probable_text_of_the_schema(engine: str) -> None:
     pytest.importorskip(ENGINES[engine].module)
-    told = _written({"enum": ["az", "by", "b"]}, engine)
-    assert (told.status, told.message, told.text, told.ended) == ("ok", None, '"by"', True)
-    assert told.tokens == 5  # the end is one
-    assert told.compile_s is not None and told.ttft_s is not None and told.compile_s < told.ttft_s
-    assert told.tpot_s is not None and told.mask_s is not None and told.mask_s > 0
+    report = _written({"enum": ["az", "by", "b"]}, engine)
+    assert (report.status, report.message, report.text, report.ended) == ("ok", None, '"by"', True)
+    assert report.tokens == 5  # the end is one
+    assert report.compile_s is not None and report.ttft_s is not None and report.compile_s < report.ttft_s
+    assert report.tpot_s is not None and report.mask_s is not None and report.mask_s > 0
 
 
 def test_without_constraint_the_model_does_what_it_wants() -> None:
-    told = _written({"enum": ["az"]}, "unconstrained")
-    assert (told.text, told.tokens, told.ended, told.tpot_s) == ("", 1, True, None)
+    report = _written({"enum": ["az"]}, "unconstrained")
+    assert (report.text, report.tokens, report.ended, report.tpot_s) == ("", 1, True, None)
 
 
 def test_a_text_is_cut_off_at_the_bound_and_at_the_context() -> None:
     schema = {"type": "string", "minLength": 50}
-    told = _written(schema, max_tokens=7)
-    assert (told.status, told.tokens, told.ended, told.text) == ("ok", 7, False, '"zzzzzz')
+    report = _written(schema, max_tokens=7)
+    assert (report.status, report.tokens, report.ended, report.text) == ("ok", 7, False, '"zzzzzz')
     assert _written(schema, context_length=5).tokens == 4  # the prompt is one token
     assert _written(schema, context_length=1).tokens == 0
 
@@ -74,8 +74,8 @@ def test_what_is_drawn_is_settled_by_seed_and_name() -> None:
 
 
 def test_a_refused_schema_has_no_text() -> None:
-    told = _written({"type": "nothing like it"})
-    assert told.status == "refused" and told.tokens == 0 and "SchemaInvalid" in str(told.message)
+    report = _written({"type": "nothing like it"})
+    assert report.status == "refused" and report.tokens == 0 and "SchemaInvalid" in str(report.message)
 
 
 class _Failing:
@@ -111,17 +111,17 @@ def test_an_engine_that_fails_in_the_middle_is_an_error(how: str, said: str) -> 
         def start(self, program: Any) -> Session:
             return _Failing(super().start(program), how)
 
-    told = LocalWriter(_model(), Engine(_BYTES), max_tokens=9).write(
+    report = LocalWriter(_model(), Engine(_BYTES), max_tokens=9).write(
         _PROMPT, {"type": "string", "minLength": 5}, "x", lambda: None
     )
-    assert (told.status, told.message, told.text, told.ended) == ("error", said, '"z', False)
+    assert (report.status, report.message, report.text, report.ended) == ("error", said, '"z', False)
 
 
 def test_an_engine_that_is_too_slow_is_stopped_and_every_token_is_a_sign_of_life() -> None:
     beats: list[int] = []
     writer = LocalWriter(_model(), open_engine("structgen", _BYTES), max_tokens=9, seconds=0.0)
-    told = writer.write(_PROMPT, {"type": "string", "minLength": 5}, "x", lambda: beats.append(1))
-    assert told.status == "timeout" and told.tokens == 1 and "more than 0 s" in str(told.message)
+    report = writer.write(_PROMPT, {"type": "string", "minLength": 5}, "x", lambda: beats.append(1))
+    assert report.status == "timeout" and report.tokens == 1 and "more than 0 s" in str(report.message)
     assert len(beats) == 3  # before the prompt, after compiling, after the token
 
 

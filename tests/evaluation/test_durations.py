@@ -24,11 +24,11 @@ def test_no_time_at_all_has_a_bin() -> None:
 
 @given(_TIMES, st.floats(0, 100))
 def test_percentiles_are_within_half_a_bin(values: list[float], percent: float) -> None:
-    told, exact = percentile_of_bins(dict(binned(values)), percent), percentile(values, percent)
+    report, exact = percentile_of_bins(dict(binned(values)), percent), percentile(values, percent)
     if exact is None:
-        assert told is None
+        assert report is None
     else:
-        assert told == pytest.approx(exact, rel=0.0454)
+        assert report == pytest.approx(exact, rel=0.0454)
 
 
 @given(_TIMES, _TIMES)

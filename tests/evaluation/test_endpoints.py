@@ -104,9 +104,9 @@ def test_a_schema_is_declared_if_the_server_takes_it(
     answer: tuple[int, bytes], status: str, said: str | None
 ) -> None:
     with _Server(answer) as server:
-        told = _endpoint(server).cover(_ITEM, "d", _nothing)
-    assert (told.status, told.verdicts, told.item) == (status, None, "a"), told.message
-    assert told.message is None if said is None else said in str(told.message)
+        report = _endpoint(server).cover(_ITEM, "d", _nothing)
+    assert (report.status, report.verdicts, report.item) == (status, None, "a"), report.message
+    assert report.message is None if said is None else said in str(report.message)
     (body,) = server.bodies
     assert body["max_tokens"] == 9 and body["model"] == "m"
     assert body["response_format"]["json_schema"]["schema"] == {"type": "object"}
@@ -116,7 +116,7 @@ def test_a_server_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("structgen.evaluation.endpoints._PAUSES", (0.0, 0.0))
     with _Server((429, b"{}"), (429, b"{}"), _ANSWER) as server:
         assert _endpoint(server).cover(_ITEM, "d", _nothing).status == "ok"
-    with _Server((429, b"{}")) as server, pytest.raises(RemoteError, match="cannot be asked"):
+    with _Server((429, b"{}")) as server, pytest.raises(RemoteError, match="cannot be used"):
         _endpoint(server).cover(_ITEM, "d", _nothing)
     assert len(server.bodies) == 3
 
@@ -126,7 +126,7 @@ def test_no_entry_and_a_server_that_is_gone_end_the_run() -> None:
         _endpoint(server).cover(_ITEM, "d", _nothing)
     endpoint = _endpoint(server)
     assert endpoint.cover(_ITEM, "d", _nothing).status == "crash"
-    with pytest.raises(RemoteError, match="cannot be asked"):
+    with pytest.raises(RemoteError, match="cannot be used"):
         endpoint.cover(_ITEM, "d", _nothing)
 
 
@@ -159,9 +159,9 @@ def test_a_stream_is_a_text_with_times() -> None:
         (200, _stream("{", "}")), (200, _stream("{", finish="length")), (200, b"data: {]\n\n")
     ) as server:
         endpoint = _endpoint(server)
-        told = endpoint.write(prompt_for({}), {}, "x", lambda: beats.append(1))
-        assert (told.status, told.text, told.tokens, told.ended) == ("ok", "{}", 2, True)
-        assert told.ttft_s is not None and told.tpot_s is not None and told.mask_s is None
+        report = endpoint.write(prompt_for({}), {}, "x", lambda: beats.append(1))
+        assert (report.status, report.text, report.tokens, report.ended) == ("ok", "{}", 2, True)
+        assert report.ttft_s is not None and report.tpot_s is not None and report.mask_s is None
         assert len(beats) >= 3
         assert not endpoint.write(prompt_for({}), {}, "x", _nothing).ended
         assert endpoint.write(prompt_for({}), {}, "x", _nothing).status == "error"
@@ -205,5 +205,5 @@ def test_a_run_against_a_real_server(real: str, tmp_path: Path) -> None:
 
 def test_a_server_that_is_not_there_ends_the_run(tmp_path: Path) -> None:
     options = RunOptions(engines=("openai:http://127.0.0.1:9/v1",), seconds=600.0)
-    with pytest.raises(ModelError, match="cannot be asked"):
+    with pytest.raises(ModelError, match="cannot be used"):
         run(begin(options, tmp_path / "run"))

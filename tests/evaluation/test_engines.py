@@ -63,14 +63,16 @@ def test_without_constraint_any_text_may_be_written() -> None:
     assert int(session.mask()[0]) == -1
 
 
-def test_an_unknown_engine_is_told_by_name() -> None:
+def test_an_unknown_engine_is_reported_by_name() -> None:
     with pytest.raises(OptionError, match=r"no engine 'x'.*\n?.*structgen, llguidance, xgrammar"):
         open_engine("x", _BYTES)
     with pytest.raises(OptionError, match=r"(?s)'openai:host' has no address.*openai:http://HOST/v1#MODEL"):
         check_engine("openai:host")
 
 
-def test_an_engine_that_is_not_installed_is_told_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_is_not_installed_is_reported_with_its_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(ENGINES, "xgrammar", ENGINES["xgrammar"]._replace(module="no_such_module"))
     with pytest.raises(OptionError, match=r"(?s)not installed.*pip install xgrammar"):
         check_engine("xgrammar")

@@ -22,18 +22,18 @@ def test_coverage_by_hand() -> None:
     loose = Outcome("ok", ((False, True),))
     refused = Outcome("refused", ((True, False),), ())
     hung = Outcome("timeout")
-    told = coverage([right, strict, loose, refused, hung])
-    assert (told.declared.hits, told.declared.total) == (3, 5)
-    assert (told.empirical.hits, told.empirical.total) == (1, 3)
-    assert (told.compliance.hits, told.compliance.total) == (1, 2)
-    assert (told.true.hits, told.true.total) == (1, 4)
-    assert (told.too_strict, told.too_loose) == (1, 1)
-    assert told.statuses == {"ok": 3, "refused": 1, "timeout": 1}
+    report = coverage([right, strict, loose, refused, hung])
+    assert (report.declared.hits, report.declared.total) == (3, 5)
+    assert (report.empirical.hits, report.empirical.total) == (1, 3)
+    assert (report.compliance.hits, report.compliance.total) == (1, 2)
+    assert (report.true.hits, report.true.total) == (1, 4)
+    assert (report.too_strict, report.too_loose) == (1, 1)
+    assert report.statuses == {"ok": 3, "refused": 1, "timeout": 1}
 
 
 def test_a_figure_that_nothing_was_counted_for_is_none() -> None:
-    told = coverage([Outcome("ok")])
-    assert told.declared.value == 1 and told.true.value is None and told.compliance.value is None
+    report = coverage([Outcome("ok")])
+    assert report.declared.value == 1 and report.true.value is None and report.compliance.value is None
 
 
 def test_declared_without_a_text_is_not_empirical() -> None:
@@ -48,8 +48,8 @@ def test_wilson() -> None:  # Newcombe 1998, table I, method 3
 
 
 def test_paired_difference() -> None:
-    told = paired_difference(10, 5, 5, 10)
-    assert told[0] == 0 and told[1] == pytest.approx(-told[2])
+    report = paired_difference(10, 5, 5, 10)
+    assert report[0] == 0 and report[1] == pytest.approx(-report[2])
     less, low, high = paired_difference(20, 0, 10, 20)
     assert less == pytest.approx(-0.2) and -1 <= low < less < high < 0
     assert paired_difference(0, 0, 0, 0) == (0, -1, 1)
@@ -81,6 +81,6 @@ def test_median_interval() -> None:
 def test_ten_thousand_pairs_take_no_time() -> None:
     begun = time.process_time()
     assert sign_test(4_950, 5_050) == pytest.approx(0.322, abs=0.002)  # by the normal law
-    told = median_interval([float(i) for i in range(1, 10_001)])
-    assert told == (5000.5, 4902, 5099)  # 5000.5 -/+ 98 ranks
+    report = median_interval([float(i) for i in range(1, 10_001)])
+    assert report == (5000.5, 4902, 5099)  # 5000.5 -/+ 98 ranks
     assert time.process_time() - begun < 20

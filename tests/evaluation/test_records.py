@@ -72,7 +72,7 @@ def test_a_torn_line_is_dropped_and_the_later_record_counts(tmp_path: Path) -> N
     assert run.records == (_task("a", 1), _task("b", 1)) and run.of("coverage") == []
 
 
-def test_what_is_no_run_is_told(tmp_path: Path) -> None:
+def test_what_is_no_run_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"holds no run: cannot read run.json"):
         read_run(tmp_path)
     with pytest.raises(OptionError, match=r"line 1 is no record: JSONDecodeError"):
@@ -82,10 +82,10 @@ def test_what_is_no_run_is_told(tmp_path: Path) -> None:
         ({"status": "x"}, "no status 'x'"),
         ({"task": ...}, "'task'"),
     ):
-        told = _task("a").to_json() | wrong
-        told = {name: value for name, value in told.items() if value is not ...}
+        report = _task("a").to_json() | wrong
+        report = {name: value for name, value in report.items() if value is not ...}
         with pytest.raises(OptionError, match=said):
-            read_run(_written(tmp_path, json.dumps(told) + "\n"))
+            read_run(_written(tmp_path, json.dumps(report) + "\n"))
     (tmp_path / "run.json").write_text('{"format": 2}')
     with pytest.raises(OptionError, match="newer version"):
         read_run(tmp_path)

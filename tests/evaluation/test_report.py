@@ -57,22 +57,22 @@ def test_times_that_no_schemas_share_are_not_compared() -> None:
             read("b", "2", compile_s=0.01, masks_us=masks(5)),
         )
     )
-    told = texts(page)
-    assert "the 0 schemas" not in told and "Bars count" not in told
-    assert "No schema was handled by all engines, so their times are not compared." in told
-    assert "Time of a mask, over all that each engine handled" in told
+    shown = texts(page)
+    assert "the 0 schemas" not in shown and "Bars count" not in shown
+    assert "No schema was handled by all engines, so their times are not compared." in shown
+    assert "Time of a mask, over all that each engine handled" in shown
 
 
 def test_times_without_masks_have_no_bars() -> None:
-    told = texts(report(run_of(read("a", "1", compile_s=0.001), read("b", "1", compile_s=0.002))))
-    assert "Bars count" not in told and "the 0 schemas" not in told
-    assert "Time to compile a schema, over the schemas that all handled" in told
+    shown = texts(report(run_of(read("a", "1", compile_s=0.001), read("b", "1", compile_s=0.002))))
+    assert "Bars count" not in shown and "the 0 schemas" not in shown
+    assert "Time to compile a schema, over the schemas that all handled" in shown
     assert "Bars count" in texts(report(full_run()))
 
 
 def test_what_is_on_the_page() -> None:
     page = report(full_run())
-    told = texts(page)
+    shown = texts(page)
     for wanted in (
         "Schemas: d",
         "Declared: the engine takes the schema",
@@ -85,7 +85,7 @@ def test_what_is_on_the_page() -> None:
         "its text was cut off",
         "100.0 % 2/2, 34.2 to 100.0",
     ):
-        assert wanted in told, wanted
+        assert wanted in shown, wanted
     plots = [one for one in parsed(page).iter("svg") if one.get("role") == "img"]
     assert len(plots) == 4 + 2 + 3  # kinds of coverage, two of times, tasks and their sum
     for plot in plots:
@@ -142,10 +142,10 @@ def test_long_lists_are_cut_and_say_so() -> None:
 
 def test_messages_that_differ_in_a_place_are_one() -> None:
     said = [f"no oneOf in line {at}\n  while reading #/{at}" for at in range(3)]
-    told = texts(
+    shown = texts(
         report(run_of(*(read("a", str(at), status="refused", message=one) for at, one in enumerate(said))))
     )
-    assert "3refused: no oneOf in line 0 while reading #/00" in told and "line 1" not in told
+    assert "3refused: no oneOf in line 0 while reading #/00" in shown and "line 1" not in shown
 
 
 def test_a_page_of_thousands_of_schemas_is_small() -> None:
@@ -163,7 +163,7 @@ def test_a_page_of_thousands_of_schemas_is_small() -> None:
     assert len(report(run_of(*records))) < 100_000
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     write_report(full_run(), tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text("utf-8") == report(full_run())
     with pytest.raises(OptionError, match="cannot write the report"):
@@ -172,17 +172,17 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_bars_tell_what_they_show() -> None:
     drawn = ElementTree.fromstring(bars("Declared", [("a", 0, Share(1, 2)), ("b", 1, Share(0, 0))]))
-    told = drawn.find("svg").get("aria-label")  # type: ignore[union-attr]
-    assert told == "Declared: a: 50.0 % (1 of 2; 95 % interval 9.5 to 90.5); b: nothing was asked"
+    shown = drawn.find("svg").get("aria-label")  # type: ignore[union-attr]
+    assert shown == "Declared: a: 50.0 % (1 of 2; 95 % interval 9.5 to 90.5); b: nothing was measured"
 
 
 def test_heads_are_aligned_as_their_columns() -> None:
-    told = table("c", ["Engine", "Count"], [["a", ("1", "number")]])
-    assert '<th scope="col" class="number">Count</th>' in told and '<th scope="row">a</th>' in told
+    shown = table("c", ["Engine", "Count"], [["a", ("1", "number")]])
+    assert '<th scope="col" class="number">Count</th>' in shown and '<th scope="row">a</th>' in shown
 
 
 @pytest.mark.parametrize(
-    ("microseconds", "told"),
+    ("microseconds", "shown"),
     [
         (0, "0.00 µs"),
         (1.234, "1.23 µs"),
@@ -192,5 +192,5 @@ def test_heads_are_aligned_as_their_columns() -> None:
         (4e9, "4,000 s"),
     ],
 )
-def test_durations_read_well(microseconds: float, told: str) -> None:
-    assert duration(microseconds) == told
+def test_durations_read_well(microseconds: float, shown: str) -> None:
+    assert duration(microseconds) == shown

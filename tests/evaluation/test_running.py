@@ -34,10 +34,10 @@ def _options(path: Path, titles: list[str], **changes: Any) -> RunOptions:
 @pytest.mark.parametrize("workers", [1, 3])
 def test_every_question_has_one_record_whatever_happens(tmp_path: Path, workers: int) -> None:
     titles = ["a", "crash", "b", "spin", "c", "memory", "d", "wrong", "e"]
-    told: list[Record] = []
-    run(begin(_options(tmp_path / "data.jsonl", titles), tmp_path / "run", workers=workers), told.append)
+    report: list[Record] = []
+    run(begin(_options(tmp_path / "data.jsonl", titles), tmp_path / "run", workers=workers), report.append)
     found = read_run(tmp_path / "run")
-    assert sorted(told, key=lambda one: one.item) == sorted(found.records, key=lambda one: one.item)
+    assert sorted(report, key=lambda one: one.item) == sorted(found.records, key=lambda one: one.item)
     statuses = {record.item: record.status for record in found.records}
     assert statuses == {
         **dict.fromkeys("abcde", "ok"),
@@ -99,7 +99,7 @@ def test_an_engine_that_cannot_start_ends_the_run(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").records == ()
 
 
-def test_data_sets_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_data_sets_of_one_name_are_reported_apart(tmp_path: Path) -> None:
     for folder in ("x", "y"):
         (tmp_path / folder).mkdir()
         _schemas(tmp_path / folder / "data.jsonl", ["a"])
@@ -167,7 +167,7 @@ def test_texts_are_asked_on_a_sample_that_is_the_same_for_all(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     plan = begin(_options(tmp_path / "data.jsonl", ["a"]), tmp_path / "run")
     plan.folder._file.close()
     plan.folder._file = open("/dev/full", "ab", buffering=0)  # noqa: SIM115  (closed with the folder)

@@ -36,7 +36,7 @@ def test_settings_of_another_version_are_not_gone_on_with() -> None:
     settings = described(RunOptions(), [], 1, 1)
     for changed, said in (
         ({"options": settings["options"] | {"new": 1}}, r"differ from this version's in \['new'\]"),
-        ({"options": None}, "does not say what it was asked"),
+        ({"options": None}, "does not record its options"),
         ({"engines": {"structgen": "0"}}, "begun with structgen 0"),
         ({"versions": {"jsonschema-rs": "0"}}, "begun with jsonschema-rs 0"),
     ):
@@ -46,8 +46,8 @@ def test_settings_of_another_version_are_not_gone_on_with() -> None:
 
 def test_a_key_is_named_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "sk-secret")
-    told = json.dumps(described(RunOptions(api_key_env="MY_KEY"), [], 1, 1))
-    assert "MY_KEY" in told and "sk-secret" not in told
+    report = json.dumps(described(RunOptions(api_key_env="MY_KEY"), [], 1, 1))
+    assert "MY_KEY" in report and "sk-secret" not in report
 
 
 def test_instances_are_tokenised_as_the_tokenizer_does_or_byte_by_byte() -> None:

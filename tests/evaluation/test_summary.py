@@ -20,7 +20,7 @@ def row(rows: Any, **named: Any) -> Any:
 
 
 def test_coverage_joins_what_was_read_and_written() -> None:
-    told = summarise(
+    report = summarise(
         run_of(
             read("a", "1", verdicts="=="),
             read("a", "2", verdicts="=<"),
@@ -30,31 +30,31 @@ def test_coverage_joins_what_was_read_and_written() -> None:
             written("a", "3", status="refused", valid=False, part="q"),
         )
     )
-    whole = row(told.coverage, engine="a", part=WHOLE).coverage
+    whole = row(report.coverage, engine="a", part=WHOLE).coverage
     assert (whole.declared, whole.true) == (Share(2, 3), Share(1, 3))
     assert (whole.empirical, whole.compliance) == (Share(1, 3), Share(1, 2))
     assert (whole.too_strict, whole.too_loose) == (1, 0)
-    assert row(told.coverage, part="p").coverage.declared == Share(2, 2)
-    assert row(told.coverage, part="q").coverage.declared == Share(0, 1)
+    assert row(report.coverage, part="p").coverage.declared == Share(2, 2)
+    assert row(report.coverage, part="q").coverage.declared == Share(0, 1)
     assert whole.statuses == {"ok": 2, "refused": 1}
 
 
 def test_a_schema_that_failed_when_it_was_written_on_is_not_declared() -> None:
-    told = summarise(run_of(read("a", "1", verdicts="="), written("a", "1", status="timeout", valid=False)))
-    whole = row(told.coverage, part=WHOLE).coverage
+    report = summarise(run_of(read("a", "1", verdicts="="), written("a", "1", status="timeout", valid=False)))
+    whole = row(report.coverage, part=WHOLE).coverage
     assert whole.declared == whole.true == whole.empirical == Share(0, 1)
     assert whole.statuses == {"timeout": 1}
 
 
 def test_a_text_that_nothing_can_judge_is_not_counted() -> None:
-    told = summarise(run_of(read("a", "1"), written("a", "1", valid=None), written("a", "2")))
-    assert row(told.coverage, part=WHOLE).coverage.empirical == Share(1, 1)
-    told = summarise(run_of(written("a", "1", valid=None, ended=False)))
-    assert row(told.coverage, part=WHOLE).coverage.empirical == Share(0, 1)
+    report = summarise(run_of(read("a", "1"), written("a", "1", valid=None), written("a", "2")))
+    assert row(report.coverage, part=WHOLE).coverage.empirical == Share(1, 1)
+    report = summarise(run_of(written("a", "1", valid=None, ended=False)))
+    assert row(report.coverage, part=WHOLE).coverage.empirical == Share(0, 1)
 
 
 def test_times_stand_side_by_side_only_over_what_all_handled() -> None:
-    told = summarise(
+    report = summarise(
         run_of(
             read("a", "1", compile_s=0.001, masks_us=masks(1, 3)),
             read("a", "2", compile_s=0.100, masks_us=masks(100)),
@@ -64,28 +64,28 @@ def test_times_stand_side_by_side_only_over_what_all_handled() -> None:
             read("c", "2", status="error"),
         )
     )
-    shared = row(told.times, engine="a", part=WHOLE, shared=True)
+    shared = row(report.times, engine="a", part=WHOLE, shared=True)
     assert shared.compile_ms.max == 1 and shared.compile_ms.count == 1
     assert (shared.masks_us.count, shared.masks_us.mean, shared.masks_us.max) == (2, 2, 3)
-    alone = row(told.times, engine="a", part=WHOLE, shared=False)
+    alone = row(report.times, engine="a", part=WHOLE, shared=False)
     assert alone.compile_ms.max == 100 and alone.masks_us.count == 3
-    assert not [one for one in told.times if one.engine == "c"]
-    assert told.shared == {"d": {"compile": 1, "mask": 1, "ttft": 0, "tpot": 0}}
-    pair = row(told.pairs, first="a", second="b", figure="compile").estimate
+    assert not [one for one in report.times if one.engine == "c"]
+    assert report.shared == {"d": {"compile": 1, "mask": 1, "ttft": 0, "tpot": 0}}
+    pair = row(report.pairs, first="a", second="b", figure="compile").estimate
     assert (pair.count, pair.median, pair.slower) == (1, 4, 1)
-    assert row(told.pairs, first="a", second="b", figure="mask").estimate.median == 8
-    declared = row(told.pairs, first="a", second="b", figure="declared").estimate
+    assert row(report.pairs, first="a", second="b", figure="mask").estimate.median == 8
+    declared = row(report.pairs, first="a", second="b", figure="declared").estimate
     assert (declared.both, declared.first, declared.second, declared.neither) == (1, 1, 0, 0)
 
 
 def test_percentiles_of_masks_are_of_all_masks_together() -> None:
-    told = summarise(
+    report = summarise(
         run_of(
             read("a", "1", masks_us=masks(*[1.0] * 98)),
             read("a", "2", masks_us=masks(1000.0, 2000.0)),
         )
     )
-    spent = row(told.times, part=WHOLE, shared=False).masks_us
+    spent = row(report.times, part=WHOLE, shared=False).masks_us
     assert spent.p50 == pytest.approx(1, rel=0.05) and spent.p99 == pytest.approx(1000, rel=0.05)
     assert (spent.max, spent.count, spent.mean) == (2000, 100, 30.98)
 
@@ -93,20 +93,20 @@ def test_percentiles_of_masks_are_of_all_masks_together() -> None:
 def test_records_without_bins_have_no_percentiles_of_masks() -> None:
     from dataclasses import replace
 
-    told = summarise(run_of(read("a", "1", masks_us=replace(masks(1.0), bins=()))))
-    assert row(told.times, part=WHOLE, shared=True).masks_us is None
+    report = summarise(run_of(read("a", "1", masks_us=replace(masks(1.0), bins=()))))
+    assert row(report.times, part=WHOLE, shared=True).masks_us is None
 
 
 def test_times_of_texts() -> None:
-    told = summarise(run_of(written("a", "1"), written("a", "2", status="timeout", valid=False)))
-    times = row(told.times, part=WHOLE, shared=True)
+    report = summarise(run_of(written("a", "1"), written("a", "2", status="timeout", valid=False)))
+    times = row(report.times, part=WHOLE, shared=True)
     assert (times.ttft_ms.count, times.ttft_ms.p50, times.tpot_ms.p50) == (1, 100, 50)
     assert times.mask_share == pytest.approx(0.02 / 0.2)
     assert times.compile_ms is None  # CPU time of reading; the text's was wall-clock
 
 
 def test_tasks() -> None:
-    told = summarise(
+    report = summarise(
         run_of(
             worked("a", "1", 1.0),
             worked("a", "2", 0.5),
@@ -116,11 +116,11 @@ def test_tasks() -> None:
             worked("b", "2", 1.0),
         )
     )
-    calling = row(told.tasks, engine="a", task="calling")
+    calling = row(report.tasks, engine="a", task="calling")
     assert (calling.valid, calling.correct, calling.score) == (Share(2, 3), Share(1, 3), 0.5)
     assert calling.seconds.count == 2 and calling.statuses == {"ok": 2, "timeout": 1}
-    assert row(told.tasks, engine="a", task=WHOLE).correct == Share(2, 4)
-    pair = row(told.pairs, dataset="calling", figure="correct").estimate
+    assert row(report.tasks, engine="a", task=WHOLE).correct == Share(2, 4)
+    pair = row(report.pairs, dataset="calling", figure="correct").estimate
     assert (pair.first, pair.second, pair.p) == (1, 1, 1)
 
 
@@ -130,29 +130,29 @@ def test_an_unfinished_run_says_so() -> None:
     [note] = summarise(run_of(read("a", "1"), options={"coverage": True}, engines={"a": "1"})).notes
     assert "Of 3 schemas of d there are answers of: a 1." in note
     asked = {"coverage": False, "generate": 2, "tasks": ["calling"], "task_items": 5}
-    told = summarise(run_of(worked("a", "1", 1), options=asked, engines={"a": "1"})).notes
-    assert any("Of 2 texts of d there are answers of: a 0." in note for note in told)
-    assert any("Of 5 items of calling there are answers of: a 1." in note for note in told)
+    report = summarise(run_of(worked("a", "1", 1), options=asked, engines={"a": "1"})).notes
+    assert any("Of 2 texts of d there are answers of: a 0." in note for note in report)
+    assert any("Of 5 items of calling there are answers of: a 1." in note for note in report)
     assert summarise(run_of()).notes == ("The run holds no answer yet.",)
     [note] = summarise(run_of(read("a", "1", overruled=3), engines={"a": "1"})).notes
     assert note.startswith("In 3 verdicts jsonschema-rs")
 
 
 def test_json_has_intervals() -> None:
-    told: Summary = summarise(
+    report: Summary = summarise(
         run_of(read("a", "1", verdicts="="), read("b", "1", verdicts=">"), worked("a", "1", 1))
     )
-    document = json.loads(json.dumps(told.to_json(), allow_nan=False))
+    document = json.loads(json.dumps(report.to_json(), allow_nan=False))
     share = document["coverage"][0]["coverage"]["true"]
     assert (share["hits"], share["total"], share["value"]) == (1, 1, 1) and len(share["interval"]) == 2
-    assert document["pairs"][1]["told"]["p"] == 1
+    assert document["pairs"][1]["estimate"]["p"] == 1
 
 
 def test_paired_share() -> None:
-    told = paired_share(
+    report = paired_share(
         {"1": True, "2": True, "3": False, "4": True}, {"1": True, "2": False, "3": True, "5": True}
     )
-    assert told == PairedShare(1, 1, 1, 0) and told.total == 3
+    assert report == PairedShare(1, 1, 1, 0) and report.total == 3
     less = PairedShare(both=10, first=8, second=0, neither=2)
     difference, low, high = less.difference
     assert difference == pytest.approx(-0.4) and low < difference < high < 0
@@ -160,6 +160,6 @@ def test_paired_share() -> None:
 
 
 def test_paired_ratio() -> None:
-    told = paired_ratio({"1": 1, "2": 2, "3": 0, "4": 5}, {"1": 2, "2": 1, "3": 7, "5": 1})
-    assert told == PairedRatio(2, 1.25, 0.5, 2, 1, 1)
+    report = paired_ratio({"1": 1, "2": 2, "3": 0, "4": 5}, {"1": 2, "2": 1, "3": 7, "5": 1})
+    assert report == PairedRatio(2, 1.25, 0.5, 2, 1, 1)
     assert paired_ratio({"1": 1}, {"2": 1}) is None

@@ -69,8 +69,8 @@ def test_prompts_hold_no_answer_but_those_of_the_examples() -> None:
 
 def test_arithmetic_adds_up() -> None:
     for task in load_tasks(["arithmetic"]):
-        told = _calculated(ast.parse(task.answer["reasoning"], mode="eval").body)
-        assert told == Fraction(str(task.answer["answer"])), task.id
+        report = _calculated(ast.parse(task.answer["reasoning"], mode="eval").body)
+        assert report == Fraction(str(task.answer["answer"])), task.id
 
 
 _OPERATORS: dict[type[ast.operator], Any] = {
@@ -99,8 +99,8 @@ def _calculated(node: ast.expr) -> Fraction:
 def test_numbers_are_exact(answer: str, correct: bool) -> None:
     task = first("arithmetic", "arithmetic")
     assert task.answer["answer"] == 9
-    told = judge(task, f'{{"reasoning": "", "answer": {answer}}}')
-    assert (told.correct, told.score) == (correct, float(correct))
+    report = judge(task, f'{{"reasoning": "", "answer": {answer}}}')
+    assert (report.correct, report.score) == (correct, float(correct))
 
 
 def test_other_writings_of_a_decimal() -> None:
@@ -131,10 +131,10 @@ def test_what_breaks_the_schema_scores_nothing(text: str) -> None:
 
 
 def test_half_a_surrogate_pair_is_text() -> None:
-    told = judge(
+    report = judge(
         first("extraction", "person"), '{"name": "\\ud800", "age": 31, "occupation": "", "city": ""}'
     )
-    assert not told.correct
+    assert not report.correct
 
 
 def test_extraction_counts_fields() -> None:
@@ -143,9 +143,9 @@ def test_extraction_counts_fields() -> None:
     assert right == {"customer": "Mrs Olsen", "items": [{"product": "lamp", "quantity": 2}], "express": True}
 
     def score(**changes: Any) -> float:
-        told = judge(task, json.dumps(right | changes))
-        assert told.valid and told.correct == (told.score == 1)
-        return told.score
+        report = judge(task, json.dumps(right | changes))
+        assert report.valid and report.correct == (report.score == 1)
+        return report.score
 
     assert score(customer="  mrs\tOLSEN ") == 1
     assert score(customer="Olsen") == 3 / 4
@@ -165,8 +165,8 @@ def test_calling_is_of_the_function_first() -> None:
     task = first("calling", "home")
     right = task.answer
     assert right == {"name": "set_light", "arguments": {"room": "kitchen", "percent": 80}}
-    told = judge(task, json.dumps({"name": "set_light", "arguments": {"room": "kitchen", "percent": 8}}))
-    assert told == Judgement(True, False, 2 / 3)
+    report = judge(task, json.dumps({"name": "set_light", "arguments": {"room": "kitchen", "percent": 8}}))
+    assert report == Judgement(True, False, 2 / 3)
     other = {"name": "set_temperature", "arguments": {"room": "kitchen", "celsius": 80}}
     assert judge(task, json.dumps(other)) == Judgement(True, False, 0.0)
 
@@ -176,7 +176,7 @@ def test_groups_take_turns() -> None:
     assert len(set(parts[:10])) == 10
 
 
-def test_an_unknown_name_is_told() -> None:
+def test_an_unknown_name_is_reported() -> None:
     with pytest.raises(OptionError, match=r"(?s)no task 'spelling'.*extraction, calling, arithmetic"):
         load_tasks(["spelling"])
     assert load_tasks([]) == []

@@ -1,4 +1,4 @@
-"""The protocol, and the loop that reads a text."""
+"""The protocol of an engine, and the loop that reads a text."""
 
 from __future__ import annotations
 

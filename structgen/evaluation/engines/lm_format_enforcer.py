@@ -1,4 +1,4 @@
-"""lm-format-enforcer: characters are tried out in a parser along a tree of the tokens' texts.
+"""lm-format-enforcer: its parser is tested with characters along a tree of the tokens' texts.
 
 Tokens that are no whole characters are given to it with replacement characters, as its own integrations do.
 """

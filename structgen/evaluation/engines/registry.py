@@ -21,7 +21,7 @@ from .xgrammar import XGrammar
 __all__ = ["ENDPOINT", "ENGINES", "Known", "check_engine", "engine_version", "is_endpoint", "open_engine"]
 
 ENDPOINT = "openai:"
-"""How the name of an engine behind a server begins."""
+"""The prefix of an engine that a server runs."""
 
 
 class Known(NamedTuple):

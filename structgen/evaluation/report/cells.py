@@ -1,6 +1,6 @@
 """Figures as cells of tables.
 
-Invariant: a share stands with its interval, a time with its unit; what was not asked is a dash.
+Invariant: a share stands with its interval, a time with its unit; what was not measured is a dash.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def two_percentiles(row: TimesRow | None, figure: str, unit: float) -> Cell:
 
 
 def folded(summary: str, *inner: str) -> Markup:
-    """Return what is shown when it is asked for."""
+    """Return content that is shown when its summary is opened."""
     return element("details", element("summary", summary), *inner)
 
 

@@ -44,8 +44,11 @@ def _of(engine: str, those: Those) -> Iterator[Markup]:
 
 
 def _messages(failed: Those) -> Iterator[Markup]:
-    """Most frequent first, with a schema for each. Those that differ only in numbers, or behind their first line (where
-    engines say in which place of the schema it is), count as one."""
+    """Yield messages, most frequent first, with a schema for each.
+
+    Messages that differ only in numbers, or after their first line (where engines name the position in the schema),
+    count as one.
+    """
     groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for item, one in failed.items():
         said = one.state("declared")

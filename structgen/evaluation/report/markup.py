@@ -1,4 +1,4 @@
-"""Elements of HTML and SVG that escape what they hold, as messages of strangers' schemas go into a report.
+"""Elements of HTML and SVG that escape what they hold, as messages about untrusted schemas go into a report.
 
 Invariant: only what this module made is markup (`Markup`); any other string becomes text, with what is not printable
 shown as an escape, so that it can neither act nor hide. Attributes are escaped, too.

@@ -1,9 +1,9 @@
-"""A run as one HTML page that needs nothing else: plots, the tables behind them, and what went wrong.
+"""A run as one HTML page that needs nothing else: plots, their tables, and what went wrong.
 
-Why one file: it is mailed, kept beside the data and opened in ten years.
-Invariants: no script and nothing from elsewhere (a content policy in the page forbids both); whatever engines, schemas
-and models wrote is shown as text; all figures are `summarise`'s. Single items are listed up to a number, and the page
-says how many more there are. The same run gives the same page.
+Why one file: it is mailed, kept with the data and opened in ten years.
+Invariants: no script and nothing from elsewhere (a content policy in the page forbids both); what engines, schemas and
+models wrote is shown as text; all figures are those of `summarise`. Single items are listed up to a number, and the
+page says how many more there are. The same run gives the same page.
 Cost: some hundred kB for a thousand schemas; linear in the records.
 """
 

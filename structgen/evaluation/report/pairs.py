@@ -1,4 +1,4 @@
-"""Engines against one another, on the same items."""
+"""Compare engines with one another on the same items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["pairs_section"]
 
 
 def pairs_section(summary: Summary) -> Markup | None:
-    """Return the first engine against all others, the rest where it is asked for; None where there is but one."""
+    """Return the first engine against all others, the rest when opened; None if there is only one."""
     if not summary.pairs:
         return None
     leader = summary.engines[0]

@@ -1,7 +1,7 @@
 """The plots of a report, as SVG that takes its colours from the page.
 
-Invariants: an engine has one colour and one dash, ``e0`` to ``e7`` by its place, everywhere; nothing is shown by colour
-alone; what a plot shows stands in a table beside it. No scripts. Cost: at most some hundred points a curve.
+Invariants: an engine has one colour and one dash, ``e0`` to ``e7`` by its position, everywhere; nothing is shown by
+colour alone; a table next to each plot has its figures. No scripts. Cost: at most some hundred points a curve.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def _swatch(place: int) -> Markup:
 
 def _sentence(name: str, share: Share) -> str:
     if share.value is None:
-        return f"{name}: nothing was asked"
+        return f"{name}: nothing was measured"
     low, high = share.interval
     return (
         f"{name}: {100 * share.value:.1f} % ({share.hits:,} of {share.total:,}; "

@@ -1,4 +1,4 @@
-"""Of the schemas of a data set: coverage, compiling, masks, texts."""
+"""The section on the schemas of a data set: coverage, compiling, masks, texts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _coverage(summary: Summary, name: str) -> Iterator[Markup]:
     whole = [row for row in rows if row.part == WHOLE]
     figures = [figure for figure in _FIGURES if any(_share(row, figure).total for row in whole)]
     yield element("h3", "Coverage")
-    what = "Of all schemas that were asked for the figure, refused ones included. Lines are 95 % intervals."
+    what = "Of all schemas that the figure was measured on, refused ones included. Lines are 95 % intervals."
     yield element("p", what, class_="soft")
     panels = [
         bars(
@@ -94,7 +94,7 @@ def _times(summary: Summary, name: str, dataset: Mapping[str, Those]) -> Iterato
     if any(row.compile_ms or row.masks_us for row in rows):
         yield element("h3", "Compiling and masks")
         yield curves(
-            "Schemas compiled within a time, of all that were asked", list(_curves(summary, dataset))
+            "Schemas compiled within a time, of all schemas of the run", list(_curves(summary, dataset))
         )
         yield from _compared_times(summary, dataset, together, shared["mask"])
         alone = list(_time_tables([row for row in whole if not row.shared], "all that each engine handled"))

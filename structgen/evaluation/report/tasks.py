@@ -1,4 +1,4 @@
-"""Of tasks with answers."""
+"""The section on tasks with answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["tasks_section"]
 
 
 def tasks_section(summary: Summary) -> Markup | None:
-    """None where no task was asked."""
+    """Return the section; None if the run has no tasks."""
     if not summary.tasks:
         return None
     names = list(dict.fromkeys(row.task for row in summary.tasks))
@@ -38,7 +38,7 @@ def tasks_section(summary: Summary) -> Markup | None:
         element("h2", "Tasks with answers", id="tasks"),
         element(
             "p",
-            "Correct answers, of all items: one that breaks the schema is wrong, and so is none at all. "
+            "Correct answers, of all items: an answer that breaks the schema is wrong, and so is a missing one. "
             "Lines are 95 % intervals.",
             class_="soft",
         ),
