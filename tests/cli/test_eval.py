@@ -81,7 +81,7 @@ def test_a_folder_is_not_written_over_nor_gone_on_with_otherwise(
         assert main(arguments) == 2
         assert said in capsys.readouterr().err
     settings = tmp_path / "run.json"
-    output = json.loads(settings.read_text())
-    settings.write_text(json.dumps(output | {"engines": {"structgen": "0.0.1"}}))
+    record = json.loads(settings.read_text())
+    settings.write_text(json.dumps(record | {"engines": {"structgen": "0.0.1"}}))
     assert main(["eval", "run", *output, "--resume"]) == 2
     assert "started with structgen 0.0.1" in capsys.readouterr().err
