@@ -38,7 +38,7 @@ def test_settings_of_another_version_are_not_gone_on_with() -> None:
         ({"options": settings["options"] | {"new": 1}}, r"differ from this version's in \['new'\]"),
         ({"options": None}, "does not record its options"),
         ({"engines": {"structgen": "0"}}, "started with structgen 0"),
-        ({"versions": {"jsonschema-rs": "0"}}, "begun with jsonschema-rs 0"),
+        ({"versions": {"jsonschema-rs": "0"}}, "started with jsonschema-rs 0"),
     ):
         with pytest.raises(OptionError, match=said):
             options_of(settings | changed)
