@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
     from .generation import SamplingOptions, potential
     from .inference import AWRS, MH, SMC, AdaptiveRejection, ASAp, Exact, LocalMasking, Rejection
-    from .inference.known_distributions import KnownLaws
+    from .inference.known_distributions import KnownDistributions
     from .inference.most_probable import beam
     from .inference.posterior import Posterior
     from .inference.sampling import sample, sample_async
@@ -80,7 +80,7 @@ _HOMES = {
     "DeadEnd": "errors",
     "Exact": "inference",
     "GenerationError": "errors",
-    "KnownLaws": "inference",
+    "KnownDistributions": "inference",
     "LocalMasking": "inference",
     "MH": "inference",
     "Matcher": "matcher",
@@ -170,7 +170,7 @@ __all__ = [
     "DeadEnd",
     "Exact",
     "GenerationError",
-    "KnownLaws",
+    "KnownDistributions",
     "LocalMasking",
     "Matcher",
     "OutputInvalid",

@@ -24,7 +24,7 @@ from structgen.models.messages import prompt_of
 from structgen.protocols import is_language_model
 from structgen.reasking import EncodedPrompt
 from structgen.results import Result
-from structgen.speculative.defaults import drafting_of
+from structgen.speculative.defaults import generation_drafts_of
 from structgen.streams import ItemStream, Stream
 from structgen.types import OutputType, output_type
 
@@ -275,7 +275,7 @@ def run_encoded(
 
     def draw(ids: Sequence[Sequence[int]], each: Sequence[SamplingOptions]) -> Sequence[Generation]:
         matchers = [open_matcher(output.constraint, model.vocabulary) for _ in ids]
-        drafting = drafting_of(model, each)
+        drafting = generation_drafts_of(model, each)
         return generate_tokens(model, ids, matchers, each, cancel=cancel, drafting=drafting)
 
     return reasking.answers(model, prompts, output, options, draw)
@@ -361,7 +361,7 @@ def text_steps(
 
     def draw(ids: Sequence[int], each: SamplingOptions) -> Iterator[Any]:
         matcher = matchers.pop() if matchers else open_matcher(kind.constraint, model.vocabulary)
-        drafting = drafting_of(model, each)
+        drafting = generation_drafts_of(model, each)
         return generate_steps(model, [ids], [matcher], each, cancel=cancel, drafting=drafting)
 
     return reasking.steps(model, first, kind, chosen, draw)

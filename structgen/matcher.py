@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from structgen import _core
 from structgen.brief import cut
 from structgen.constraints.base import IR, NO_SCHEMA, Constraint, constraint_of
-from structgen.constraints.failures import empty_constraint, limit_exceeded, with_limits_told
+from structgen.constraints.failures import empty_constraint, limit_exceeded, translate_limits
 from structgen.errors import (
     EmptyConstraint,
     OptionError,
@@ -152,7 +152,7 @@ def _unspelled(
     return EmptyConstraint(message, hint=hint)
 
 
-_limited = with_limits_told()
+_limited = translate_limits()
 
 
 class Matcher:

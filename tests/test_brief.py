@@ -102,7 +102,7 @@ def made() -> dict[str, Any]:
         "classification": sg.classify(known, LONG, ["ab", LONG[:40], *(f"option {i}" for i in range(50))]),
         "thinking": sg.Thinking(LONG, Person(name=LONG, tags=[LONG])),
         "reasoning options": sg.ReasoningOptions(open=LONG),
-        "known laws": sg.KnownLaws(),
+        "known laws": sg.KnownDistributions(),
         "stop flag": sg.StopFlag(),
     }
 

@@ -135,7 +135,7 @@ def test_several_prompts(smollm2: Any) -> None:
 def labelled(probabilities: dict[str, float]) -> DistributionModel:
     """A model over bytes whose first byte decides."""
 
-    def law(tokens: tuple[int, ...]) -> list[float]:
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
         chances = [1e-9] * 257
         if not tokens:
             for text, share in probabilities.items():
@@ -145,7 +145,7 @@ def labelled(probabilities: dict[str, float]) -> DistributionModel:
         chances[ord(text[len(tokens)]) if len(tokens) < len(text) else 256] = 1.0
         return chances
 
-    return DistributionModel(BYTES, law)
+    return DistributionModel(BYTES, distribution)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_bad_calls() -> None:
         sg.classify(SimpleNamespace(answer_steps=None), "?", ["a", "b"])
     with pytest.raises(LimitExceeded, match="context"):
         sg.classify(ScriptedModel("a", context_length=3), "?", ["a", "abcdef"])
-    with pytest.raises(LimitExceeded, match="beginnings in all tokenizations"):
+    with pytest.raises(LimitExceeded, match="prefixes in all tokenizations"):
         sg.classify(toy(), "?", ["on" * 30], tokenizations="all")
     with pytest.raises(LimitExceeded, match="takes 600 tokens, more than 512"):
         sg.classify(ScriptedModel("a"), "?", ["a" * 600, "b"])

@@ -58,7 +58,7 @@ def test_what_follows_can_always_follow() -> None:
 def test_weights_are_the_likelihood_of_what_follows() -> None:
     """After `x` the model expects `1`, after `y` hardly: holes are drawn by Bayes' rule."""
 
-    def law(tokens: Any) -> Any:
+    def distribution(tokens: Any) -> Any:
         text = VOCABULARY.decode(tokens)
         p = np.full(VOCABULARY.size, 1e-9)
         ids = {one: place for place, one in enumerate(TOKENS) if one}
@@ -70,7 +70,7 @@ def test_weights_are_the_likelihood_of_what_follows() -> None:
             p[ids[b"2"]] = 0.1 if text == b"ax" else 0.9
         return p / p.sum()
 
-    model = DistributionModel(VOCABULARY, law)
+    model = DistributionModel(VOCABULARY, distribution)
     counts = {"x": 0, "y": 0}
     for seed in range(60):
         found = infill(
@@ -145,14 +145,14 @@ def test_a_hole_is_cut_where_what_follows_is_likeliest() -> None:
     """The model goes on with letters for ever, and expects a semicolon behind `cab` most."""
     ids = {one: place for place, one in enumerate(TOKENS) if one}
 
-    def law(tokens: Any) -> Any:
+    def distribution(tokens: Any) -> Any:
         text = VOCABULARY.decode(tokens)
         p = np.full(VOCABULARY.size, 1e-6)
         p[ids[b"abc"[(len(text) + 2) % 3 :][:1]]] = 1.0
         p[ids[b";"]] = {b"c": 0.01, b"ca": 0.02, b"cab": 0.2, b"cabc": 0.1}.get(text, 0.001)
         return p / p.sum()
 
-    model = DistributionModel(VOCABULARY, law)
+    model = DistributionModel(VOCABULARY, distribution)
     found = infill(model, "{{x}};", x=sg.regex("[a-c]*"), max_tokens=9, prompt="", options={"temperature": 0})
     assert (found.text, found.left) == ("cab;", ["cut"])
     found = infill(
@@ -163,10 +163,10 @@ def test_a_hole_is_cut_where_what_follows_is_likeliest() -> None:
 
 def test_a_hole_is_left_where_the_rest_can_be_written() -> None:
     """`)` ends the hole only where no bracket of its own is open; holes with nothing between them are one."""
-    law = np.full(VOCABULARY.size, 1e-9)
+    distribution = np.full(VOCABULARY.size, 1e-9)
     for one in b"()1+":
-        law[TOKENS.index(bytes([one]))] = 1.0
-    model = DistributionModel(VOCABULARY, lambda tokens: law / law.sum())
+        distribution[TOKENS.index(bytes([one]))] = 1.0
+    model = DistributionModel(VOCABULARY, lambda tokens: distribution / distribution.sum())
     arithmetic = sg.grammar("arithmetic")
     for seed in range(20):
         found = infill(
@@ -265,14 +265,14 @@ def test_what_follows_a_hole_is_not_counted_as_the_hole() -> None:
     literal = "=" * 50 + "."
     ids = {one: place for place, one in enumerate(TOKENS) if one}
 
-    def law(tokens: Any) -> Any:
+    def distribution(tokens: Any) -> Any:
         text = VOCABULARY.decode(tokens)
         written = b"abc" + literal.encode()
         p = np.full(VOCABULARY.size, 1e-6)
         p[ids[written[len(text) :][:1]] if len(text) < len(written) else ids[b"z"]] = 1.0
         return p / p.sum()
 
-    model = DistributionModel(VOCABULARY, law)
+    model = DistributionModel(VOCABULARY, distribution)
     found = infill(
         model, "{{a}}" + literal + "{{b}}!", a=sg.regex("[a-c]+"), b=sg.regex("z*"), prompt="",
         max_tokens=16, options={"temperature": 0},

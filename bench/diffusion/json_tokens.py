@@ -79,7 +79,7 @@ class JsonTokens:
             "mask": self.mask_id,
             "closing": [self.end_id],
             "before": [],
-            "behind": [],
+            "after": [],
         }
         (folder / "tokens.json").write_text(json.dumps(content, ensure_ascii=True))
 

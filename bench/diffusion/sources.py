@@ -86,15 +86,15 @@ def _python(count: int, data: Path | None) -> Iterator[Source]:
             if len(source.split("\n")) in _LINES and "{{" not in source and "\t" not in source:
                 found.append(source.rstrip("\n") + "\n")
     random.Random(0).shuffle(found)
-    taken = 0
+    accepted = 0
     python = sg.grammar("python")
     indented = python.indented_by("    ")
     bytes_ = sg.Vocabulary.of_bytes()
     for source in found:
-        if taken == count:
+        if accepted == count:
             return
         if _parses(source) and sg.Matcher(indented, bytes_).explain(source).ok:
-            taken += 1
+            accepted += 1
             yield Source(source, _python_regions(source), python, _parses)
 
 
@@ -176,10 +176,10 @@ def _json(count: int, data: Path | None) -> Iterator[Source]:
 
     if data is None:
         raise SystemExit("JSON needs --data, a file of MaskBench's records")
-    taken = 0
+    accepted = 0
     with gzip.open(data, "rt") as lines:
         for record in map(json.loads, lines):
-            if taken == count:
+            if accepted == count:
                 return
             if not is_held_out(record["_file"]):
                 continue
@@ -191,7 +191,7 @@ def _json(count: int, data: Path | None) -> Iterator[Source]:
                 continue
             text = _instance(record, constraint)
             if text is not None:
-                taken += 1
+                accepted += 1
                 yield Source(text, _values(text), constraint, _judge(record["schema"]))
 
 

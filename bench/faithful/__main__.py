@@ -23,7 +23,7 @@ import structgen as sg
 from structgen.constraints.base import Constraint
 
 from .distances import SAMPLERS, Curve, curve
-from .laws import Exact, enumerated
+from .distributions import Exact, enumerated
 
 __all__ = ["LANGUAGES", "main"]
 

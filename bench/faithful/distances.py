@@ -19,21 +19,21 @@ from structgen.inference.drawing import Limits, Task, draw
 from structgen.inference.samplers import Sampler
 from structgen.matcher import Matcher
 
-from .laws import Exact
+from .distributions import Exact
 
 __all__ = ["SAMPLERS", "Curve", "curve"]
 
 SAMPLERS: dict[str, tuple[Sampler, bool]] = {
-    "masking, unweighted": (sg.LocalMasking(lanes=1), False),
-    "masking, weighted": (sg.LocalMasking(lanes=1), True),
-    "rejection": (sg.Rejection(lanes=1), True),
-    "adaptive rejection": (sg.AdaptiveRejection(lanes=1), True),
-    "CARS": (sg.Exact(lanes=1), True),
-    "ASAp, unweighted": (sg.ASAp(lanes=1), False),
-    "ASAp, weighted": (sg.ASAp(lanes=1), True),
+    "masking, unweighted": (sg.LocalMasking(parallel=1), False),
+    "masking, weighted": (sg.LocalMasking(parallel=1), True),
+    "rejection": (sg.Rejection(parallel=1), True),
+    "adaptive rejection": (sg.AdaptiveRejection(parallel=1), True),
+    "CARS": (sg.Exact(parallel=1), True),
+    "ASAp, unweighted": (sg.ASAp(parallel=1), False),
+    "ASAp, weighted": (sg.ASAp(parallel=1), True),
     "SMC, 16 particles": (sg.SMC(16), True),
     "SMC, 16 particles of ASAp": (sg.SMC(16, proposal=sg.ASAp()), True),
-    "MH, restart, 5 proposals": (sg.MH(5, cut="restart", lanes=1), True),
+    "MH, restart, 5 proposals": (sg.MH(5, cut="restart", parallel=1), True),
 }
 """Each with whether its weights are used."""
 
@@ -103,9 +103,9 @@ def _distances(draws: list[tuple[str, float]], exact: Exact, weighted: bool) -> 
     logs = np.array([weight if weighted else 0.0 for _, weight in draws])
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
-    law: dict[str, float] = {}
+    distribution: dict[str, float] = {}
     for (text, _), weight in zip(draws, weights, strict=True):
-        law[text] = law.get(text, 0.0) + float(weight)
-    variation = 0.5 * sum(abs(law.get(text, 0.0) - q) for text, q in exact.texts.items())
-    divergence = sum(p * math.log(p / exact.texts[text]) for text, p in law.items() if p > 0)
+        distribution[text] = distribution.get(text, 0.0) + float(weight)
+    variation = 0.5 * sum(abs(distribution.get(text, 0.0) - q) for text, q in exact.texts.items())
+    divergence = sum(p * math.log(p / exact.texts[text]) for text, p in distribution.items() if p > 0)
     return variation, max(0.0, divergence)

@@ -125,7 +125,7 @@ def _tell(tally: Tally, plain: list[Generation], found: list[Generation]) -> Non
     tally.passes += max(one.timing.forward_passes for one in found) * len(found)
     tally.drafting += max(one.timing.drafting for one in found)
     tally.drafted += sum(one.drafted_tokens for one in found)
-    tally.taken += sum(one.taken_tokens for one in found)
+    tally.taken += sum(one.accepted_tokens for one in found)
 
 
 def _seconds(rows: list[Generation]) -> float:

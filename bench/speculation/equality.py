@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ]
         for row, mine, theirs in _pairs(model, batch, kinds[name], options, speculation):
             counts["texts"] += 1
-            counts["taken"] += mine.taken_tokens
+            counts["taken"] += mine.accepted_tokens
             counts["tokens"] += len(mine.tokens)
             if mine.tokens != theirs.tokens or mine.finish != theirs.finish:
                 counts["different"] += 1

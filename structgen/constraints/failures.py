@@ -17,7 +17,7 @@ from structgen.errors import EmptyConstraint, LimitExceeded, UnsatisfiableSchema
 
 from .base import IR, Constraint
 
-__all__ = ["empty_constraint", "limit_exceeded", "with_limits_told"]
+__all__ = ["empty_constraint", "limit_exceeded", "translate_limits"]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -44,12 +44,12 @@ _FIXED_HINTS = {
 """What to do where no option of a vocabulary raises the limit."""
 
 
-def with_limits_told(
+def translate_limits(
     hint: str = _RAISED,
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
     """Makes of a method one whose limits of the core are `LimitExceeded`."""
 
-    def told(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    def decorate(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         @wraps(method)
         def limited(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
             try:
@@ -59,7 +59,7 @@ def with_limits_told(
 
         return limited
 
-    return told
+    return decorate
 
 
 def limit_exceeded(error: _core.LimitError, where: str | None = None, hint: str = _RAISED) -> LimitExceeded:

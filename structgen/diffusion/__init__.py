@@ -1,4 +1,4 @@
-"""Constraints in any order: texts with holes, and models that fill them."""
+"""Constraints in any order: texts with holes (`Canvas`), and masked diffusion models that fill them (`fill`)."""
 
 from .canvas import GAP, Canvas, Hole
 from .filling import Filling, fill

@@ -1,6 +1,6 @@
 """Why a canvas has no completion: the smallest part that cannot stand, or too few cells.
 
-Cost: a chart for each question; their number is logarithmic in the cells.
+Cost: a chart for each test; their number is logarithmic in the cells.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["blame"]
 
 _MOST = 512
-"""Cells that are tried in the holes, at most."""
+"""The largest number of cells in holes that is tried."""
 
 
 def blame(canvas: Canvas) -> CanvasInfeasible:
-    """The error that says why."""
+    """Return the error that explains why the canvas has no completion."""
     from .canvas import GAP, Canvas
 
     filled = canvas.tokens
     count = len(filled)
 
     def can_stand(start: int, end: int) -> bool:
-        """May this part stand in a text, whatever is around it and in its open cells?"""
+        """Return whether this part may stand in a text, with anything around it and in its open cells."""
         inside = [GAP if token is None else token for token in filled[start:end]]
         whole = [*[GAP][: start > 0], *inside, *[GAP][: end < count]]
         return Canvas(canvas.constraint, canvas.vocabulary, whole, closing=canvas.closing).completable()
@@ -43,15 +43,15 @@ def blame(canvas: Canvas) -> CanvasInfeasible:
             f"no text of {canvas.constraint.describe():.60} {at} {_told(canvas, filled[start:end], '░')} ({where})",
             start=start,
             end=end,
-            hint="Whatever is around it and in its holes; change what is fixed there.",
+            hint="Anything may stand around it and in its holes; change what is fixed there.",
         )
     open_cells = sum(token is None for token in filled)
     found = _shortest(canvas)
     if found is None:
         return CanvasInfeasible(
-            f"no text of {canvas.constraint.describe():.60} that was found fits what is fixed, with "
+            f"no text of {canvas.constraint.describe():.60} was found that fits what is fixed, with "
             f"{open_cells} open cells or a few hundred",
-            hint="What is fixed may not go together, or needs longer holes.",
+            hint="What is fixed may be contradictory, or need longer holes.",
         )
     needed = round(-found[1])
     return CanvasInfeasible(
@@ -62,13 +62,13 @@ def blame(canvas: Canvas) -> CanvasInfeasible:
         + (
             ""
             if needed > open_cells or canvas.closing
-            else " Closing tokens fill what a shorter text leaves."
+            else " Closing tokens fill the cells after a shorter text."
         ),
     )
 
 
 def _shortest(canvas: Canvas) -> tuple[list[int | None], float] | None:
-    """A completion with as few tokens in holes of any length as there can be, and their number, negative."""
+    """Return a completion with the fewest tokens in holes of any length, and the negative number of these tokens."""
     from .canvas import Canvas, Hole
 
     joined = _joined(canvas.tokens)
@@ -94,7 +94,7 @@ def _told(canvas: Canvas, tokens: Iterable[int | None], hole: str = "") -> str:
 
 
 def _joined(filled: Sequence[int | None]) -> list[int | None]:
-    """Open cells in a row as one."""
+    """Return the cells with adjacent open ones merged into one."""
     found: list[int | None] = []
     for token in filled:
         if token is not None or not found or found[-1] is not None:
@@ -103,7 +103,7 @@ def _joined(filled: Sequence[int | None]) -> list[int | None]:
 
 
 def _least(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least number for which a monotone condition holds; it holds for `high`."""
+    """Return the least number from `low` on for which a monotone condition holds; it holds for `high`."""
     while low < high:
         middle = (low + high) // 2
         if holds(middle):

@@ -1,9 +1,9 @@
-"""Texts with holes: which tokens can stand in each cell so that the whole can still be completed.
+"""Texts with holes: which tokens can stand in each cell such that the whole can still be completed.
 
-Why: diffusion models fill cells in any order, and editors have text on both sides of a hole; a mask that looks at the
-left context alone leads into dead ends.
+Why: diffusion models fill cells in any order, and editors have text on both sides of a hole. A mask that depends on the
+left context alone leads to dead ends.
 What: a canvas is a row of cells: fixed tokens, cells that hold one token each, and gaps that hold any number. The core
-reads a grammar on the graph of cells (`canvas.h`), so masks of all cells come out of one chart.
+parses a grammar on the graph of cells (`canvas.h`), so one chart gives the masks of all cells.
 Invariant: a token is in the mask of a cell iff the canvas with it can be completed. Masks only shrink.
 Cost: see docs/diffusion.md.
 """
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from structgen import _core
 from structgen.constraints.as_grammar import Note, as_grammar, notes_of
 from structgen.constraints.base import Constraint, constraint_of
-from structgen.constraints.failures import with_limits_told
+from structgen.constraints.failures import translate_limits
 from structgen.errors import CombinationError, OptionError, with_kind
 from structgen.generation.distributions import allowed_ids
 from structgen.matcher import compile_constraint
@@ -48,7 +48,15 @@ _MOST_CELLS = 20_000
 
 @dataclass(frozen=True)
 class Hole:
-    """Cells that hold one token each: `least` of them, or up to `most`."""
+    """Cells that hold one token each.
+
+    Args:
+        least: The number of cells, or the smallest one.
+        most: The largest number of cells, if it varies.
+
+    Raises:
+        OptionError: A number is not valid.
+    """
 
     least: int
     most: int | None = None
@@ -58,19 +66,19 @@ class Hole:
             known = isinstance(value, int | np.integer) and not isinstance(value, bool)
             if not known or not 0 <= value <= _MOST_CELLS:
                 raise OptionError(
-                    f"{name} of a hole is {value!r:.40}; it is a whole number up to {_MOST_CELLS}"
+                    f"{name} of a hole is {value!r:.40}; it must be a whole number up to {_MOST_CELLS}"
                 )
         if self.last < self.least:
-            raise OptionError(f"a hole of {self.least} cells at least has {self.last} at most")
+            raise OptionError(f"the bounds of a hole are reversed: {self.least} to {self.last} cells")
 
     @property
     def last(self) -> int:
-        """The most cells."""
+        """The largest number of cells."""
         return self.least if self.most is None else self.most
 
 
 class Gap:
-    """Any number of tokens; there is one, `GAP`."""
+    """Any number of tokens. Use the instance `GAP`."""
 
     def __repr__(self) -> str:
         return "GAP"
@@ -81,7 +89,7 @@ Piece = int | str | bytes | Hole | Gap
 """A fixed token, a text, a hole or a gap."""
 
 
-_limited = with_limits_told("Make the canvas smaller, or fix more of it.")
+_limited = translate_limits("Make the canvas smaller, or fix more of it.")
 
 
 class Canvas:
@@ -89,23 +97,19 @@ class Canvas:
 
         canvas = Canvas(sg.json_schema(schema), model.vocabulary, ['{"name": "', Hole(4), '"}'])
 
-    Parameters
-    ----------
-    constraint
-        What the whole text is: a regular expression, a choice, a JSON Schema, or a grammar (without a contextual lexer;
-        one that reads indentation by its `indented_by`).
-    pieces
-        Token ids, texts (which become tokens as the tokenizer splits them), `Hole` and `GAP`.
-    closing
-        Tokens that may fill all cells behind the text, such as the end of text and padding of a diffusion model.
+    Args:
+        constraint: The constraint of the whole text: a regular expression, a choice, a JSON Schema, or a grammar
+            (without a contextual lexer; one that reads indentation by its `indented_by`).
+        vocabulary: The vocabulary.
+        pieces: Token ids, texts (which are tokenized), `Hole` and `GAP`.
+        closing: Tokens that may fill all cells after the text, such as the end of sequence and padding of a diffusion
+            model.
 
-    Raises
-    ------
-    CombinationError
-        For a constraint that cannot be put on a canvas.
-    LimitExceeded
-        Where the canvas has too many places at which terminals may begin (`canvas_nodes`), or its chart is too big
-        (`canvas_bytes`) or takes too much work (`canvas_words`).
+    Raises:
+        CombinationError: The constraint cannot be put on a canvas.
+        LimitExceeded: The canvas has too many positions at which terminals may start (`canvas_nodes`), or its chart is
+            too large (`canvas_bytes`) or takes too much work (`canvas_words`).
+        OptionError: An argument is not valid.
     """
 
     __slots__ = (
@@ -123,12 +127,12 @@ class Canvas:
     constraint: Constraint
     vocabulary: Vocabulary
     cells: tuple[slice, ...]
-    """Of each piece."""
+    """The cells of each piece."""
     closing: tuple[int, ...]
     notes: tuple[Note, ...]
-    """Of a JSON Schema: where a canvas knows less than the schema says; empty: it is exact."""
+    """For a JSON Schema: where its grammar is not exact; empty if it is."""
     is_exact: bool
-    """Does every text that fits fill all cells?"""
+    """Whether every text that fits fills all cells."""
 
     def __init__(
         self,
@@ -140,7 +144,7 @@ class Canvas:
     ) -> None:
         if isinstance(constraint, str):
             raise OptionError(
-                f"constraint is {with_kind(constraint)}, which is no constraint",
+                f"constraint is {with_kind(constraint)}, not a constraint",
                 hint=f"sg.grammar({constraint!r:.40})",
             )
         self.constraint = constraint_of(constraint)
@@ -152,9 +156,9 @@ class Canvas:
                 or not isinstance(token, int | np.integer)
                 or not 0 <= token < vocabulary.size
             ):
-                raise OptionError(f"{token!r:.40} in closing is no token; there are {vocabulary.size}")
+                raise OptionError(f"{token!r:.40} in closing is not a token; there are {vocabulary.size}")
         if not isinstance(pieces, Iterable) or isinstance(pieces, str | bytes):
-            raise OptionError(f"pieces is {with_kind(pieces)}; it is a list of tokens, texts, holes and gaps")
+            raise OptionError(f"pieces is {with_kind(pieces)}; give a list of tokens, texts, holes and gaps")
         filled: list[int] = []
         skips: list[tuple[int, int]] = []
         cells = []
@@ -165,7 +169,7 @@ class Canvas:
                 skips += [(place, len(filled)) for place in range(start + piece.least, len(filled))]
             cells.append(slice(start, len(filled)))
         if len(filled) > _MOST_CELLS:
-            raise OptionError(f"a canvas of {len(filled)} cells; at most {_MOST_CELLS} are read")
+            raise OptionError(f"the canvas has {len(filled)} cells; at most {_MOST_CELLS} are allowed")
         self.cells = tuple(cells)
         self._filled = filled
         self.is_exact = not skips and _GAP not in filled
@@ -180,67 +184,79 @@ class Canvas:
 
     @property
     def tokens(self) -> list[int | None]:
-        """What is in each cell; None where it is open."""
+        """The token of each cell; None if it is open."""
         return [None if token < 0 else token for token in self._filled]
 
     def is_open(self, cell: int) -> bool:
-        """Is there no token in it yet?"""
+        """Return whether the cell has no token yet."""
         return self._filled[self._cell(cell)] < 0
 
     @property
     def open_cells(self) -> list[int]:
-        """The cells without a token; gaps are none."""
+        """The cells without a token, gaps excluded."""
         return [cell for cell, token in enumerate(self._filled) if token == _OPEN]
 
-    # -- questions
+    # -- queries
 
     @_limited
     def completable(self) -> bool:
-        """Is there a text that agrees with all that is fixed?"""
+        """Return whether there is a text that agrees with all fixed cells."""
         return self._native.completable()
 
     @_limited
     def mask(self, cell: int) -> NDArray[np.int32]:
-        """The tokens that may stand in a cell, int32 ``[vocabulary.words]``, least significant bit first."""
+        """Return the tokens that may stand in a cell, int32 ``[vocabulary.words]``, least significant bit first."""
         out = np.zeros(self.vocabulary.words, dtype=np.int32)
         self._native.mask(self._cell(cell), out)
         return out
 
     @_limited
     def masks(self) -> NDArray[np.int32]:
-        """The same of all cells, int32 ``[cells, vocabulary.words]``."""
+        """Return the masks of all cells, int32 ``[cells, vocabulary.words]``."""
         out = np.zeros((len(self), self.vocabulary.words), dtype=np.int32)
         self._native.masks(out)
         return out
 
     def allowed(self, cell: int) -> NDArray[np.int64]:
-        """The ids that may stand in a cell, increasing."""
+        """Return the ids that may stand in a cell, increasing."""
         return allowed_ids(self.mask(cell), self.vocabulary.size)
 
     @_limited
     def completion(self, preferred: Sequence[int] = ()) -> list[int | None] | None:
-        """Tokens of some completion by cell (None where a cell stays without one), of `preferred` tokens where that is
-        easy; None where there is none, or a gap is open."""
+        """Return the token of each cell in some completion; None for a cell that stays empty.
+
+        Args:
+            preferred: Tokens by cell, which the completion uses where that is easy.
+
+        Returns:
+            None if there is no completion, or if a gap is open.
+        """
         found = self._native.completion(list(preferred))
         if found is None:
             return None
-        told: list[int | None] = [None if token < 0 else token for token in found]
-        for cell, token in enumerate(told):
+        filled: list[int | None] = [None if token < 0 else token for token in found]
+        for cell, token in enumerate(filled):
             if token is None and not (self._optional and self._optional[cell]):
-                told[cell] = next((one for one in self.closing if one in self.allowed(cell)), None)
-        return told
+                filled[cell] = next((one for one in self.closing if one in self.allowed(cell)), None)
+        return filled
 
     def prefer(self, tokens: Sequence[int]) -> None:
-        """By cell, the tokens that are likely to be committed. Nothing else changes than what commits of them cost: a
-        completion that is at hand agrees with as many as is easy."""
+        """Set the tokens, by cell, that are likely to be committed. That makes such commits faster and changes nothing
+        else: the cached completion agrees with as many of them as is easy."""
         self._native.prefer(list(tokens))
 
     @_limited
     def best(self, log_p: NDArray[np.float32]) -> tuple[list[int | None], float] | None:
-        """The most likely completion where cells are independent, and the log of its probability.
+        """Return the most probable completion under independent cells, and the log of its probability.
 
-        `log_p`: float32 ``[cells, vocabulary.size]``; those of fixed cells count for nothing. None where there is no
-        completion. For canvases without gaps.
+        Args:
+            log_p: Log probabilities, float32 ``[cells, vocabulary.size]``; those of fixed cells are ignored.
+
+        Returns:
+            None if there is no completion.
+
+        Raises:
+            OptionError: The canvas has a gap.
         """
         self._check_weighable()
         found = self._native.best(_weights(log_p))
@@ -248,10 +264,17 @@ class Canvas:
 
     @_limited
     def draw(self, log_p: NDArray[np.float32], seed: int) -> tuple[list[int | None], float] | None:
-        """One completion, drawn in proportion to its probability; with the log of the sum over all derivations.
+        """Draw a completion in proportion to its probability; also return the log of the sum over all derivations.
 
-        Exact. Where texts of a grammar have several derivations, one is kept with one chance in so many; where that
-        fails a thousand times it is a `LimitExceeded`.
+        The draw is exact. If a grammar has n derivations of a text, the text is accepted with probability 1 / n.
+
+        Args:
+            log_p: As in `best`.
+            seed: The seed of the draw.
+
+        Raises:
+            LimitExceeded: A thousand draws were rejected.
+            OptionError: The canvas has a gap.
         """
         self._check_weighable()
         _check_number("seed", seed, 1 << 64)
@@ -262,7 +285,7 @@ class Canvas:
 
     @_limited
     def commit(self, cell: int, token: int) -> bool:
-        """Put a token into an open cell; False, and nothing changed, where the canvas could not be completed then."""
+        """Put a token into an open cell; return False, and change nothing, if no completion would remain."""
         _check_number("token", token, self.vocabulary.size)
         if self._filled[self._cell(cell)] == _GAP:
             raise OptionError(
@@ -275,13 +298,13 @@ class Canvas:
         return True
 
     def reopen(self, cell: int) -> None:
-        """Take the token of a cell out again, be it one that the canvas was made with; nothing where it has none."""
+        """Remove the token of a cell, also one that the canvas was made with; do nothing if it has none."""
         self._native.reopen(self._cell(cell))
         if self._filled[cell] >= 0:
             self._filled[cell] = _OPEN
 
     def fork(self) -> Canvas:
-        """A copy."""
+        """Return an independent copy."""
         other = object.__new__(Canvas)
         other.constraint, other.vocabulary, other.cells = self.constraint, self.vocabulary, self.cells
         other.notes, other._optional = self.notes, self._optional
@@ -290,7 +313,7 @@ class Canvas:
         return other
 
     def text(self, hole: str = "░") -> str:
-        """The text so far, with a mark in place of each open cell."""
+        """Return the text so far, with a mark for each open cell."""
         parts = [
             "".join(group) if isinstance(group, list) else bytes(group).decode("utf-8", "replace")
             for group in self._groups(hole)
@@ -307,7 +330,7 @@ class Canvas:
         return groups
 
     def check(self) -> None:
-        """An error where there is no completion: `CanvasInfeasible`, with what is to blame."""
+        """Raise `CanvasInfeasible`, which explains why, if there is no completion."""
         if not self.completable():
             from .blame import blame
 
@@ -318,7 +341,7 @@ class Canvas:
 
     @property
     def size(self) -> dict[str, int]:
-        """How many places terminals may begin at, and how many charts were made."""
+        """The number of positions at which terminals may start, and the number of charts made so far."""
         return {"nodes": self._native.nodes, "charts": self._native.charts}
 
     def _cell(self, cell: int) -> int:
@@ -334,11 +357,11 @@ class Canvas:
 
 
 def _program(constraint: Constraint, vocabulary: Vocabulary) -> _Known:
-    """What canvases of a constraint share, from a bounded cache."""
+    """Return what all canvases of a constraint share, from a bounded cache."""
     known = _programs.setdefault(vocabulary, OrderedDict())
     found = known.get(constraint)
     if found is None:
-        # A schema that nothing satisfies is told as such, whatever a canvas could say of it.
+        # For an unsatisfiable schema, its own error is better than any that a canvas could raise.
         compiled = compile_constraint(constraint, vocabulary)
         texts = as_grammar(constraint)
         if texts is not constraint:
@@ -349,7 +372,7 @@ def _program(constraint: Constraint, vocabulary: Vocabulary) -> _Known:
             raise CombinationError(
                 f"{error} cannot be put on a canvas: {constraint.describe():.80}",
                 hint="Grammars without a contextual lexer, indentation and other constraints in them can, most "
-                "JSON Schemas, and whatever is regular. From the left sg.infill fills templates of any constraints.",
+                "JSON Schemas, and all regular constraints. For others sg.infill fills templates from left to right.",
             ) from None
         if len(known) > _PROGRAMS:
             known.popitem(last=False)
@@ -370,21 +393,21 @@ def _read(piece: Any, vocabulary: Vocabulary) -> list[int]:
         return list(tokens)
     if isinstance(piece, int | np.integer) and not isinstance(piece, bool):
         if not 0 <= piece < vocabulary.size:
-            raise OptionError(f"{piece} is no token; there are {vocabulary.size}")
+            raise OptionError(f"{piece} is not a token; there are {vocabulary.size}")
         return [int(piece)]
     raise OptionError(
         f"a canvas is made of tokens, texts, Hole(...) and GAP, not of {with_kind(piece)}",
-        hint="Such as ['{\"name\": \"', Hole(4), '\"}'].",
+        hint="For example: ['{\"name\": \"', Hole(4), '\"}'].",
     )
 
 
 def _check_number(name: str, value: Any, end: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < end:
-        raise OptionError(f"{name} is {value!r:.40}; it is a whole number from 0 to {end - 1}")
+        raise OptionError(f"{name} is {value!r:.40}; it must be a whole number from 0 to {end - 1}")
 
 
 def _weights(log_p: NDArray[np.float32]) -> NDArray[np.float32]:
     found = np.ascontiguousarray(log_p, dtype=np.float32)
     if np.isnan(found).any() or np.isposinf(found).any():
-        raise OptionError("log_p has entries that are no logarithm of a probability (nan or inf)")
+        raise OptionError("log_p has entries that are not log probabilities (nan or inf)")
     return found

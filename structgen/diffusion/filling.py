@@ -1,11 +1,11 @@
-"""Filling a canvas with a masked diffusion model: which token goes into which cell, step by step.
+"""Filling a canvas with a masked diffusion model, step by step.
 
-Why: what is allowed in each of two cells alone need not be allowed in both, so tokens are committed one after the
-other, the surest first, each under the masks that the ones before it leave.
-Invariant: after every commit the canvas can be completed, so no decoding ends without a text. Masks only shrink while
-cells are filled and confidences do not depend on them, so a candidate is tried under an older mask first: what it lacks
-needs no question, and what the core refuses is struck out and the cell's next one tried.
-Cost: beside the model, a chart of the canvas for a token that no completion at hand agrees with.
+Why: two tokens that are allowed in their cells separately need not be allowed together. So tokens are committed one
+after the other, the most confident one first, each under the masks that the commits before it leave.
+Invariant: after every commit the canvas can be completed, so decoding always ends with a text. Masks only shrink while
+cells are filled, and confidences do not depend on them. So a candidate is tested against an older mask first: a token
+outside it needs no further test, and if the core refuses a token, the cell's next candidate is tried.
+Cost: besides the model, a chart of the canvas for each token that differs from all cached completions.
 Source: Nie et al. 2025 (LLaDA, arXiv 2502.09992) for the loop.
 """
 
@@ -35,62 +35,62 @@ __all__ = ["Filling", "fill"]
 
 Array = NDArray[np.float64]
 _NEVER = -1e5
-"""The log of a probability that counts for nothing."""
+"""A log probability that is practically minus infinity."""
 _MOST_REFUSED = 64
-"""Tokens of one cell that a monitor refuses in one step, before it is overruled."""
+"""The number of tokens of one cell that a monitor may refuse in one step before it is overruled."""
 
 
 @short_repr
 @dataclass
 class Filling:
-    """A canvas that a model has filled."""
+    """The result of filling a canvas."""
 
     text: str
     tokens: list[int]
     canvas: Canvas
     steps: int = 0
-    """Passes of the model."""
+    """The number of forward passes of the model."""
     order: list[int] = field(default_factory=list)
     """The cells in the order in which they were filled."""
     refused: int = 0
-    """Tokens that were tried and could not stand."""
+    """The number of tokens that were tried and refused."""
     drafted: int = 0
-    taken: int = 0
-    """Commits that were drafted, and those that the model agreed with."""
+    accepted: int = 0
+    """The number of drafted commits, and of those that the model confirmed."""
     reopened: int = 0
-    """Cells that were taken back."""
+    """The number of cells that remasking opened again."""
     repaired: int = 0
-    """How often cells were opened again because a monitor found a fault in the finished text."""
+    """The number of repairs, in which a monitor found a fault in the finished text and cells were opened again."""
     is_right: bool | None = None
-    """What the monitor says of the text at last; None: there is none."""
+    """The monitor's verdict on the final text; None without a monitor."""
     faults: list[int] = field(default_factory=list)
-    """The cells that it finds wrong."""
+    """The cells that it found wrong."""
     overruled: list[int] = field(default_factory=list)
-    """Cells that hold a token which the monitor refused: it refused all that may stand there, or very many."""
+    """Cells with a token that the monitor refused, because it refused all tokens of the cell, or very many."""
     ended_early: bool = False
     timing: Timing = field(default_factory=Timing)
 
     @property
     def reason(self) -> str | None:
-        """Why the text is not right; None where it is, or nobody was asked."""
+        """Why the text is not right; None if it is, or without a monitor."""
         if self.is_right is not False:
             return None
-        told = [f"the monitor finds a fault in {_listed(self.faults)}"]
+        reasons = [f"the monitor finds a fault in {_listed(self.faults)}"]
         if self.repaired:
-            told.append(f"opened again {self.repaired} times in vain")
+            reasons.append(f"{self.repaired} repairs did not help")
         if self.overruled:
-            told.append(f"it refused what is in {_listed(self.overruled)}, and nearly all else there")
-        return "; ".join(told)
+            reasons.append(f"it refused the content of {_listed(self.overruled)}, and nearly all else there")
+        return "; ".join(reasons)
 
     def frames(self, count: int = 8, hole: str = "░") -> list[str]:
-        """The canvas while it was filled: so many moments at most, the first and the last of them included."""
+        """Return the canvas at `count` moments of its filling, the first and the last included."""
         if isinstance(count, bool) or not isinstance(count, int) or count < 2:
-            raise OptionError(f"count is {count!r:.40}; a canvas has 2 frames at least")
+            raise OptionError(f"count is {count!r:.40}; it must be a whole number of 2 or more")
         whole = self.canvas.tokens
         moments = sorted({round(n * len(self.order) / (count - 1)) for n in range(count)})
         shown = []
         for moment in moments:
-            later = set(self.order[moment:])  # a cell that was taken back is open until it is filled for good
+            later = set(self.order[moment:])  # a cell that was opened again is open until its last commit
             shown.append(
                 b"".join(
                     hole.encode()
@@ -114,18 +114,30 @@ def fill(
     repairs: int = 8,
     **options: Any,
 ) -> Filling:
-    """Fill the open cells of a canvas, which is left as it was.
+    """Fill the open cells of a canvas, which is not changed.
 
         fill(model, Canvas(sg.grammar("smiles"), model.vocabulary, [Hole(32)]), tokens_per_step=2)
 
-    Options are those of `DecodingOptions`. A `monitor` is asked about tokens before they are committed, and about the
-    finished text: what it finds wrong is opened again, `repairs` times at most, and `Filling.is_right` has its last
-    word. Raises `CanvasInfeasible` before the model is run if no text fits.
+    Args:
+        model: A masked diffusion model.
+        canvas: A canvas of the model's vocabulary, without holes of varying length and gaps.
+        prompt: What the model reads before the canvas, in the form that its `frame` takes.
+        monitor: Judges tokens before they are committed, and the finished text. What it finds wrong is opened again,
+            and `Filling.is_right` has its verdict on the final text.
+        repairs: The largest number of such repairs.
+        options: The fields of `DecodingOptions`.
+
+    Returns:
+        The filled canvas with statistics.
+
+    Raises:
+        CanvasInfeasible: No text fits; raised before the model runs.
+        OptionError: An argument is not valid.
     """
     chosen = DecodingOptions.of(options)
     check_model(model)
     if isinstance(repairs, bool) or not isinstance(repairs, int) or repairs < 0:
-        raise OptionError(f"repairs is {repairs!r:.40}; it is a whole number, 0 at least")
+        raise OptionError(f"repairs is {repairs!r:.40}; it must be a whole number of 0 or more")
     if (
         canvas.vocabulary is not model.vocabulary
         and canvas.vocabulary.fingerprint != model.vocabulary.fingerprint
@@ -143,7 +155,7 @@ def fill(
 
 
 class _State:
-    """A canvas with what was allowed in each cell when that was last asked for, or less."""
+    """A canvas with its masks as of the last query, or smaller ones."""
 
     def __init__(self, canvas: Canvas, allowed: NDArray[np.bool_] | None = None) -> None:
         self.canvas = canvas
@@ -154,7 +166,7 @@ class _State:
 
     def commit(self, cell: int, token: int) -> bool:
         if not self.canvas.commit(cell, token):
-            self.allowed = _allowed(self.canvas)  # found out when the token was refused
+            self.allowed = _allowed(self.canvas)  # the core computed the masks when it refused the token
             return False
         self.allowed[cell] = False
         self.allowed[cell, token] = True
@@ -162,7 +174,7 @@ class _State:
 
 
 class _Run:
-    """One canvas while it is filled."""
+    """The state of one call of `fill`."""
 
     def __init__(
         self,
@@ -174,7 +186,7 @@ class _Run:
         repairs: int,
     ) -> None:
         self.model, self.options, self.monitor, self.repairs = model, options, monitor, repairs
-        self.before, self.behind = model.frame(prompt)
+        self.before, self.after = model.frame(prompt)
         self.filling = Filling("", [], canvas)
         self.state = _State(canvas)
         self.count = len(canvas.open_cells)
@@ -183,10 +195,10 @@ class _Run:
         self.first_open = canvas.open_cells
         self.banned: dict[int, set[int]] = {}
         self.overruled: dict[int, int] = {}
-        """Tokens that were put in although the monitor refused them, by cell."""
+        """Tokens that were committed although the monitor refused them, by cell."""
 
     def filled(self) -> Filling:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         found = self.filling
         while True:
             self._fill()
@@ -195,11 +207,11 @@ class _Run:
         found.canvas = self.state.canvas
         found.tokens = [token for token in found.canvas.tokens if token is not None]
         found.text = found.canvas.text()
-        # Cells may have been opened again since, and drafts thrown away.
+        # Cells may have been opened again since, and drafts discarded.
         found.overruled = [
             cell for cell, token in sorted(self.overruled.items()) if found.canvas.tokens[cell] == token
         ]
-        found.timing.total = time.perf_counter() - begun
+        found.timing.total = time.perf_counter() - started
         return found
 
     def _fill(self) -> None:
@@ -220,7 +232,7 @@ class _Run:
             found.timing.constraint += time.perf_counter() - before - (found.timing.model - in_model)
 
     def _is_done(self) -> bool:
-        """Is there nothing to mend, or no more of that to do? Otherwise cells are opened again."""
+        """Return whether the text is final; otherwise open cells again for a repair."""
         if self.monitor is None:
             return True
         tokens = [token for token in self.state.canvas.tokens if token is not None]
@@ -232,7 +244,7 @@ class _Run:
         canvas = self.state.canvas
         for cell in faults & set(self.first_open):
             self.banned.setdefault(cell, set()).add(tokens[cell])
-        # Ever more around a fault, since its cause may be there.
+        # The range around a fault grows with each repair, since its cause may be there.
         reach = self.filling.repaired
         for cell in self.first_open:
             if any(abs(cell - fault) <= reach for fault in faults):
@@ -244,11 +256,11 @@ class _Run:
     # -- one step
 
     def _step(self, state: _State, logits: NDArray[np.float32]) -> list[int]:
-        """Commit the surest candidates; the cells that were filled, in order."""
+        """Commit the most confident candidates; return the cells that were filled, in order."""
         options, canvas = self.options, state.canvas
         cells = self._active(canvas)
         log_p = _log_softmax(logits[cells])
-        # The same for the same text, however it was come to; another where cells were taken back.
+        # The same seed for the same text, in any order of commits; another one after cells were opened again.
         again = self.filling.reopened + self.filling.repaired
         chance = np.random.default_rng([options.seed, self.count - len(canvas.open_cells), again])
         scores = log_p
@@ -287,7 +299,7 @@ class _Run:
         return filled
 
     def _agrees(self, state: _State, cell: int, token: int, banned: set[int]) -> bool:
-        """Has the monitor nothing against it, or against very many that may stand there?"""
+        """Return whether the monitor allows the token, or is overruled because it refuses very many of the cell."""
         if self.monitor is None:
             return True
         if token not in banned and len(banned) < _MOST_REFUSED:
@@ -300,7 +312,7 @@ class _Run:
         return True
 
     def _active(self, canvas: Canvas) -> list[int]:
-        """The open cells of the first block that has some."""
+        """Return the open cells of the first block that has some."""
         cells = canvas.open_cells
         if self.options.block is None:
             return cells
@@ -308,15 +320,15 @@ class _Run:
         return [cell for cell in cells if cell // self.options.block == block]
 
     def _likeliest(self, canvas: Canvas, logits: NDArray[np.float32]) -> list[int | None]:
-        """The tokens of the most likely completion; what the model, or a monitor, rules out is in none but by need."""
+        """Return the most probable completion; tokens ruled out by model or monitor are used only if necessary."""
         log_p = np.maximum(_log_softmax(logits), _NEVER).astype(np.float32)
         for cell, tokens in self.banned.items():
             log_p[cell, list(tokens)] = 2 * _NEVER
         found = canvas.best(log_p)
-        assert found is not None  # the canvas can be completed, and all weights are finite
+        assert found is not None  # the canvas has a completion, and all weights are finite
         return found[0]
 
-    # -- ways to be faster, and to take back
+    # -- speed-ups and remasking
 
     def _ends_early(self, logits: NDArray[np.float32]) -> bool:
         if self.options.early is None:
@@ -327,7 +339,7 @@ class _Run:
         return bool((best[:, 1] - best[:, 0]).mean() >= self.options.early[third])
 
     def _finish(self, logits: NDArray[np.float32]) -> None:
-        """Fill all that is open by the most likely completion."""
+        """Fill all open cells with the most probable completion."""
         for cell, token in enumerate(self._likeliest(self.state.canvas, logits)):
             if token is not None and self.state.canvas.is_open(cell):
                 self.state.commit(cell, token)
@@ -335,7 +347,7 @@ class _Run:
         self.filling.ended_early = True
 
     def _drafted(self, logits: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """Commit one cell, and as many drafted ones as the model agrees with; the logits behind the last."""
+        """Commit one cell, and as many drafted ones as the model confirms; return the logits after the last."""
         drafts: list[tuple[_State, list[int]]] = []
         state = self.state
         for _ in range(self.options.draft + 1):
@@ -343,7 +355,7 @@ class _Run:
                 break
             state = state.fork()
             drafts.append((state, self._step(state, logits)))
-        # Behind a text that is full there is nothing to ask the model.
+        # After a text that is complete the model need not be read.
         asked = [one.canvas for one, _ in drafts if one.canvas.open_cells]
         read = self._read(asked) if asked else None
         self.filling.drafted += len(drafts) - 1
@@ -357,14 +369,14 @@ class _Run:
             self.filling.order += filled
             if true.canvas.tokens != drafted.canvas.tokens:
                 return None
-            self.filling.taken += 1
+            self.filling.accepted += 1
         if read is None or len(asked) < len(drafts):
             return None
         last: NDArray[np.float32] = read[-1]
         return last
 
     def _reopen(self) -> None:
-        """Take the least sure tokens back, each once."""
+        """Open the cells with the lowest confidence again, each at most once."""
         share = self.options.remask
         canvas = self.state.canvas
         if not share or not canvas.open_cells:
@@ -381,7 +393,7 @@ class _Run:
         cells = [
             [self.model.mask_id if token is None else token for token in canvas.tokens] for canvas in canvases
         ]
-        found = read_logits(self.model, self.before, cells, self.behind)
+        found = read_logits(self.model, self.before, cells, self.after)
         self.filling.steps += 1
         self.filling.timing.forward_passes += 1
         self.filling.timing.model += time.perf_counter() - before
@@ -399,8 +411,10 @@ def _listed(cells: Sequence[int]) -> str:
 
 
 def _best(scores: Array, allowed: NDArray[np.bool_], banned: Collection[int] = ()) -> int:
-    """The allowed token with the greatest score; one without a chance where there is no other, and one that is banned
-    where all are."""
+    """Return the allowed token with the greatest score.
+
+    One without probability is returned if there is no other, and a banned one if all are banned.
+    """
     masked = np.where(allowed, scores, -np.inf)
     if banned and not set(np.flatnonzero(allowed).tolist()) <= set(banned):
         masked[list(banned)] = -np.inf

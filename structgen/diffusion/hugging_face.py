@@ -1,8 +1,8 @@
 """Masked language models and masked diffusion models of transformers.
 
-What: `MaskedModel` calls any model that gives logits for all places of a row: BERT, ALBERT, ModernBERT, LLaDA, Dream.
-`load` makes one of a folder, a name, or one of the SMILES models that install from PyPI.
-Cost: one pass of the model for a batch of rows.
+What: `MaskedModel` calls any model that returns logits for all positions of a row: BERT, ALBERT, ModernBERT, LLaDA,
+Dream. `load` makes one from a folder, a name, or one of the SMILES models that install from PyPI.
+Cost: one forward pass for a batch of rows.
 """
 
 from __future__ import annotations
@@ -29,27 +29,22 @@ _PACKAGES = {
     "rxnfp": ("Bert", "models/transformers/bert_pretrained"),
     "rxnmapper": ("Albert", "models/transformers/albert_heads_8_uspto_all_1310k"),
 }
-"""Models of reactions in SMILES, by package: the family, which their settings do not tell, and the folder. Each token
+"""Models of reactions in SMILES, by package: the family, which their settings do not name, and the folder. Each token
 is one terminal of the notation."""
 
 
 class MaskedModel:
-    """See `DiffusionModel`.
+    """A masked model around a torch module; see `DiffusionModel`.
 
-    Parameters
-    ----------
-    model
-        A torch module: ``model(input_ids)`` gives an object with ``logits``, ``[rows, length, size]``.
-    mask_id
-        The token of what is not known.
-    before, behind
-        Tokens that mark the beginning and the end of a row, such as ``[CLS]`` and ``[SEP]``.
-    closing
-        Tokens that may fill what is behind a text.
-    encode
-        From a prompt to tokens, which stand behind `before`.
-    shift
-        The logits at a place are of the next one, as in Dream.
+    Args:
+        model: ``model(input_ids)`` returns an object with ``logits``, ``[rows, length, size]``.
+        vocabulary: The vocabulary.
+        mask_id: The mask token.
+        before: Tokens that mark the start of a row, such as ``[CLS]``.
+        after: Tokens that mark the end of a row, such as ``[SEP]``.
+        closing: Tokens that may fill the cells after a text.
+        encode: From a prompt to tokens, which follow `before`.
+        shift: Whether the logits at a position are those of the next one, as in Dream.
     """
 
     def __init__(
@@ -59,7 +54,7 @@ class MaskedModel:
         *,
         mask_id: int,
         before: Iterable[int] = (),
-        behind: Iterable[int] = (),
+        after: Iterable[int] = (),
         closing: Iterable[int] = (),
         encode: Any = None,
         shift: bool = False,
@@ -67,18 +62,18 @@ class MaskedModel:
         if mask_id is None or not 0 <= mask_id < vocabulary.size:
             raise ModelError(
                 f"the model has no mask token (mask_id is {mask_id!r:.40})",
-                hint="Models that write from the left fill holes with sg.infill.",
+                hint="Use sg.infill for models that generate from left to right.",
             )
         self.model = model.eval()
         self.vocabulary = vocabulary
         self.mask_id = int(mask_id)
         self.closing = tuple(closing)
-        self._before, self._behind = list(before), list(behind)
+        self._before, self._behind = list(before), list(after)
         self._encode = encode
         self._shift = shift
 
     def frame(self, prompt: Any) -> tuple[list[int], list[int]]:
-        """The marks of a row, and the prompt's tokens."""
+        """Return the marks of a row, with the prompt's tokens."""
         if prompt is None or prompt == "":
             return list(self._before), list(self._behind)
         if isinstance(prompt, str):
@@ -88,7 +83,7 @@ class MaskedModel:
         return [*self._before, *map(int, prompt)], list(self._behind)
 
     def logits(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """One pass over all rows."""
+        """Read all rows in one forward pass."""
         import torch
 
         place = next(self.model.parameters()).device
@@ -113,29 +108,24 @@ def load(
     device: str | None = None,
     trust_remote_code: bool = False,
 ) -> MaskedModel:
-    """A masked model from a folder, by its name on a hub, or "rxnfp" and "rxnmapper" (of these packages).
+    """Load a masked model from a folder, by its name on a hub, or from the packages "rxnfp" and "rxnmapper".
 
     A folder without a tokenizer may have a ``tokens.json``: ``{"tokens": [text or null, ...], "mask": id, "closing":
-    [id, ...], "before": [id, ...], "behind": [id, ...]}``.
+    [id, ...], "before": [id, ...], "after": [id, ...]}``.
 
-    Parameters
-    ----------
-    tokens
-        The text of each token, where the tokenizer's own reading is not that: tokens of WordPiece vocabularies that
-        are no words. By default the tokenizer is asked.
-    mask_id, closing
-        The mask token is what the tokenizer says, unless it is given (LLaDA: ``mask_id=126336``). Closing tokens are
-        none, as for models that are told the length, unless they are given: the end of text and padding of models
-        that write texts of any length.
-    shift
-        For Dream, whose logits are of the next place.
-    trust_remote_code
-        Run the Python files that come with the model, as those of LLaDA and Dream do. Only of models that you trust.
+    Args:
+        name: The folder or the name.
+        tokens: The text of each token, if it differs from what the tokenizer decodes: for tokens of WordPiece
+            vocabularies that are not words.
+        mask_id: The mask token; by default the tokenizer's (LLaDA: ``mask_id=126336``).
+        closing: The end of sequence and padding of models that write texts of any length. By default there are no
+            closing tokens, as for models that are given the length.
+        shift: True for Dream, whose logits are those of the next position.
+        trust_remote_code: Whether to run the Python files of the model, as LLaDA and Dream need it. Only for models
+            that you trust.
 
-    Raises
-    ------
-    ModelError
-        If it cannot be loaded, or has no mask token.
+    Raises:
+        ModelError: The model cannot be loaded, or has no mask token.
     """
     with needed("loading a model", extra="transformers"):
         import torch
@@ -153,18 +143,18 @@ def load(
     family = _PACKAGES[str(name)][0] if str(name) in _PACKAGES else "Auto"
     kind = getattr(transformers, "AutoModelForMaskedLM" if family == "Auto" else f"{family}ForMaskedLM")
     level = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()  # heads for other tasks are of no use here
+    transformers.logging.set_verbosity_error()  # heads for other tasks are not used here
     try:
         config = getattr(transformers, f"{family}Config").from_pretrained(folder, **where)
         own = getattr(config, "auto_map", None) or {}
         if trust_remote_code and "AutoModel" in own and "AutoModelForMaskedLM" not in own:
-            kind = transformers.AutoModel  # as LLaDA and Dream say how they are loaded
+            kind = transformers.AutoModel  # LLaDA and Dream declare only this one
         model = kind.from_pretrained(folder, config=config, **where)
     except (OSError, ValueError) as error:
         if "trust_remote_code" in str(error):
             raise ModelError(
                 f"the masked model {str(name)!r} comes with Python files of its own",
-                hint="load(..., trust_remote_code=True) runs them; only of models that you trust.",
+                hint="load(..., trust_remote_code=True) runs them; use it only for models that you trust.",
             ) from None
         raise ModelError(
             f"cannot load the masked model {str(name)!r}: {str(error).splitlines()[0]:.200}",
@@ -175,7 +165,7 @@ def load(
     if device is not None:
         model = model.to(device)
     elif model.dtype is torch.float16:
-        model = model.float()  # which most processors are quicker with
+        model = model.float()  # most processors are faster with it
     size = int(config.vocab_size)
     if str(name) in _PACKAGES:
         return _of_reactions(model, Path(folder), size)
@@ -195,7 +185,7 @@ def load(
         vocabulary,
         mask_id=tokenizer.mask_token_id if mask_id is None else mask_id,
         before=[one for one in [tokenizer.cls_token_id] if one is not None],
-        behind=[one for one in [tokenizer.sep_token_id] if one is not None],
+        after=[one for one in [tokenizer.sep_token_id] if one is not None],
         closing=() if closing is None else closing,
         encode=lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
         shift=shift,
@@ -213,7 +203,7 @@ def _folder(name: str | os.PathLike[str]) -> str:
 
 
 def _spelling(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
-    """Texts as the fewest tokens."""
+    """Return a function that splits texts into the fewest tokens."""
 
     def spell(text: str) -> list[int]:
         found = vocabulary.native.fewest_tokens(text.encode())
@@ -230,12 +220,12 @@ def _of_table(model: Any, file: Path, size: int) -> MaskedModel:
         texts: list[str | None] = content["tokens"]
         table = [None if text is None else text.encode() for text in texts]
         vocabulary = Vocabulary.from_tokens([*table, *[None] * (size - len(table))], content["closing"][:1])
-        marks = {name: content[name] for name in ("closing", "before", "behind")}
+        marks = {name: content[name] for name in ("closing", "before", "after")}
         mask_id = content["mask"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(
             f"{file.name} of the model cannot be read: {error!r:.120}",
-            hint='It has "tokens", "mask", "closing", "before" and "behind".',
+            hint='It needs "tokens", "mask", "closing", "before" and "after".',
         ) from None
     return MaskedModel(model, vocabulary, mask_id=mask_id, encode=_spelling(vocabulary), **marks)
 
@@ -253,6 +243,6 @@ def _of_reactions(model: Any, folder: Path, size: int) -> MaskedModel:
         vocabulary,
         mask_id=ids["[MASK]"],
         before=[ids["[CLS]"]],
-        behind=[ids["[SEP]"]],
+        after=[ids["[SEP]"]],
         encode=_spelling(vocabulary),
     )

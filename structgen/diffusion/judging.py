@@ -1,4 +1,4 @@
-"""What a grammar does not know of a text with holes: somebody who is asked about tokens, and about finished texts."""
+"""The protocol of monitors of a canvas, which know more of a text with holes than its grammar."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["CanvasMonitor"]
 
 
 class CanvasMonitor(Protocol):
-    """Asked while a canvas is filled; what it says bends nothing where it leaves no token."""
+    """Judges tokens and finished texts while a canvas is filled; it is overruled where it leaves no token."""
 
     def allows(self, tokens: Sequence[int | None], cell: int, token: int) -> bool:
-        """May the token stand in the cell, as far as is known while others are open (None)?"""
+        """Return whether the token may stand in the cell, as far as that is known while others are open (None)."""
         ...
 
     def faults(self, tokens: Sequence[int]) -> Sequence[int]:
-        """The cells of a finished text that are to be filled anew; none: it is right."""
+        """Return the cells of a finished text that must be filled again; empty if it is right."""
         ...

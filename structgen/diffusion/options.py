@@ -1,4 +1,4 @@
-"""How a canvas is filled."""
+"""The options of filling a canvas."""
 
 from __future__ import annotations
 
@@ -16,33 +16,26 @@ __all__ = ["DecodingOptions"]
 class DecodingOptions:
     """Options of `structgen.diffusion.fill`.
 
-    Attributes
-    ----------
-    tokens_per_step
-        How many cells are filled after each pass of the model.
-    threshold
-        Fill all cells whose token has at least this probability instead, but `tokens_per_step` in any case
-        (Fast-dLLM, arXiv 2505.22618).
-    schedule
-        Which cells first: "confidence" (of the token), "margin", "entropy", "random", "left-to-right".
-    temperature
-        0 takes the likeliest token that is allowed; otherwise tokens are drawn.
-    block
-        Fill blocks of so many cells one after the other (semi-autoregressive).
-    joint
-        Take the tokens of the most likely completion of all open cells, not those of each cell alone (DINGO, arXiv
-        2505.23061). For temperature 0.
-    draft
-        Commits that are drafted from one pass of the model, and verified by the next, in which all drafts are one
-        batch (FreeDave, arXiv 2510.00294). What comes out is what one commit after the other gives.
-    early
-        Finish at once by the most likely completion when the gap between the two likeliest tokens, averaged over the
-        open cells, passes the numbers for the first, second and last third of the text (Prophet, arXiv 2508.19982).
-    remask
-        Share of the filled cells, those with the least confidence, that are opened again after each step but the last
-        ones. Of each cell at most once.
-    seed
-        Of all draws.
+    Attributes:
+        tokens_per_step: The number of cells that are filled after each forward pass.
+        threshold: Fill all cells whose token has at least this probability, and at least `tokens_per_step` (Fast-dLLM,
+            arXiv 2505.22618).
+        schedule: Which cells come first: "confidence" (of the token), "margin", "entropy", "random", "left-to-right".
+        temperature: 0 takes the most probable allowed token; otherwise tokens are drawn.
+        block: Fill blocks of this many cells one after the other (semi-autoregressive).
+        joint: Take the tokens of the most probable completion of all open cells, not those of each cell alone (DINGO,
+            arXiv 2505.23061). Requires temperature 0.
+        draft: The number of commits that are drafted from one forward pass and verified by the next, in which all
+            drafts are one batch (FreeDave, arXiv 2510.00294). The output is the same as without drafts.
+        early: Finish at once with the most probable completion when the gap between the two largest logits, averaged
+            over the open cells, exceeds these numbers, for the first, second and last third of the text (Prophet,
+            arXiv 2508.19982).
+        remask: Fraction of the filled cells, those with the least confidence, that are opened again after each step
+            except the last ones; each cell at most once.
+        seed: The seed of all draws.
+
+    Raises:
+        OptionError: An option is not valid; the message names it.
     """
 
     tokens_per_step: int = 1
@@ -67,29 +60,31 @@ class DecodingOptions:
             _check("threshold", self.threshold, float, 0, 1)
         _check("remask", self.remask, float, 0, 1)
         if self.schedule not in SCHEDULES:
-            raise OptionError(f"schedule is {self.schedule!r:.40}; it is one of {', '.join(SCHEDULES)}")
+            raise OptionError(f"schedule is {self.schedule!r:.40}; use one of {', '.join(SCHEDULES)}")
         if self.early is not None and (
             not isinstance(self.early, tuple | list)
             or len(self.early) != 3
             or any(isinstance(one, bool) or not isinstance(one, int | float) for one in self.early)
         ):
-            raise OptionError(f"early is {self.early!r:.60}; it is three numbers, such as (7.5, 5.0, 2.5)")
+            raise OptionError(
+                f"early is {self.early!r:.60}; it must be three numbers, such as (7.5, 5.0, 2.5)"
+            )
         if self.joint and self.temperature:
-            raise OptionError("joint takes the likeliest completion, so temperature must be 0")
+            raise OptionError("joint takes the most probable completion, so temperature must be 0")
         if self.draft and (self.threshold is not None or self.remask or self.tokens_per_step > 1):
             raise OptionError(
-                "draft verifies single commits, so it goes without threshold, remask and tokens_per_step"
+                "draft verifies single commits, so it excludes threshold, remask and tokens_per_step"
             )
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> DecodingOptions:
-        """Options from keyword arguments."""
+        """Return the options of keyword arguments; an unknown name is an `OptionError`."""
         names = [field.name for field in fields(cls)]
         for name in given:
             if name not in names:
                 near = did_you_mean(name, names)
                 raise OptionError(
-                    f"there is no option {name!r:.40}", hint=near or f"There are {', '.join(names)}."
+                    f"there is no option {name!r:.40}", hint=near or f"The options are {', '.join(names)}."
                 )
         return cls(**given)
 
@@ -99,4 +94,4 @@ def _check(name: str, value: Any, kind: type, least: float, most: float = float(
     if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
         what = "a whole number" if kind is int else "a number"
         up_to = "" if most == float("inf") else f", {most} at most"
-        raise OptionError(f"{name} is {value!r:.40}; it is {what}, {least} at least{up_to}")
+        raise OptionError(f"{name} is {value!r:.40}; it must be {what} of {least} or more{up_to}")

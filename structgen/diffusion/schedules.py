@@ -1,6 +1,7 @@
-"""Which cells are filled next: how sure a model is of each.
+"""Schedules of unmasking: how confident a model is of each cell, which decides which cells are filled next.
 
-Invariant: confidences are of the model's own law, without masks, so what is surest does not change when masks shrink.
+Invariant: confidences are those of the model's own distribution, without masks, so their order does not change when
+masks shrink.
 """
 
 from __future__ import annotations
@@ -23,25 +24,28 @@ Array = NDArray[np.float64]
 def confidences(
     schedule: str, log_p: Array, tokens: Sequence[int], cells: Sequence[int], chance: np.random.Generator
 ) -> Array:
-    """How sure the model is of each cell, greater first.
+    """Return the model's confidence in each cell, ``[cells]``, the greatest first to be filled.
 
-    log_p    log probabilities, ``[cells, size]``
-    tokens   the candidate of each cell
-    cells    their places
+    Args:
+        schedule: One of `SCHEDULES`.
+        log_p: Log probabilities, ``[cells, size]``.
+        tokens: The candidate of each cell.
+        cells: The index of each cell.
+        chance: The generator of "random".
     """
     if schedule not in _OF:
-        raise OptionError(f"schedule is {schedule!r:.40}; it is one of {', '.join(SCHEDULES)}")
+        raise OptionError(f"schedule is {schedule!r:.40}; use one of {', '.join(SCHEDULES)}")
     return _OF[schedule](log_p, np.asarray(tokens), np.asarray(cells), chance)
 
 
 def _confidence(log_p: Array, tokens: Array, cells: Array, chance: np.random.Generator) -> Array:
-    """The probability of the candidate (low-confidence re-masking of LLaDA)."""
+    """Return the log probability of the candidate (low-confidence remasking of LLaDA)."""
     found: Array = log_p[np.arange(len(tokens)), tokens]
     return found
 
 
 def _margin(log_p: Array, tokens: Array, cells: Array, chance: np.random.Generator) -> Array:
-    """How much more likely the candidate is than the best other token."""
+    """Return how much more probable the candidate is than the best other token."""
     p = np.exp(log_p)
     mine = p[np.arange(len(tokens)), tokens].copy()
     p[np.arange(len(tokens)), tokens] = -1
@@ -50,7 +54,7 @@ def _margin(log_p: Array, tokens: Array, cells: Array, chance: np.random.Generat
 
 
 def _entropy(log_p: Array, tokens: Array, cells: Array, chance: np.random.Generator) -> Array:
-    """The entropy of the cell's law, negated."""
+    """Return the negative entropy of the cell's distribution."""
     found: Array = (np.exp(log_p) * np.where(np.isfinite(log_p), log_p, 0)).sum(axis=1)
     return found
 

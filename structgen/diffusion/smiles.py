@@ -1,9 +1,9 @@
-"""Molecules that hold together: what is wrong with a SMILES beyond its grammar, and where.
+"""A monitor of molecules: faults of a SMILES that its grammar cannot express, and their cells.
 
-Why: a grammar does not count ring bonds or valences. What: ring bonds that are not closed, that close on their own atom
-or on a bond that is there; then what RDKit finds of valences and of rings that cannot be aromatic. Each fault names the
-cells to fill anew.
-Approximate: while cells are open only ring bonds are counted, as far as tokens beside each other tell.
+Why: a grammar does not count ring bonds or valences. What: ring bonds that are not closed, or that close on their own
+atom or on an existing bond; then what RDKit finds about valences and about rings that cannot be aromatic. Each fault
+names the cells to fill again.
+Approximate: while cells are open, only ring bonds are counted, as far as adjacent tokens show them.
 Source: OpenSMILES 1.0 for ring bonds; RDKit's `DetectChemistryProblems` for the rest.
 """
 
@@ -25,13 +25,13 @@ _BONDS = set("-=#$:/\\")
 
 
 class Molecules:
-    """A `CanvasMonitor` for canvases on which one token is one terminal of SMILES, or a few whole ones."""
+    """A `CanvasMonitor` for canvases on which a token is one terminal of SMILES, or a few whole ones."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         with needed("judging molecules", extra="chemistry"):
             chemistry: Any = importlib.import_module("rdkit.Chem")
             log: Any = importlib.import_module("rdkit.RDLogger")
-        log.DisableLog("rdApp.*")  # what it finds wrong is told by `faults`
+        log.DisableLog("rdApp.*")  # `faults` reports what it finds
         self._chemistry = chemistry
         self._texts = [
             "" if data is None else data.decode("utf-8", "replace")
@@ -39,7 +39,7 @@ class Molecules:
         ]
 
     def allows(self, tokens: Sequence[int | None], cell: int, token: int) -> bool:
-        """Can the ring bonds that would be open still be closed? No label stands twice at one atom."""
+        """Return whether the open ring bonds can still be closed, and no label occurs twice at one atom."""
         texts = [None if one is None else self._texts[one] for one in tokens]
         texts[cell] = self._texts[token]
         labels: dict[str, int] = {}
@@ -58,7 +58,7 @@ class Molecules:
         return True
 
     def faults(self, tokens: Sequence[int]) -> list[int]:
-        """The cells that are to be filled anew; none where RDKit takes the molecule."""
+        """Return the cells that must be filled again; empty if RDKit accepts the molecule."""
         text = "".join(self._texts[one] for one in tokens)
         if self._chemistry.MolFromSmiles(text) is not None:
             return []
@@ -85,7 +85,7 @@ class Molecules:
 
     @staticmethod
     def _around(text: str, atoms: Sequence[int], atom: int) -> set[int]:
-        """An atom with its ring bonds and the bond before it."""
+        """Return the positions of an atom, its ring bonds and the bond before it."""
         start = atoms[atom]
         end = atoms[atom + 1] if atom + 1 < len(atoms) else len(text)
         found = {start}
@@ -96,7 +96,7 @@ class Molecules:
 
     @staticmethod
     def _wrong_rings(text: str) -> list[int]:
-        """Places of ring bonds that are not closed, or that close on the same atom or on its neighbour in the chain."""
+        """Return the positions of ring bonds that are not closed, or that close on their own or a bonded atom."""
         opened: dict[str, tuple[int, int]] = {}
         wrong: list[int] = []
         stack: list[int] = []
@@ -135,12 +135,12 @@ class Molecules:
 
 
 def _rings(text: str) -> Iterable[str]:
-    """Labels of ring bonds in a token; those inside of brackets are none."""
+    """Return the labels of ring bonds in a token, outside of brackets."""
     return [] if "[" in text else _RING.findall(text)
 
 
 def _same_atom(texts: Sequence[str | None], cell: int) -> list[int]:
-    """The cells beside this one that say something of the same atom."""
+    """Return the cells next to this one that belong to the same atom."""
     first = cell
     while first > 0 and texts[first - 1] is not None and _is_about(texts[first]):
         first -= 1
@@ -151,5 +151,5 @@ def _same_atom(texts: Sequence[str | None], cell: int) -> list[int]:
 
 
 def _is_about(text: str | None) -> bool:
-    """A ring bond, or the bond of one."""
+    """Return whether a token is a ring bond, or the bond of one."""
     return text is not None and (bool(_RING.fullmatch(text)) or text in _BONDS)

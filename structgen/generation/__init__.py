@@ -1,13 +1,13 @@
-"""How a model generates text under constraints, token by token: batches of rows that share the model's passes.
+"""Generation of text under constraints, token by token, in batches of rows that share the model's forward passes.
 
-`loop` generates a fixed batch, `continuous_batch` one that rows join and leave. Both drive a `row` for each sequence,
-which draws from the masked distribution (`distributions`) as `options` say and stays within its `token_budget`.
+`loop` generates a fixed batch; rows join and leave a `continuous_batch`. Both drive one `row` for each sequence, which
+draws from the masked distribution (`distributions`) as `options` say and stays within its `token_budget`.
 `potentials` are functions of the user's own that reject or weigh texts; `drafting` is the interface of speculative
 decoding.
-No kind of constraint is named here.
+This package names no kind of constraint.
 """
 
-from .distributions import StepLaw, allowed_ids
+from .distributions import StepDistribution, allowed_ids
 from .loop import Progress, generate_steps, generate_tokens
 from .options import SamplingOptions
 from .potentials import Potential, potential
@@ -19,7 +19,7 @@ __all__ = [
     "Potential",
     "Progress",
     "SamplingOptions",
-    "StepLaw",
+    "StepDistribution",
     "Timing",
     "allowed_ids",
     "generate_steps",

@@ -1,16 +1,17 @@
-"""The law of one step: from a row of logits and a mask to the distribution that a token is drawn from.
+"""The distribution of one step: from a row of logits and a mask to what a token is drawn from.
 
-Why: local masking is one formula, used by every sampler, the speculative ones included; so it stands alone,
-pure, on numpy arrays.
-What: p(t) = softmax(logits / temperature)[t], Z = sum of p over the allowed tokens, and the law of the draw is
-p / Z on the allowed tokens, then cut by top-k, top-p, min-p and renormalised after each. `log_z` is log Z:
-of the model's own softmax, before top-k, top-p and min-p. At temperature 0 the draw is the most probable
-allowed token (ties: the smallest id) and Z is taken at temperature 1. A draw is the token with the greatest log p +
-Gumbel noise (`draw_noisy`), or inverts the cumulative sum over ids in increasing order with one uniform number
-(`draw`): a token is a function of the logits, the mask and these numbers alone. Inverting is far more sensitive: a
-logit that changes in its last digit moves every boundary behind it, and a flat law has tens of thousands.
-Invariant: no array that came in is written to; a drawn token is always allowed and has p > 0.
-Cost: a few passes over the vocabulary; about 0.2 ms for 49k tokens, and less if few tokens are allowed.
+Why: local masking is one formula that every sampler uses, the speculative ones included. So it stands alone, as pure
+functions on numpy arrays.
+What: p(t) = softmax(logits / temperature)[t], and Z is the sum of p over the allowed tokens. The draw's distribution is
+p / Z on the allowed tokens, then truncated by top-k, top-p and min-p, and renormalised after each. `log_z` is log Z, of
+the model's own softmax before top-k, top-p and min-p. At temperature 0 the draw is the most probable allowed token
+(ties: the smallest id), and Z is taken at temperature 1.
+A draw is the token with the greatest log p + Gumbel noise (`draw_noisy`), or it inverts the cumulative sum over ids in
+increasing order with one uniform number (`draw`). So a token is a function of the logits, the mask and these numbers
+alone. Inversion is far more sensitive: a logit that changes in its last digit moves every boundary after it, and a flat
+distribution has tens of thousands of them.
+Invariant: no argument is written to; a drawn token is always allowed and has p > 0.
+Cost: a few passes over the vocabulary: about 0.2 ms for 49k tokens, and less if few tokens are allowed.
 Source: Geng et al. 2023 (local masking).
 """
 
@@ -31,15 +32,15 @@ if TYPE_CHECKING:
     from structgen.protocols import TextMatcher
 
 __all__ = [
-    "StepLaw",
+    "StepDistribution",
     "allowed_bits",
     "allowed_ids",
     "allowed_words",
     "bits_of",
-    "drawn_place",
     "log_sum_exp",
     "next_ids",
-    "place_of",
+    "sample_index",
+    "sample_index_by_blocks",
 ]
 
 Array = NDArray[Any]
@@ -47,59 +48,62 @@ _FEW = 256
 
 
 def allowed_ids(mask: Array, size: int) -> NDArray[np.int64]:
-    """The token ids of a packed mask (int32 words, least significant bit first), increasing."""
+    """Return the token ids of a mask (int32 words, least significant bit first), increasing."""
     return _ids(bits_of(mask, size))
 
 
 def next_ids(matcher: TextMatcher, *, at_cap: bool) -> NDArray[np.int64]:
-    """The tokens that may follow, increasing; at the cap only those that end the text."""
+    """Return the tokens that may follow, increasing; at the cap only those that end the text."""
     return _ids(allowed_bits(matcher, at_cap=at_cap))
 
 
 def allowed_words(matcher: TextMatcher, *, at_cap: bool) -> NDArray[np.int32]:
-    """The mask of the tokens that may follow; at the cap only of those that end the text."""
+    """Return the mask of the tokens that may follow; at the cap only of those that end the text."""
     return matcher.mask() & matcher.vocabulary.eos_mask if at_cap else matcher.mask()
 
 
 def allowed_bits(matcher: TextMatcher, *, at_cap: bool) -> NDArray[np.uint8]:
-    """1 for each token that may follow, 0 for others; at the cap only for those that end the text."""
+    """Return 1 for each token that may follow and 0 for the others; at the cap only those that end the text may."""
     return bits_of(allowed_words(matcher, at_cap=at_cap), matcher.vocabulary.size)
 
 
 def bits_of(mask: Array, size: int) -> NDArray[np.uint8]:
-    """A packed mask (int32 words, least significant bit first) as 0 and 1."""
+    """Return a mask (int32 words, least significant bit first) as an array of 0 and 1, ``[size]``."""
     return np.unpackbits(mask.view(np.uint8), count=size, bitorder="little")
 
 
 def _ids(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    return np.flatnonzero(bits.view(np.bool_))  # of booleans it is several times as fast
+    return np.flatnonzero(bits.view(np.bool_))  # several times as fast on booleans
 
 
-def place_of(cumulative: Array, uniform: float) -> int:
-    """The place that `uniform` in [0, 1) selects, in proportion to masses that were summed up. There must be mass."""
+def sample_index(cumulative: Array, uniform: float) -> int:
+    """Return the index that `uniform` in [0, 1) selects in proportion to the summands of `cumulative`.
+
+    The total must be positive.
+    """
     total = cumulative[-1]
     place = int(np.searchsorted(cumulative, uniform * total, side="right"))
-    # subtle: the product may round up to the whole mass; the last one with mass is meant then.
+    # subtle: the product may round up to the total; then the last index with a positive summand is selected.
     return place if place < len(cumulative) else int(np.searchsorted(cumulative, total, side="left"))
 
 
 _BLOCK = 512
 
 
-def drawn_place(masses: Array, uniform: float) -> int:
-    """The place that `uniform` in [0, 1) selects, in proportion to masses; first its block, then itself."""
+def sample_index_by_blocks(masses: Array, uniform: float) -> int:
+    """Return the index that `uniform` in [0, 1) selects in proportion to `masses`: first its block, then the index."""
     sums = np.add.reduceat(masses, np.arange(0, len(masses), _BLOCK), dtype=np.float64)
     cumulative = np.cumsum(sums)
-    block = place_of(cumulative, uniform)
+    block = sample_index(cumulative, uniform)
     start = block * _BLOCK
     before = float(cumulative[block - 1]) if block else 0.0
     inside = np.cumsum(masses[start : start + _BLOCK], dtype=np.float64)
     left = (uniform * float(cumulative[-1]) - before) / float(inside[-1])
-    return start + place_of(inside, min(max(left, 0.0), 1.0))
+    return start + sample_index(inside, min(max(left, 0.0), 1.0))
 
 
 def log_sum_exp(values: Array) -> float:
-    """log of the sum of exp, stable; minus infinity for no mass. The sum is accumulated in float64."""
+    """Return log(sum(exp(values))), stable; minus infinity for an empty or zero sum. The sum is in float64."""
     if not values.size:
         return -math.inf
     peak = float(values.max())
@@ -108,11 +112,19 @@ def log_sum_exp(values: Array) -> float:
     return peak + math.log(float(np.exp(values - values.dtype.type(peak)).sum(dtype=np.float64)))
 
 
-class StepLaw:
-    """One step's law. `exclude` removes tokens that later turned out not to continue."""
+class StepDistribution:
+    """The distribution of one draw.
+
+    Args:
+        logits: The model's logits, ``[vocabulary.size]``.
+        ids: The allowed tokens, increasing; None if every token is allowed.
+        options: Temperature and truncation.
+
+    Attributes:
+        log_z: The log of the allowed probability, before truncation.
+    """
 
     def __init__(self, logits: Array, ids: NDArray[np.int64] | None, options: SamplingOptions) -> None:
-        """`ids`: the allowed tokens, increasing; None if every token is allowed."""
         if math.isnan(float(logits.max())):
             raise ModelError("the model returned logits that are not a number", hint="Try float32 weights.")
         temperature = options.effective_temperature
@@ -128,7 +140,7 @@ class StepLaw:
             self.log_z = 0.0 if self._total > -math.inf else -math.inf
         else:
             total = self._total if scale == 1 else log_sum_exp(scaled)
-            # Rounding may put a share of the whole a hair above the whole.
+            # Rounding may make the part a little larger than the whole.
             self.log_z = min(0.0, log_sum_exp(self._scores) - total) if total > -math.inf else -math.inf
         self._cumulative: Array | None = None
         self._chosen: NDArray[np.int64] | None = None
@@ -136,11 +148,11 @@ class StepLaw:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no allowed token has any probability."""
+        """Whether no allowed token has a positive probability."""
         return not self._scores.size or float(self._scores.max()) == -math.inf
 
     def logprob(self, token: int) -> float:
-        """log p(token) under the model at temperature 1, without the mask."""
+        """Return log p(token) of the model at temperature 1, without the mask."""
         return float(self._logits[token]) - self._total
 
     def most_probable(self, count: int, size: int) -> list[tuple[int, float]]:
@@ -152,19 +164,22 @@ class StepLaw:
         return [(int(token), self.logprob(int(token))) for token in found[order]]
 
     def draw(self, uniform: float) -> int:
-        """The token that `uniform` in [0, 1) selects. The law must not be empty."""
+        """Return the token that `uniform` in [0, 1) selects. The distribution must not be empty."""
         if self._greedy:
             best = int(self._scores.argmax())
             return best if self._ids is None else int(self._ids[best])
         if self._cumulative is None:
             self._prepare()
         assert self._cumulative is not None
-        position = place_of(self._cumulative, uniform)
+        position = sample_index(self._cumulative, uniform)
         return position if self._chosen is None else int(self._chosen[position])
 
     def draw_noisy(self, best: Callable[[Array, NDArray[np.int64]], int]) -> int:
-        """The token with the greatest log p + noise, whose place `best` tells of log p and ids. The law must not be
-        empty."""
+        """Return the token with the greatest log p + noise. The distribution must not be empty.
+
+        Args:
+            best: From log p and ids to the index of the greatest sum (see `GumbelNoise.best`).
+        """
         if self._greedy:
             return self.draw(0.0)
         scores, ids = self._kept()
@@ -173,7 +188,7 @@ class StepLaw:
         return int(ids[best(scores, ids)])
 
     def probabilities(self) -> dict[int, float]:
-        """The whole law after every option, for tests and for samplers that need it."""
+        """Return the probabilities after truncation, by token id, without those that are zero."""
         if self._greedy:
             return {self.draw(0.0): 1.0}
         if self._cumulative is None:
@@ -184,7 +199,7 @@ class StepLaw:
         return {int(token): float(mass) for token, mass in zip(chosen, masses, strict=True) if mass > 0}
 
     def over(self, size: int) -> Array:
-        """The same over a vocabulary of `size` tokens, float64."""
+        """Return the probabilities after truncation, float64 ``[size]``."""
         found = np.zeros(size)
         if self._greedy:
             found[self.draw(0.0)] = 1.0
@@ -197,23 +212,23 @@ class StepLaw:
         return found
 
     def kept(self) -> list[int]:
-        """The tokens that the options leave."""
+        """Return the tokens that truncation keeps."""
         scores, ids = self._kept()
         return list(range(len(scores))) if ids is None else [int(one) for one in ids]
 
     def exclude(self, token: int) -> None:
-        """Forbid one token more; the rest is renormalised. `log_z` stays what the mask said."""
+        """Remove a token that turned out not to be allowed; the rest is renormalised. `log_z` does not change."""
         position = token if self._ids is None else int(np.searchsorted(self._ids, token))
         if self._ids is not None and (position == len(self._ids) or self._ids[position] != token):
-            return  # the mask forbids it by now
+            return  # the mask excludes it already
         if not self._excluded:
-            self._scores = np.array(self._scores)  # a view of the model's own logits until now
+            self._scores = np.array(self._scores)  # it may be a view of the model's logits so far
         self._excluded.add(token)
         self._scores[position] = -math.inf
         self._cumulative = self._chosen = None
 
     def _kept(self) -> tuple[Array, NDArray[np.int64] | None]:
-        """Scores and ids of what the options leave."""
+        """Return the scores and ids that truncation keeps."""
         scores, chosen = self._scores, self._ids
         if self._options.truncates:
             kept = _truncate(scores, self._options)
@@ -228,7 +243,7 @@ class StepLaw:
 
 
 def _truncate(scores: Array, options: SamplingOptions) -> NDArray[np.int64]:
-    """The positions that top-k, top-p and min-p keep, increasing."""
+    """Return the positions that top-k, top-p and min-p keep, increasing."""
     kept: NDArray[np.int64] = np.flatnonzero(scores > -math.inf)
     if options.top_k is not None and options.top_k < len(kept):
         kept = _most_probable(kept, scores, options.top_k)
@@ -241,7 +256,7 @@ def _truncate(scores: Array, options: SamplingOptions) -> NDArray[np.int64]:
 
 
 def _most_probable(kept: NDArray[np.int64], scores: Array, count: int) -> NDArray[np.int64]:
-    """The `count` best of `kept`; of those that tie with the last one, the smallest ids."""
+    """Return the `count` best of `kept`; of those that tie with the last one, the smallest ids."""
     values = scores[kept]
     threshold = np.partition(values, len(values) - count)[len(values) - count]
     above = kept[values > threshold]
@@ -250,7 +265,7 @@ def _most_probable(kept: NDArray[np.int64], scores: Array, count: int) -> NDArra
 
 
 def _nucleus(kept: NDArray[np.int64], scores: Array, mass: float) -> NDArray[np.int64]:
-    """The smallest set of best tokens that holds `mass`; sorted, but only as far as the mass lies."""
+    """Return the smallest set of best tokens with a probability of at least `mass`; sorts only as many as needed."""
     values = scores[kept]
     masses = np.exp(values - values.max()).astype(np.float64)
     wanted = mass * masses.sum()

@@ -1,7 +1,7 @@
-"""What generation and samplers ask of drafts: tokens to read ahead, and somebody to be told what became of them.
+"""The interface between generation or samplers on one side and drafters on the other: draft tokens, and hooks.
 
-`Drafting` is for the rows of a generation, `ReadingAhead` for samplers that ask for laws after prefixes (`ahead`).
-Invariant: drafts change the time that a text takes, and not its law.
+`Drafting` serves the rows of a generation, `PrefixDrafting` samplers that request distributions after prefixes.
+Invariant: drafts change the time that a text takes, and not its distribution.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from .distributions import StepLaw
+from .distributions import StepDistribution
 from .row import Row
 
-__all__ = ["NOTHING", "ROOT", "DraftedTokens", "Drafting", "Place", "ReadingAhead"]
+__all__ = ["NO_DRAFT", "ROOT", "DraftedTokens", "Drafting", "PrefixDrafting", "PrefixQuery"]
 
 ROOT = -1
-"""Where a draft begins: behind the tokens that a row has."""
+"""The parent of the first nodes of a draft tree: the end of the row."""
 
 
 class DraftedTokens(Protocol):
-    """Tokens that may be drawn next, and after those: a tree whose first nodes stand behind `ROOT`."""
+    """A draft tree: tokens that may be drawn next, and tokens that may follow those."""
 
     @property
     def tokens(self) -> list[int]:
@@ -29,127 +29,137 @@ class DraftedTokens(Protocol):
 
     @property
     def parents(self) -> list[int]:
-        """The node that each stands behind, itself before it; `ROOT` for the first ones."""
+        """The parent of each node, an earlier node; `ROOT` for the first ones."""
         ...
 
     @property
     def padding(self) -> int:
-        """How many of the last nodes are no guesses, and are read because the pass takes less time with them."""
+        """How many of the last nodes are padding, which makes the forward pass faster, and no drafts."""
         ...
 
     @property
     def is_chain(self) -> bool:
-        """Whether each node but the last has the next as its only child."""
+        """Whether each node has at most one child, the next node."""
         ...
 
     def __len__(self) -> int: ...
 
     def path(self, tokens: Sequence[int]) -> list[int]:
-        """The nodes that `tokens` go through, as far as there are some."""
+        """Return the nodes along `tokens`, as far as the tree has them."""
         ...
 
 
 class Drafting(Protocol):
-    """Proposes what rows may go on with, and is told what became of it."""
+    """Proposes draft tokens for rows. The hooks report what became of them."""
 
-    reads_hidden: bool
-    """Whether it wants the model's hidden states."""
+    wants_hidden_states: bool
+    """Whether `propose` needs the model's hidden states."""
 
-    learns: bool
-    """Whether it wants to be told what the model says (`read`)."""
+    wants_logits: bool
+    """Whether `on_logits` is called."""
 
-    verifies: bool
-    """Whether `draw` draws otherwise than the plain sampler does."""
+    replaces_draws: bool
+    """Whether `draw` may replace the plain sampler's draw."""
 
     def propose(
         self, rows: Sequence[Row], hidden: Sequence[Any] | None = None, *, trees: bool, pads: bool = False
     ) -> Sequence[DraftedTokens]:
-        """A tree for each row, no deeper than it has room for and without tokens that end the text.
+        """Return a draft tree for each row, no deeper than the row has room for, and without end-of-sequence tokens.
 
-        `trees`: whether the model can read others than chains; `pads`: whether it reads what no text goes on with.
+        Args:
+            rows: The rows of the next forward pass.
+            hidden: The last hidden state of each row, or None; only if `wants_hidden_states`.
+            trees: Whether the session reads trees; otherwise chains are returned.
+            pads: Whether the session takes padding.
         """
         ...
 
-    def draw(self, row: Row, node: int, law: StepLaw, uniform: float) -> int | None:
-        """The token that follows the node (or `ROOT`), drawn from `law`; None: it is drawn as always."""
+    def draw(self, row: Row, node: int, distribution: StepDistribution, uniform: float) -> int | None:
+        """Draw the token after a node (or `ROOT`) from `distribution`; None leaves the draw to the plain sampler."""
         ...
 
-    def drawn(self, row: Row, node: int, token: int) -> None:
-        """This token did."""
+    def on_token(self, row: Row, node: int, token: int) -> None:
+        """Called after `token` was drawn at `node`."""
         ...
 
-    def read(self, row: Row, tree: Any, logits: Any) -> None:
-        """Behind the row's last token and behind each node the model has told these logits, ``[1 + nodes, size]``."""
+    def on_logits(self, row: Row, tree: Any, logits: Any) -> None:
+        """Called with the logits after the row's last token and after each node, ``[1 + nodes, vocabulary.size]``."""
         ...
 
-    def went(self, row: Row, drafted: int, taken: int) -> None:
-        """Of so many tokens that were guessed for the row so many were drawn."""
+    def on_step(self, row: Row, drafted: int, accepted: int) -> None:
+        """Called after each step of a row with the numbers of drafted and of accepted tokens."""
         ...
 
-    def passed(self, rows: int, tokens: int, seconds: float) -> None:
-        """A pass in which the longest row read so many tokens took so long."""
+    def on_pass(self, rows: int, tokens: int, seconds: float) -> None:
+        """Called after each forward pass; `tokens` is the number of tokens of the longest row."""
         ...
 
-    def declined(self) -> None:
-        """The model cannot take tokens back, so that none are read ahead."""
+    def on_unsupported(self) -> None:
+        """Called once if the session cannot be cropped cheaply; no drafts follow."""
         ...
 
-    def ended(self, row: Row) -> None:
-        """The row has ended."""
+    def on_end(self, row: Row) -> None:
+        """Called when the row has ended."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A prefix whose law a sampler asks for, and what a row of the session holds of it."""
+class PrefixQuery:
+    """A prefix whose distribution a sampler requests, and the state of the session's row that reads it."""
 
     row: int
     prefix: tuple[int, ...]
     """Tokens after the prompt."""
     matcher: Any
-    """The constraint there; whoever advances it takes the tokens back."""
+    """The matcher after the prefix. Anyone who advances it must roll it back."""
     pending: int
-    """Tokens that the row would have to read to be there."""
+    """The number of tokens that the row has to read to reach the prefix."""
     held: tuple[int, ...] = ()
-    """Tokens that it has read behind the prefix, if it is there."""
+    """The tokens that the row holds after the prefix, if it holds the prefix."""
     is_known: bool = False
-    """Whether the law there is known already, so that the row need not read."""
+    """Whether the logits after the prefix are known, so that the row need not read."""
 
 
-class ReadingAhead(Protocol):
-    """Proposes what rows read ahead, for samplers that ask for laws, and is told what became of it."""
+class PrefixDrafting(Protocol):
+    """Proposes draft tokens after prefixes, for samplers. The hooks report what became of them."""
 
-    def propose(self, places: Sequence[Place], rows: int, *, pads: bool = False) -> Sequence[Sequence[int]]:
-        """For each place the tokens that are read behind its prefix in the next pass of `rows` rows.
+    def propose(
+        self, queries: Sequence[PrefixQuery], rows: int, *, pads: bool = False
+    ) -> Sequence[Sequence[int]]:
+        """Return the draft tokens to read after each prefix in the next forward pass.
 
-        None of them ends the text or is more than it may have. `pads`: whether the model reads what no text goes on
-        with.
+        No draft contains an end-of-sequence token or exceeds the room of its text.
+
+        Args:
+            queries: One for each row that takes part.
+            rows: The number of rows of the pass.
+            pads: Whether the session takes padding.
         """
         ...
 
-    def asked(self, prefixes: Collection[tuple[int, ...]], used: int) -> None:
-        """The laws after these are asked for, together; so many were read ahead and had not been asked for yet."""
+    def on_request(self, prefixes: Collection[tuple[int, ...]], used: int) -> None:
+        """Called with all prefixes of a request; `used` of them were read as drafts and are first used now."""
         ...
 
-    def passed(self, rows: int, tokens: int, seconds: float) -> None:
-        """A pass in which the longest row read so many tokens took so long."""
+    def on_pass(self, rows: int, tokens: int, seconds: float) -> None:
+        """Called after each forward pass; `tokens` is the number of tokens of the longest row."""
         ...
 
-    def declined(self) -> None:
-        """The model cannot take tokens back, so that none are read ahead."""
+    def on_unsupported(self) -> None:
+        """Called once if the session cannot be cropped cheaply; no drafts follow."""
         ...
 
-    def ended(self, tokens: Sequence[int]) -> None:
-        """A text was drawn, of these tokens."""
+    def on_end(self, tokens: Sequence[int]) -> None:
+        """Called when a text has been drawn."""
         ...
 
     def close(self) -> None:
-        """The sampling has ended."""
+        """Called when the sampler has ended."""
         ...
 
 
-class Nothing:
-    """No draft."""
+class NoDraft:
+    """The empty draft tree."""
 
     tokens: ClassVar[list[int]] = []
     parents: ClassVar[list[int]] = []
@@ -164,4 +174,4 @@ class Nothing:
         return []
 
 
-NOTHING = Nothing()
+NO_DRAFT = NoDraft()

@@ -1,13 +1,13 @@
-"""The generation loop: rows in, logits from the model, tokens out.
+"""The generation loop of a fixed batch: rows in, logits from the model, tokens out.
 
-What: each round commits what needs no draw (`Row.settle`), gives the model every row's new tokens in one call,
-and draws one token per row. Rows with different constraints, options and seeds share a batch; a row that has
-ended leaves it. Synchronous; asynchronous callers run it in a thread and stop it through `cancel`.
-Where drafts are wanted (`Drafting`), the model reads some tokens ahead in the same call, and a row draws on, one
-position after the other as without, for as long as it draws what was read.
+What: each round commits what needs no draw (`Row.advance_without_draw`), gives the model the new tokens of all rows in
+one call, and draws one token per row. Rows with different constraints, options and seeds share a batch; a row that has
+ended leaves it. The loop is synchronous. Asynchronous callers run it in a thread and stop it through `cancel`.
+With drafts (`Drafting`), the same call also reads draft tokens. A row then draws position after position, as without
+drafts, as long as the drawn token is one of those that were read.
 Invariant: a row's text depends on its own prompt, constraint, options and seed, not on its neighbours (as far
 as the model's logits do not depend on the batch).
-Cost: beside the model, one mask and one softmax per row and token.
+Cost: besides the model, one mask and one softmax per row and token.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from structgen._core import LimitError
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import OptionError, StructgenError
 
-from .drafting import NOTHING, ROOT, Drafting
-from .lookahead import can_read_ahead
+from .drafting import NO_DRAFT, ROOT, Drafting
 from .options import SamplingOptions, row_seed
+from .prefix_logits import can_draft
 from .results import Generation, Timing
 from .row import Choice, Row
 
@@ -38,13 +38,13 @@ __all__ = ["Progress", "failing_alone", "generate_steps", "generate_tokens", "ge
 
 @dataclass(frozen=True)
 class Progress:
-    """One row after a round: the text so far, and the generation once it has ended."""
+    """The state of one row after a round."""
 
     row: int
     text: str
     generation: Generation | None = None
     tokens: Sequence[int] = ()
-    """Those of the text, as far as they are drawn; good until the next step."""
+    """The tokens of the text so far. The list is valid until the next step."""
 
 
 def generate_tokens(
@@ -56,12 +56,21 @@ def generate_tokens(
     cancel: Callable[[], bool] | None = None,
     drafting: Drafting | None = None,
 ) -> list[Generation]:
-    """One generation per prompt, drawn together. A matcher that is None leaves its row unconstrained.
+    """Generate one text per prompt, as one batch.
 
-    Options for all: row i draws from the stream (seed, i). One set of options per row: each row draws what it
-    would draw alone. `drafting` proposes tokens that the model reads ahead; they change nothing but the time.
+    Args:
+        model: The language model.
+        prompts: The tokens of each prompt.
+        matchers: The matcher of each row; None leaves a row unconstrained.
+        options: One set for all rows, where row i draws from the random stream (seed, i); or one set per row, where
+            each row draws what it would draw alone.
+        cancel: Called once per round; True stops all rows.
+        drafting: Proposes draft tokens. They change the time, not the texts.
+
+    Returns:
+        One generation per prompt, in the order of the prompts.
     """
-    run = _Run(model, prompts, matchers, options, cancel, drafting)
+    run = _Loop(model, prompts, matchers, options, cancel, drafting)
     for _ in run.rounds():
         pass
     return [run.generations[row.index] for row in run.rows]
@@ -76,14 +85,14 @@ def generate_steps(
     cancel: Callable[[], bool] | None = None,
     drafting: Drafting | None = None,
 ) -> Iterator[Progress]:
-    """The same, told as it goes: each row once per round, with its generation when it ends."""
-    run = _Run(model, prompts, matchers, options, cancel, drafting)
+    """Generate as `generate_tokens` does; after each round, yield the state of each row that took part."""
+    run = _Loop(model, prompts, matchers, options, cancel, drafting)
     for changed in run.rounds():
         for row in changed:
             yield Progress(row.index, row.text, run.generations.get(row.index), row.tokens)
 
 
-class _Run:
+class _Loop:
     def __init__(
         self,
         model: LanguageModel,
@@ -117,7 +126,7 @@ class _Run:
         self._drafting = drafting
 
     def rounds(self) -> Iterator[list[Row]]:
-        """After each round the rows that changed; a row that ended is in `generations` by then."""
+        """Run the loop; after each round, yield the rows that changed. Rows that ended are in `generations` by then."""
         for row in self.rows:
             with failing_alone(row):
                 row.prepare(self._model.context_length)
@@ -132,10 +141,10 @@ class _Run:
         clock = time.perf_counter
         session: Any = self._model.start([row.prompt for row in active])
         can_score = session.capabilities.scores_runs
-        drafting = self._drafting if can_read_ahead(session) else None
+        drafting = self._drafting if can_draft(session) else None
         if drafting is None and self._drafting is not None:
-            self._drafting.declined()
-        if drafting is not None and drafting.reads_hidden and session.capabilities.hidden_states:
+            self._drafting.on_unsupported()
+        if drafting is not None and drafting.wants_hidden_states and session.capabilities.hidden_states:
             session.keeps_hidden = True
         for row in active:
             row.draft_limit = session.capabilities.draft_limit
@@ -145,7 +154,7 @@ class _Run:
             before = clock()
             for place, row in enumerate(active):
                 with failing_alone(row):
-                    row.settle(can_score=can_score)
+                    row.advance_without_draw(can_score=can_score)
                     row.score_pending(0, logits[place])
             if self._cancel is not None and self._cancel():
                 for row in active:
@@ -161,7 +170,9 @@ class _Run:
             if not active:
                 return
             trees = (
-                [NOTHING] * len(active) if drafting is None else self._drafts(drafting, session, active, keep)
+                [NO_DRAFT] * len(active)
+                if drafting is None
+                else self._drafts(drafting, session, active, keep)
             )
             before = clock()
             if len(keep) < len(changed):
@@ -173,9 +184,11 @@ class _Run:
             if drafting is not None:
                 before = clock()
                 if longest:
-                    drafting.passed(len(active), longest, seconds)
-                for row, tree, told in zip(active, trees, scores, strict=True) if drafting.learns else ():
-                    drafting.read(row, tree, told)
+                    drafting.on_pass(len(active), longest, seconds)
+                for row, tree, read in (
+                    zip(active, trees, scores, strict=True) if drafting.wants_logits else ()
+                ):
+                    drafting.on_logits(row, tree, read)
                 self.timing.drafting += clock() - before
             forked = not all(tree.is_chain for tree in trees)
             for place, (row, tree) in enumerate(zip(active, trees, strict=True)):
@@ -186,11 +199,11 @@ class _Run:
                 guesses = len(tree) - tree.padding
                 drafted = guesses + sum(node >= guesses for node in path)
                 row.drafted_tokens += drafted
-                row.taken_tokens += len(path)
+                row.accepted_tokens += len(path)
                 if drafting is not None:
-                    drafting.went(row, drafted, len(path))
+                    drafting.on_step(row, drafted, len(path))
                 if row.finish is None:
-                    row.taken(len(path))
+                    row.drop_pending(len(path))
                 if forked:
                     session.keep(place, path)
                 elif row.finish is None and len(path) < len(tree):
@@ -200,12 +213,12 @@ class _Run:
     def _drafts(
         self, drafting: Drafting, session: Any, active: list[Row], places: Sequence[int]
     ) -> Sequence[Any]:
-        """What each row may go on with, if its tokens are drawn so. `places`: where the session has the rows."""
+        """Return a draft tree for each row. `places` are the indices of the rows in the session."""
         before = time.perf_counter()
         hidden = None
-        if drafting.reads_hidden and session.capabilities.hidden_states:
+        if drafting.wants_hidden_states and session.capabilities.hidden_states:
             read = session.hidden()
-            # What a row went back behind is taken from the session later.
+            # A row that stepped back has a hidden state of tokens that are still to be cropped.
             hidden = [None if row.excess else read[place] for row, place in zip(active, places, strict=True)]
         can = session.capabilities
         trees = drafting.propose(active, hidden, trees=can.reads_trees, pads=can.takes_padding)
@@ -213,8 +226,11 @@ class _Run:
         return trees
 
     def _advance(self, session: Any, active: list[Row], trees: Sequence[Any], can_score: bool) -> list[Any]:
-        """Give the session what is pending and what is drafted; the logits after each row's pending tokens and after
-        each node of its tree."""
+        """Give the session all pending and draft tokens.
+
+        Returns:
+            For each row the logits after its pending tokens and after each node of its tree.
+        """
         for place, row in enumerate(active):
             if row.excess:
                 session.rollback(place, row.excess)
@@ -226,9 +242,9 @@ class _Run:
                 self.timing.forward_passes += 1
                 session.append(pending)
             for row in active:
-                row.sent()
+                row.mark_read()
             return [one[None] for one in session.logits()]
-        # Of rows with nothing pending the first logits are those that there are.
+        # A row without pending tokens starts from the logits that the session has.
         known: list[Any] = list(session.logits().copy()) if not all(pending) else [None] * len(active)
         self.timing.forward_passes += 1
         if all(tree.is_chain for tree in trees):
@@ -246,11 +262,11 @@ class _Run:
             else:
                 scores.append(np.stack([first, *logits]))
         for row in active:
-            row.sent()
+            row.mark_read()
         return scores
 
     def _draw(self, row: Row, scores: Any, tree: Any, drafting: Drafting | None) -> None:
-        """Draw as the plain sampler would, as far as the model has read what is drawn."""
+        """Draw tokens as the plain sampler would, as far as the model has read them."""
         clock = time.perf_counter
         node = ROOT
         while True:
@@ -258,7 +274,7 @@ class _Run:
             allowed = row.allowed()
             masked = clock()
             held = len(row.tokens)
-            verified = drafting is not None and drafting.verifies and row.options.speculate
+            verified = drafting is not None and drafting.replaces_draws and row.options.speculate
             choose = _choice(drafting, row, node) if drafting is not None and verified else None
             row.draw(scores[node + 1], allowed, choose)
             drawn = clock()
@@ -267,15 +283,15 @@ class _Run:
             if drafting is not None:
                 token = row.tokens[held] if held < len(row.tokens) else row.end_token
                 if token is not None:
-                    drafting.drawn(row, node, token)
+                    drafting.on_token(row, node, token)
                 self.timing.drafting += clock() - drawn
             if not len(tree):
                 return
             before = clock()
-            row.settle(can_score=True)
+            row.advance_without_draw(can_score=True)
             self.timing.constraint += clock() - before
             if row.excess:
-                return  # it went back behind what the model had read
+                return  # the row stepped back to before the tokens of this pass
             path = tree.path(row.pending)
             for offset in range(min(len(path) + 1, len(row.pending))):
                 row.score_pending(offset, scores[path[offset - 1] + 1 if offset else 0])
@@ -284,20 +300,20 @@ class _Run:
             node = path[-1]
 
     def _note(self, row: Row) -> None:
-        """Keep the time of the first token, and the generation of a row that has ended."""
+        """Record the time of the first token, and the generation of a row that has ended."""
         elapsed = time.perf_counter() - self.started
         if row.tokens:
             self._first.setdefault(row.index, elapsed)
         if row.finish is None:
             return
         if self._drafting is not None:
-            self._drafting.ended(row)
+            self._drafting.on_end(row)
         timing = replace(self.timing, total=elapsed, first_token=self._first.get(row.index))
         self.generations[row.index] = generation_of(row, timing)
 
 
 def generation_of(row: Row, timing: Timing) -> Generation:
-    """What is told of a row that has ended."""
+    """Return the generation of a row that has ended."""
     assert row.finish is not None
     return Generation(
         text=row.text,
@@ -309,7 +325,7 @@ def generation_of(row: Row, timing: Timing) -> Generation:
         prompt_tokens=len(row.prompt),
         forced_tokens=row.forced_tokens,
         drafted_tokens=row.drafted_tokens,
-        taken_tokens=row.taken_tokens,
+        accepted_tokens=row.accepted_tokens,
         steered=row.steered,
         retries=row.retries,
         unproven=row.unproven,
@@ -322,12 +338,12 @@ def generation_of(row: Row, timing: Timing) -> Generation:
 
 
 def _choice(drafting: Drafting, row: Row, node: int) -> Choice:
-    return lambda law, uniform: drafting.draw(row, node, law, uniform)
+    return lambda distribution, uniform: drafting.draw(row, node, distribution, uniform)
 
 
 @contextmanager
 def failing_alone(row: Row) -> Iterator[None]:
-    """An error of one row ends that row; the others go on."""
+    """Turn an error inside the block into the end of this row; the other rows go on."""
     try:
         yield
     except LimitError as error:

@@ -1,11 +1,11 @@
-"""What may be chosen about how text is drawn: one frozen record.
+"""The options of sampling, as one frozen record.
 
-Why: every surface (prompt functions, `run`, the command line, servers) takes the same names with the same
-meaning and the same checks.
-Invariant: options that exist are valid; a bad value is an `OptionError` that names the option.
+Why: every surface (prompt functions, `run`, the command line, servers) takes the same names with the same meaning and
+the same checks.
+Invariant: an instance is valid; a bad value is an `OptionError` that names the option.
 
-The law of one step, in order: the constraint's mask, then temperature, then top-k, top-p and min-p, each on
-the renormalised law that the one before left. (Top-p before the mask could remove every legal token.)
+The distribution of one step applies, in this order: the constraint's mask, temperature, top-k, top-p, min-p. Each works
+on the renormalised result of the one before. (Top-p before the mask could remove every allowed token.)
 """
 
 from __future__ import annotations
@@ -30,53 +30,57 @@ Seed = int | Sequence[int]
 @short_repr
 @dataclass(frozen=True)
 class SamplingOptions:
-    """How tokens are drawn, and when drawing stops."""
+    """How tokens are drawn, and when drawing stops.
+
+    Raises:
+        OptionError: An option is not valid; the message names it.
+    """
 
     temperature: float | None = None
-    """0 is greedy. None means 1 if any of `seed`, `top_k`, `top_p`, `min_p` is given, otherwise 0: a call
-    that asks for nothing random is repeatable."""
+    """0 is greedy. None means 1 if any of `seed`, `top_k`, `top_p`, `min_p` is given, and 0 otherwise: a call without
+    random options is repeatable."""
 
     top_k: int | None = None
     """Keep the k most probable allowed tokens (ties: the smaller ids)."""
 
     top_p: float | None = None
-    """Keep the smallest set of most probable allowed tokens whose mass is at least p (ties: smaller ids)."""
+    """Keep the smallest set of most probable allowed tokens with a total of at least p (ties: smaller ids)."""
 
     min_p: float | None = None
     """Keep the tokens at least this many times as probable as the most probable allowed one."""
 
     seed: Seed | None = None
-    """Row i of a batch draws from the stream (seed, i); a call of its own is row 0, and ``seed=(7, i)``
-    draws what row i of a batch with ``seed=7`` draws. None takes a fresh seed, which the result tells."""
+    """Row i of a batch draws from the random stream (seed, i). A single call is row 0, and ``seed=(7, i)`` draws what
+    row i of a batch with ``seed=7`` draws. None takes a fresh seed, which the result contains."""
 
     max_tokens: int = 512
-    """At most this many tokens of text; the end-of-text token is not counted."""
+    """The largest number of tokens of text; the end-of-sequence token is not counted."""
 
     close_within_budget: bool = False
-    """Steer to a complete text near the budget: a token is allowed only if a completion after it fits."""
+    """Allow a token only if a completion after it fits the budget, so that the text is complete at its end."""
 
     exact_weight: bool = True
     """Spend the forward pass that scores a forced ending, so that `logprob` and `log_weight` are known.
-    Without it both are None where a token was committed that the model never scored."""
+    Without it both are None if the model never scored a forced token."""
 
     forced: bool = True
     """Commit tokens that are the only choice without drawing them. Never changes the text."""
 
     noise: str = "gumbel"
-    """What a token is drawn with. "gumbel": a number for each position and token, so that a hair's difference in the
-    logits decides nothing but near ties; "uniform": one for each position, which inverts the cumulative law."""
+    """The random numbers of a draw. "gumbel": one for each position and token, so that a tiny change of the logits
+    decides only near ties. "uniform": one for each position, which inverts the cumulative distribution."""
 
     speculate: Any = True
-    """Let the model read tokens ahead where that pays: the same text, sooner. False: one token at a time. A
-    `structgen.Speculation` says how."""
+    """Speculative decoding: True drafts tokens where that pays, False drafts none, and a `structgen.Speculation`
+    configures the drafters. The text is the same."""
 
     max_backtracks: int = 64
-    """How many times a row may go back from a dead end before it is given up."""
+    """How many times a row may step back from a dead end."""
 
     attempts: int | None = None
-    """How many answers the model may give until one is valid. From the second on it is shown its last answer and what
-    is wrong with it: a validator's message, or that the answer was cut off. None: 1 for a local model, and for a server
-    what `structgen.connect` was given. Further attempts change the distribution of the answers (docs/tutorial.md)."""
+    """The largest number of answers, until one is valid. From the second on, the prompt has the last answer and its
+    error: a validator's message, or that the answer was cut off. None: 1 for a local model, and for a server the value
+    given to `structgen.connect`. Further attempts change the distribution of the answers (docs/tutorial.md)."""
 
     def __post_init__(self) -> None:
         for name, whole, low, high, wanted in _RANGES:
@@ -108,7 +112,7 @@ class SamplingOptions:
 
     @property
     def effective_temperature(self) -> float:
-        """The temperature that is used (see `temperature`)."""
+        """The temperature that applies (see `temperature`)."""
         if self.temperature is not None:
             return float(self.temperature)
         random = (self.seed, self.top_k, self.top_p, self.min_p)
@@ -120,7 +124,7 @@ class SamplingOptions:
         return self.top_k is not None or self.top_p is not None or self.min_p is not None
 
     def replace(self, **changes: Any) -> SamplingOptions:
-        """A copy with some options changed."""
+        """Return a copy with some options changed."""
         _known(changes)
         return replace(self, **changes)
 
@@ -128,22 +132,27 @@ class SamplingOptions:
 OPTION_NAMES = tuple(field.name for field in fields(SamplingOptions))
 
 RENAMED_OPTIONS = {
-    "max_retries": "attempts=n asks the model again where an answer is invalid; max_backtracks=n bounds steps back."
+    "max_retries": "attempts=n lets the model try again after an invalid answer; max_backtracks=n bounds steps back."
 }
 """Former names, each with what to write now."""
 
 
 def make_options(given: dict[str, Any], beside: Iterable[str] = ()) -> SamplingOptions:
-    """Return the options that keyword arguments say; an unknown name is an error that lists the known ones.
+    """Return the options of keyword arguments.
 
-    `beside`: other arguments of the caller's function, for the hint.
+    Args:
+        given: The keyword arguments.
+        beside: Other arguments of the caller's function, for the hint.
+
+    Raises:
+        OptionError: A name is unknown, or a value is not valid.
     """
     _known(given, beside)
     return SamplingOptions().replace(**given)
 
 
 def row_seed(seed: Seed | None, row: int) -> tuple[int, ...]:
-    """The seed of one row: (seed, row) for an int; several ints are taken as they are for row 0."""
+    """Return the seed of one row: (seed, row) for an int; several ints are used as they are for row 0."""
     if seed is None:
         return (secrets.randbits(63), row)
     if isinstance(seed, (int, np.integer)):

@@ -1,12 +1,13 @@
-"""What a text has to be beside the constraint's masks: functions of the user's own, hard or soft.
+"""Potentials: functions of the user's own that reject or weigh texts, in addition to the constraint's masks.
 
 Why: a compiler, a simulator or a scorer knows texts and not tokens. A *potential* gives a log weight to whole texts
-(minus infinity, or False, refuses), and, where it can, to their beginnings.
-What: the target is Q(x) in proportion to P(x) * 1[x in L] * exp(sum of the potentials of x). What a potential says of
-beginnings only steers: a beginning that is refused is given up, a score twists particles and is taken back afterwards.
-Invariant: what is drawn under potentials is weighted by what they say of the whole text, so beginnings can be judged
-badly at the cost of time alone; but one that is refused must be the beginning of no text that is accepted.
-Cost: a potential is a function of the text, so of the same text it is asked once.
+(minus infinity, or False, rejects), and, if it can, to prefixes.
+What: the target is Q(x) proportional to P(x) * 1[x in L] * exp(sum of the potentials of x). A potential of prefixes
+only steers: a prefix that is rejected is abandoned; a score changes which particles survive, and the weights correct
+for it.
+Invariant: draws are weighted by the potential of the whole text, so a bad score of a prefix costs time alone. But a
+rejected prefix must not be the prefix of any accepted text.
+Cost: a potential is a function of the text, so it is called once for each text.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ Verdict = bool | float
 Judge = Callable[[str], Verdict]
 
 _KEPT = 16 << 20
-"""Bytes of texts whose verdicts are kept, about."""
+"""The size of the cache of verdicts, in bytes of text, approximately."""
 
 
 @dataclass(frozen=True)
 class Potential:
-    """Log weights of texts; made by `potential`."""
+    """Log weights of texts, made by `potential`."""
 
     complete: Judge | None
     prefix: Judge | None
     name: str
 
     def of_text(self, text: str) -> float:
-        """The log weight of a whole text."""
+        """Return the log weight of a whole text."""
         return 0.0 if self.complete is None else self._asked(self.complete, text, "a text")
 
     def of_prefix(self, text: str) -> float:
-        """That of a beginning."""
-        return 0.0 if self.prefix is None else self._asked(self.prefix, text, "a beginning")
+        """Return the log weight of a prefix."""
+        return 0.0 if self.prefix is None else self._asked(self.prefix, text, "a prefix")
 
     def __and__(self, other: Any) -> Product:
-        """With another potential, or with a type or a constraint: a condition on texts of it."""
+        """Return the product with another potential, or with a type or a constraint."""
         return _product(self, other)
 
     def __rand__(self, other: Any) -> Product:
@@ -60,24 +61,24 @@ class Potential:
             raise GenerationError(
                 f"the potential {self.name} failed on {what}: {type(error).__name__}: {error}",
                 text=text,
-                hint="It is asked of texts of all kinds; return False for what it cannot read.",
+                hint="It is called with texts of all kinds; return False for what it cannot read.",
             ) from error
         if isinstance(verdict, bool):
             return 0.0 if verdict else -math.inf
         if isinstance(verdict, int | float) and not math.isnan(verdict) and verdict != math.inf:
             return float(verdict)
         raise OptionError(
-            f"the potential {self.name} said {verdict!r:.60} of {what}",
-            hint="It returns True or False, or a log weight: a number that may be -inf.",
+            f"the potential {self.name} returned {verdict!r:.60} for {what}",
+            hint="Return True or False, or a log weight: a number that may be -inf.",
         )
 
 
 @dataclass(frozen=True)
 class Product:
-    """A type or a constraint together with potentials: ``output & potential``; `structgen.sample` takes it."""
+    """A type or a constraint with potentials: ``output & potential``. `structgen.sample` takes it as output."""
 
     output: Any
-    """None: any text."""
+    """The type or constraint; None for any text."""
     potentials: tuple[Potential, ...]
 
     def __and__(self, other: Any) -> Product:
@@ -92,11 +93,11 @@ def _product(one: Any, other: Any) -> Product:
     outputs = [part.output for part in parts if part.output is not None]
     if len(outputs) == 2:
         try:
-            outputs = [outputs[0] & outputs[1]]  # constraints can be joined
+            outputs = [outputs[0] & outputs[1]]  # constraints have an intersection
         except TypeError:
             raise OptionError(
-                f"{a_kind(outputs[0])} and {a_kind(outputs[1])} cannot both be what texts are",
-                hint="Join potentials with one type or constraint.",
+                f"{a_kind(outputs[0])} and {a_kind(outputs[1])} cannot be intersected",
+                hint="Combine potentials with one type or constraint.",
             ) from None
     return Product(outputs[0] if outputs else None, parts[0].potentials + parts[1].potentials)
 
@@ -109,14 +110,19 @@ def _alone(part: Any) -> Product:
 def potential(
     complete: Judge | None = None, *, prefix: Judge | None = None, name: str | None = None
 ) -> Potential:
-    """A function of texts as a condition on what is drawn.
+    """Make a potential from functions of texts.
 
-    complete  of whole texts: True or False, or a log weight (a float; -inf refuses)
-    prefix    of beginnings, likewise: False only where nothing that goes on from there is accepted. A number steers
-              particles, as a guess at what `complete` will say
+    ``constraint & potential`` is a product of the two, which `structgen.sample` takes like a constraint.
 
-    ``constraint & potential`` is a product of the two, which `structgen.sample` takes like a constraint. An int is a
-    log weight as well: a predicate returns True and False, not 1 and 0.
+    Args:
+        complete: Called with whole texts. Returns True or False, or a log weight (a number; -inf rejects). An int is a
+            log weight, too: a predicate returns True and False, not 1 and 0.
+        prefix: Called with prefixes. Returns False only if no text that continues the prefix is accepted. A number
+            steers particles, as an estimate of what `complete` will return.
+        name: The name in error messages; by default that of the function.
+
+    Raises:
+        OptionError: No function is given, or something else than a function.
     """
     for judge in (complete, prefix):
         if judge is not None and not callable(judge):
@@ -128,12 +134,12 @@ def potential(
 
 
 class Condition:
-    """Several potentials as one."""
+    """The sum of several potentials, with a cache."""
 
     def __init__(self, potentials: Sequence[Potential] = ()) -> None:
         self.potentials = tuple(potentials)
         self.checks = 0
-        """How often any text was judged."""
+        """How many times a text was judged."""
         self._known: dict[tuple[str, bool], float] = {}
         self._room = _KEPT
 
@@ -142,11 +148,11 @@ class Condition:
 
     @property
     def judges_prefixes(self) -> bool:
-        """Does any of them say something about beginnings?"""
+        """Whether one of the potentials judges prefixes."""
         return any(one.prefix is not None for one in self.potentials)
 
     def of_text(self, text: bytes) -> float:
-        """The sum of the log weights of a whole text; what is no UTF-8 is refused."""
+        """Return the sum of the log weights of a whole text; text that is not UTF-8 is rejected."""
         if not self.potentials:
             return 0.0
         try:
@@ -156,7 +162,7 @@ class Condition:
         return self._sum(whole, True)
 
     def of_prefix(self, text: bytes) -> float:
-        """That of a beginning, without a character that has not ended."""
+        """Return the sum of the log weights of a prefix, without an incomplete last character."""
         return self._sum(text.decode("utf-8", "ignore"), False) if self.judges_prefixes else 0.0
 
     def _sum(self, text: str, is_whole: bool) -> float:
@@ -168,7 +174,7 @@ class Condition:
         for one in self.potentials:
             total += one.of_text(text) if is_whole else one.of_prefix(text)
             if total == -math.inf:
-                break  # the others may be dear
+                break  # the others may be expensive
         self._room -= len(text) + 200
         if self._room < 0:
             self._known.clear()

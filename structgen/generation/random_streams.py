@@ -1,7 +1,7 @@
-"""Uniform numbers from seeds: each row, walk or particle has a stream of its own.
+"""Random streams from seeds: each row, walk or particle has a stream of its own.
 
-Invariant: a stream is a function of the seed and of its branch alone, so that what one row draws does not depend on the
-others, nor on how many share a batch.
+Invariant: a stream is a function of the seed and of its branch alone. So the draws of one row depend neither on other
+rows nor on the size of the batch.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ _LENGTH = 32
 
 
 def uniform_stream(seed: Sequence[int], *branch: int) -> np.random.Generator:
-    """The generator of one row; `branch` names a side stream (a redraw) that leaves the main one alone."""
-    key = (*seed[1:], len(branch), *branch)  # the count keeps a branch apart from a longer seed
+    """Return the generator of a row. `branch` names a side stream, which leaves the main one alone."""
+    key = (*seed[1:], len(branch), *branch)  # the length keeps a branch apart from a longer seed
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed[0], spawn_key=key)))
 
 
 class GumbelNoise:
-    """Gumbel noise by counters: of a seed, a position and a token, and of nothing else.
+    """Gumbel noise as a function of a seed, a position and a token.
 
-    The token with the greatest log p + noise is a draw from p. Two laws that are alike mostly have it at the same
-    token, so that a draft that is drawn with the noise of its position is right more often than one drawn apart.
-    Source: Salmon et al. 2011 (counters); Steele et al. 2014 (SplitMix64); Maddison et al. 2014 (Gumbel-max).
+    The token with the greatest log p + noise is a draw from p. Two similar distributions mostly have it at the same
+    token. So a draft that is drawn with the noise of its position is accepted more often than one drawn independently.
+    Source: Salmon et al. 2011 (counter-based random numbers); Steele et al. 2014 (SplitMix64); Maddison et al. 2014
+    (Gumbel-max).
     """
 
     def __init__(self, seed: Sequence[int]) -> None:
@@ -40,17 +41,17 @@ class GumbelNoise:
         )
 
     def __call__(self, ids: NDArray[np.int64], position: int, branch: int = 0) -> NDArray[np.float64]:
-        """The noise of these tokens; `branch` tells draws at one position apart."""
+        """Return the noise of these tokens; `branch` distinguishes several draws at one position."""
         return _gumbel(self._bits(ids, position, branch))
 
     def best(self, scores: NDArray[Any], ids: NDArray[np.int64], position: int, branch: int = 0) -> int:
-        """The place of the greatest score + noise. Logarithms are taken of what can be it, which is little."""
+        """Return the index of the greatest score + noise. Logarithms are taken of the few candidates only."""
         bits = self._bits(ids, position, branch)
         top = float(scores.max())
         near = np.flatnonzero(scores > top - _NEAR)
         values = scores[near] + _gumbel(bits[near])
         place, value = int(near[values.argmax()]), float(values.max())
-        # Those further down need noise beyond this.
+        # Lower scores need noise above this to win.
         needed = math.exp(-math.exp(min(700.0, top - _NEAR - value)))
         lucky = np.flatnonzero((bits >= np.uint64(int(needed * 2.0**53))) & (scores <= top - _NEAR))
         if lucky.size:
@@ -60,7 +61,7 @@ class GumbelNoise:
         return place
 
     def _bits(self, ids: NDArray[np.int64], position: int, branch: int) -> NDArray[np.uint64]:
-        """53 bits for each."""
+        """Return 53 random bits for each token."""
         key = _mixed(np.array([self._key ^ _mixed_int((position + (branch << 40)) & _WORD)], dtype=np.uint64))
         return _mixed(key + ids.astype(np.uint64) * _GOLDEN) >> np.uint64(11)
 
@@ -76,7 +77,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finaliser: every bit in depends on every bit out."""
+    """Apply SplitMix64's finaliser: every output bit depends on every input bit."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))
@@ -87,7 +88,7 @@ def _mixed_int(value: int) -> int:
 
 
 class UniformRows:
-    """Endless rows of uniform numbers in [0, 1), for short walks: a generator is made for 64 of them."""
+    """Endless rows of uniform numbers in [0, 1), for short walks: one generator serves 64 rows."""
 
     def __init__(self, seed: Sequence[int]) -> None:
         self._seed = seed
@@ -95,7 +96,7 @@ class UniformRows:
         self._rows: list[list[float]] = []
 
     def __call__(self, row: int) -> Iterator[float]:
-        """Row `row`, from its beginning."""
+        """Return row `row` from its start."""
         block, place = divmod(row, _ROWS)
         if block != self._block:
             self._block = block

@@ -1,13 +1,13 @@
-"""One sequence while it is generated: its matcher, its tokens, its scores, its random stream.
+"""One sequence during generation: its matcher, its tokens, its scores, its random stream.
 
-Why: rows of a batch are independent of each other (each has its own constraint, options and seed), so all that
-belongs to one is here, and the loop only feeds logits and carries tokens to the model.
-A matcher may know only when a token is read that it is refused (see `structgen.monitors`); it is drawn again then, with
-the same noise and without that token, so the outcome is that of a mask without it. Such a matcher may also judge the
-finished text (``verify``), and a text with a fault goes back to it.
-Invariants: the matcher has advanced by exactly `tokens` (and the end token, once finished); `pending` are the
-tokens that the model session has not been given yet; `steps` has one score per token. The draw at a position
-depends on the seed, the position and the law there, never on the batch or on which tokens were forced.
+Why: rows of a batch are independent of each other (each has its own constraint, options and seed). So all state of a
+row is here, and the loop only hands over logits and carries tokens to the model.
+A matcher with monitors may refuse a token only when it is read (`JudgingMatcher`). The token is then excluded and drawn
+again with the same noise, so the outcome is that of a mask without it. Such a matcher also judges the finished text,
+and a text with a fault is rolled back to the fault and continued from there.
+Invariants: the matcher has advanced by exactly `tokens` (and the end-of-sequence token, once finished). `pending` are
+the tokens that the session has not read yet. `_steps` has one score per token. The draw at a position depends on the
+seed, the position and the distribution there, never on the batch or on which tokens were forced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from structgen.captures import CapturedText
 from structgen.errors import StructgenError
 from structgen.protocols import TokenMatcher
 
-from .distributions import StepLaw, allowed_ids
+from .distributions import StepDistribution, allowed_ids
 from .options import SamplingOptions
 from .random_streams import GumbelNoise, uniform_stream
 from .results import Finish
@@ -32,18 +32,18 @@ from .token_budget import Budget, check_room, room_after
 
 __all__ = ["Row", "Unconstrained"]
 
-Choice = Callable[[StepLaw, float], int | None]
-"""From a law and a uniform number to a token; None: it is drawn as always."""
+Choice = Callable[[StepDistribution, float], int | None]
+"""From a distribution and a uniform number to a token; None leaves the draw to the plain sampler."""
 
 _CHUNK = 128
 _NEAR = 64
 _MAX_REJECTIONS = 64
 _LOOKED_AT = 8
-"""Refused tokens after which the matcher is asked which others it refuses by now."""
+"""The number of refused tokens after which the matcher is queried for others that it refuses by now."""
 
 
 class Unconstrained(TokenMatcher):
-    """Stands in for a matcher where every token is allowed."""
+    """A matcher that allows every token."""
 
     must_stop = False
 
@@ -88,7 +88,7 @@ class Unconstrained(TokenMatcher):
 
 
 class Row:
-    """See the module's text. `capacity` is the budget of text tokens, context length considered (`prepare`)."""
+    """One sequence of a batch. `capacity` is the largest number of text tokens that fits the context (`prepare`)."""
 
     def __init__(
         self,
@@ -108,29 +108,29 @@ class Row:
         self.finish: Finish | None = None
         self.end_token: int | None = None
         self.forced_tokens = 0
-        self.drafted_tokens = self.taken_tokens = 0
+        self.drafted_tokens = self.accepted_tokens = 0
         self.retries = 0
         self.top_tokens = 0
-        """How many of the most probable tokens are kept at each position (`top_logprobs`)."""
+        """How many of the most probable tokens `top_logprobs` holds at each position."""
         self.steered = False
         self.error: StructgenError | None = None
         self.excess = 0
-        """How many tokens the session must take back before `pending` is appended."""
+        """How many tokens the session must roll back before `pending` is appended."""
         self.seed = seed
         self.draft_limit: int | None = None
-        """The position beyond which nothing may be read ahead (see the session)."""
+        """The position after which no draft token may be read (`SessionCapabilities.draft_limit`)."""
         self._is_free = matcher is None
         self._repairs = 0
         self._faulty: Any = None
-        """The last text that was finished with a fault: tokens, scores, its end, and the faults."""
+        """The last text that ended with a fault: tokens, scores, its end, and the faults."""
         self._matcher: TokenMatcher = Unconstrained() if matcher is None else matcher
         self._judge = self._matcher.judge
         self._vocabulary = vocabulary
         self._spells_specials: bool = self._matcher.spells_specials
         self._sets_temperature: bool = self._matcher.sets_temperature
-        """Does the constraint say at which temperature some tokens are drawn?"""
+        """Whether the constraint sets the temperature of some tokens."""
         self._temperatures: dict[int, float] = {}
-        """Of forced tokens, by position, where they are scored."""
+        """The temperatures of forced tokens that will be scored, by position."""
         self._unproven_before = self._matcher.unproven
         self._eos = frozenset(vocabulary.eos_ids)
         self._steps: list[tuple[float, float] | None] = []
@@ -138,52 +138,52 @@ class Row:
         self._tops: dict[int, list[tuple[int, float]]] = {}
         self._drawn: list[int] = []
         self._banned: dict[int, set[int]] = {}
-        self._laws: dict[int, tuple[StepLaw, NDArray[Any]]] = {}
-        """Of the positions that were drawn since the session was given tokens."""
+        self._distributions: dict[int, tuple[StepDistribution, NDArray[Any]]] = {}
+        """The distributions and logits of the positions drawn since the last forward pass."""
         self._uniforms: NDArray[np.float64] = np.empty(0)
         self._stream: np.random.Generator | None = None
         self._noise = GumbelNoise(seed) if options.noise == "gumbel" else None
         self._resent = 0
         self._budget: Budget | None = None
 
-    def leave(self) -> None:
-        """Nobody wants the text any more: a matcher that is waited for in another thread is told, if it can be."""
+    def disconnect(self) -> None:
+        """Notify the matcher that no one needs the text any more. Any thread may call this."""
         self._matcher.on_disconnect()
 
     def prepare(self, context_length: int | None) -> None:
-        """What can fail before the model is called: a prompt that is too long, a budget that no text fits."""
+        """Check what can fail before the model is called: the length of the prompt, and a budget that no text fits."""
         self.capacity, limit = room_after(len(self.prompt), context_length, self.capacity)
         check_room(self._matcher.least_tokens(self.capacity), self.capacity, limit)
         if self.options.close_within_budget:
             self._budget = Budget(self._matcher, self.capacity)
 
-    def sent(self, count: int | None = None) -> None:
-        """The session has been given what was pending, or the first `count` tokens of it."""
+    def mark_read(self, count: int | None = None) -> None:
+        """Note that the session has read all pending tokens, or the first `count` of them."""
         count = len(self.pending) if count is None else count
-        self.taken(count)
+        self.drop_pending(count)
         self.excess = 0
         self._resent = max(0, self._resent - count)
-        self._laws.clear()
+        self._distributions.clear()
 
-    def taken(self, count: int) -> None:
-        """So many of the pending tokens are what the session read ahead; they are pending no more."""
+    def drop_pending(self, count: int) -> None:
+        """Remove the first pending tokens, which the session has read as draft tokens."""
         del self.pending[:count]
 
     @property
     def draft_room(self) -> int:
-        """How many tokens may be read ahead of the text so far."""
+        """The number of draft tokens that may be read after the text so far."""
         room = self.capacity - len(self.tokens)
         if self.draft_limit is None:
             return room
-        # subtle: with drafts forced text comes to the border in other passes than without, so they end well before.
+        # subtle: drafts change in which pass forced text reaches the limit, so drafts end well before it.
         return min(room, self.draft_limit - _NEAR - len(self.prompt) - len(self.tokens))
 
     @property
     def matcher(self) -> Any:
-        """The constraint at the end of the text so far."""
+        """The matcher at the end of the text so far."""
         return self._matcher
 
-    # -- the state as seen from outside
+    # -- the state as seen by callers
 
     @property
     def data(self) -> bytes:
@@ -194,37 +194,37 @@ class Row:
 
     @property
     def text(self) -> str:
-        """The text so far, without a last character of which only some bytes are there."""
+        """The text so far, without a last character that is not complete yet."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         return decoder.decode(self.data, final=False)
 
     @property
     def logprob(self) -> float | None:
-        """Sum of log p at temperature 1; None if a step was not scored."""
+        """The sum of log p at temperature 1; None if a step was not scored."""
         steps = self._scored_steps()
         return None if steps is None else sum(step[0] for step in steps)
 
     @property
     def log_weight(self) -> float | None:
-        """Sum of log Z; None if a step was not scored or its allowed mass is not known."""
+        """The sum of log Z; None if a step was not scored or its allowed probability is not known."""
         steps = self._scored_steps()
         if steps is None or self.retries or self.steered or self._judge is not None:
-            return None  # what a matcher would refuse of the tokens that were not drawn is not known
+            return None  # tokens that were not drawn may be refused, too, so Z is not known
         return sum(step[1] for step in steps)
 
     @property
     def token_logprobs(self) -> list[float | None]:
-        """log p at temperature 1 of each token of the text; None where it was not scored."""
+        """log p at temperature 1 of each token of the text; None if it was not scored."""
         return [None if step is None else step[0] for step in self._steps]
 
     @property
     def top_logprobs(self) -> list[list[tuple[int, float]]]:
-        """For each token of the text the most probable ones in its place with their log p; empty if not scored."""
+        """For each token of the text, the most probable tokens at its position and their log p; empty if not scored."""
         return [self._tops.get(position, []) for position in range(len(self.tokens))]
 
     @property
     def captured(self) -> CapturedText | None:
-        """The text so far, if rules of the constraint capture parts of it."""
+        """The text so far, if rules of the constraint capture parts of it; otherwise None."""
         constraint = self._matcher.constraint
         if constraint is None or not constraint.holds_captures():
             return None
@@ -232,12 +232,12 @@ class Row:
 
     @property
     def monitor_report(self) -> Any:
-        """What monitors did (`structgen.monitors.MonitorReport`); None if there are none."""
+        """What the monitors did (`structgen.monitors.MonitorReport`); None without monitors."""
         return None if self._judge is None else self._judge.report
 
     @property
     def unproven(self) -> int:
-        """Decisions of the constraint since the start of this row that lacked work budget."""
+        """The number of states, since the start of this row, that count as live for lack of work budget."""
         return self._matcher.unproven - self._unproven_before
 
     def fail(self, error: StructgenError) -> None:
@@ -247,10 +247,11 @@ class Row:
 
     # -- before the model is called
 
-    def settle(self, *, can_score: bool) -> None:
-        """Commit what needs no draw: forced tokens, a finish that is certain, a step back from a dead end.
+    def advance_without_draw(self, *, can_score: bool) -> None:
+        """Commit what needs no draw: forced tokens, an end without alternative, a step back from a dead end.
 
-        `can_score`: whether the session can tell the logits inside a run of several tokens.
+        Args:
+            can_score: Whether the session returns the logits inside a run of several tokens.
         """
         while self.finish is None:
             if self.options.forced and (can_score or not self.options.exact_weight):
@@ -260,7 +261,7 @@ class Row:
                 self._end()
             elif len(self.tokens) >= self.capacity and not matcher.is_complete():
                 if can_score and self.options.exact_weight and len(self.pending) > 1 + self._resent:
-                    return  # forced tokens have to be scored before
+                    return  # the forced tokens have to be scored first
                 self._fall_short("length")
             elif matcher.allowed_count() > 0:
                 return
@@ -269,7 +270,7 @@ class Row:
 
     def _commit_forced(self) -> None:
         if len(self.tokens) in self._banned:
-            return  # the only choice here is one that was taken back
+            return  # the only choice here was rolled back from a dead end
         notes = self._sets_temperature and self.options.exact_weight
         for token in self._matcher.forced()[: self.capacity - len(self.tokens)]:
             if token in self._eos:
@@ -289,20 +290,20 @@ class Row:
     # -- after the model was called
 
     def score_pending(self, offset: int, logits: NDArray[Any]) -> None:
-        """Score the forced token at `offset` in `pending`, if it is one, by the logits of its position."""
+        """Score the pending token at `offset`, if it is a forced one, by the logits of its position."""
         position = len(self.tokens) - len(self.pending) + offset
         if not self._resent <= offset < len(self.pending) or self._steps[position] is not None:
             return
         if position and not self.options.exact_weight:
-            return  # whether there are logits depends on drafts and on other rows, and what is told must not
+            return  # whether logits exist depends on drafts and on other rows, and the result must not
         token = self.tokens[position]
         options = self._options_at(self._temperatures.get(position))
-        law = StepLaw(logits, np.array([token], dtype=np.int64), options)
-        self._keep_top(position, law)
-        self._steps[position] = (law.logprob(token), law.log_z)
+        distribution = StepDistribution(logits, np.array([token], dtype=np.int64), options)
+        self._keep_top(position, distribution)
+        self._steps[position] = (distribution.logprob(token), distribution.log_z)
 
     def allowed(self) -> NDArray[np.int64] | None:
-        """The ids that the mask and, at its very end, the budget allow; None for all."""
+        """Return the ids that the mask allows, increasing; None for all. At the budget's end, only end tokens."""
         if self._budget is not None and len(self.tokens) >= self.capacity:
             return np.array(sorted(self._eos), dtype=np.int64)
         if self._is_free:
@@ -310,20 +311,20 @@ class Row:
         return allowed_ids(self._matcher.mask(), self._vocabulary.size)
 
     def draw(self, logits: NDArray[Any], ids: NDArray[np.int64] | None, choose: Choice | None = None) -> None:
-        """Draw the next token; the row may finish by it. `choose` draws from the law in another way."""
+        """Draw the next token, which may end the row. `choose` may replace the plain sampler's draw."""
         if len(self.tokens) >= self.capacity and not self._matcher.is_complete():
             self._fall_short("length")
             return
         options = self._options_at(self._matcher.temperature if self._sets_temperature else None)
-        law = StepLaw(logits, ids, options)
-        self._keep_top(len(self.tokens), law)
-        self._laws[len(self.tokens)] = law, logits
+        distribution = StepDistribution(logits, ids, options)
+        self._keep_top(len(self.tokens), distribution)
+        self._distributions[len(self.tokens)] = distribution, logits
         for token in self._banned.get(len(self.tokens), ()):
-            law.exclude(token)
-        if not law.is_empty:
-            self._draw_from(law, choose)
+            distribution.exclude(token)
+        if not distribution.is_empty:
+            self._draw_from(distribution, choose)
         elif self._matcher.must_stop:
-            # The text has ended, though the model gives the end no probability.
+            # The text has ended, although the model gives the end no probability.
             self._end_step = (-np.inf, -np.inf)
             self._end()
         elif (
@@ -332,28 +333,28 @@ class Row:
             and len(self.tokens) not in self._banned
             and self._matcher.advance(int(ids[0]))
         ):
-            # The only choice is taken whatever its probability, just as a forced token is.
+            # The only choice is taken for any probability, as a forced token is.
             self._drawn.append(len(self.tokens))
             self._commit(int(ids[0]), (-np.inf, -np.inf))
         elif not self._step_back():
             self._fall_short("dead_end")
 
-    def _draw_from(self, law: StepLaw, choose: Choice | None = None) -> None:
+    def _draw_from(self, distribution: StepDistribution, choose: Choice | None = None) -> None:
         position = len(self.tokens)
         attempt = redrawn = 0
         if self._judge is not None and self.options.truncates:
-            self._judge_kept(law)
-            if law.is_empty:
+            self._judge_kept(distribution)
+            if distribution.is_empty:
                 if not self._step_back():
                     self._fall_short("dead_end")
                 return
         while True:
-            # What is drawn again is drawn from what is left of the law, whatever was drafted.
+            # A repeated draw is from what remains of the distribution, and ignores drafts.
             chosen = None
             if choose is not None and not attempt and not redrawn:
-                chosen = choose(law, self._uniform(position, attempt))
-            token = self._drawn_at(law, position, attempt, redrawn) if chosen is None else chosen
-            score = (law.logprob(token), law.log_z)
+                chosen = choose(distribution, self._uniform(position, attempt))
+            token = self._drawn_at(distribution, position, attempt, redrawn) if chosen is None else chosen
+            score = (distribution.logprob(token), distribution.log_z)
             if token in self._eos:
                 self._matcher.advance(token)
                 self.end_token = token
@@ -366,13 +367,13 @@ class Row:
             if not self._matcher.advance(token):
                 if self._judge is None:
                     raise StructgenError(f"the mask allows token {token}, but the matcher refuses it")
-                law.exclude(token)
+                distribution.exclude(token)
                 redrawn += 1
-                # With a token others like it may have been refused. A matcher that verifies tells them.
+                # Others may have been refused with it: the judge lists them.
                 if redrawn % _LOOKED_AT == 0:
                     for one in self._judge.refused:
-                        law.exclude(one)
-                if not law.is_empty:
+                        distribution.exclude(one)
+                if not distribution.is_empty:
                     continue
                 if not self._step_back():
                     self._fall_short("dead_end")
@@ -380,21 +381,21 @@ class Row:
             if self._budget is None or self._budget.admits(token, self.capacity - position - 1):
                 break
             self._matcher.rollback(1)
-            law.exclude(token)
+            distribution.exclude(token)
             self.steered = True
             attempt += 1
-            if attempt > _MAX_REJECTIONS or law.is_empty:
+            if attempt > _MAX_REJECTIONS or distribution.is_empty:
                 token = self._follow_witness()
                 break
         self._drawn.append(position)
         self._commit(token, score)
 
-    def _judge_kept(self, law: StepLaw) -> None:
-        """Refuse beforehand what would be refused when it is read: what truncation leaves depends on what there is."""
+    def _judge_kept(self, distribution: StepDistribution) -> None:
+        """Exclude tokens that would be refused when they are read: truncation depends on which tokens there are."""
         judged = set(self._eos)
-        while not law.is_empty:
+        while not distribution.is_empty:
             refused = []
-            for token in law.kept():
+            for token in distribution.kept():
                 if token in judged:
                     continue
                 judged.add(token)
@@ -405,29 +406,31 @@ class Row:
             if not refused:
                 return
             for token in refused:
-                law.exclude(token)
+                distribution.exclude(token)
 
-    def _drawn_at(self, law: StepLaw, position: int, attempt: int, redrawn: int = 0) -> int:
+    def _drawn_at(self, distribution: StepDistribution, position: int, attempt: int, redrawn: int = 0) -> int:
         if self._noise is None:
-            return law.draw(self._uniform(position, attempt, redrawn))
-        # subtle: the same noise after a refusal, so that it does not matter whether the mask knew of it before.
+            return distribution.draw(self._uniform(position, attempt, redrawn))
+        # subtle: the noise stays the same after a refusal, so it does not matter whether the mask excluded the token.
         branch = attempt + (self.retries << 10)
-        return law.draw_noisy(partial(self._noise.best, position=position, branch=branch))
+        return distribution.draw_noisy(partial(self._noise.best, position=position, branch=branch))
 
     def _follow_witness(self) -> int:
-        """The way out when chance does not find one: the held witness's next token is always legal."""
+        """Take the next token of the held witness, which is always allowed, after too many rejected draws."""
         assert self._budget is not None
         token = self._budget.next_token
         if token is None:
-            raise StructgenError("the held completion is empty, but the end of text was not allowed")
+            raise StructgenError(
+                "the held completion is empty, but the mask does not allow the end of the text"
+            )
         self._matcher.advance(token)
         self._budget.admits(token, 0)
         return token
 
-    # -- ends, dead and other
+    # -- ends
 
     def _end(self) -> None:
-        """The text is complete; but one that is judged to have a fault goes back to it."""
+        """End the row with a complete text, or roll it back to a fault that its judge finds."""
         fault = None if self._judge is None else self._judge.first_fault()
         if self._judge is None or fault is None or not self._drawn:
             self.finish = "complete"
@@ -445,14 +448,14 @@ class Row:
         self.end_token = self._end_step = None
         self._repairs += 1
         self._judge.on_repair()
-        # What comes of forced text can only be mended behind it.
+        # A fault in forced text can only be repaired after it, at the first drawn token.
         had = len(self.tokens)
         if not self._step_back(max(fault, self._drawn[0])):
             self._fall_short("dead_end")
         self._judge.report.rewritten += max(0, had - len(self.tokens))
 
     def _fall_short(self, finish: Finish) -> None:
-        """There is no text, but for one that had a fault: that one is given, with the fault told."""
+        """End the row without a complete text; if there was one with a fault, restore that one instead."""
         self.finish = finish
         if self._judge is not None and self._faulty is not None:
             self.tokens, self._steps, self._tops, self.end_token, self._end_step, left = self._faulty
@@ -462,13 +465,18 @@ class Row:
             self.finish = "complete"
 
     def _step_back(self, to: int | None = None) -> bool:
-        """Take back the last drawn token and all after it, ban it there, draw again if the law is at hand. With `to`:
-        the last one drawn up to that position.
+        """Roll back the last drawn token and all after it, ban it at its position, and draw again if possible.
 
-        Tokens that the session already holds are left to the loop: `excess` says how many it must take back. What it
-        has read of a draft only is taken back by the loop in any case.
+        Tokens that the session has read remain for the loop to roll back: `excess` is their number. The loop rolls back
+        draft tokens in any case.
+
+        Args:
+            to: Roll back to the last token drawn at or before this position.
+
+        Returns:
+            Whether there was such a token, within `max_backtracks`.
         """
-        last = max(self._laws, default=-1)
+        last = max(self._distributions, default=-1)
         while self._drawn and (to is not None or self.retries - self._repairs < self.options.max_backtracks):
             self.retries += 1
             position = self._drawn.pop()
@@ -486,32 +494,32 @@ class Row:
             self._banned.setdefault(position, set()).add(token)
             if self._budget is not None:
                 self._budget.restart(self.capacity - position)
-            known = self._laws.get(position)
-            self._laws = {at: one for at, one in self._laws.items() if at < position}
+            known = self._distributions.get(position)
+            self._distributions = {at: one for at, one in self._distributions.items() if at < position}
             if position >= held and known is not None:
-                law, logits = known
+                distribution, logits = known
                 del self.pending[position - held :]
                 if position < last:
-                    # subtle: without a draft it would have been read again, and nothing but what is banned left out.
+                    # subtle: without a draft the position would be read again, and only banned tokens be excluded.
                     self.draw(logits, self.allowed())
                     return True
-                law.exclude(token)
-                if law.is_empty:
+                distribution.exclude(token)
+                if distribution.is_empty:
                     continue
-                self._laws[position] = known
-                self._draw_from(law)
+                self._distributions[position] = known
+                self._draw_from(distribution)
             else:
-                self._laws.clear()
+                self._distributions.clear()
                 self.pending = [self.tokens[-1] if self.tokens else self.prompt[-1]]
                 self.excess = held - position + 1
                 self._resent = 1
             return True
         return False
 
-    # -- parts
+    # -- helpers
 
     def _options_at(self, temperature: float | None) -> SamplingOptions:
-        """The options where a rule of the constraint sets this temperature."""
+        """Return the options, with the temperature that a rule of the constraint sets."""
         return self.options if temperature is None else self.options.replace(temperature=temperature)
 
     def _commit(self, token: int, step: tuple[float, float] | None) -> None:
@@ -519,9 +527,9 @@ class Row:
         self.pending.append(token)
         self._steps.append(step)
 
-    def _keep_top(self, position: int, law: StepLaw) -> None:
+    def _keep_top(self, position: int, distribution: StepDistribution) -> None:
         if self.top_tokens:
-            self._tops[position] = law.most_probable(self.top_tokens, self._vocabulary.size)
+            self._tops[position] = distribution.most_probable(self.top_tokens, self._vocabulary.size)
 
     def _scored_steps(self) -> list[tuple[float, float]] | None:
         steps = list(self._steps)
@@ -531,12 +539,12 @@ class Row:
         return scored if len(scored) == len(steps) else None
 
     def noise_at(self, position: int) -> Callable[[NDArray[np.int64]], NDArray[Any]]:
-        """The Gumbel noise that token ids are drawn with at a position."""
+        """Return the Gumbel noise of a position as a function of token ids."""
         assert self._noise is not None
         return partial(self._noise, position=position, branch=self.retries << 10)
 
     def _uniform(self, position: int, attempt: int, redrawn: int = 0) -> float:
-        """The uniform number of a position; draws that follow a rejected one have streams of their own."""
+        """Return the uniform number of a position; a draw after a rejected one has a stream of its own."""
         if redrawn:
             return float(uniform_stream(self.seed, position, attempt, self.retries, redrawn).random())
         if attempt or self.retries:

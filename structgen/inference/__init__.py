@@ -2,12 +2,12 @@
 
 `sample` draws a `Posterior` with one of the `samplers`: exact walks down a trie of bounds (`walks`, `bound_trie`),
 sequential Monte Carlo (`particles`), Metropolis-Hastings (`metropolis_hastings`) or adaptive weighted rejection
-(`token_estimators`). `beam` finds the most probable texts. `KnownLaws` keeps what exact samplers have learned.
-No kind of constraint is named here.
+(`token_estimators`). `beam` finds the most probable texts. `KnownDistributions` keeps what exact samplers have learned.
+This package names no kind of constraint.
 """
 
 from .bound_trie import BoundTrie
-from .known_distributions import KnownLaws
+from .known_distributions import KnownDistributions
 from .most_probable import beam
 from .posterior import Posterior
 from .samplers import AWRS, MH, SMC, AdaptiveRejection, ASAp, Exact, LocalMasking, Rejection
@@ -21,7 +21,7 @@ __all__ = [
     "AdaptiveRejection",
     "BoundTrie",
     "Exact",
-    "KnownLaws",
+    "KnownDistributions",
     "LocalMasking",
     "Posterior",
     "Rejection",

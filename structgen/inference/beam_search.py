@@ -1,14 +1,14 @@
-"""Beam search over constrained states, in groups that avoid one another where wanted.
+"""Beam search over constrained states, in groups that can be made to differ.
 
-What: `width` texts grow side by side, those with the most probable tokens of all that the constraint allows; texts that
-end leave the beam and are kept. With several groups each goes its own way: a token that earlier groups chose in this
-step costs `diversity` for each that did.
-A text that is found again, in other tokens or with another end, is one text: its log probability is that of all the
-ways that were found.
-Invariant: what is found is in the language, with its log probability under the model (not renormalised under the mask).
-A text that grows is left where it can no longer become better than the worst that its group keeps, however long it
-gets: stopping loses no better text, at most other tokens of one that is kept.
-Cost: a row of the model for each distinct text and step.
+What: `width` texts grow in parallel, those with the most probable tokens that the constraint allows. Texts that end
+leave the beam and are kept. With several groups, each searches for itself: a token that earlier groups chose in this
+step costs `diversity` for each of them.
+A text that is found again, in other tokens or with another end, is one text: its log probability is the log of the sum
+over all of them.
+Invariant: each result is in the language, with its log probability under the model (not renormalised under the mask). A
+growing text is dropped once it cannot become better than the worst kept text of its group, at any length. So stopping
+loses no better text, at most another tokenization of a kept one.
+Cost: one row of the model for each distinct text and step.
 Source: Vijayakumar et al. 2018, "Diverse beam search"; Wu et al. 2016 for the penalty, score = log P / length^alpha.
 """
 
@@ -39,10 +39,10 @@ class Beam:
     """A text that was found."""
 
     tokens: tuple[int, ...]
-    """Without the end-of-text token; the most probable ones."""
+    """The most probable tokenization, without the end-of-sequence token."""
     log_prob: float
     score: float
-    """log_prob over the number of tokens (the end among them) to the power of the length penalty."""
+    """log_prob / (number of tokens, end included) ** length penalty."""
     group: int
 
 
@@ -64,7 +64,18 @@ def beam_search(
     max_tokens: int = 512,
     stops: Callable[[], bool] = lambda: False,
 ) -> list[Beam]:
-    """The best texts found, best first: at most `width` of them, of each group its share."""
+    """Return the best texts found, at most `width`, the best first.
+
+    Args:
+        batch: Reads the model.
+        matcher: The matcher at the start of the text.
+        width: The number of texts that grow in parallel, divided among the groups.
+        groups: The number of groups.
+        diversity: The cost of a token for each earlier group that chose it in the same step.
+        length_penalty: The exponent of the length in the score.
+        max_tokens: The largest number of tokens of a text.
+        stops: Called once per step; True ends the search.
+    """
     eos = frozenset(matcher.vocabulary.eos_ids)
     shares = [width // groups + (i < width % groups) for i in range(groups)]
     growing: list[list[_Growing]] = [[_Growing((), matcher.fork(), 0.0)] for _ in range(groups)]
@@ -74,13 +85,15 @@ def beam_search(
         alive = [one.tokens for group in growing for one in group]
         if not alive or stops():
             break
-        laws = batch.read(alive)
+        distributions = batch.read(alive)
         chosen: dict[int, int] = {}
         for group, share in enumerate(shares):
             at_cap = step == max_tokens
             found: list[_Next] | None = None
-            while found is None:  # what a matcher refuses when it is read is in no mask of it afterwards
-                found = _grown(growing[group], laws, chosen, share, eos, at_cap=at_cap, diversity=diversity)
+            while found is None:  # a matcher excludes from its mask what it has refused
+                found = _grown(
+                    growing[group], distributions, chosen, share, eos, at_cap=at_cap, diversity=diversity
+                )
             grown: list[_Growing] = []
             for log_prob, token, one, after in found:
                 if after is None:
@@ -89,19 +102,19 @@ def beam_search(
                     grown.append(_Growing((*one.tokens, token), after, log_prob))
                 chosen[token] = chosen.get(token, 0) + 1
             growing[group] = [one for one in grown if kept[group].may_take(one.log_prob)]
-    listed: dict[bytes, Beam] = {}  # what several groups have found is the first one's
+    listed: dict[bytes, Beam] = {}  # a text that several groups found belongs to the first one
     for mine in kept:
         listed |= mine.best(listed)
     return sorted(listed.values(), key=lambda beam: -beam.score)
 
 
 _Next = tuple[float, int, _Growing, "TextMatcher | None"]
-"""The log probability with a token, the token, what it follows, and the matcher behind it; None: the text ends."""
+"""Log probability including the token, the token, the text before it, the matcher after it (None: the text ends)."""
 
 
 def _grown(
     growing: list[_Growing],
-    laws: Any,
+    distributions: Any,
     chosen: dict[int, int],
     share: int,
     eos: frozenset[int],
@@ -109,11 +122,11 @@ def _grown(
     at_cap: bool,
     diversity: float,
 ) -> list[_Next] | None:
-    """The best ends and the `share` best tokens, best first; None where a matcher refused one that its mask allowed."""
+    """Return the best ends and the `share` best tokens, the best first; None if a matcher refused an allowed token."""
     candidates: list[tuple[float, float, int, _Growing]] = []
     for one in growing:
         ids = next_ids(one.matcher, at_cap=at_cap)
-        log_p = laws[one.tokens].log_p[ids].astype(np.float64)
+        log_p = distributions[one.tokens].log_p[ids].astype(np.float64)
         ranked = log_p.copy()
         for token, times in chosen.items() if diversity else ():
             ranked[ids == token] -= diversity * times
@@ -141,20 +154,20 @@ def _grown(
 
 
 def _is_right(matcher: TextMatcher) -> bool:
-    """Is the text right as a whole, where the matcher judges that (see `structgen.monitors`)?"""
+    """Return whether the matcher's monitors, if it has any, find no fault in the whole text."""
     judge = matcher.judge
     return judge is None or judge.is_right()
 
 
 class _Kept:
-    """The texts that a group has found: all of them, since one may come again in other tokens."""
+    """The texts that a group has found: all of them, since one may recur in other tokens."""
 
     def __init__(self, share: int, length_penalty: float, longest: int) -> None:
         self._share = share
         self._penalty = length_penalty
         self._longest = longest
         self._found: dict[bytes, tuple[float, Beam]] = {}
-        """By text: the log probability of the tokens, and what is known of the text."""
+        """By text: the log probability of its best tokenization, and the result."""
 
     def add(self, one: _Growing, log_prob: float, group: int) -> None:
         text = one.matcher.text
@@ -165,12 +178,12 @@ class _Kept:
         self._found[text] = max(best, log_prob), Beam(tokens, total, score, group)
 
     def best(self, others: Container[bytes] = ()) -> dict[bytes, Beam]:
-        """Its share of texts, the best first, without `others`."""
+        """Return the group's share of texts, the best first, without `others`."""
         found = [(text, beam) for text, (_, beam) in self._found.items() if text not in others]
         return dict(sorted(found, key=lambda one: -one[1].score)[: self._share])
 
     def may_take(self, log_prob: float) -> bool:
-        """May a text that has come so far become one of the best?"""
+        """Return whether a growing text with this log probability may become one of the best."""
         best = list(self.best().values())
         return len(best) < self._share or self._score(log_prob, self._longest) > best[-1].score
 

@@ -1,14 +1,14 @@
-"""What is known of a model and a constraint under one prompt: a sparse trie of laws and of bounds.
+"""A sparse trie of next-token distributions and bounds: what is known of a model and a constraint under one prompt.
 
-Why: exact samplers draw many times under one prompt. What the model said is not asked for again, and what turned out to
-lead nowhere is left out of every later draw.
-What: a node stands for a prefix. It holds the model's law over the tokens that may follow (those that the mask allows,
-or all), as log probabilities of the likely ones and the mass of the others, and for each token an upper bound
-theta on the mass of valid completions behind it, 1 (log 0) when nothing is known. `bound` is theta of the node itself,
-the sum of p * theta over its tokens.
-Invariant: theta never falls below the true mass; everything is in log space; a node forgotten is theta = 1 again,
-which is a bound as well, so that forgetting costs draws and never correctness.
-Cost: a node is a few hundred bytes and 28 for each likely token, not a vocabulary.
+Why: exact samplers draw many times under one prompt. A distribution is read once, and a prefix that leads nowhere is
+excluded from every later draw.
+What: a node stands for a prefix. It holds the model's distribution over the tokens that may follow (those that the mask
+allows, or all): log probabilities of the likely tokens and the total of the others, the *tail*. For each token it has
+an upper bound theta on the probability of valid completions after it, which is 1 (log 0) if nothing is known. `bound`
+is theta of the node itself, the sum of p * theta over its tokens.
+Invariant: theta is never below the true probability. All is in log space. A forgotten node has theta = 1 again, which
+is a bound as well: forgetting costs draws and never correctness.
+Cost: a node takes a few hundred bytes plus 28 for each likely token, not a vocabulary.
 Source: Park et al. 2024 (ASAp); constrained adaptive rejection sampling, 2025.
 """
 
@@ -21,32 +21,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen._core import StepBounds
-from structgen.generation.distributions import bits_of, drawn_place
+from structgen.generation.distributions import bits_of, sample_index_by_blocks
 
-from .prefixes import Law, Prefix
+from .prefixes import Distribution, Prefix
 
 __all__ = ["TAIL", "BoundTrie", "Node", "rare_token"]
 
 Array = NDArray[Any]
 
 TAIL = -1
-"""Drawn instead of a token: one of those that are not held one by one."""
+"""Drawn instead of a token: one of the tail, whose tokens are not held one by one."""
 
 _LIKELY = 2.0**-10
-"""Tokens that are at least this share of the mass allowed are held one by one: a thousand at most, mostly dozens."""
+"""Tokens with at least this fraction of the allowed probability are held one by one: dozens, at most a thousand."""
 
 _FEW = 32
-"""A law of so many tokens is held as a whole: to look for the likely ones would take longer."""
+"""A distribution over at most this many tokens is held as a whole, which is faster than selecting the likely ones."""
 
 _TINY = 1e-20
-"""A mass below which a float32 loses digits of the tokens that make it up."""
+"""A probability below which float32 loses digits of the tokens that it is the sum of."""
 
 _TRIMMED_TO = 0.9
-"""Of the limit: to look for leaves is not free."""
+"""Fraction of the limit to which `trim` reduces the memory, because searching for leaves is not free."""
 
 
 class Node:
-    """A prefix: what follows its parent's prefix by `token`."""
+    """A prefix: the prefix of its parent, followed by `token`."""
 
     __slots__ = ("children", "parent", "step", "token")
 
@@ -54,52 +54,59 @@ class Node:
         self.parent = parent
         self.token = token
         self.step = step
-        """The law of what follows, with what is known of each token."""
+        """The distribution of the next token, with the bound of each token."""
         self.children: dict[int, Node] = {}
 
     def memory(self) -> int:
-        """Bytes, about."""
+        """Return the approximate size in bytes."""
         return 400 + 28 * len(self.step)
 
 
-def rare_token(law: Law, allowed: Array | None, held: Array, uniform: float) -> int:
-    """The token that `uniform` selects among those allowed that were not `held` one by one. There must be mass."""
-    masses = law.masses.copy() if allowed is None else law.masses * bits_of(allowed, len(law.masses))
+def rare_token(distribution: Distribution, allowed: Array | None, held: Array, uniform: float) -> int:
+    """Return the token that `uniform` selects among the allowed ones not `held`; their total must be positive."""
+    masses = (
+        distribution.masses.copy()
+        if allowed is None
+        else distribution.masses * bits_of(allowed, len(distribution.masses))
+    )
     masses[held] = 0
     if float(masses.sum(dtype=np.float64)) < _TINY:
-        scores = law.log_p.astype(np.float64)
+        scores = distribution.log_p.astype(np.float64)
         if allowed is not None:
             scores[bits_of(allowed, len(scores)) == 0] = -np.inf
         scores[held] = -np.inf
         masses = np.exp(scores - scores.max())
-    return drawn_place(masses, uniform)
+    return sample_index_by_blocks(masses, uniform)
 
 
 class BoundTrie:
-    """All nodes under one prompt, one constraint and one law of the model.
+    """All nodes under one prompt, one constraint and one model.
 
-    `limit` bounds the bytes: what was visited longest ago is forgotten first, when `trim` is called.
+    Args:
+        limit: The largest memory in bytes. `trim` removes the least recently visited nodes first.
     """
 
     def __init__(self, limit: int = 256 << 20) -> None:
         self.root: Node | None = None
         self.limit = limit
-        self._used: OrderedDict[int, Node] = OrderedDict()  # by id; the latest last
+        self._used: OrderedDict[int, Node] = OrderedDict()  # by id; the last visited one last
         self._bytes = 0
 
     @property
     def nodes(self) -> int:
-        """How many prefixes are known."""
+        """The number of known prefixes."""
         return len(self._used)
 
     @property
     def memory(self) -> int:
-        """Bytes, about."""
+        """The approximate size in bytes."""
         return self._bytes
 
-    def add(self, parent: Node | None, token: int, allowed: Array | None, law: Law) -> Node:
-        """A node for what follows `token` after `parent`; `allowed`: words of a mask, None: all tokens."""
-        return self._add(Node(parent, token, StepBounds(law.log_p, law.masses, allowed, _LIKELY, _FEW)))
+    def add(self, parent: Node | None, token: int, allowed: Array | None, distribution: Distribution) -> Node:
+        """Add the node of `token` after `parent`; `allowed` is a mask (int32 words), or None for all tokens."""
+        return self._add(
+            Node(parent, token, StepBounds(distribution.log_p, distribution.masses, allowed, _LIKELY, _FEW))
+        )
 
     def _add(self, node: Node) -> Node:
         if node.parent is None:
@@ -110,33 +117,37 @@ class BoundTrie:
         self._bytes += node.memory()
         return node
 
-    def hold(self, node: Node, token: int, allowed: Array | None, law: Law) -> None:
-        """Takes a token out of a node's tail, if it is there; the law is as when the node was made."""
+    def hold(self, node: Node, token: int, allowed: Array | None, distribution: Distribution) -> None:
+        """Move a token from a node's tail to those held one by one; `distribution` is as when the node was made."""
         before = node.memory()
-        node.step.hold(token, law.log_p, law.masses, allowed)
+        node.step.hold(token, distribution.log_p, distribution.masses, allowed)
         self._bytes += node.memory() - before
 
     def touch(self, node: Node) -> None:
-        """It was visited."""
+        """Note that the node was visited."""
         self._used.move_to_end(id(node))
 
     def learn(self, path: list[tuple[Node, int]], last: Node | None, theta: float) -> None:
-        """What was found out at the end of a walk, for all nodes on its way.
+        """Update the bounds of all nodes on a path after a walk.
 
-        `path` are the nodes from the root on with the token that was taken at each; behind the last token the bound
-        is that of `last`, or `theta`.
+        Args:
+            path: The nodes from the root on, with the token that was taken at each.
+            last: The node after the last token, whose bound applies; None if `theta` applies.
+            theta: The log bound after the last token.
         """
         bound = theta if last is None else last.step.bound
         for node, token in reversed(path):
             bound = node.step.learn(token, bound)
 
     def trim(self) -> int:
-        """Forgets leaves until there is room again; how many. No walk may be under way: bounds rise again."""
+        """Remove leaves until the limit holds; return their number. No walk may be in progress: bounds rise."""
         forgotten, enough = 0, 0
         while self._bytes > (enough or self.limit):
             enough = int(self.limit * _TRIMMED_TO)
             leaves = [node for node in self._used.values() if not node.children and node.parent]
-            for node in leaves:  # the one visited longest ago first; what they hang on are leaves next time
+            for (
+                node
+            ) in leaves:  # the least recently visited one first; their parents are leaves the next time
                 if self._bytes <= enough:
                     break
                 self._forget(node)
@@ -157,7 +168,7 @@ class BoundTrie:
             token, parent = parent.token, parent.parent
 
     def in_order(self) -> list[Node]:
-        """All nodes, each behind its parent, by when they were visited as far as that goes."""
+        """Return all nodes, each after its parent, as far as possible in the order of their last visit."""
         order: list[Node] = []
         place: dict[int, int] = {}
         for node in self._used.values():
@@ -171,11 +182,11 @@ class BoundTrie:
         return order
 
     def restore(self, parent: Node | None, token: int, step: StepBounds) -> Node:
-        """A node as it was."""
+        """Add a node with a given step."""
         return self._add(Node(parent, token, step))
 
     def prefix(self, node: Node) -> Prefix:
-        """The tokens that lead to a node."""
+        """Return the tokens that lead to a node."""
         tokens: list[int] = []
         while node.parent is not None:
             tokens.append(node.token)

@@ -1,7 +1,6 @@
-"""Draws of each sampler: the walks, particles or chains that make them, within limits, with an account.
+"""The draws of each sampler, by walks, particles or chains, within limits, with an account of the work.
 
-Invariant: the draws that are given are those of the sampler, in its order, whatever ends it; what ended it is written
-down.
+Invariant: the draws are those of the sampler, in its order, wherever a limit ends it. The account names that limit.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 from structgen.brief import short_repr
 from structgen.errors import DeadEnd
 from structgen.generation.distributions import log_sum_exp
-from structgen.generation.drafting import ReadingAhead
+from structgen.generation.drafting import PrefixDrafting
 from structgen.generation.potentials import Condition
 from structgen.generation.random_streams import UniformRows, uniform_stream
 
@@ -26,7 +25,7 @@ from .bound_trie import BoundTrie
 from .metropolis_hastings import Chains
 from .normalizing_constant import MassEstimate
 from .particles import Particles
-from .prefixes import LAWS_KEPT, PrefixBatch, PrefixReader
+from .prefixes import MAX_DISTRIBUTION_BYTES, PrefixBatch, PrefixReader
 from .proposals import Checked, Learned, Masked, Proposal
 from .samplers import (
     AWRS,
@@ -55,25 +54,25 @@ _POLICIES: dict[type, Policy] = {
 }
 
 _PATIENCE = 200_000
-"""Walks without a text after which exact samplers give up."""
+"""The number of walks without a text after which exact samplers give up."""
 
 
 @short_repr
 @dataclass
 class Draw:
-    """One text and what it weighs."""
+    """A drawn text and its weight."""
 
     tokens: tuple[int, ...]
-    """Without the end-of-text token."""
+    """The tokens of the text, without the end-of-sequence token."""
     log_weight: float
-    """Towards P(x) * 1[x in L] * exp(potentials): exact samplers give log of their estimate of its mass."""
+    """The log weight for P(x) * 1[x in L] * exp(potentials); 0 for exact samplers."""
     log_prob: float
-    """log P(x), the end included."""
+    """log P(x), the end-of-sequence token included."""
 
 
 @dataclass
 class Limits:
-    """Bounds on time and work; None: none."""
+    """Limits of time and work; None means no limit."""
 
     max_seconds: float | None = None
     max_calls: int | None = None
@@ -84,33 +83,33 @@ class Limits:
 @short_repr
 @dataclass
 class Account:
-    """What it took."""
+    """The work of a sampler, and its estimates."""
 
     calls: int = 0
-    """Laws of the model that were asked for, each a row that it read: the same with tokens read ahead or without."""
+    """Next-token distributions that were requested, each one row of a pass; the same with and without drafts."""
     passes: int = 0
-    """Forward passes; fewer where tokens were read ahead."""
+    """The number of forward passes; drafts make it smaller."""
     checks: int = 0
-    """Masks that walks made, or texts and tokens that were judged."""
+    """Masks that walks computed, or texts and tokens that potentials judged."""
     attempts: int = 0
-    """Walks, or particles."""
+    """The number of walks, particles or chains."""
     resampled: int = 0
     seconds: float = 0.0
     log_z: float = -math.inf
-    """log of the mass of all texts (times what potentials say of them), estimated: without bias by particles, by walks
-    as `masses` says; nan where the sampler cannot tell (MH)."""
+    """The log of the estimated probability of the constraint's texts, times exp(potentials). Unbiased for particles;
+    for walks see `normalizing_constant`; nan for MH, which has no estimate."""
     log_z_bounds: tuple[float, float] = (-math.inf, math.inf)
-    """What it is between for certain, as far as the sampler knows."""
+    """Bounds of the true value that hold with certainty, as far as the sampler knows."""
     lost: Counter[str] = field(default_factory=Counter)
-    """Attempts that came to no text, by cause: "constraint" (a token that it refuses), "refused" by potentials,
-    "max_tokens", "no mass", "given up" (exact samplers)."""
+    """Attempts without a text, by cause: "constraint" (a token that it refuses), "refused" by potentials, "max_tokens",
+    "no mass" (no allowed token has probability), "given up" (exact samplers)."""
     stopped: str | None = None
-    """The limit that ended it, if one did; "patience" after 200,000 walks without a text."""
+    """The limit that ended the sampler, if one did; "patience" after 200,000 walks without a text."""
 
 
 @dataclass
 class Task:
-    """What is drawn from."""
+    """One call of a sampler: what it draws from, and the work so far."""
 
     model: LanguageModel
     prompt: Sequence[int]
@@ -121,27 +120,27 @@ class Task:
     seed: tuple[int, ...]
     limits: Limits
     trie: BoundTrie | None = None
-    drafting: ReadingAhead | None = None
-    """What proposes tokens to read ahead; not for `MH`, which comes back to what it knows."""
+    drafting: PrefixDrafting | None = None
+    """Proposes draft tokens; not for `MH`, which caches distributions."""
     account: Account = field(default_factory=Account)
     started: float = field(default_factory=time.perf_counter)
     watch: Callable[[Account], None] | None = None
-    """Told of the account from time to time."""
+    """Called with the account from time to time."""
 
     def tick(self) -> None:
-        """Writes down the time."""
+        """Update the time of the account."""
         self.account.seconds = time.perf_counter() - self.started
         if self.watch is not None:
             self.watch(self.account)
 
     def give(self, drawn: Draw) -> Draw:
-        """The same; those who draft are told."""
+        """Return the draw, after reporting it to the drafters."""
         if self.drafting is not None:
-            self.drafting.ended(drawn.tokens)
+            self.drafting.on_end(drawn.tokens)
         return drawn
 
     def stops(self) -> bool:
-        """Has a limit been met? It is written down then."""
+        """Return whether a limit has been met; if so, note it in the account."""
         account, limits = self.account, self.limits
         self.tick()
         met = {
@@ -155,7 +154,7 @@ class Task:
 
 
 def draw(task: Task, count: int, sampler: Sampler) -> Iterator[Draw]:
-    """`count` draws, fewer where a limit ends them."""
+    """Yield `count` draws; fewer if a limit ends the sampler."""
     if isinstance(sampler, SMC | LocalMasking | AWRS):
         return _by_particles(task, count, sampler)
     if isinstance(sampler, MH):
@@ -165,14 +164,14 @@ def draw(task: Task, count: int, sampler: Sampler) -> Iterator[Draw]:
 
 def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
     policy = _POLICIES[type(sampler)]
-    reader = PrefixReader(task.model, task.prompt, sampler.lanes, task.temperature, drafting=task.drafting)
+    reader = PrefixReader(task.model, task.prompt, sampler.parallel, task.temperature, drafting=task.drafting)
     trie = BoundTrie() if task.trie is None else task.trie
     walks = Walks(
         reader,
         task.matcher,
         trie,
         policy,
-        lanes=sampler.lanes,
+        parallel=sampler.parallel,
         max_tokens=task.max_tokens,
         max_walks=task.limits.max_attempts,
         condition=task.condition,
@@ -190,7 +189,7 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
         if given == count or task.stops():
             return False
         if trie.root is not None and trie.root.step.bound == -math.inf:
-            return False  # there is no such text, under the model
+            return False  # the model gives no text of the constraint any probability
         if since >= _PATIENCE:
             account.stopped = "patience"
         return since < _PATIENCE
@@ -210,7 +209,7 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
                 account.lost[walk.lost] += 1
         goes_on()
     finally:
-        # Where potentials may be above 0, what is not known is not bounded.
+        # With potentials above 0, nothing bounds what is not known.
         is_bounded = policy != "asap" or not task.condition
         high = trie.root.step.bound if is_bounded and trie.root is not None else math.inf
         chosen = given == count
@@ -224,7 +223,7 @@ def _draw_of(walk: Walk, policy: Policy) -> Draw:
 
 
 def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) -> Iterator[Draw]:
-    smc = sampler if isinstance(sampler, SMC) else SMC(sampler.lanes, sampler, threshold=0.0)
+    smc = sampler if isinstance(sampler, SMC) else SMC(sampler.parallel, sampler, threshold=0.0)
     proposal = _proposal(task, smc.proposal)
     account, given, run = task.account, 0, 0
     masses: list[float] = []
@@ -233,7 +232,7 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
         most = task.limits.max_attempts
         left = math.inf if most is None else most - account.attempts
         size = smc.particles
-        if not isinstance(sampler, SMC):  # these do not depend on one another
+        if not isinstance(sampler, SMC):  # these particles are independent of one another
             size = int(min(size, count - given, left))
         if size > left:
             account.stopped = "max_attempts"
@@ -258,7 +257,7 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
                 account.calls, account.passes = calls + batch.calls, passes + batch.passes
                 account.checks = task.condition.checks
                 if growing and task.stops():
-                    return  # what has not ended has no weight, and what has would be the shorter ones
+                    return  # unfinished particles have no weight, and the finished ones would be the shorter texts
         except DeadEnd as error:
             account.calls, account.passes = calls + batch.calls, passes + batch.passes
             account.checks = task.condition.checks
@@ -291,7 +290,9 @@ def _proposal(task: Task, chosen: LocalMasking | AWRS | ASAp) -> Proposal:
 
 
 def _by_chains(task: Task, count: int, sampler: MH) -> Iterator[Draw]:
-    reader = PrefixReader(task.model, task.prompt, sampler.lanes, task.temperature, keep=LAWS_KEPT)
+    reader = PrefixReader(
+        task.model, task.prompt, sampler.parallel, task.temperature, keep=MAX_DISTRIBUTION_BYTES
+    )
     account = task.account
     account.log_z = math.nan
     limit = task.limits.max_attempts
@@ -301,7 +302,7 @@ def _by_chains(task: Task, count: int, sampler: MH) -> Iterator[Draw]:
         task.condition,
         proposals=sampler.proposals,
         cut=sampler.cut,
-        lanes=sampler.lanes,
+        parallel=sampler.parallel,
         max_tokens=task.max_tokens,
         stream=lambda number: uniform_stream(task.seed, number),
     )

@@ -1,9 +1,9 @@
 """What exact samplers have learned, kept between calls and between processes.
 
-Why: what was refused under one prompt and constraint, and what the model said there, need not be found out twice.
-Invariant: laws are used for nothing but what they are about: the same vocabulary, prompt, constraint, potentials and
-sampler. Another model than the one that they were learned from (or any, of laws from a file) is asked for its own law
-after some of the prefixes, which must be the same.
+Why: what the model and the constraint said under one prompt need not be computed twice.
+Invariant: distributions are used only for the vocabulary, prompt, constraint, potentials and sampler that they belong
+to. For another model object than the one that they come from, and for distributions from a file, some prefixes are read
+again and must have the same distributions.
 """
 
 from __future__ import annotations
@@ -27,52 +27,61 @@ from structgen.inference.trie_files import read_trie, write_trie
 from structgen.models.processed import ProcessedModel
 from structgen.protocols import LanguageModel
 
-__all__ = ["KnownLaws"]
+__all__ = ["KnownDistributions"]
 
 _SAME = 0.05
-"""Log probabilities of one model in different arithmetic differ by less, those of two models by more."""
+"""Log probabilities of one model in different arithmetic differ by less than this, those of two models by more."""
 
 _TURN = 0.05
-"""Seconds between looks at the limits of a call that waits."""
+"""Seconds between checks of the limits of a call that waits."""
 
 _COMPARED = 7
-"""Prefixes beside the prompt itself, those visited last."""
+"""The number of prefixes that are compared in addition to the prompt, the last visited ones."""
 
 
 @checks_names_of_init
-class KnownLaws:
-    """What walks have learned under one prompt, constraint and set of options; a new one knows nothing.
+class KnownDistributions:
+    """What walks have learned under one prompt, constraint and set of options.
 
-    `limit` bounds its memory, in bytes: what was visited longest ago is forgotten first.
+    Args:
+        limit: The largest memory in bytes. The least recently visited prefixes are forgotten first.
+
+    Example:
+        >>> learned = structgen.KnownDistributions()
+        >>> structgen.sample(model, prompt, output, n=10, learned=learned)
+
+    Raises:
+        OptionError: `limit` is not a number of bytes.
     """
 
     def __init__(self, limit: int = 256 << 20) -> None:
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise OptionError(f"KnownLaws(limit={limit!r:.40}) is no number of bytes")
+            raise OptionError(f"KnownDistributions(limit={limit!r:.40}) is not a number of bytes")
         self.trie = BoundTrie(limit)
         self.about: dict[str, str] = {}
-        """What it is about, as hashes."""
+        """What the distributions belong to, as hashes by name."""
         self.potentials: tuple[Potential, ...] = ()
         self.model: LanguageModel | None = None
         self.is_read = False
-        """Is it from a file, and not yet compared with the model?"""
+        """Whether they come from a file and have not been compared with the model yet."""
         self._lock = threading.Lock()
         self._holder: int | None = None
 
     def __repr__(self) -> str:
         used, limit = self.trie.memory / 1e6, self.trie.limit / 1e6
-        return f"<KnownLaws of {self.trie.nodes} prefixes, {used:.1f} of {limit:.0f} MB>"
+        return f"<KnownDistributions of {self.trie.nodes} prefixes, {used:.1f} of {limit:.0f} MB>"
 
     @contextmanager
     def held(self, stops: Callable[[], bool]) -> Iterator[bool]:
-        """For one call at a time: others wait, since what one forgets would pull the ground from under the other.
+        """Reserve the object for one call at a time; others wait, because forgetting would disturb a running walk.
 
-        False where `stops` said so before it was its turn.
+        Yields:
+            False if `stops` returned True before it was free.
         """
         if self._holder == threading.get_ident():
             raise OptionError(
-                "these KnownLaws are used by a call that is under way",
-                hint="Give the inner call others, or none.",
+                "these KnownDistributions are used by a call that is in progress",
+                hint="Give the inner call other ones, or none.",
             )
         while not self._lock.acquire(timeout=_TURN):
             if stops():
@@ -86,22 +95,38 @@ class KnownLaws:
             self._lock.release()
 
     def save(self, path: str | Path) -> None:
-        """Writes it to a file, for another process (``.npz``; not where potentials were used)."""
+        """Write a file for another process.
+
+        Args:
+            path: The file, ``.npz``.
+
+        Raises:
+            OptionError: Potentials or processors were used, which a file cannot identify.
+        """
         if _processed(self.model):
             raise OptionError(
-                "what was learned under processors cannot be saved: a file cannot tell which they were",
-                hint="Keep the KnownLaws in one process, or sample from the model itself.",
+                "what was learned under processors cannot be saved: a file cannot identify them",
+                hint="Keep the KnownDistributions in one process, or sample from the model itself.",
             )
         if self.potentials:
             raise OptionError(
-                "what was learned under potentials cannot be saved: a function has no name that lasts",
-                hint="Keep the KnownLaws in one process, or sample without potentials.",
+                "what was learned under potentials cannot be saved: a file cannot identify functions",
+                hint="Keep the KnownDistributions in one process, or sample without potentials.",
             )
         write_trie(path, self.trie, json.dumps(self.about))
 
     @classmethod
-    def load(cls, path: str | Path, limit: int = 256 << 20) -> KnownLaws:
-        """What `save` wrote; raises `OptionError` for anything else, `LimitExceeded` for more than `limit`."""
+    def load(cls, path: str | Path, limit: int = 256 << 20) -> KnownDistributions:
+        """Read what `save` wrote.
+
+        Args:
+            path: The file.
+            limit: The largest memory in bytes.
+
+        Raises:
+            OptionError: The file is damaged, or something else.
+            LimitExceeded: It holds more than `limit` bytes.
+        """
         trie, label = read_trie(path, limit)
         learned = cls(limit)
         learned.trie = trie
@@ -110,7 +135,7 @@ class KnownLaws:
         return learned
 
     def trie_for(self, task: Task, sampler: str, potentials: Sequence[Potential]) -> BoundTrie:
-        """The trie for a task, which must be what this is about, if it is about anything yet."""
+        """Return the trie for a task, which must match what the distributions belong to, if there are any."""
         about = {
             "vocabulary": task.model.vocabulary.fingerprint,
             "prompt": _hash(*task.prompt),
@@ -131,13 +156,14 @@ class KnownLaws:
             differs = self._differs_from(task)
         if differs is not None:
             raise OptionError(
-                f"what was learned is about another {differs}", hint="Start with a new structgen.KnownLaws()."
+                f"what was learned belongs to another {differs}",
+                hint="Start with a new structgen.KnownDistributions().",
             )
         self.model, self.is_read = task.model, False
         return self.trie
 
     def _differs_from(self, task: Task) -> str | None:
-        """What came from a file fits the task's vocabulary and its model, whose law after the prompt is asked for."""
+        """Compare distributions from a file, or of another model object, with the model; return what differs."""
         size = task.model.vocabulary.size
         nodes = self.trie.in_order()
         if any(len(node.step) and node.step.tokens[-1] >= size for node in nodes):
@@ -146,11 +172,11 @@ class KnownLaws:
         if not asked:
             return None
         reader = PrefixReader(task.model, task.prompt, len(asked), task.temperature)
-        laws = reader.read({lane: self.trie.prefix(node) for lane, node in enumerate(asked)})
+        distributions = reader.read({slot: self.trie.prefix(node) for slot, node in enumerate(asked)})
         task.account.calls += reader.calls
         task.account.passes += reader.passes
-        for lane, node in enumerate(asked):
-            own = laws[lane].log_p[node.step.tokens]
+        for slot, node in enumerate(asked):
+            own = distributions[slot].log_p[node.step.tokens]
             if not np.allclose(own, node.step.log_p, rtol=0, atol=_SAME):
                 return "model"
         return None
@@ -166,7 +192,7 @@ def _about(path: str | Path, label: str) -> dict[str, str]:
     except ValueError:
         about = None
     if not isinstance(about, dict) or not all(isinstance(one, str) for one in about.values()):
-        raise OptionError(f"{path} does not say what its laws are about")
+        raise OptionError(f"{path} does not say what its distributions belong to")
     return about
 
 

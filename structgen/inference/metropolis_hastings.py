@@ -1,18 +1,19 @@
-"""Metropolis-Hastings: a text is cut somewhere, grown again by local masking, and the new one taken or left.
+"""Metropolis-Hastings: cut a text somewhere, grow it again by local masking, accept or reject the new text.
 
-What: a chain begins with a draw by local masking. A proposal cuts the text x before step i, drawn by `cut`, and grows y
-from there; it is accepted with probability min(1, P(y) q(x|y) / (P(x) q(y|x))). The same y may have come from any cut
-up to where the two part, so q(y|x) is the sum over all of these.
+What: a chain starts with a draw by local masking. A proposal cuts the text x before step i, drawn by `cut`, and grows y
+from there. It is accepted with probability min(1, P(y) q(x|y) / (P(x) q(y|x))). Any cut up to the position where x and
+y differ leads to y, so q(y|x) is the sum over all of these.
 
     restart   always before the first step; the ratio is that of the importance weights
-    uniform   any step alike
-    priority  a step in proportion to the entropy of its masked law: where much could have been otherwise
+    uniform   every step with the same probability
+    priority  a step in proportion to the entropy of its masked distribution: where there was a choice
 
-Steps are tokens and the end of the text. `proposals` counts the first draw, so that one is local masking; a first draw
-that came to nothing is made again, up to 1,000 times; where the first chain has none the others are not begun.
-Invariant: each chain's law tends to Q in proportion to P(x) * 1[x in L] * exp(potentials) as proposals are added; a
-text that a potential refuses, or that the cap cut off, has no weight and is left for any that has.
-Cost: a row of the model for each new prefix; laws of prefixes that were read lately are kept.
+Steps are tokens and the end of the text. `proposals` counts the first draw, so one proposal is local masking. A first
+draw without a text is repeated up to 1,000 times; if the first chain has none, the others do not start.
+Invariant: as proposals are added, the distribution of each chain converges to Q, proportional to P(x) * 1[x in L] *
+exp(potentials). A text that a potential rejects, or that the cap cuts off, has no weight; any text with weight replaces
+it.
+Cost: one row of the model for each new prefix; the distributions of recent prefixes are cached.
 Source: Gonzalez et al. 2025 (constrained sampling by Markov chains).
 """
 
@@ -26,10 +27,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.generation.distributions import log_sum_exp, next_ids, place_of
+from structgen.generation.distributions import log_sum_exp, next_ids, sample_index
 from structgen.generation.potentials import Condition
 
-from .prefixes import Law, Prefix, PrefixReader
+from .prefixes import Distribution, Prefix, PrefixReader
 
 if TYPE_CHECKING:
     from structgen.protocols import TextMatcher
@@ -41,9 +42,9 @@ Cut = Literal["restart", "uniform", "priority"]
 CUTS = ("restart", "uniform", "priority")
 
 _PATIENCE = 1_000
-"""First draws of a chain."""
+"""The largest number of first draws of a chain."""
 _LEAST_ENTROPY = 1e-6
-"""Steps without a choice are cut as well, so that every text leads to every other one."""
+"""Steps without a choice are cut as well, with this weight, so that every text can lead to every other one."""
 
 
 @dataclass
@@ -55,14 +56,14 @@ class _Step:
 
 @dataclass
 class Text:
-    """A state of a chain."""
+    """The state of a chain."""
 
     tokens: list[int] = field(default_factory=list)
     end_token: int | None = None
     steps: list[_Step] = field(default_factory=list)
-    """Of the tokens and, where there is one, the end."""
+    """One for each token, and one for the end if there is one."""
     log_weight: float = -math.inf
-    """What potentials say of it; minus infinity where it has not ended."""
+    """The sum of the potentials; minus infinity if the text has not ended."""
     lost: str = ""
     """Why it has no weight: "refused" by potentials, "max_tokens", "no mass"."""
 
@@ -72,12 +73,12 @@ class Text:
         return sum(step.log_p for step in self.steps)
 
     def symbols(self) -> list[int]:
-        """The tokens and the end."""
+        """Return the tokens, and the end-of-sequence token if there is one."""
         return self.tokens if self.end_token is None else [*self.tokens, self.end_token]
 
 
 class Chains:
-    """Chains under one prompt, several at a time."""
+    """Chains under one prompt, several in parallel."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class Chains:
         *,
         proposals: int,
         cut: Cut,
-        lanes: int = 1,
+        parallel: int = 1,
         max_tokens: int = 512,
         stream: Callable[[int], np.random.Generator],
     ) -> None:
@@ -96,49 +97,49 @@ class Chains:
         self._condition = condition
         self._proposals = proposals
         self._cut = cut
-        self._lanes = lanes
+        self._slots = parallel
         self._max_tokens = max_tokens
         self._stream = stream
         self._eos = frozenset(matcher.vocabulary.eos_ids)
 
     def run(self, count: int, go_on: Callable[[], bool]) -> Iterator[Text]:
-        """The last texts of `count` chains, in the order in which these began, until `go_on` says no."""
+        """Yield the last texts of `count` chains, in the order in which these started, until `go_on` returns False."""
         waiting: dict[int, Text] = {}
-        running: dict[int, tuple[int, Generator[Prefix, Law, Text]]] = {}
+        running: dict[int, tuple[int, Generator[Prefix, Distribution, Text]]] = {}
         wanted: dict[int, Prefix] = {}
         started = given = 0
         while given < count and go_on():
-            laws = self._reader.read(wanted) if wanted else {}
-            for lane in range(self._lanes):
-                if lane not in running and started < count:
-                    running[lane] = started, self._chain(self._stream(started))
+            distributions = self._reader.read(wanted) if wanted else {}
+            for slot in range(self._slots):
+                if slot not in running and started < count:
+                    running[slot] = started, self._chain(self._stream(started))
                     started += 1
-                    self._send(lane, None, running, wanted, waiting)
-                elif lane in running:
-                    self._send(lane, laws[lane], running, wanted, waiting)
+                    self._send(slot, None, running, wanted, waiting)
+                elif slot in running:
+                    self._send(slot, distributions[slot], running, wanted, waiting)
             while given in waiting:
                 yield waiting.pop(given)
                 given += 1
 
     @staticmethod
     def _send(
-        lane: int,
-        law: Law | None,
-        running: dict[int, tuple[int, Generator[Prefix, Law, Text]]],
+        slot: int,
+        distribution: Distribution | None,
+        running: dict[int, tuple[int, Generator[Prefix, Distribution, Text]]],
         wanted: dict[int, Prefix],
         waiting: dict[int, Text],
     ) -> None:
-        number, chain = running[lane]
+        number, chain = running[slot]
         try:
-            wanted[lane] = next(chain) if law is None else chain.send(law)
+            wanted[slot] = next(chain) if distribution is None else chain.send(distribution)
         except StopIteration as end:
             waiting[number] = end.value
-            del running[lane]
-            wanted.pop(lane, None)
+            del running[slot]
+            wanted.pop(slot, None)
 
-    # -- one chain; it asks for the law after a prefix by yielding it
+    # -- one chain, a generator that yields a prefix to get the distribution after it
 
-    def _chain(self, random: np.random.Generator) -> Generator[Prefix, Law, Text]:
+    def _chain(self, random: np.random.Generator) -> Generator[Prefix, Distribution, Text]:
         text = yield from self._grow(Text(), random)
         for _ in range(_PATIENCE - 1):
             if text.log_weight > -math.inf:
@@ -152,7 +153,7 @@ class Chains:
                 text = other
         return text
 
-    def _grow(self, text: Text, random: np.random.Generator) -> Generator[Prefix, Law, Text]:
+    def _grow(self, text: Text, random: np.random.Generator) -> Generator[Prefix, Distribution, Text]:
         matcher = self._matcher.fork()
         for token in text.tokens:
             matcher.advance(token)
@@ -165,10 +166,10 @@ class Chains:
             if log_z == -math.inf:
                 text.lost = "max_tokens" if at_cap else "no mass"
                 return text
-            law = np.exp(allowed - log_z)
-            place = place_of(np.cumsum(law), float(random.random()))
+            distribution = np.exp(allowed - log_z)
+            place = sample_index(np.cumsum(distribution), float(random.random()))
             token = int(ids[place])
-            positive = law[law > 0]
+            positive = distribution[distribution > 0]
             entropy = float(-(positive * np.log(positive)).sum())
             text.steps.append(_Step(float(log_p[token]), min(0.0, log_z), entropy))
             matcher.advance(token)
@@ -183,7 +184,7 @@ class Chains:
                 return text
 
     def _cuts(self, text: Text) -> Array:
-        """The probability of each place to cut."""
+        """Return the probability of each position of the cut."""
         count = max(1, len(text.steps))
         if self._cut == "restart":
             weights = np.zeros(count)
@@ -196,7 +197,7 @@ class Chains:
         return found
 
     def _place(self, text: Text, random: np.random.Generator) -> int:
-        return min(place_of(np.cumsum(self._cuts(text)), float(random.random())), len(text.tokens))
+        return min(sample_index(np.cumsum(self._cuts(text)), float(random.random())), len(text.tokens))
 
     def _takes(self, text: Text, other: Text, random: np.random.Generator) -> bool:
         if other.log_weight == -math.inf:
@@ -214,7 +215,7 @@ class Chains:
         return ratio >= 0 or math.log1p(-float(random.random())) < ratio
 
     def _log_proposal(self, to: Text, source: Text) -> float:
-        """log q(to | source)."""
+        """Return log q(to | source)."""
         common = 0
         for mine, theirs in zip(source.symbols(), to.symbols(), strict=False):
             if mine != theirs:

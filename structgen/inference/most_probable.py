@@ -33,16 +33,16 @@ class Found:
 
     text: str
     value: Any
-    """None where the output type's own validators reject the text."""
+    """The parsed value; None if the output type's own validators reject the text."""
     log_prob: float
-    """log of the model's probability of the text: of all the tokens and ends that the search found for it."""
+    """log P of the text, summed over all tokenizations and ends that the search found."""
     score: float
-    """log_prob over the number of tokens to the power of the length penalty."""
+    """log_prob / (number of tokens, end included) ** length penalty."""
     group: int
 
 
 class FoundTexts(list[Found]):
-    """The best first."""
+    """The texts that beam search found, the best first."""
 
     stopped: str | None = None
     """The limit that ended the search, if one did: there may be better texts then."""
@@ -81,25 +81,42 @@ def beam(
     progress: bool = False,
     **refused: Any,
 ) -> FoundTexts:
-    """The most probable texts of `output` that beam search finds, best first: at most `width`.
+    """Find the most probable texts of `output` by beam search.
 
-    groups, diversity   that many beams side by side, which pay `diversity` (in log probability) for a token that
-                        earlier ones chose in the same step
-    length_penalty      a text's score is its log probability over its length to this power
-    max_seconds, max_calls, cancel
-                        end the search early, as in `sample`: what was found until then comes back
+    Args:
+        model: The language model.
+        prompt: A text or messages.
+        output: A constraint or a type, as in `generate`.
+        width: The number of texts that grow in parallel, and the largest number of results.
+        groups: The number of groups that search for themselves.
+        diversity: The cost, in log probability, of a token for each earlier group that chose it in the same step.
+        length_penalty: A text's score is its log probability over its length to this power.
+        max_tokens: The largest number of tokens of a text.
+        describe: Whether to describe the type in the prompt.
+        max_seconds: A limit of time; the search ends with what was found.
+        max_calls: A limit of next-token distributions; likewise.
+        cancel: Called at each step; True ends the search, likewise.
+        progress: Whether to show a bar (tqdm).
 
-    Raises `DeadEnd` where no text ends within `max_tokens`, `LimitExceeded` where none did before a limit.
+    Returns:
+        The best texts found, the best first.
+
+    Raises:
+        DeadEnd: No text ends within `max_tokens`.
+        LimitExceeded: A limit was met before a text was found.
+        OptionError: An argument is not valid.
     """
     check_model(model, "beam()")
     if refused:
         raise unknown_option(next(iter(refused)), beam)
     width, groups = whole_number("width", width, 1), whole_number("groups", groups, 1)
     if groups > width:
-        raise OptionError(f"groups={groups} are more than width={width}", hint="Each group needs a text.")
+        raise OptionError(
+            f"groups={groups} is more than width={width}", hint="Each group needs at least one text."
+        )
     for name, value in (("diversity", diversity), ("length_penalty", length_penalty)):
         if not is_number(value) or not 0 <= value < 1e6:
-            raise OptionError(f"{name} is {value!r:.40}; it is a number of 0 or more")
+            raise OptionError(f"{name} is {value!r:.40}; it must be a number of 0 or more")
     limits = limits_of(max_seconds, max_calls, None, cancel)
     options = SamplingOptions(max_tokens=max_tokens)
     if isinstance(output, Potential | Product):

@@ -1,19 +1,19 @@
-"""Sequential Monte Carlo: particles that grow token by token, weighted, and go on by their weights.
+"""Sequential Monte Carlo: weighted particles that grow token by token and are resampled by their weights.
 
-What: each particle is a text so far with a weight. A step draws a token by a *proposal* (`proposals`), whose weight
-makes the particle's right. Where the weights have become too unequal (effective sample size below `threshold` *
-particles), ancestors are drawn anew. Particles that have ended take part without growing.
-Steering: a *score* says what is expected of a beginning: the critic's, what potentials say of beginnings, the bound
-that a learning proposal knows. Ancestors are drawn in proportion to weight * exp(score), a hundredth of them to the
-weight alone, and the weights make up for it: a score steers, and leaves no trace even where it is -inf.
-What potentials say of a whole text is multiplied in when all have ended, and counts as its score where others are
-scored, too. (If it counted at once and growing texts had no score, those that have not yet paid would replace all that
-have.) A text that is refused dies at once.
-The cap: a text has at most `max_tokens` tokens before its end; a particle that cannot end there has the weight 0.
-Invariant: the weights of the particles that are returned, with `log_z`, are proper: for every text x the expected sum
-of exp(log_weight) over those that are x, divided by their number, is P(x) * 1[x in L] * exp(potentials of x); hence
-`log_z` is the log of an unbiased estimate of the mass of all texts.
-Cost: one row of the model for each distinct beginning and step; no pass where all were read ahead.
+What: each particle is a prefix with a weight. A step draws a token by a *proposal* (`proposals`), which keeps the
+weights proper. If the weights become too unequal (effective sample size below `threshold` * particles), ancestors are
+drawn in proportion to them. Particles that have ended take part without growing.
+Steering: a *score* estimates the weight to come after a prefix: from the critic, from potentials of prefixes, or from
+the bound of a proposal that learns. Ancestors are drawn in proportion to weight * exp(score), one hundredth of them in
+proportion to the weight alone, and the weights correct for it: a score steers without bias, even if it is -inf.
+The potential of a whole text is multiplied in when all particles have ended. Until then it counts as the score, if
+others have scores. (If it counted at once and growing texts had no score, particles that have not paid yet would
+replace all that have.) A text that is rejected dies at once.
+The cap: a text has at most `max_tokens` tokens before its end; a particle that cannot end there has weight 0.
+Invariant: the returned weights, with `log_z`, are proper. For every text x, the expected sum of exp(log_weight) over
+the particles that are x, divided by their number, is P(x) * 1[x in L] * exp(potentials of x). Hence `log_z` is the log
+of an unbiased estimate of the normalising constant.
+Cost: one row of the model for each distinct prefix and step; no forward pass if drafts have read all of them.
 Source: Lew et al. 2023 (SMC steering), Lipkin et al. 2025.
 """
 
@@ -30,7 +30,7 @@ from structgen.errors import DeadEnd, GenerationError
 from structgen.generation.distributions import log_sum_exp
 from structgen.generation.potentials import Condition
 
-from .prefixes import Law, PrefixBatch
+from .prefixes import Distribution, PrefixBatch
 from .proposals import Proposal, Site
 from .resampling import Resampling, effective_size, resample
 
@@ -40,43 +40,43 @@ if TYPE_CHECKING:
 __all__ = ["Particle", "Particles"]
 
 _BLIND = 0.01
-"""The share of ancestors that is drawn without regard to scores."""
+"""The fraction of ancestors that are drawn without regard to scores."""
 
 
 @dataclass
 class Particle:
-    """One text so far."""
+    """One prefix and its weight."""
 
     site: Site
     log_weight: float = 0.0
-    """Since the last resampling; without scores, and without `final`."""
+    """Since the last resampling; without score and `final`."""
     log_prob: float = 0.0
     end_token: int | None = None
     score: float = 0.0
-    """The log of what is expected of the text so far."""
+    """The log of the expected weight after the prefix."""
     final: float = 0.0
-    """What potentials say of the whole text."""
+    """The sum of the potentials of the whole text."""
     lost: str = ""
-    """What it died of: "refused" by potentials, "max_tokens", "no mass"."""
+    """Why it died: "refused" by potentials, "max_tokens", "no mass"."""
 
     @property
     def tokens(self) -> list[int]:
-        """Without the end-of-text token."""
+        """The tokens of the text, without the end-of-sequence token."""
         return self.site.tokens
 
     @property
     def dead(self) -> bool:
-        """Has it no weight?"""
+        """Whether its weight is 0."""
         return self.log_weight == -math.inf
 
     @property
     def grows(self) -> bool:
-        """Will it be read further?"""
+        """Whether it is neither dead nor complete."""
         return self.end_token is None and not self.dead
 
 
 class Particles:
-    """`count` of them under one prompt."""
+    """`count` particles under one prompt."""
 
     def __init__(
         self,
@@ -104,12 +104,12 @@ class Particles:
         self._scores = critic is not None or condition.judges_prefixes
         self.particles = [Particle(Site(matcher.fork())) for _ in range(count)]
         self.log_z = 0.0
-        """Up to the last resampling; `total` adds the rest."""
+        """The log of the estimate up to the last resampling; `total` adds the rest."""
         self.resampled = 0
         self.steps = 0
 
     def run(self) -> Iterator[int]:
-        """Grows all of them to their ends; after each step, how many still grow."""
+        """Grow all particles to their ends; after each step, yield how many still grow."""
         while any(particle.grows for particle in self.particles):
             self._step()
             growing = sum(particle.grows for particle in self.particles)
@@ -122,7 +122,7 @@ class Particles:
             self._refuse()
 
     def total(self) -> float:
-        """log of the unbiased estimate of the mass of all texts, once all have ended."""
+        """Return the log of the unbiased estimate of the normalising constant, once all particles have ended."""
         return self.log_z + self._mean()
 
     # -- steps
@@ -131,19 +131,19 @@ class Particles:
         self.steps += 1
         growing = [particle for particle in self.particles if particle.grows]
         matchers = {tuple(particle.tokens): particle.site.matcher for particle in growing}
-        laws = self._batch.read(list(matchers), matchers)
+        distributions = self._batch.read(list(matchers), matchers)
         for particle in growing:
-            self._grow(particle, laws[tuple(particle.tokens)])
+            self._grow(particle, distributions[tuple(particle.tokens)])
 
-    def _grow(self, particle: Particle, law: Law) -> None:
+    def _grow(self, particle: Particle, distribution: Distribution) -> None:
         site = particle.site
         at_cap = len(site.tokens) >= self._max_tokens
-        drawn = self._proposal.draw(site, law, self._random, at_cap=at_cap)
+        drawn = self._proposal.draw(site, distribution, self._random, at_cap=at_cap)
         if drawn.token is None:
             self._die(particle, "max_tokens" if at_cap else drawn.lost)
             return
         particle.log_weight += drawn.log_weight
-        particle.log_prob += float(law.log_p[drawn.token])
+        particle.log_prob += float(distribution.log_p[drawn.token])
         particle.score = drawn.score
         site.matcher.advance(drawn.token)
         if drawn.token in self._eos:
@@ -173,15 +173,15 @@ class Particles:
             score = float(self._critic(text.decode("utf-8", "ignore")))
         except Exception as error:
             raise GenerationError(
-                f"the critic failed on a beginning: {type(error).__name__}: {error}",
+                f"the critic failed on a prefix: {type(error).__name__}: {error}",
                 text=text.decode("utf-8", "replace"),
-                hint="It is asked of every beginning, and gives a log score.",
+                hint="It is called with every prefix, and returns a log score.",
             ) from error
         if math.isnan(score) or score == math.inf:
             raise GenerationError(
-                f"the critic gives {score} to a beginning",
+                f"the critic returned {score} for a prefix",
                 text=text.decode("utf-8", "replace"),
-                hint="It gives a log score: a number, or -inf.",
+                hint="It returns a log score: a number, or -inf.",
             )
         return score
 
@@ -194,12 +194,12 @@ class Particles:
     def _resample(self) -> None:
         weights = np.array([particle.log_weight for particle in self.particles])
         if not (weights > -math.inf).any():
-            return  # all are dead; `run` says so
+            return  # all are dead; `run` raises
         steered = weights + np.array([particle.score for particle in self.particles])
         scored = bool((steered > -math.inf).any())
         if scored and effective_size(steered) >= self._threshold * len(weights):
             return
-        # What ancestors are drawn in proportion to, normalised; and what they weigh then is their weight over it.
+        # Ancestors are drawn in proportion to `drawn`, normalised; their weight is divided by it.
         drawn = weights - log_sum_exp(weights)
         if scored and (steered != weights).any():
             drawn = np.logaddexp(
@@ -224,5 +224,5 @@ class Particles:
         raise DeadEnd(
             f"all {len(self.particles)} particles died by step {self.steps}; the longest had written {text[-60:]!r}",
             text=text,
-            hint="Take more particles, let potentials judge beginnings (prefix=...), or raise max_tokens.",
+            hint="Use more particles, let potentials judge prefixes (prefix=...), or raise max_tokens.",
         )

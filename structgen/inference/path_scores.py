@@ -1,9 +1,9 @@
-"""Log probabilities of given texts after a prompt, each the sum over paths of tokens that spell it.
+"""Log probabilities of given texts after a prompt, summed over their tokenizations.
 
-What: paths share their beginnings, and the model reads each distinct beginning once: as a tree where its sessions read
-trees, otherwise as rows.
+What: a *path* is a tokenization of a text. Paths share prefixes, and the model reads each distinct prefix once: as a
+tree if its sessions read trees, otherwise as rows.
 Invariant: a likelihood is a function of the prompt and the paths (up to the rounding of the model).
-Cost: a pass over the prompt, and one for each `_NODES` beginnings (or `_ROWS`, as rows).
+Cost: one forward pass over the prompt, and one for each `_NODES` prefixes (or `_ROWS`, as rows).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.errors import LimitExceeded
 
-from .prefixes import Prefix, PrefixReader, law_of
+from .prefixes import Prefix, PrefixReader, distribution_of
 
 if TYPE_CHECKING:
     from structgen.protocols import LanguageModel
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["all_paths", "likelihoods", "log_sum"]
 
 _NODES = 64
-"""Beginnings of labels that are read in one forward pass, as a tree."""
+"""The number of prefixes of labels that one forward pass reads as a tree."""
 _ROWS = 16
-"""The same for models that read no trees, as rows with a copy of the prompt's cache each."""
+"""The number of prefixes that one forward pass reads as rows, each with a copy of the prompt's cache."""
 _MOST_BEGINNINGS = 4_096
-"""Of all tokenizations of all labels."""
+"""The largest number of prefixes of all tokenizations of all labels."""
 _LOG_NEGLIGIBLE = math.log(1e-9)
-"""Beginnings less probable than this share of the label's canonical tokens are left out of "all": a relative error of
-less than 1e-5."""
+"""Prefixes less probable than this fraction of the label's canonical tokens are ignored for "all": a relative error
+below 1e-5."""
 
 
 def all_paths(texts: list[str], vocabulary: Vocabulary) -> dict[str, list[Prefix]]:
-    """All tokenizations of each text."""
+    """Return all tokenizations of each text."""
     whole = [text.encode() for text in texts]
     pieces = {one[i:j] for one in whole for i in range(len(one)) for j in range(i + 1, len(one) + 1)}
     spelling: dict[bytes, list[int]] = {}
@@ -51,7 +51,7 @@ def all_paths(texts: list[str], vocabulary: Vocabulary) -> dict[str, list[Prefix
 
 
 def _paths_of(data: bytes, spelling: Mapping[bytes, list[int]], room: int) -> Iterator[Prefix]:
-    reaches = [False] * len(data) + [True]  # from which places tokens lead to the end
+    reaches = [False] * len(data) + [True]  # whether tokens lead from a position to the end
     for place in range(len(data) - 1, -1, -1):
         reaches[place] = any(
             data[place:end] in spelling and reaches[end] for end in range(place + 1, len(data) + 1)
@@ -67,7 +67,7 @@ def _paths_of(data: bytes, spelling: Mapping[bytes, list[int]], room: int) -> It
                 room -= 1
                 if room < 0:
                     raise LimitExceeded(
-                        f"the labels have more than {_MOST_BEGINNINGS:,} beginnings in all tokenizations",
+                        f"the labels have more than {_MOST_BEGINNINGS:,} prefixes in all tokenizations",
                         limit="label_tokenizations",
                         hint="Use shorter labels, or tokenizations='canonical'.",
                     )
@@ -75,7 +75,7 @@ def _paths_of(data: bytes, spelling: Mapping[bytes, list[int]], room: int) -> It
 
 
 class _Started:
-    """A model that hands out a session that has read the prompt already."""
+    """A model that returns a session whose prompt has been read."""
 
     context_length = None
 
@@ -87,12 +87,12 @@ class _Started:
 
 
 class _Scorer:
-    """Log probabilities of paths of tokens after one prompt."""
+    """Log probabilities of paths after one prompt."""
 
     def __init__(
         self, model: LanguageModel, prompt: Sequence[int], wanted: Mapping[Prefix, set[int]]
     ) -> None:
-        """`wanted`: after each beginning the tokens whose probabilities may be needed."""
+        """`wanted`: after each prefix, the tokens whose probabilities may be needed."""
         _check_room(len(prompt) + max(map(len, wanted)), model.context_length)
         self._wanted = wanted
         self._known: dict[Prefix, dict[int, float]] = {}
@@ -101,17 +101,17 @@ class _Scorer:
         self._reader: PrefixReader | None = None
         if not self._session.capabilities.reads_trees:
             started: Any = _Started(self._session)
-            self._reader = PrefixReader(started, prompt, lanes=max(1, min(_ROWS, len(wanted) - 1)))
+            self._reader = PrefixReader(started, prompt, parallel=max(1, min(_ROWS, len(wanted) - 1)))
 
     def read(self, beginnings: Iterable[Prefix]) -> None:
-        """Read the distributions after these, as far as they are not known, in as few passes as memory allows."""
+        """Read the distributions after these prefixes that are not known, in as few passes as memory allows."""
         new = sorted({one for one in beginnings if one not in self._known})
         read, size = (self._read_tree, _NODES) if self._reader is None else (self._read_rows, _ROWS)
         for start in range(0, len(new), size):
             read(new[start : start + size])
 
     def _read_tree(self, part: list[Prefix]) -> None:
-        """One pass over a tree of all beginnings, which share what they have in common."""
+        """Read all prefixes in one pass, as a tree."""
         nodes = sorted({one[:length] for one in part for length in range(1, len(one) + 1)}, key=len)
         places = {one: place for place, one in enumerate(nodes)}
         tree = [one[-1] for one in nodes], [places.get(one[:-1], -1) for one in nodes]
@@ -121,17 +121,17 @@ class _Scorer:
         self._session.keep(0, [])
 
     def _read_rows(self, part: list[Prefix]) -> None:
-        """One pass over several rows, for sessions that read no trees."""
+        """Read all prefixes in one pass, as rows."""
         assert self._reader is not None
-        for lane, law in self._reader.read(dict(enumerate(part))).items():
-            self._keep(part[lane], law.log_p)
+        for slot, distribution in self._reader.read(dict(enumerate(part))).items():
+            self._keep(part[slot], distribution.log_p)
 
     def _keep(self, beginning: Prefix, logits: Any) -> None:
-        log_p = law_of(logits, 1.0).log_p
+        log_p = distribution_of(logits, 1.0).log_p
         self._known[beginning] = {token: float(log_p[token]) for token in self._wanted.get(beginning, ())}
 
     def log_p(self, path: Prefix, ends: Sequence[int] = ()) -> float:
-        """log P(path), with one of the ends after it if there are any; -inf if a beginning was not read."""
+        """Return log P(path), with one of the ends after it if there are any; -inf if a prefix was not read."""
         total = 0.0
         for place, token in enumerate(path):
             after = self._known.get(path[:place])
@@ -149,7 +149,7 @@ def likelihoods(
     paths: Mapping[str, Sequence[Prefix]],
     ends: Sequence[int],
 ) -> dict[str, float]:
-    """log P of each label after the prompt, summed over its paths, the canonical one among them."""
+    """Return log P of each label after the prompt, summed over its paths, the canonical one included."""
     wanted: dict[Prefix, set[int]] = {}
     for path in (path for several in paths.values() for path in several):
         for place, token in enumerate(path):
@@ -160,7 +160,7 @@ def likelihoods(
     scorer.read(one for path in canonical.values() for one in _beginnings(path, ends))
     floors = {text: scorer.log_p(path, ends) + _LOG_NEGLIGIBLE for text, path in canonical.items()}
     for length in range(max(len(path) for several in paths.values() for path in several) + 1):
-        # What a beginning holds is at most its own probability, so that most others need not be read.
+        # A path is at most as probable as its prefixes, so most others need not be read.
         scorer.read(
             path[:length]
             for text, several in paths.items()

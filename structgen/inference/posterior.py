@@ -1,8 +1,8 @@
-"""Weighted draws of a model under a constraint, and what they say together.
+"""The posterior: weighted draws of a model under a constraint, and what they estimate together.
 
-Why: the answer to "what would the model say, given that it is valid" is a law and not a text.
-Invariant: `weights` sum to 1 and are proper: the mean of a function under them tends to its expectation under the model
-conditioned on the constraint (and the potentials) as draws are added. There is at least one draw with weight.
+Why: the answer to "what would the model say, given that it is valid" is a distribution and not a text.
+Invariant: `weights` sum to 1 and are proper: as draws are added, the weighted mean of a function converges to its
+expectation under the model conditioned on the constraint (and the potentials). At least one draw has a weight.
 """
 
 from __future__ import annotations
@@ -35,20 +35,28 @@ T = TypeVar("T")
 @short_repr
 @dataclass(frozen=True)
 class Merged(Generic[T]):
-    """A text that was drawn, however often and in whatever tokens."""
+    """A distinct text, over all draws and tokenizations of it."""
 
     text: str
     value: T | None
-    """None where the output type's own validators reject the text."""
+    """The parsed value; None if the output type's own validators reject the text."""
     weight: float
-    """Its share of the whole."""
+    """The sum of the weights of its draws."""
     draws: int
     log_prob: float
-    """log of the model's probability of its most probable tokens among those drawn."""
+    """log P of the most probable tokenization among its draws."""
 
 
 class Posterior(Generic[T], Sequence[T]):
-    """Draws in the order in which they were made; a sequence of their values."""
+    """Weighted draws, in the order in which they were made; a sequence of their values.
+
+    Attributes:
+        draws: The draws (`Draw`).
+        texts: Their texts.
+        sampler: The sampler.
+        account: Model calls, tests, attempts, seconds; `account.stopped` names the limit that ended it, if one did.
+        log_weights: The normalised log weights, float64 ``[draws]``.
+    """
 
     def __init__(
         self,
@@ -62,7 +70,6 @@ class Posterior(Generic[T], Sequence[T]):
         self.texts = list(texts)
         self.sampler = sampler
         self.account = account
-        """Model calls, checks, attempts, seconds; and, in `stopped`, the limit that ended it, if one did."""
         self._output = output
         logs = np.array([one.log_weight for one in draws], dtype=np.float64)
         self.log_weights: NDArray[np.float64] = logs - log_sum_exp(logs)
@@ -70,13 +77,13 @@ class Posterior(Generic[T], Sequence[T]):
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
-        """Of each draw; they sum to 1."""
+        """The weight of each draw, float64 ``[draws]``; they sum to 1."""
         found: NDArray[np.float64] = np.exp(self.log_weights)
         return found
 
     @cached_property
     def values(self) -> list[T | None]:
-        """The value of each draw; None where the output type's own validators reject the text."""
+        """The value of each draw; None if the output type's own validators reject the text."""
         known: dict[str, T | None] = {}
         for text in self.texts:
             if text not in known:
@@ -88,30 +95,35 @@ class Posterior(Generic[T], Sequence[T]):
 
     @property
     def ess(self) -> float:
-        """The effective sample size: as many equally weighted draws would tell as much, if they were independent.
-        Particles that share ancestors are not: `merged` tells how many texts there are."""
+        """The effective sample size: the number of equally weighted independent draws with the same information.
+
+        Particles that share ancestors are not independent: `merged` shows how many distinct texts there are.
+        """
         return effective_size(self.log_weights)
 
     @property
     def log_z(self) -> float:
-        """log of the estimated mass of what was asked for under the model: the sum of P(x) * exp(potentials of x) over
-        the texts of the constraint. `account.log_z_bounds` is what it is between for certain; nan where nobody can tell
-        (MH)."""
+        """A point estimate of the log of the normalising constant; nan for MH.
+
+        The constant is the sum of P(x) * exp(potentials of x) over the texts of the constraint. `account.log_z_bounds`
+        brackets it with certainty: the lower bound is the total of all texts drawn so far, the upper bound adds
+        everything not yet ruled out.
+        """
         return self.account.log_z
 
     def expectation(self, function: Callable[[T | None], float]) -> float:
-        """The weighted mean of a function of the values."""
+        """Return the weighted mean of a function of the values."""
         return float(
             sum(w * float(function(value)) for w, value in zip(self.weights, self.values, strict=True))
         )
 
     def probability(self, holds: Callable[[T | None], bool]) -> float:
-        """The weight of the values for which something holds."""
+        """Return the total weight of the values for which `holds` returns True."""
         return self.expectation(lambda value: 1.0 if holds(value) else 0.0)
 
     @cached_property
     def merged(self) -> list[Merged[T]]:
-        """Each text once, the weightiest first."""
+        """The distinct texts with their total weights, the greatest weight first."""
         places: dict[str, list[int]] = {}
         for i, text in enumerate(self.texts):
             places.setdefault(text, []).append(i)
@@ -129,16 +141,16 @@ class Posterior(Generic[T], Sequence[T]):
 
     @property
     def best(self) -> T | None:
-        """The value of the weightiest text."""
+        """The value of the text with the greatest weight."""
         return self.merged[0].value
 
     def resampled(self, count: int, seed: int = 0) -> list[T | None]:
-        """`count` values drawn in proportion to the weights."""
+        """Return `count` values drawn in proportion to the weights."""
         chosen = np.random.default_rng(seed).choice(len(self.texts), size=count, p=self.weights)
         return [self.values[i] for i in chosen]
 
     def table(self, rows: int = 10) -> str:
-        """The weightiest texts as lines of text: share, draws, log probability, text."""
+        """Return the texts with the greatest weights as a table: share, draws, log probability, text."""
         lines = ["  share  draws     log p  text"]
         lines += [
             f"{one.weight:7.2%} {one.draws:6} {one.log_prob:9.2f}  {one.text!r:.80}"
@@ -151,9 +163,13 @@ class Posterior(Generic[T], Sequence[T]):
         return "\n".join(lines)
 
     def plot(self, rows: int = 10, axes: Any = None) -> Any:
-        """Draw the weightiest texts as bars, and return the axes; needs matplotlib.
+        """Draw the texts with the greatest weights as bars, and return the axes; needs matplotlib.
 
-        Long texts are wrapped, and shortened to two lines.
+        Long texts are wrapped and shortened to two lines.
+
+        Args:
+            rows: The largest number of bars.
+            axes: The axes to draw into; None makes a figure.
         """
         if axes is None:
             with needed("Posterior.plot()", extra="plot"):
@@ -204,7 +220,7 @@ class Posterior(Generic[T], Sequence[T]):
         mass = f"log Z {self.log_z:.2f}" if math.isfinite(self.log_z) else "log Z unknown"
         stopped = f", stopped by {self.account.stopped}" if self.account.stopped else ""
         lost = sum(times for cause, times in self.account.lost.items() if cause != "given up")
-        nothing = f", {lost} of {self.account.attempts} attempts came to nothing" if lost else ""
+        nothing = f", {lost} of {self.account.attempts} attempts had no text" if lost else ""
         return (
             f"<Posterior {len(self)} draws of {len(self.merged)} texts, effective {self.ess:.1f}, {mass}; "
             f"{top.text!r:.40} {top.weight:.1%}{nothing}{stopped}>"
@@ -215,7 +231,7 @@ _LABEL_WIDTH = 40
 
 
 def _label(text: str) -> str:
-    """A text beside its bar: printable, on two lines at most. Dollar signs would begin a formula there."""
+    """Return a text as the label of a bar: printable, at most two lines, dollar signs escaped for matplotlib."""
     shown = text if text.isprintable() else repr(text)[1:-1]
     lines = textwrap.wrap(shown, _LABEL_WIDTH, max_lines=2, placeholder="…") or ["(empty)"]
     return "\n".join(lines).replace("$", r"\$")

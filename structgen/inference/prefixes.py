@@ -1,13 +1,14 @@
-"""A model's law after any prefix, for samplers that jump between prefixes.
+"""A model's next-token distribution after any prefix, for samplers that jump between prefixes.
 
-Why: samplers that draw again and again from one prompt (`walks`, particles, Metropolis-Hastings) come back to prefixes
-that the model holds for the most part; what it holds stays, and only what is new is read.
-What: a *lane* is one row of a session. `read` moves lanes to prefixes (tokens after the prompt) and gives the law of
-each one's next token, at the sampling temperature.
-With drafts (`ReadingAhead`) and the matchers of the prefixes, sessions that can read tokens ahead do (`ahead`).
-Invariant: what is returned is a function of the prefix alone (as far as the session's logits are).
-Cost: at most one forward pass for all lanes that are asked together. `calls` counts the laws that were asked for and
-had to be read, in this pass or ahead, so that it is the same with drafts and without; `passes` counts forward passes.
+Why: samplers that draw again and again from one prompt (`walks`, particles, Metropolis-Hastings) mostly return to
+prefixes whose KV cache exists. It is kept, and only new tokens are read.
+What: a *slot* is one row of a session. `read` crops and extends slots to prefixes (tokens after the prompt) and returns
+the next-token distribution of each, at the sampling temperature.
+With drafts (`PrefixDrafting`) and the matchers of the prefixes, sessions that score runs also read draft tokens.
+Invariant: a result is a function of the prefix alone (as far as the session's logits are).
+Cost: at most one forward pass for all slots of a request. `calls` counts the distributions that were requested and not
+kept from before, whether this pass or an earlier draft read them; so it is the same with and without drafts. `passes`
+counts forward passes.
 """
 
 from __future__ import annotations
@@ -22,31 +23,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded, ModelError
-from structgen.generation.drafting import ReadingAhead
-from structgen.generation.lookahead import LawsAhead, can_read_ahead, place_of_row, turn
+from structgen.generation.drafting import PrefixDrafting
+from structgen.generation.prefix_logits import PrefixLogits, can_draft, query_of_row, rewind_row
 
 if TYPE_CHECKING:
     from structgen.protocols import LanguageModel, TextMatcher
 
-__all__ = ["LAWS_KEPT", "Law", "Prefix", "PrefixBatch", "PrefixReader", "law_of"]
+__all__ = [
+    "MAX_DISTRIBUTION_BYTES",
+    "Distribution",
+    "Prefix",
+    "PrefixBatch",
+    "PrefixReader",
+    "distribution_of",
+]
 
 Prefix = tuple[int, ...]
 Array = NDArray[Any]
 
-LAWS_KEPT = 64 << 20
-"""Bytes of whole laws that samplers keep, for what they come back to."""
+MAX_DISTRIBUTION_BYTES = 64 << 20
+"""The size of the cache of distributions that samplers may return to, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
-    """A model's law of the next token, over all ids: log probabilities, and probabilities; float32, normalised."""
+class Distribution:
+    """A next-token distribution.
+
+    Attributes:
+        log_p: Log probabilities, float32 ``[vocabulary.size]``.
+        masses: Probabilities, float32 ``[vocabulary.size]``; they sum to 1.
+    """
 
     log_p: Array
     masses: Array
 
     @classmethod
-    def of(cls, scores: Array) -> Law:
-        """softmax(scores): the two share one pass of exponentials."""
+    def of(cls, scores: Array) -> Distribution:
+        """Return softmax(scores). Log probabilities and probabilities share one pass of exponentials."""
         peak = float(scores.max())
         if math.isnan(peak) or peak == math.inf:
             raise ModelError("the model returned logits that are not a number", hint="Try float32 weights.")
@@ -58,24 +71,32 @@ class Law:
         return cls(scores - scores.dtype.type(peak + math.log(total)), masses)
 
 
-def law_of(logits: Array, temperature: float) -> Law:
-    """The law softmax(logits / temperature); `temperature` is above 0."""
-    return Law.of(logits if temperature == 1 else logits / logits.dtype.type(temperature))
+def distribution_of(logits: Array, temperature: float) -> Distribution:
+    """Return softmax(logits / temperature); `temperature` must be above 0."""
+    return Distribution.of(logits if temperature == 1 else logits / logits.dtype.type(temperature))
 
 
 class PrefixReader:
-    """`lanes` rows that start after one prompt."""
+    """Reads several prefixes after one prompt, one per slot.
+
+    Args:
+        model: The language model.
+        prompt: The tokens of the prompt.
+        parallel: The number of slots.
+        temperature: The sampling temperature.
+        keep: The size of the cache of distributions, in bytes.
+        drafting: Proposes draft tokens.
+    """
 
     def __init__(
         self,
         model: LanguageModel,
         prompt: Sequence[int],
-        lanes: int = 1,
+        parallel: int = 1,
         temperature: float = 1.0,
         keep: int = 0,
-        drafting: ReadingAhead | None = None,
+        drafting: PrefixDrafting | None = None,
     ) -> None:
-        """`keep`: bytes of laws that are held for prefixes that are asked for again."""
         if not prompt:
             raise ModelError(
                 "the prompt has no tokens", hint="A model needs at least one token to start from."
@@ -83,29 +104,29 @@ class PrefixReader:
         self._model = model
         self._prompt = list(prompt)
         self._temperature = temperature
-        self._lanes = lanes
+        self._slots = parallel
         self._session: Any = None
         self._held: list[list[int]] = []
         self._keep = keep
-        self._known: OrderedDict[Prefix, Law] = OrderedDict()
+        self._known: OrderedDict[Prefix, Distribution] = OrderedDict()
         self._drafting = drafting
-        self._ahead: LawsAhead | None = None
+        self._cache: PrefixLogits | None = None
         self.calls = 0
-        """Laws that were asked for and are not held: each is one evaluation, made when it was asked for or ahead."""
+        """Distributions that were requested and not in the cache: each is one evaluation, here or as a draft."""
         self.passes = 0
-        """Forward passes; the lanes of one `read` share one, and need none where all was read ahead."""
+        """Forward passes. The slots of a request share one; it is saved if drafts have read them all."""
 
     def read(
         self, wanted: Mapping[int, Prefix], matchers: Mapping[int, TextMatcher] | None = None
-    ) -> dict[int, Law]:
-        """The law after each lane's prefix; where the constraint stands there, so that tokens can be read ahead."""
-        known = {lane: self._known[prefix] for lane, prefix in wanted.items() if prefix in self._known}
-        new = {lane: prefix for lane, prefix in wanted.items() if lane not in known}
+    ) -> dict[int, Distribution]:
+        """Return the distribution after each slot's prefix. `matchers`, one for each, allow draft tokens."""
+        known = {slot: self._known[prefix] for slot, prefix in wanted.items() if prefix in self._known}
+        new = {slot: prefix for slot, prefix in wanted.items() if slot not in known}
         if new:
             known.update(self._read(new, matchers))
         if self._keep:
-            for lane, prefix in wanted.items():
-                self._known[prefix] = known[lane]
+            for slot, prefix in wanted.items():
+                self._known[prefix] = known[slot]
                 self._known.move_to_end(prefix)
             while 2 * len(self._known) * known[next(iter(wanted))].log_p.nbytes > self._keep:
                 self._known.popitem(last=False)
@@ -113,63 +134,65 @@ class PrefixReader:
 
     def _read(
         self, wanted: Mapping[int, Prefix], matchers: Mapping[int, TextMatcher] | None
-    ) -> dict[int, Law]:
+    ) -> dict[int, Distribution]:
         self.calls += len(wanted)
-        found: dict[int, Law] = {}
+        found: dict[int, Distribution] = {}
         if self._session is None:
             logits = self._start()
             found = {
-                lane: law_of(logits[lane], self._temperature) for lane, prefix in wanted.items() if not prefix
+                slot: distribution_of(logits[slot], self._temperature)
+                for slot, prefix in wanted.items()
+                if not prefix
             }
-        if self._ahead is not None:
-            told = self._ahead.answer(wanted.values())
-            for lane, prefix in wanted.items():
-                if prefix in told and lane not in found:
-                    found[lane] = law_of(told[prefix], self._temperature)
+        if self._cache is not None:
+            cached = self._cache.answer(wanted.values())
+            for slot, prefix in wanted.items():
+                if prefix in cached and slot not in found:
+                    found[slot] = distribution_of(cached[prefix], self._temperature)
         if len(found) < len(wanted):
-            for lane, scores in self._pass(wanted, found, matchers).items():
-                found[lane] = law_of(scores, self._temperature)
+            for slot, scores in self._pass(wanted, found, matchers).items():
+                found[slot] = distribution_of(scores, self._temperature)
         return found
 
     def _start(self) -> Array:
-        """Reads the prompt; the logits of all lanes behind it."""
+        """Prefill the prompt; return the logits of all slots after it."""
         self._check_room(0)
         self._session = self._model.start([self._prompt])
-        self._session.select([0] * self._lanes)
-        self._held = [[] for _ in range(self._lanes)]
+        self._session.select([0] * self._slots)
+        self._held = [[] for _ in range(self._slots)]
         self.passes += 1
         if self._drafting is not None:
-            if can_read_ahead(self._session, anywhere=True):
-                self._ahead = LawsAhead(self._drafting, self._prompt)
+            if can_draft(self._session, anywhere=True):
+                self._cache = PrefixLogits(self._drafting, self._prompt)
             else:
-                self._drafting.declined()
+                self._drafting.on_unsupported()
         logits: Array = self._session.logits()
         return logits
 
     def _pass(
         self,
         wanted: Mapping[int, Prefix],
-        found: Mapping[int, Law],
+        found: Mapping[int, Distribution],
         matchers: Mapping[int, TextMatcher] | None,
     ) -> dict[int, Array]:
-        """The logits of those that are not found yet."""
-        unknown = {lane: prefix for lane, prefix in wanted.items() if lane not in found}
+        """Make one forward pass; return the logits that are not found yet."""
+        unknown = {slot: prefix for slot, prefix in wanted.items() if slot not in found}
         for prefix in unknown.values():
             self._check_room(len(prefix))
         self.passes += 1
-        if self._ahead is not None and matchers is not None:
+        if self._cache is not None and matchers is not None:
             places = [
-                place_of_row(lane, prefix, self._held[lane], matchers[lane], is_known=lane in found)
-                for lane, prefix in wanted.items()
+                query_of_row(slot, prefix, self._held[slot], matchers[slot], is_known=slot in found)
+                for slot, prefix in wanted.items()
             ]
-            return self._ahead.read(self._session, self._held, places)
-        pending: list[list[int]] = [[] for _ in range(self._lanes)]
-        for lane, prefix in unknown.items():
-            held, most, before = self._held[lane], len(prefix) - 1, self._prompt[-1]
-            pending[lane] = turn(self._session, lane, held, prefix, most, before)
+            return self._cache.read(self._session, self._held, places)
+        pending: list[list[int]] = [[] for _ in range(self._slots)]
+        for slot, prefix in unknown.items():
+            held, most, before = self._held[slot], len(prefix) - 1, self._prompt[-1]
+            pending[slot] = rewind_row(self._session, slot, held, prefix, most, before)
         self._session.append(pending)
         logits = self._session.logits()
-        return {lane: logits[lane] for lane in unknown}
+        return {slot: logits[slot] for slot in unknown}
 
     def _check_room(self, tokens: int) -> None:
         length = self._model.context_length
@@ -183,10 +206,10 @@ class PrefixReader:
 
 
 class PrefixBatch:
-    """Distinct prefixes that grow side by side: each step goes on from those that are held.
+    """Distinct prefixes that grow in parallel: each request extends the prefixes of the one before.
 
-    Prefixes that several sequences have in common are one row, so that particles share what the model keeps of them.
-    With drafts a row may hold some tokens more than its prefix.
+    A prefix that several sequences share is one row, so particles share its KV cache. With drafts a row may hold more
+    tokens than its prefix.
     """
 
     def __init__(
@@ -194,48 +217,50 @@ class PrefixBatch:
         model: LanguageModel,
         prompt: Sequence[int],
         temperature: float = 1.0,
-        drafting: ReadingAhead | None = None,
+        drafting: PrefixDrafting | None = None,
     ) -> None:
         self._model = model
         self._temperature = temperature
         self._prompt = list(prompt)
         self._session: Any = model.start([self._prompt])
         self._rows: dict[Prefix, int] = {(): 0}
-        """The prefixes that the session's rows stand at, or stood at before what was read ahead was enough."""
+        """The prefixes of the session's rows, as of the last forward pass."""
         self._held: list[list[int]] = [[]]
         self._asked: set[Prefix] = {()}
-        self._ahead: LawsAhead | None = None
+        self._cache: PrefixLogits | None = None
         if drafting is not None:
-            if can_read_ahead(self._session, anywhere=True):
-                self._ahead = LawsAhead(drafting, self._prompt)
-                self._ahead.keep((), self._session.logits()[0])
+            if can_draft(self._session, anywhere=True):
+                self._cache = PrefixLogits(drafting, self._prompt)
+                self._cache.keep((), self._session.logits()[0])
             else:
-                drafting.declined()
+                drafting.on_unsupported()
         self.calls = 1
-        """Laws that were asked for: each is one evaluation, made when it was asked for or ahead."""
+        """Distributions that were requested: each is one evaluation, of this pass or of a draft."""
         self.passes = 1
-        """Forward passes."""
+        """The number of forward passes."""
 
     def read(
         self, prefixes: Sequence[Prefix], matchers: Mapping[Prefix, TextMatcher] | None = None
-    ) -> dict[Prefix, Law]:
-        """The law after each of these, which were read the last time or are such a one and some tokens more.
+    ) -> dict[Prefix, Distribution]:
+        """Return the distribution after each prefix; the prefixes of earlier requests are evicted.
 
-        Others are let go. `matchers`: where the constraint stands at each, so that tokens can be read ahead.
+        Args:
+            prefixes: Each is a prefix of the last request, or extends one.
+            matchers: The matcher after each prefix, which allows draft tokens.
         """
         distinct = list(dict.fromkeys(prefixes))
         self.calls += sum(prefix not in self._asked for prefix in distinct)
         self._asked = set(distinct)
-        told: dict[Prefix, Array] = {} if self._ahead is None else self._ahead.answer(distinct)
-        if len(told) < len(distinct):
+        cached: dict[Prefix, Array] = {} if self._cache is None else self._cache.answer(distinct)
+        if len(cached) < len(distinct):
             self._go_to(distinct)
-            told |= self._pass(distinct, told, matchers)
-        return {prefix: law_of(told[prefix], self._temperature) for prefix in distinct}
+            cached |= self._pass(distinct, cached, matchers)
+        return {prefix: distribution_of(cached[prefix], self._temperature) for prefix in distinct}
 
     def _go_to(self, prefixes: Sequence[Prefix]) -> None:
-        """Makes the session's rows those that these go on from."""
+        """Select the session's rows that these prefixes extend."""
         rows = [self._source(prefix) for prefix in prefixes]
-        # subtle: a session that goes on as it is may hand out what it has; `select` is not free.
+        # subtle: `select` is not free, and an unchanged session may return cached logits.
         if rows != list(range(len(self._rows))):
             self._session.select(rows)
         self._held = [list(self._held[row]) for row in rows]
@@ -244,18 +269,18 @@ class PrefixBatch:
     def _pass(
         self,
         prefixes: Sequence[Prefix],
-        told: Mapping[Prefix, Array],
+        cached: Mapping[Prefix, Array],
         matchers: Mapping[Prefix, TextMatcher] | None,
     ) -> dict[Prefix, Array]:
-        """The logits of those that nobody was told of."""
-        if self._ahead is not None and matchers is not None:
+        """Make one forward pass; return the logits that are not known yet."""
+        if self._cache is not None and matchers is not None:
             self._check_room(max(map(len, prefixes)))
             places = [
-                place_of_row(row, prefix, self._held[row], matchers[prefix], is_known=prefix in told)
+                query_of_row(row, prefix, self._held[row], matchers[prefix], is_known=prefix in cached)
                 for row, prefix in enumerate(prefixes)
             ]
             self.passes += 1
-            found = self._ahead.read(self._session, self._held, places)
+            found = self._cache.read(self._session, self._held, places)
             return {prefixes[row]: logits for row, logits in found.items()}
         pending = [list(prefix[len(held) :]) for prefix, held in zip(prefixes, self._held, strict=True)]
         if any(pending):
@@ -279,4 +304,4 @@ class PrefixBatch:
             row = self._rows.get(prefix[:length])
             if row is not None:
                 return row
-        raise LookupError(f"nothing that is held goes on to {prefix}")
+        raise LookupError(f"no row is a prefix of {prefix}")

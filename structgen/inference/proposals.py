@@ -1,14 +1,15 @@
-"""How a particle's next token is drawn, and what it weighs for that.
+"""How the next token of a particle is drawn, and the weight of the draw.
 
-What: each proposal draws a token of those that the mask allows, with a log weight that makes it properly weighted: the
-expectation of exp(weight) * 1[token is a] is p(a), for every token a that goes on.
+What: each proposal draws one of the allowed tokens, with a log weight that makes it properly weighted: the expectation
+of exp(weight) * 1[token is a] is p(a), for every token a that can be drawn.
 
-    Masked    by the model's law under the mask; the weight is the mass that the mask leaves
-    Checked   by the same law, among tokens that potentials take, which are asked one by one (`estimators`)
-    Learned   by p * theta, theta being what is known of the mass behind each token (`bounds`); the weight is the bound
-              of the step over theta, and theta is the score
+    Masked    from the model's distribution under the mask; the weight is the allowed probability
+    Checked   from the same distribution, among tokens that potentials accept, which are tested one by one
+              (`token_estimators`)
+    Learned   from p * theta, where theta bounds the probability of completions after each token (`bound_trie`); the
+              weight is the bound of the step over theta, and theta is the score
 
-Source: Lew et al. 2023; Lipkin et al. 2025 (AWRS); Park et al. 2024 (ASAp), whose bounds are a twist here.
+Source: Lew et al. 2023; Lipkin et al. 2025 (AWRS); Park et al. 2024 (ASAp), whose bounds serve as a twist here.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.generation.distributions import allowed_words, log_sum_exp, next_ids, place_of
+from structgen.generation.distributions import allowed_words, log_sum_exp, next_ids, sample_index
 from structgen.generation.potentials import Condition
 
 from .bound_trie import TAIL, BoundTrie, Node, rare_token
-from .prefixes import Law
+from .prefixes import Distribution
 from .token_estimators import Estimator, draw_checked
 
 if TYPE_CHECKING:
@@ -37,29 +38,29 @@ Array = NDArray[Any]
 
 @dataclass
 class Site:
-    """Where a particle stands."""
+    """The state of a particle."""
 
     matcher: TextMatcher
     tokens: list[int] = field(default_factory=list)
-    """Without the end-of-text token."""
+    """The tokens of the text, without the end-of-sequence token."""
     path: list[tuple[Node, int]] = field(default_factory=list)
-    """Of a proposal that learns: the nodes on its way, with the token that was taken at each."""
+    """For a proposal that learns: the nodes on the path, with the token that was taken at each."""
 
     def copy(self) -> Site:
-        """Another one at the same place."""
+        """Return an independent copy."""
         return Site(self.matcher.fork(), list(self.tokens), list(self.path))
 
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A token, and what it weighs; no token where none goes on."""
+    """A drawn token and its weight; no token if none can follow."""
 
     token: int | None
     log_weight: float = 0.0
     score: float = 0.0
-    """The log of what is expected behind it, as far as the proposal knows."""
+    """The log of the expected weight after it, as far as the proposal knows."""
     lost: str = "no mass"
-    """What is to blame where there is no token."""
+    """The cause if there is no token (see `Account.lost`)."""
 
 
 class Proposal(Protocol):
@@ -67,30 +68,34 @@ class Proposal(Protocol):
 
     @property
     def scores(self) -> bool:
-        """Does it tell what is expected behind a token?"""
+        """Whether `Proposed.score` is an estimate of the weight to come."""
         ...
 
-    def draw(self, site: Site, law: Law, random: np.random.Generator, *, at_cap: bool) -> Proposed:
-        """A token after a place, under the model's law there."""
+    def draw(
+        self, site: Site, distribution: Distribution, random: np.random.Generator, *, at_cap: bool
+    ) -> Proposed:
+        """Draw the token after a state, given the model's distribution there."""
         ...
 
     def learn(self, site: Site, log_weight: float) -> None:
-        """The text has ended, or was refused (minus infinity)."""
+        """Note that the text has ended with a log weight, or was rejected (minus infinity)."""
         ...
 
 
 @dataclass(frozen=True)
 class Masked:
-    """By the mask alone."""
+    """Draws under the mask."""
 
     scores: bool = field(default=False, init=False)
 
-    def draw(self, site: Site, law: Law, random: np.random.Generator, *, at_cap: bool) -> Proposed:
+    def draw(
+        self, site: Site, distribution: Distribution, random: np.random.Generator, *, at_cap: bool
+    ) -> Proposed:
         """See `Proposal`."""
-        ids, shares, mass = _masked(site, law, at_cap)
+        ids, shares, mass = _masked(site, distribution, at_cap)
         if mass == -math.inf:
             return Proposed(None)
-        place = place_of(np.cumsum(np.exp(shares)), float(random.random()))
+        place = sample_index(np.cumsum(np.exp(shares)), float(random.random()))
         return Proposed(int(ids[place]), min(0.0, mass))
 
     def learn(self, site: Site, log_weight: float) -> None:
@@ -99,7 +104,7 @@ class Masked:
 
 @dataclass(frozen=True)
 class Checked:
-    """By the mask, then token by token."""
+    """Draws under the mask, and tests tokens one by one."""
 
     condition: Condition
     estimator: Estimator = "auto"
@@ -107,9 +112,11 @@ class Checked:
     max_checks: int | None = None
     scores: bool = field(default=False, init=False)
 
-    def draw(self, site: Site, law: Law, random: np.random.Generator, *, at_cap: bool) -> Proposed:
+    def draw(
+        self, site: Site, distribution: Distribution, random: np.random.Generator, *, at_cap: bool
+    ) -> Proposed:
         """See `Proposal`."""
-        ids, shares, mass = _masked(site, law, at_cap)
+        ids, shares, mass = _masked(site, distribution, at_cap)
         if mass == -math.inf:
             return Proposed(None)
         drawn = draw_checked(
@@ -136,17 +143,19 @@ class Checked:
 
 @dataclass(frozen=True)
 class Learned:
-    """By the mask and by what all particles have learned so far."""
+    """Draws under the mask, weighted by what all particles have learned."""
 
     trie: BoundTrie = field(default_factory=BoundTrie)
     scores: bool = field(default=True, init=False)
 
-    def draw(self, site: Site, law: Law, random: np.random.Generator, *, at_cap: bool) -> Proposed:
+    def draw(
+        self, site: Site, distribution: Distribution, random: np.random.Generator, *, at_cap: bool
+    ) -> Proposed:
         """See `Proposal`."""
         parent, last = site.path[-1] if site.path else (None, 0)
         node = self.trie.root if parent is None else parent.children.get(last)
         if node is None:
-            node = self.trie.add(parent, last, allowed_words(site.matcher, at_cap=at_cap), law)
+            node = self.trie.add(parent, last, allowed_words(site.matcher, at_cap=at_cap), distribution)
             self.trie.learn(site.path, node, 0.0)
         self.trie.touch(node)
         bound = node.step.bound
@@ -154,28 +163,33 @@ class Learned:
             return Proposed(None)
         token = node.step.draw(float(random.random()))
         if token == TAIL:
-            token = self._rare(node, site.matcher, law, random, at_cap)
+            token = self._rare(node, site.matcher, distribution, random, at_cap)
         theta = node.step.bound_of(token)
         site.path.append((node, token))
         return Proposed(token, bound - theta, theta)
 
     def learn(self, site: Site, log_weight: float) -> None:
-        """What is behind the last token is known."""
+        """Update the bounds after the last token."""
         self.trie.learn(site.path, None, log_weight)
 
     def _rare(
-        self, node: Node, matcher: TextMatcher, law: Law, random: np.random.Generator, at_cap: bool
+        self,
+        node: Node,
+        matcher: TextMatcher,
+        distribution: Distribution,
+        random: np.random.Generator,
+        at_cap: bool,
     ) -> int:
-        """A token that the node does not hold."""
+        """Return a token that the node does not hold."""
         allowed = allowed_words(matcher, at_cap=at_cap)
-        token = rare_token(law, allowed, node.step.tokens, float(random.random()))
-        self.trie.hold(node, token, allowed, law)
+        token = rare_token(distribution, allowed, node.step.tokens, float(random.random()))
+        self.trie.hold(node, token, allowed, distribution)
         return token
 
 
-def _masked(site: Site, law: Law, at_cap: bool) -> tuple[Array, Array, float]:
-    """The tokens allowed, the log of their shares, and the log of their mass."""
+def _masked(site: Site, distribution: Distribution, at_cap: bool) -> tuple[Array, Array, float]:
+    """Return the allowed tokens, their log probabilities after normalisation, and the log of their total."""
     ids = next_ids(site.matcher, at_cap=at_cap)
-    allowed = law.log_p[ids].astype(np.float64)
+    allowed = distribution.log_p[ids].astype(np.float64)
     mass = log_sum_exp(allowed)
     return ids, allowed - mass if mass > -math.inf else allowed, mass

@@ -1,4 +1,4 @@
-"""What `sample` and `beam` check of what they are asked: a bad value is an `OptionError` that names it."""
+"""Checks of the arguments of `sample` and `beam`: a bad value is an `OptionError` that names it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _OF_SEARCHES = {
     **dict.fromkeys(("n", "numreturnsequences", "numsamples", "bestof", "numgenerations"), "n"),
     **dict.fromkeys(("timeout", "maxtime", "timelimit", "seconds"), "max_seconds"),
 }
-"""What other libraries call the options of `sample` and `beam`."""
+"""The names of options in other libraries, and ours."""
 
 
 def unknown_option(name: str, function: Callable[..., Any]) -> OptionError:
-    """The error of an option that `function` does not take."""
+    """Return the error for an option that `function` does not take."""
     parameters = inspect.signature(function).parameters.values()
     known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
     aliases = {
@@ -49,11 +49,11 @@ def unknown_option(name: str, function: Callable[..., Any]) -> OptionError:
 
 
 def limits_of(seconds: Any, calls: Any, attempts: Any, cancel: Any) -> Limits:
-    """Limits on time and work, each None or valid."""
+    """Return limits of time and work; raise `OptionError` for a bad one. None means no limit."""
     if seconds is not None and (not is_number(seconds) or math.isnan(seconds) or seconds < 0):
-        raise OptionError(f"max_seconds is {seconds!r:.40}; it is a number of 0 or more")
+        raise OptionError(f"max_seconds is {seconds!r:.40}; it must be a number of 0 or more")
     if cancel is not None and not callable(cancel):
-        raise OptionError(f"cancel is {a_kind(cancel)}; it is a function that says whether to stop")
+        raise OptionError(f"cancel is {a_kind(cancel)}; it must be a function that returns whether to stop")
     return Limits(
         None if seconds is None else float(seconds),
         None if calls is None else whole_number("max_calls", calls, 0),
@@ -63,14 +63,14 @@ def limits_of(seconds: Any, calls: Any, attempts: Any, cancel: Any) -> Limits:
 
 
 def whole_number(name: str, value: Any, least: int, meaning: str = "it is a whole number") -> int:
-    """`value` as an int of `least` or more."""
+    """Return `value` as an int of `least` or more; raise `OptionError` for anything else."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least:
         return int(value)
     raise OptionError(f"{name} is {value!r:.40}; {meaning}, {least} or more")
 
 
 def written(model: LanguageModel, kind: OutputType, tokens: Sequence[int]) -> str:
-    """The text of tokens as the output type reads it."""
+    """Return the text of tokens in the form that the output type parses."""
     if kind.spells_specials:
         return model.vocabulary.spelled(tokens)
     text: str = model.decode(tokens)
@@ -78,16 +78,18 @@ def written(model: LanguageModel, kind: OutputType, tokens: Sequence[int]) -> st
 
 
 def is_number(value: Any) -> bool:
-    """Is it a number, of Python or of numpy?"""
+    """Return whether a value is a number of Python or numpy."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def opening(
     model: LanguageModel, prompt: Prompt, kind: OutputType, *, describe: bool, max_tokens: int
 ) -> tuple[list[int], TextMatcher, int]:
-    """The prompt's tokens, the constraint at its beginning, and how many tokens a text may have.
+    """Return the prompt's tokens, a matcher at the start of the text, and the largest number of tokens of a text.
 
-    Raises where no text fits, or none ever ends, before the model is called.
+    Raises:
+        LimitExceeded: No text fits.
+        OptionError: The constraint sets temperatures, or no text can end.
     """
     ids = model.encode(described(prompt, kind) if describe else prompt_of(prompt))
     room, limit = room_after(len(ids), model.context_length, max_tokens)
@@ -100,7 +102,7 @@ def opening(
     check_room(matcher.least_tokens(room), room, limit)
     if not model.vocabulary.eos_ids:
         raise OptionError(
-            "the vocabulary has no end-of-text token, so no text ever ends",
-            hint="Give it one: Vocabulary.from_tokens(tokens, eos_ids).",
+            "the vocabulary has no end-of-sequence token, so no text ever ends",
+            hint="Set one: Vocabulary.from_tokens(tokens, eos_ids).",
         )
     return ids, matcher, room

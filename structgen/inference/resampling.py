@@ -1,7 +1,7 @@
-"""Which particles go on: ancestors in proportion to weights.
+"""Resampling: ancestors of particles in proportion to their weights.
 
 Invariant: for weights w (normalised) and n offspring, the expected number of offspring of i is n * w[i]. With
-``systematic`` and ``stratified`` no particle has more than one more or less than that (two for stratified).
+``systematic`` the number differs from it by less than one, with ``stratified`` by less than two.
 Source: Douc and Cappe, "Comparison of resampling schemes for particle filtering" (2005).
 """
 
@@ -22,7 +22,7 @@ RESAMPLING = ("systematic", "stratified", "multinomial")
 
 
 def effective_size(log_weights: NDArray[Any]) -> float:
-    """(sum w)^2 / sum w^2; 0 where all weights are 0."""
+    """Return the effective sample size (sum w)^2 / sum w^2; 0 if all weights are 0."""
     total = log_sum_exp(log_weights)
     return 0.0 if total == -np.inf else float(np.exp(2 * total - log_sum_exp(2 * log_weights)))
 
@@ -30,7 +30,7 @@ def effective_size(log_weights: NDArray[Any]) -> float:
 def resample(
     log_weights: NDArray[Any], count: int, method: Resampling, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """`count` indices, sorted. Some weight must be above 0."""
+    """Return `count` indices of ancestors, sorted. At least one weight must be positive."""
     masses = np.exp(log_weights - log_weights.max())
     cumulative = np.cumsum(masses / masses.sum())
     if method == "systematic":
@@ -40,8 +40,8 @@ def resample(
     elif method == "multinomial":
         points = np.sort(random.random(count))
     else:
-        raise OptionError(f"there is no resampling {method!r}", hint=f"They are {', '.join(RESAMPLING)}.")
-    # subtle: rounding may leave the last sum below 1; and a particle without mass is never meant.
+        raise OptionError(f"unknown resampling {method!r}", hint=f"Use one of {', '.join(RESAMPLING)}.")
+    # subtle: rounding may leave the last sum below 1, and a particle without weight must never be selected.
     places = np.searchsorted(cumulative, points * cumulative[-1], side="right")
     found: NDArray[np.int64] = np.minimum(places, int(np.flatnonzero(masses)[-1]))
     return found

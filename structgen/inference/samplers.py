@@ -1,16 +1,16 @@
-"""The samplers by name and by choice: what a user asks for; `drawing` carries it out.
+"""The samplers, as the values of ``sampler=`` by name or by instance; `drawing` runs them.
 
-    Exact()              every draw is from the conditional law (constrained adaptive rejection sampling)
-    AdaptiveRejection()  the same law, learning one refused token at a time
-    Rejection()          the same law, learning nothing
-    ASAp()               weighted draws that tend to the conditional law
+    Exact()              every draw is from the conditional distribution (constrained adaptive rejection sampling)
+    AdaptiveRejection()  the same distribution, learning one refused token at a time
+    Rejection()          the same distribution, learning nothing
+    ASAp()               weighted draws; the unweighted distribution converges to the conditional one
     LocalMasking()       weighted draws: each step masked and renormalised
-    AWRS()               weighted draws, tokens checked one by one by potentials
+    AWRS()               weighted draws; potentials test tokens one by one
     SMC()                particles with either of the last two, or with what ASAp learns, as their proposal
-    MH()                 Markov chains, one for each draw, whose law tends to the conditional one
+    MH()                 Markov chains, one for each draw, whose distribution converges to the conditional one
 
-Invariant: the draws of each are properly weighted for P(x) * 1[x in L] * exp(potentials); exact ones weigh the same.
-Those of `MH` do so, too, and are right in the limit of many proposals only.
+Invariant: the draws of each are properly weighted for P(x) * 1[x in L] * exp(potentials); exact ones have equal
+weights. So have those of `MH`, which are right only in the limit of many proposals.
 """
 
 from __future__ import annotations
@@ -45,85 +45,95 @@ __all__ = [
 
 @dataclass(frozen=True)
 class WalkSampler:
-    """Draws by walks down a trie of what is known; `lanes` as in `Exact`."""
+    """A sampler that walks down a trie of bounds (`walks`).
 
-    lanes: int = 8
+    Args:
+        parallel: The number of walks that advance in one batch of the model.
+    """
+
+    parallel: int = 8
 
     def __post_init__(self) -> None:
-        _at_least(self, "lanes", 1)
+        _at_least(self, "parallel", 1)
 
 
 @checks_names_of_init
 @dataclass(frozen=True)
 class Exact(WalkSampler):
-    """Every draw is from the conditional law (constrained adaptive rejection sampling).
+    """Exact draws from the conditional distribution, by constrained adaptive rejection sampling.
 
-    lanes  walks that are under way at a time, in one batch of the model. The law is the same for every number; more
-           take fewer forward passes, and a few rows more, since each knows less of the others
+    Args:
+        parallel: The number of walks that advance in one batch of the model. The distribution is the same for every
+            number. More walks need fewer forward passes, and a few more rows, since each knows less of the others.
     """
 
 
 @checks_names_of_init
 @dataclass(frozen=True)
 class AdaptiveRejection(WalkSampler):
-    """Every draw is from the conditional law; the constraint is asked token by token, never for a mask.
+    """Exact draws; the constraint only accepts or refuses tokens, one at a time, and computes no masks.
 
-    lanes  as in `Exact`
+    Args:
+        parallel: As in `Exact`.
     """
 
 
 @checks_names_of_init
 @dataclass(frozen=True)
 class Rejection(WalkSampler):
-    """Every draw is from the conditional law, at the cost of one over the mass of the constraint.
+    """Exact draws without learning, at a cost of 1 / (probability of the constraint) attempts.
 
-    lanes  as in `Exact`
+    Args:
+        parallel: As in `Exact`.
     """
 
 
 @checks_names_of_init
 @dataclass(frozen=True)
 class ASAp(WalkSampler):
-    """Weighted draws whose law tends to the conditional one.
+    """Weighted draws, whose unweighted distribution converges to the conditional one (Park et al., 2024).
 
-    lanes  as in `Exact`
+    Args:
+        parallel: As in `Exact`.
     """
 
 
 @checks_names_of_init
 @dataclass(frozen=True)
 class LocalMasking:
-    """Weighted draws by masking each step.
+    """Weighted draws with a mask at each step.
 
-    lanes  texts that grow side by side
+    Args:
+        parallel: The number of texts that grow in one batch of the model.
     """
 
-    lanes: int = 8
+    parallel: int = 8
 
     def __post_init__(self) -> None:
-        _at_least(self, "lanes", 1)
+        _at_least(self, "parallel", 1)
 
 
 @checks_names_of_init
 @dataclass(frozen=True)
 class AWRS:
-    """Adaptive weighted rejection sampling: tokens are checked one by one, by masks first and then by potentials.
+    """Adaptive weighted rejection sampling: potentials test tokens one by one, under masks (Lipkin et al., 2025).
 
-    estimator   how the mass that is left is estimated: "auto" makes as many checks as the weight needs; the others are
-                "des_raj", "recursive" and "geometric"
-    probes      checks after the first acceptance, for the weight; of "auto" at most
-    max_checks  checks for one token at most; past it the text has the weight 0
-    lanes       texts that grow side by side
+    Args:
+        estimator: How the accepted probability is estimated: "auto" makes as many tests as the weight needs; the others
+            are "des_raj", "recursive" and "geometric" (see `token_estimators`).
+        probes: Tests after the first acceptance, for the weight; an upper bound for "auto".
+        max_checks: The largest number of tests for one token, after which the text has weight 0; None for no limit.
+        parallel: The number of texts that grow in one batch of the model.
     """
 
     estimator: Estimator = "auto"
     probes: int = 4
     max_checks: int | None = None
-    lanes: int = 8
+    parallel: int = 8
 
     def __post_init__(self) -> None:
         _one_of(self, "estimator", ESTIMATORS)
-        for name in ("probes", "lanes", "max_checks"):
+        for name in ("probes", "parallel", "max_checks"):
             _at_least(self, name, 1)
         if self.estimator == "geometric" and self.max_checks is not None:
             raise OptionError(
@@ -135,15 +145,16 @@ class AWRS:
 @checks_names_of_init
 @dataclass(frozen=True)
 class SMC:
-    """Sequential Monte Carlo.
+    """Sequential Monte Carlo (Lew et al., 2023).
 
-    particles   of a run
-    proposal    how tokens are drawn: under masks (`LocalMasking`); checked one by one (`AWRS`); or by what all
-                particles have learned so far (`ASAp`), which is also what they are compared by
-    resampling  how ancestors are drawn: "systematic", "stratified" or "multinomial"
-    threshold   they are, where the effective sample size falls below this share of the particles
-    critic      a log score of beginnings, as a guess at what potentials will say of the whole; it steers, and the
-                weights make up for it
+    Args:
+        particles: The number of particles of a run.
+        proposal: How tokens are drawn: under masks (`LocalMasking`); tested one by one (`AWRS`); or by what all
+            particles have learned so far (`ASAp`), which also steers resampling.
+        resampling: How ancestors are drawn: "systematic", "stratified" or "multinomial".
+        threshold: Particles are resampled if the effective sample size falls below this fraction of them.
+        critic: Returns a log score of a prefix, an estimate of the potentials of the whole text. It steers, and the
+            weights correct for it.
     """
 
     particles: int = 16
@@ -158,8 +169,8 @@ class SMC:
         if not isinstance(self.proposal, LocalMasking | AWRS | ASAp):
             raise OptionError(
                 f"the proposal of SMC is {a_kind(self.proposal)}",
-                hint="It is structgen.LocalMasking(), structgen.AWRS() or structgen.ASAp(); samplers that refuse whole "
-                "texts are none.",
+                hint="Use structgen.LocalMasking(), structgen.AWRS() or structgen.ASAp(); samplers that reject whole "
+                "texts cannot propose tokens.",
             )
         if not isinstance(self.threshold, int | float) or not 0 <= self.threshold <= 1:
             raise OptionError(f"SMC(threshold={self.threshold!r:.40}) is not a number between 0 and 1")
@@ -170,20 +181,21 @@ class SMC:
 @checks_names_of_init
 @dataclass(frozen=True)
 class MH:
-    """Metropolis-Hastings chains by cutting texts and growing them again.
+    """Metropolis-Hastings chains, which cut texts and grow them again (Gonzalez et al., 2025).
 
-    proposals  of each chain, the first draw among them
-    cut        where a text is cut: at its beginning ("restart"), anywhere ("uniform"), or rather where much could have
-               been otherwise ("priority")
-    lanes      chains that grow side by side
+    Args:
+        proposals: The number of proposals of each chain, its first draw included.
+        cut: Where a text is cut: at its start ("restart"), anywhere ("uniform"), or preferably where the masked
+            distribution has a high entropy ("priority").
+        parallel: The number of chains that advance in one batch of the model.
     """
 
     proposals: int = 10
     cut: Cut = "restart"
-    lanes: int = 4
+    parallel: int = 4
 
     def __post_init__(self) -> None:
-        for name in ("proposals", "lanes"):
+        for name in ("proposals", "parallel"):
             _at_least(self, name, 1)
         _one_of(self, "cut", CUTS)
 
@@ -205,7 +217,7 @@ _NAMES: dict[str, type[Any]] = {
 
 
 def sampler_of(chosen: str | Sampler) -> Sampler:
-    """A sampler by its name, or as it is."""
+    """Return a sampler by its name, or as it is; raise `OptionError` for anything else."""
     if isinstance(chosen, str) and chosen in _NAMES:
         made: Sampler = _NAMES[chosen]()
         return made
@@ -214,7 +226,7 @@ def sampler_of(chosen: str | Sampler) -> Sampler:
     if not isinstance(chosen, Sampler):
         raise OptionError(
             f"there is no sampler {chosen!r:.60}",
-            hint=f"The names are {', '.join(_NAMES)}; structgen.SMC(32) and the like say more.",
+            hint=f"The names are {', '.join(_NAMES)}; structgen.SMC(32) and the like have options.",
         )
     return chosen
 
@@ -227,13 +239,15 @@ def _at_least(of: Any, name: str, least: int) -> None:
     if not (value is None and name in _OPTIONAL) and (
         not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least
     ):
-        raise OptionError(f"{type(of).__name__}({name}={value!r:.40}) is no whole number of {least} or more")
+        raise OptionError(
+            f"{type(of).__name__}({name}={value!r:.40}): {name} must be a whole number of {least} or more"
+        )
 
 
 def _one_of(of: Any, name: str, allowed: Sequence[str]) -> None:
     value = getattr(of, name)
     if value not in allowed:
         raise OptionError(
-            f"{type(of).__name__}({name}={value!r:.40}) is not known",
-            hint=f"It is one of {', '.join(allowed)}.",
+            f"{type(of).__name__}({name}={value!r:.40}): {name} has no such value",
+            hint=f"Use one of {', '.join(allowed)}.",
         )

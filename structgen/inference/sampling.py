@@ -1,7 +1,7 @@
 """`sample`: many draws of a model under a constraint and potentials, as a `Posterior`.
 
-Why: one call for every sampler; what a draw means is the same for all of them.
-Cost: of a draw, see the sampler; `learned` keeps what was found out for the next call under the same prompt.
+Why: one call for every sampler; the meaning of a draw is the same for all of them.
+Cost: that of the sampler for each draw. `learned` keeps what exact samplers learn for later calls with the same prompt.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionErro
 from structgen.generation.options import SamplingOptions, row_seed
 from structgen.generation.potentials import Condition, Potential, Product
 from structgen.inference.drawing import Draw, Task, draw
-from structgen.inference.known_distributions import KnownLaws
+from structgen.inference.known_distributions import KnownDistributions
 from structgen.inference.posterior import Posterior
 from structgen.inference.requests import is_number, limits_of, opening, unknown_option, whole_number, written
 from structgen.inference.samplers import (
@@ -37,16 +37,16 @@ from structgen.inference.samplers import (
     sampler_of,
 )
 from structgen.progress import ProgressBar
-from structgen.speculative.defaults import reading_ahead_of
-from structgen.speculative.driver import Speculation
+from structgen.speculative.defaults import sampler_drafts_of
 from structgen.speculative.guarded import SpeculationWarning
+from structgen.speculative.speculation import Speculation
 from structgen.types import OutputType, output_type
 
 if TYPE_CHECKING:
     from structgen.protocols import LanguageModel, Prompt
     from structgen.speculative import Speculation
 
-__all__ = ["KnownLaws", "sample", "sample_async"]
+__all__ = ["KnownDistributions", "sample", "sample_async"]
 
 
 @checks_names
@@ -67,28 +67,44 @@ def sample(
     max_attempts: int | None = None,
     cancel: Callable[[], bool] | None = None,
     progress: bool = False,
-    learned: KnownLaws | None = None,
+    learned: KnownDistributions | None = None,
     speculate: bool | Speculation = True,
     **refused: Any,
 ) -> Posterior[Any]:
-    """Draws `n` texts of `output` from the model conditioned on it, as the sampler says.
+    """Draw `n` texts of `output` from the model conditioned on it.
 
-    output       a constraint, or a type as in `generate`; ``output & potential`` for both in one
-    n            how many texts are drawn. Particles come in whole runs, so of `SMC` there are at least as many, less
-                 those that came to nothing (`account.lost`)
-    potentials   conditions of your own (`structgen.potential`), hard or soft
-    max_tokens   of a text, before its end; where the model's context has less room, that
-    max_seconds, max_calls (laws of the model that are asked for), max_attempts (walks, particles or chains)
-                 end the sampling early: there are fewer draws then, and `account.stopped` says why. What is under way
-                 is finished for `max_attempts`; calls and seconds may be passed by one step
-    cancel       a function; the sampling ends as by a limit when it says True
-    progress     shows a bar (of tqdm)
-    learned      a `KnownLaws` that an earlier call with the same arguments was given, or a new one
-    speculate    tokens that are easily guessed are read ahead where that pays: the same draws in fewer forward passes
-                 (not of `MH`). False: none are; a `structgen.Speculation` says how
+    Args:
+        model: The language model.
+        prompt: A text or messages.
+        output: A constraint, or a type as in `generate`; ``output & potential`` adds a potential.
+        n: The number of draws. Particles come in whole runs, so `SMC` returns at least as many, minus those without a
+            text (`account.lost`).
+        sampler: A sampler or its name, such as ``"exact"`` or ``structgen.SMC(32)``.
+        potentials: Conditions of your own (`structgen.potential`), hard or soft.
+        temperature: The sampling temperature, above 0.
+        max_tokens: The largest number of tokens of a text, before its end; less if the model's context has less room.
+        seed: The seed; None for a fresh one.
+        describe: Whether to describe the type in the prompt.
+        max_seconds: A limit of time. The sampler ends early: there are fewer draws, and `account.stopped` names the
+            limit. It may be exceeded by one step.
+        max_calls: A limit of next-token distributions, likewise.
+        max_attempts: A limit of walks, particles or chains. Those in progress are finished.
+        cancel: Called at each step; True ends the sampler like a limit.
+        progress: Whether to show a bar (tqdm).
+        learned: A `KnownDistributions`, new or from an earlier call with the same arguments.
+        speculate: Whether to draft tokens where that pays: the same draws in fewer forward passes (not for `MH`). A
+            `structgen.Speculation` configures the drafters.
 
-    Raises `DeadEnd` or `LimitExceeded` where there is nothing to give back. An error in the middle, that of a potential
-    or of the model, or an interrupt, has the draws so far as its `partial` posterior.
+    Returns:
+        The draws with their weights.
+
+    Raises:
+        DeadEnd: There is no text to return.
+        LimitExceeded: A limit ended the sampler before the first text.
+        OptionError: An argument is not valid.
+
+    An error in the middle (of a potential, of the model, or an interrupt) has the draws so far as its `partial`
+    posterior.
     """
     check_model(model, "sample()")
     _refuse(refused, temperature)
@@ -96,7 +112,7 @@ def sample(
     options = SamplingOptions(
         temperature=float(temperature), max_tokens=max_tokens, seed=seed, speculate=speculate
     )
-    count = whole_number("n", n, 1, "it is how many texts are drawn")
+    count = whole_number("n", n, 1, "it must be the number of draws, a whole number")
     limits = limits_of(max_seconds, max_calls, max_attempts, cancel)
     kind, parts = _condition(output, potentials)
     ids, matcher, room = opening(model, prompt, kind, describe=describe, max_tokens=options.max_tokens)
@@ -111,7 +127,7 @@ def sample(
                     draws.append(one)
                     bar.advance()
         except BaseException as error:
-            # A model that runs out of memory, an interrupt: hours of work may be in what there is.
+            # The draws so far may have cost hours, so they are kept even if memory runs out or a user interrupts.
             vars(error)["account"] = task.account
             if draws:
                 vars(error)["partial"] = _posterior(draws, kind, chosen, task)
@@ -128,12 +144,12 @@ def _posterior(draws: list[Draw], kind: OutputType, sampler: Sampler, task: Task
 
 @contextmanager
 def _drafting(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]:
-    """With what proposes tokens to read ahead, where that is wanted and of use."""
+    """Give the task drafts inside the block, if they are wanted and useful."""
     if isinstance(sampler, MH):
         if isinstance(speculate, Speculation):
-            warnings.warn("MH reads nothing ahead", SpeculationWarning, stacklevel=2)
+            warnings.warn("MH uses no drafts", SpeculationWarning, stacklevel=2)
     else:
-        task.drafting = reading_ahead_of(
+        task.drafting = sampler_drafts_of(
             task.model,
             speculate,
             task.prompt,
@@ -152,12 +168,12 @@ def _drafting(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]:
 
 @contextmanager
 def _knowing(learned: Any, task: Task, sampler: Sampler) -> Iterator[None]:
-    """With what was learned before, which belongs to this call until it ends."""
+    """Give the task what was learned before, and reserve it for this call until it ends."""
     if learned is None:
         yield
         return
-    if not isinstance(learned, KnownLaws):
-        raise OptionError(f"learned is {a_kind(learned)}", hint="Give it a structgen.KnownLaws().")
+    if not isinstance(learned, KnownDistributions):
+        raise OptionError(f"learned is {a_kind(learned)}", hint="Give it a structgen.KnownDistributions().")
     if not isinstance(sampler, WalkSampler):
         raise OptionError(
             f"{type(sampler).__name__} does not learn from draw to draw, so it takes no learned=...",
@@ -166,9 +182,9 @@ def _knowing(learned: Any, task: Task, sampler: Sampler) -> Iterator[None]:
     with learned.held(task.stops) as is_mine:
         if not is_mine:
             raise LimitExceeded(
-                f"no text was drawn within {task.account.stopped}: another call used the same KnownLaws until then",
+                f"no text was drawn within {task.account.stopped}: another call used the same KnownDistributions",
                 limit=task.account.stopped or "",
-                hint="Calls that share KnownLaws wait for one another.",
+                hint="Calls that share KnownDistributions wait for one another.",
             )
         task.trie = learned.trie_for(task, type(sampler).__name__, task.condition.potentials)
         yield
@@ -177,7 +193,7 @@ def _knowing(learned: Any, task: Task, sampler: Sampler) -> Iterator[None]:
 async def sample_async(
     model: LanguageModel, prompt: Prompt, output: Any = str, **options: Any
 ) -> Posterior[Any]:
-    """The same as `sample`, without blocking the event loop; cancelling it stops the sampling."""
+    """Sample as `sample` does, without blocking the event loop; cancelling the task stops the sampler."""
     stop = threading.Event()
     asked = limits_of(None, None, None, options.pop("cancel", None)).cancel
 
@@ -191,7 +207,7 @@ async def sample_async(
 
 
 def _condition(output: Any, potentials: Any) -> tuple[OutputType, list[Potential]]:
-    """The output type, and all potentials."""
+    """Return the output type and all potentials."""
     if isinstance(output, Potential):
         output = Product(None, (output,))
     parts = list(output.potentials) if isinstance(output, Product) else []
@@ -211,7 +227,7 @@ def _condition(output: Any, potentials: Any) -> tuple[OutputType, list[Potential
             f"potentials holds {wrong[0]!r:.60}", hint="Make one with structgen.potential(function)."
         )
     kind = output_type(output)
-    # What a monitored constraint refuses when it is read is judged as a potential is.
+    # A monitored constraint may refuse tokens when they are read, so its monitors become a potential.
     condition = kind.constraint.as_condition()
     if condition is not None:
         constraint, judge = condition
@@ -223,7 +239,7 @@ def _refuse(given: dict[str, Any], temperature: Any) -> None:
     for name in ("top_k", "top_p", "min_p"):
         if given.pop(name, None) is not None:
             raise OptionError(
-                f"sample() takes no {name}: a cut law depends on the mask, so that draws would no longer be from "
+                f"sample() takes no {name}: truncation depends on the mask, so draws would no longer be from "
                 "the model conditioned on the constraint",
                 hint="Leave it out; structgen.generate(...) takes it.",
             )
@@ -237,7 +253,7 @@ def _refuse(given: dict[str, Any], temperature: Any) -> None:
 
 
 def _share(log_most: float) -> str | None:
-    """What to do where the model gives little probability to the texts of the constraint."""
+    """Return advice if the model gives little probability to the texts of the constraint."""
     if not log_most < math.log(0.01):
         return None
     return (
@@ -247,7 +263,7 @@ def _share(log_most: float) -> str | None:
 
 
 def _nothing(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
-    """Why nothing was drawn, and what may help."""
+    """Return the error that explains why there is no draw, and what may help."""
     account, lost = task.account, task.account.lost
     spent = f"{account.attempts} attempts, {account.calls} model calls, {account.seconds:.1f} s"
     causes = f" ({', '.join(f'{cause}: {times}' for cause, times in lost.most_common())})" if lost else ""
@@ -266,9 +282,9 @@ def _nothing(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
         )
     elif lost["refused"]:
         error = DeadEnd(
-            f"no text was drawn: potentials refused all that the model wrote under the constraint{causes}",
+            f"no text was drawn: potentials rejected all that the model wrote under the constraint{causes}",
             text="",
-            hint="See that each takes a text that you expect.",
+            hint="Check that each potential accepts a text that you expect.",
         )
     elif lost["max_tokens"]:
         error = DeadEnd(
@@ -278,14 +294,16 @@ def _nothing(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
             hint="Raise max_tokens.",
         )
     else:
-        error = DeadEnd(f"no text was drawn: the constraint has no mass under the model{causes}", text="")
+        error = DeadEnd(f"no text was drawn: the model gives the constraint no probability{causes}", text="")
     error.account = account
     return error
 
 
 def _advice(sampler: Sampler) -> str | None:
     if isinstance(sampler, Exact | AdaptiveRejection | Rejection):
-        return "A weighted sampler (structgen.ASAp(), structgen.SMC()) gives nothing up."
+        return "A weighted sampler (structgen.ASAp(), structgen.SMC()) gives no attempt up."
     if isinstance(sampler, SMC | LocalMasking | AWRS):
-        return "Let potentials judge beginnings (prefix=...), so that texts that lead nowhere are given up early."
+        return (
+            "Let potentials judge prefixes (prefix=...), so that texts without a future are abandoned early."
+        )
     return None

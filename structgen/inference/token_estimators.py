@@ -1,26 +1,26 @@
-"""One token under a constraint that is only known by asking, with an estimate of the mass that it leaves.
+"""Draws one token under a predicate, with an estimate of the probability that the predicate accepts.
 
-Why: a type checker or a simulator cannot say which of 100,000 tokens it would take, only whether it takes this one.
-What: tokens are visited as sampling without replacement would until one is accepted, which is then drawn from p given
-acceptance. Z, the accepted mass, is estimated by a few probes more. Estimate and token belong together: for every
-token x that is accepted E[weight * 1(x is drawn)] = p(x) (they are *properly weighted*).
+Why: a type checker or a simulator cannot list which of 100,000 tokens it accepts, it only tests one at a time.
+What: tokens are tested in the order of sampling without replacement until one is accepted, which is then a draw from p
+given acceptance. A few more tests, the *probes*, estimate Z, the accepted probability. Estimate and token belong
+together: for every accepted token x, E[weight * 1(x is drawn)] = p(x) (they are *properly weighted*).
 
-    recursive   (1 - mass rejected) times 1 if the next probe is accepted, and q_x if not, q_x = p(x) / (1 - rejected)
-    geometric   the repeats that drawing with replacement would have shown are put back: before a token is seen for the
-                first time, Geometric(1 - mass seen) - 1 of what was seen; the weight is (accepted - 1) / (trials - 1)
-                at the k-th acceptance
-    des_raj     with A and S the accepted and the seen mass, each probe gives t = A + (1 - S) if it is accepted, A if
-                not, whose mean is Z whatever was seen before; the average of k of them
+    recursive   (1 - rejected mass) times 1 if the next probe is accepted, and q_x if not, q_x = p(x) / (1 - rejected)
+    geometric   restores the repeats that drawing with replacement would have shown: before a token is seen for the
+                first time, Geometric(1 - seen mass) - 1 draws of what was seen; the weight is
+                (accepted - 1) / (draws - 1) at the k-th acceptance
+    des_raj     with A and S the accepted and the seen mass, each probe gives t = A + (1 - S) if it is accepted and A if
+                not, whose mean is Z given what was seen before; the average of k of them
 
-    auto        des_raj; how many probes is decided when the first token is accepted: a probe's deviation is at most
-                half of what is unseen, beside about A + (1 - S) / 2; as many as bring the mean's down to a tenth, one
-                at least and `probes` at most
+    auto        des_raj, with a number of probes that is chosen when the first token is accepted. The deviation of one
+                probe is at most half of the unseen mass, at a mean of about A + (1 - S) / 2. As many probes follow as
+                reduce the relative deviation to a tenth: at least one, at most `probes`
 
-Where all mass has been seen, A is Z itself, and t is A.
-The budget: after `max_checks` without an acceptance the weight is 0. A token that is accepted by the very last check
-weighs 1 - (mass rejected), so that all that was lost is made up for; the estimate stays unbiased. ``geometric`` has no
-such rule and takes no budget.
-Cost: a check for each probe, and one pass over the vocabulary.
+Once all mass has been seen, A is Z itself, and t is A.
+The budget: after `max_checks` tests without an acceptance the weight is 0. A token that the very last test accepts has
+the weight 1 - (rejected mass), which makes up for the losses, so the estimate stays unbiased. ``geometric`` has no such
+rule and takes no budget.
+Cost: one test for each probe, and one pass over the vocabulary.
 Source: Lipkin et al. 2025 (AWRS); Des Raj 1956.
 """
 
@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import OptionError
-from structgen.generation.distributions import place_of
+from structgen.generation.distributions import sample_index
 
 __all__ = ["ESTIMATORS", "Drawn", "Estimator", "draw_checked"]
 
@@ -44,28 +44,28 @@ Estimator = Literal["auto", "des_raj", "recursive", "geometric"]
 ESTIMATORS = ("auto", "des_raj", "recursive", "geometric")
 
 _NOTHING = 1e-12
-"""Mass that is as good as none: what is left is rounding."""
+"""A total below which only rounding is left."""
 _WANTED = 0.1
-"""The relative deviation that `auto` is content with."""
+"""The relative deviation at which `auto` stops."""
 _REPEATS = 4
-"""Tokens that were seen already before the law without them is summed up anew."""
+"""The number of repeats after which seen tokens are removed from the distribution, by a new cumulative sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A token and what it weighs; no token where none was accepted."""
+    """A drawn token and its weight; no token if none was accepted."""
 
     token: int | None
     log_weight: float
     checks: int
     low: float
-    """The accepted mass is at least this ..."""
+    """A lower bound of the accepted probability, by what was tested."""
     high: float
-    """... and at most this, by what was seen."""
+    """An upper bound of it."""
 
 
 class _Probes:
-    """Tokens without replacement, and the masses of those that were seen."""
+    """Draws tokens without replacement and sums up the accepted and the rejected mass."""
 
     def __init__(self, log_p: Array, accepts: Callable[[int], bool], random: np.random.Generator) -> None:
         masses = np.exp(log_p, dtype=np.float64)
@@ -88,7 +88,7 @@ class _Probes:
         return self._left == 0 or 1 - self.seen < _NOTHING
 
     def next(self) -> tuple[int, float, bool]:
-        """A token that was not seen, its probability, and whether it is accepted."""
+        """Draw a new token; return it, its probability, and whether it is accepted."""
         token = self._unseen()
         mass = float(self._masses[token])
         self._seen.add(token)
@@ -102,7 +102,7 @@ class _Probes:
         return token, mass, taken
 
     def _unseen(self) -> int:
-        # subtle: to pass over repeats of independent draws is to draw without replacement.
+        # subtle: skipping the repeats of independent draws is drawing without replacement.
         for _ in range(_REPEATS):
             token = self._draw()
             if token not in self._seen:
@@ -113,7 +113,7 @@ class _Probes:
         return self._draw()
 
     def _draw(self) -> int:
-        return place_of(self._cumulative, float(self._random.random()))
+        return sample_index(self._cumulative, float(self._random.random()))
 
 
 def draw_checked(
@@ -125,14 +125,22 @@ def draw_checked(
     probes: int = 2,
     max_checks: int | None = None,
 ) -> Drawn:
-    """A token of the law `log_p` (over all ids, normalised) that `accepts` takes.
+    """Draw a token that `accepts` accepts.
 
-    `probes` are those after the first acceptance: for ``geometric`` acceptances, for ``recursive`` always one, for
-    ``auto`` at most.
-    `max_checks` is the budget of checks in all.
+    Args:
+        log_p: Log probabilities, ``[vocabulary.size]``, normalised.
+        accepts: The predicate, called with indices of `log_p`.
+        random: The generator.
+        estimator: How the accepted probability is estimated; see the module.
+        probes: Tests after the first acceptance: acceptances for "geometric", always one for "recursive", at most this
+            many for "auto".
+        max_checks: The largest number of tests.
+
+    Raises:
+        OptionError: The estimator is unknown, or takes no budget.
     """
     if estimator not in ESTIMATORS:
-        raise OptionError(f"there is no estimator {estimator!r}", hint=f"They are {', '.join(ESTIMATORS)}.")
+        raise OptionError(f"unknown estimator {estimator!r}", hint=f"Use one of {', '.join(ESTIMATORS)}.")
     if estimator == "geometric" and max_checks is not None:
         raise OptionError(
             "the estimator 'geometric' takes no max_checks: its weights would be wrong",
@@ -189,8 +197,8 @@ def _des_raj(seen: _Probes, probes: int) -> float:
 
 
 def _geometric(seen: _Probes, waits: list[float], wanted: int, random: np.random.Generator) -> float:
-    """`waits`: the mass that had been seen before each new token up to the first acceptance."""
-    # Up to there all repeats are of rejected tokens.
+    """Return the weight; `waits` are the masses seen before each new token, up to the first acceptance."""
+    # Until then, all repeats are of rejected tokens.
     rejected = len(waits) - 1 + sum(int(random.geometric(1 - mass)) - 1 for mass in waits)
     accepted = 1
     while accepted < wanted:
@@ -209,20 +217,23 @@ def _geometric(seen: _Probes, waits: list[float], wanted: int, random: np.random
 
 
 def _repeated(count: int, share: float, wanted: int, random: np.random.Generator) -> tuple[int, int]:
-    """Of `count` independent trials, each accepted with probability `share`, how many are accepted and how many not up
-    to the `wanted`-th acceptance, or in all where there are fewer. Takes no longer for more trials."""
-    if share < 1e-15:  # as good as none; smaller ones are beyond numpy's reach
+    """Simulate up to `count` draws, each accepted with probability `share`, until the `wanted`-th acceptance.
+
+    Returns:
+        The numbers of accepted and of rejected draws. The time does not depend on `count`.
+    """
+    if share < 1e-15:  # practically 0; numpy cannot handle smaller ones
         return 0, count
     if share >= 1:
         return min(wanted, count), 0
     rejections = int(random.negative_binomial(wanted, share))
     if rejections + wanted <= count:
         return wanted, rejections
-    # Given that there are fewer, their number is binomial, cut off at `wanted`.
+    # Given that there are fewer acceptances, their number is binomial, truncated at `wanted`.
     few = np.arange(min(wanted, count + 1))
     log_masses = np.array([_log_binomial(count, int(k)) for k in few]) + few * math.log(share)
     log_masses += (count - few) * math.log1p(-share)
-    accepted = place_of(np.cumsum(np.exp(log_masses - log_masses.max())), float(random.random()))
+    accepted = sample_index(np.cumsum(np.exp(log_masses - log_masses.max())), float(random.random()))
     return accepted, count - accepted
 
 

@@ -1,9 +1,9 @@
-"""Tries of bounds as files: what exact samplers learned in one process, for another one.
+"""Files of bound tries: what exact samplers learned in one process, for another one.
 
-What: numpy's ``.npz``, read without pickle: one row for each node (its parent's row, its token, the mass of its tail,
-how many tokens it holds) and the tokens, log probabilities and bounds of all nodes one after the other; and a *label*
-that says what the laws are about.
-Invariant: what is read back draws as what was written; a file that is damaged or about something else is refused.
+What: numpy's ``.npz``, read without pickle. It has one row for each node (its parent's row, its token, the probability
+of its tail, the number of tokens that it holds), the concatenated tokens, log probabilities and bounds of all nodes,
+and a *label* that says what the distributions belong to.
+Invariant: a trie that was read draws as the one that was written. A damaged file is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 
 def write_trie(path: str | Path, trie: BoundTrie, label: str) -> None:
-    """Writes all nodes to `path`."""
+    """Write all nodes to `path`."""
     nodes = trie.in_order()
     place = {id(node): i for i, node in enumerate(nodes)}
     with open(path, "wb") as file:
@@ -51,7 +51,16 @@ def write_trie(path: str | Path, trie: BoundTrie, label: str) -> None:
 
 
 def read_trie(path: str | Path, limit: int) -> tuple[BoundTrie, str]:
-    """A trie and its label; of more than `limit` bytes it is refused."""
+    """Read a trie and its label.
+
+    Args:
+        path: The file.
+        limit: The largest memory of the trie in bytes.
+
+    Raises:
+        OptionError: The file is damaged, or something else.
+        LimitExceeded: The trie is larger than `limit`.
+    """
     content = _content(path, limit)
     try:
         with zipfile.ZipFile(content) as members:
@@ -62,7 +71,7 @@ def read_trie(path: str | Path, limit: int) -> tuple[BoundTrie, str]:
             parts = {name: file[name] for name in _FIELDS}
     except LimitExceeded:
         raise
-    except Exception as error:  # of bytes that are damaged zipfile, zlib and numpy raise what they like
+    except Exception as error:  # zipfile, zlib and numpy raise many types for damaged bytes
         raise _damaged(path, str(error)) from None
     if parts["format"].shape != () or parts["format"] != _FORMAT:
         raise _damaged(path, f"its format is {parts['format']!r:.40}")
@@ -70,7 +79,7 @@ def read_trie(path: str | Path, limit: int) -> tuple[BoundTrie, str]:
 
 
 def _content(path: str | Path, limit: int) -> io.BytesIO:
-    """The bytes of a file, which is compressed, if at all, to fewer than it holds."""
+    """Return the bytes of a file, which is never larger than its content."""
     with open(path, "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:
@@ -85,13 +94,13 @@ def _rebuilt(path: str | Path, parts: dict[str, Array], limit: int) -> BoundTrie
         ("f", one) for one in (tails, log_p, theta)
     ]
     if any(one.ndim != 1 or one.dtype.kind != kind for kind, one in kinds):
-        raise _damaged(path, "its parts are of the wrong kind")
+        raise _damaged(path, "its arrays have the wrong type")
     if not len(parents) == len(taken) == len(tails) == len(counts) or (counts < 0).any():
-        raise _damaged(path, "its nodes do not fit together")
+        raise _damaged(path, "its arrays of nodes differ in length")
     if not len(tokens) == len(log_p) == len(theta) == int(counts.sum()):
-        raise _damaged(path, "its laws do not fit its nodes")
+        raise _damaged(path, "its distributions do not match its nodes")
     if np.isnan(log_p).any() or not ((theta <= 0) & (log_p <= 1e-6)).all() or not (tails <= 1e-6).all():
-        raise _damaged(path, "it holds what is no log probability")
+        raise _damaged(path, "it contains a number that is not a log probability")
     trie = BoundTrie(limit)
     nodes: list[Node] = []
     ends = np.cumsum(counts)
@@ -102,11 +111,11 @@ def _rebuilt(path: str | Path, parts: dict[str, Array], limit: int) -> BoundTrie
         if (np.diff(tokens[own]) <= 0).any() or (tokens[own] < 0).any() or (tokens[own] >= 2**31).any():
             raise _damaged(path, "the tokens of a node are out of order")
         if np.exp(log_p[own]).sum() + np.exp(tails[i]) > 1 + 1e-3:
-            raise _damaged(path, "the law of a node is more than one")
+            raise _damaged(path, "the probabilities of a node sum to more than 1")
         above = None if parent == -1 else nodes[parent]
         token = int(taken[i])
         if above is not None and (token in above.children or token not in above.step.tokens):
-            raise _damaged(path, "a node hangs on a token that is not held")
+            raise _damaged(path, "the token of a node is not one of its parent's")
         step = StepBounds.restore(
             tokens[own].astype(np.int32),
             log_p[own].astype(np.float64),
@@ -123,13 +132,14 @@ def _joined(parts: list[Array], kind: Any) -> Array:
 
 def _too_large(path: str | Path, limit: int) -> LimitExceeded:
     return LimitExceeded(
-        f"{path} holds more than {limit} bytes of laws",
+        f"{path} holds more than {limit} bytes of distributions",
         limit="limit",
-        hint="KnownLaws.load(path, limit=...) raises it.",
+        hint="KnownDistributions.load(path, limit=...) raises it.",
     )
 
 
 def _damaged(path: str | Path, why: str) -> OptionError:
     return OptionError(
-        f"{path} holds no laws that structgen wrote: {why}", hint="Write one with KnownLaws.save(path)."
+        f"{path} was not written by KnownDistributions.save: {why}",
+        hint="Write one with KnownDistributions.save(path).",
     )

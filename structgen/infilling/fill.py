@@ -27,7 +27,7 @@ from structgen.inference.sampling import sample
 from structgen.matcher import Matcher
 from structgen.notebook import card, code, pairs, plain, table
 
-from .leaving import Leaving, write
+from .hole_writing import Leaving, write
 from .template import Template, read_template
 
 __all__ = ["Infilling", "Method", "infill"]

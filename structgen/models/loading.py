@@ -1,7 +1,7 @@
-"""`load` and `wrap`: from a name, a path or ready objects to a language model.
+"""`load` and `wrap`: from a name, a path or loaded objects to a language model.
 
-torch and transformers are imported here, when one of these functions runs. Without a name nothing is ever
-fetched from a network; with one, `transformers` decides, and ``HF_HUB_OFFLINE`` is obeyed.
+torch and transformers are imported here, when one of these functions runs. Without a name, nothing is fetched from a
+network. With a name, `transformers` decides, and ``HF_HUB_OFFLINE`` is obeyed.
 """
 
 from __future__ import annotations
@@ -124,9 +124,9 @@ def _check_options(name: Any, dtype: Any, threads: Any, pack: Any) -> None:
 
 
 def _ends_of_gguf(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
-    """The ends of text and of turns that the file names.
+    """Return the ends of text and of turns that the file names.
 
-    Raises where it has no tokenizer that can be read: that shows in a moment, while reading the weights takes long.
+    Raises if it has no tokenizer that can be read: that shows in a moment, while reading the weights takes long.
     """
     try:
         return tuple(load_vocabulary(path).eos_ids) or None
@@ -138,16 +138,16 @@ def _ends_of_gguf(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
 
 
 def _is_there(path: str | os.PathLike[str]) -> bool:
-    """Whether there is such a path; raises where the name can only be a path and does not exist."""
+    """Return whether there is such a path; raise if the name can only be a path and does not exist."""
     try:
         if Path(path).exists():
             return True
-    except (OSError, ValueError):  # a name that is too long, or with characters that no path has
+    except (OSError, ValueError):  # the name is too long, or has characters that paths cannot have
         pass
     if "://" in os.fspath(path):
         raise ModelError(
             f"{os.fspath(path)!r} is an address, not a folder or the name of a model",
-            hint="For a model behind a server write structgen.connect(url). For a model's page, pass only owner/name.",
+            hint="For a model on a server write structgen.connect(url). For a model's page, pass only owner/name.",
         )
     if looks_local(path) or is_gguf(path):
         what = "file" if is_gguf(path) else "folder"
@@ -182,10 +182,20 @@ def wrap(
     template: Mapping[str, Any] | None = None,
     size: int | None = None,
 ) -> HuggingFaceModel:
-    """A `transformers` causal language model and its tokenizer, already loaded, as a structgen model.
+    """Make a structgen model from a loaded `transformers` causal language model and its tokenizer.
 
-    `eos_ids` replaces the ends of text that the model and the tokenizer declare; `size` confirms the number of scores
-    of a model that pads them by more than 8,192. For the rest see `load`.
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer.
+        eos_ids: The end-of-sequence tokens; by default those that the model and the tokenizer declare.
+        size: The number of logits, to confirm that a model pads them by more than 8,192.
+        chat: As in `load`.
+        system: As in `load`.
+        template: As in `load`.
+
+    Raises:
+        ModelError: The model is not a causal language model.
+        VocabularyMismatch: The model and the tokenizer do not fit together.
     """
     from .hugging_face import HuggingFaceModel
 
@@ -196,15 +206,15 @@ def wrap(
 
 
 def load_vocabulary(name: str | os.PathLike[str] | None = None) -> Vocabulary:
-    """The vocabulary of a tokenizer file or a model's directory; without a name the embedded model's.
+    """Return the vocabulary of a tokenizer file or a model's folder; without a name, the embedded model's.
 
-    No model is loaded, so its padding is not known. The embedded one comes without an encoder.
+    No model is loaded, so its padding is not known. The embedded model's vocabulary has no encoder.
     """
     return Vocabulary.from_tokenizer(embedded_gguf()[0] if name is None else name)
 
 
 def looks_local(name: str | os.PathLike[str]) -> bool:
-    """Whether nothing but a path can be meant: names of models are ``name`` or ``owner/name``."""
+    """Return whether `name` can only be a path: names of models are ``name`` or ``owner/name``."""
     text = os.fspath(name)
     return not isinstance(name, str) or text.startswith((".", "~", os.sep)) or text.count("/") > 1
 

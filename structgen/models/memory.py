@@ -1,9 +1,10 @@
-"""A deterministic model in memory, whose whole distribution is written down.
+"""A deterministic model in memory, with explicit next-token distributions.
 
-Why: laws of samplers can be enumerated over it, and programs that use structgen can be tested without weights.
-What: ``DistributionModel(vocabulary, law)`` has the next-token probabilities ``law(tokens after the prompt)``; a
-table from token tuples to probabilities works too. Nothing is cached or approximated, nothing needs torch.
-Invariant: logits are the logarithms of the written probabilities, in float32; minus infinity for zero.
+Why: the distributions of samplers can be enumerated over it, and programs that use structgen can be tested without
+weights.
+What: ``DistributionModel(vocabulary, distribution)`` has the next-token probabilities ``distribution(tokens after the
+prompt)``; a table from token tuples to probabilities works too. It caches and approximates nothing, and needs no torch.
+Invariant: logits are the logarithms of the given probabilities, in float32; minus infinity for zero.
 """
 
 from __future__ import annotations
@@ -18,33 +19,41 @@ from structgen.errors import ModelError
 from structgen.protocols import Prompt, Session, SessionCapabilities
 from structgen.vocabulary import Vocabulary
 
-from .read_trees import check_decided, check_path, check_trees
+from .tree_checks import check_decided, check_path, check_trees
 
-__all__ = ["DistributionModel", "Law"]
+__all__ = ["Distribution", "DistributionModel"]
 
-Law = Callable[[tuple[int, ...]], Sequence[float]]
+Distribution = Callable[[tuple[int, ...]], Sequence[float]]
 
 
 class DistributionModel:
-    """`law` gives the probabilities of all tokens after each sequence of tokens after the prompt."""
+    """A model with explicit next-token distributions.
+
+    Args:
+        vocabulary: The vocabulary.
+        distribution: From the tokens after the prompt to the probabilities of all tokens, ``[vocabulary.size]``: a
+            function, or a table.
+        context_length: The largest number of tokens of a row; None for no bound.
+        total: Whether a function is defined after any tokens. If not, no draft tokens are read, as with a table.
+    """
 
     def __init__(
         self,
         vocabulary: Vocabulary,
-        law: Law | Mapping[tuple[int, ...], Sequence[float]],
+        distribution: Distribution | Mapping[tuple[int, ...], Sequence[float]],
         *,
         context_length: int | None = None,
         total: bool = True,
     ) -> None:
-        """`total`: a function answers after any tokens. Where it does not, nothing is read ahead of what is drawn, as
-        with a table."""
         self.vocabulary = vocabulary
         self.context_length = context_length
         self.forward_passes = 0
-        """How many times a session was given tokens: the calls that a real model would have run."""
-        self.knows_all = total and not isinstance(law, Mapping)
-        """Whether there is a law after any tokens."""
-        self._law: Law = _look_up(law) if isinstance(law, Mapping) else law
+        """The number of calls of sessions with new tokens, which a real model would have run."""
+        self.knows_all = total and not isinstance(distribution, Mapping)
+        """Whether the distribution is defined after any tokens."""
+        self._law: Distribution = (
+            _look_up(distribution) if isinstance(distribution, Mapping) else distribution
+        )
 
     is_chat = True
     cache_bytes_per_token = 0
@@ -53,36 +62,36 @@ class DistributionModel:
         """Return None: there is no chat template."""
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """A prompt is one token: the law does not depend on it."""
+        """Return one token for any prompt: the distribution does not depend on it."""
         return [0]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of tokens."""
+        """Return the text of tokens."""
         return self.vocabulary.decode(ids).decode("utf-8", "replace")
 
     def start(self, prompts: Sequence[Sequence[int]]) -> DistributionSession:
-        """A session with one row per prompt."""
+        """Return a session with one row per prompt."""
         return DistributionSession(self, prompts)
 
     def log_probabilities(self, tokens: tuple[int, ...]) -> NDArray[np.float32]:
-        """The logits after `tokens`."""
+        """Return the logits after `tokens`, float32 ``[vocabulary.size]``."""
         try:
-            law = np.asarray(self._law(tokens), dtype=np.float64)
+            distribution = np.asarray(self._law(tokens), dtype=np.float64)
         except LookupError as error:
             raise ModelError(
-                f"the law has nothing after {tokens}: {type(error).__name__}: {error}",
-                hint="DistributionModel(..., total=False) is for laws that answer only where texts go.",
+                f"there is no distribution after {tokens}: {type(error).__name__}: {error}",
+                hint="DistributionModel(..., total=False) is for functions that are defined only where texts go.",
             ) from error
-        if law.shape != (self.vocabulary.size,):
+        if distribution.shape != (self.vocabulary.size,):
             raise ModelError(
-                f"the law gives {law.size} probabilities after {tokens}, for {self.vocabulary.size} tokens"
+                f"there are {distribution.size} probabilities after {tokens}, for {self.vocabulary.size} tokens"
             )
         with np.errstate(divide="ignore"):
-            return np.log(law).astype(np.float32)
+            return np.log(distribution).astype(np.float32)
 
 
 class DistributionSession(Session):
-    """The rows of a `DistributionModel`, as tokens with the length of their prompt."""
+    """Rows of tokens, each with the length of its prompt."""
 
     def __init__(self, model: DistributionModel, prompts: Sequence[Sequence[int]]) -> None:
         if not all(prompts):
@@ -92,7 +101,7 @@ class DistributionSession(Session):
         self._model = model
         self._rows = [(list(prompt), len(prompt)) for prompt in prompts]
         self._trees: dict[int, tuple[Sequence[int], Sequence[int]]] = {}
-        """Those of which nobody has said yet what is kept."""
+        """The trees that were read, until `keep` is called."""
 
     @property
     def capabilities(self) -> SessionCapabilities:
@@ -132,11 +141,11 @@ class DistributionSession(Session):
         found = []
         runs = self.append_scored(tokens)
         for (held, prompt), run, (nodes, parents) in zip(self._rows, runs, trees, strict=True):
-            ways: list[list[int]] = []
+            branches: list[list[int]] = []
             for token, parent in zip(nodes, parents, strict=True):
-                ways.append([*(ways[parent] if parent >= 0 else []), token])
-            nodes_told = [self._after([*held, *way], prompt) for way in ways]
-            found.append(np.stack([*run, *nodes_told]) if nodes_told else run)
+                branches.append([*(branches[parent] if parent >= 0 else []), token])
+            node_scores = [self._after([*held, *way], prompt) for way in branches]
+            found.append(np.stack([*run, *node_scores]) if node_scores else run)
         self._trees = dict(enumerate(trees))
         return found
 
@@ -162,17 +171,17 @@ class DistributionSession(Session):
         check_decided(self._trees)
         held = self._rows[row][0]
         if not 0 <= n <= len(held):
-            raise ModelError(f"cannot take back {n} tokens from row {row}, which has {len(held)}")
+            raise ModelError(f"cannot roll back {n} tokens of row {row}, which has {len(held)}")
         del held[len(held) - n :]
 
     def _after(self, tokens: Sequence[int], prompt: int) -> NDArray[np.float32]:
         return self._model.log_probabilities(tuple(tokens[prompt:]))
 
 
-def _look_up(table: Mapping[tuple[int, ...], Sequence[float]]) -> Law:
-    def law(tokens: tuple[int, ...]) -> Sequence[float]:
+def _look_up(table: Mapping[tuple[int, ...], Sequence[float]]) -> Distribution:
+    def distribution(tokens: tuple[int, ...]) -> Sequence[float]:
         if tokens not in table:
             raise ModelError(f"the table has no probabilities after {tokens}")
         return table[tokens]
 
-    return law
+    return distribution

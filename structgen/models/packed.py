@@ -1,12 +1,12 @@
-"""Linear layers whose weights are laid out once for the products that decoding makes.
+"""Linear layers whose weights are laid out once for the matrix products of decoding.
 
-Why: a step of decoding multiplies a few rows with every weight. torch hands float32 products to MKL, which lays the
-weights out anew in each call (and on AMD takes kernels that use half of the machine); oneDNN can keep them laid out.
-With SmolLM2 on two cores of a Zen 5 a pass over one token takes 22 ms instead of 40, over eight 27 instead of 55, and
-prompts are read twice as fast; in bfloat16 18 instead of 26 (docs/performance.md).
-What: `pack_linear` puts a `PackedLinear` where an `nn.Linear` was. It holds the packed weight only: the other is freed.
-One that is mapped from a file stays mapped as long as any tensor of the file does, so `unmap` copies those. Code that
-reads `weight` gets it unpacked. Such a model is for inference on the CPU that packed it.
+Why: a decode step multiplies a few rows with every weight. torch hands float32 products to MKL, which lays the weights
+out again in each call (and on AMD uses kernels at half the speed of the machine). oneDNN can keep them laid out. With
+SmolLM2 on two cores of a Zen 5, a pass over one token takes 22 ms instead of 40, over eight 27 instead of 55, and
+prefill is twice as fast; in bfloat16, one token takes 18 ms instead of 26 (docs/performance.md).
+What: `pack_linear` replaces each `nn.Linear` by a `PackedLinear`, which holds the packed weight only; the other one is
+freed. A file stays mapped as long as any tensor of it does, so `unmap` copies the rest. Code that reads `weight` gets
+it unpacked. Such a model is for inference on the CPU that packed it.
 Source: these are the operators to which torch's own compiler lowers linear layers when it freezes a model.
 """
 
@@ -29,7 +29,7 @@ _STAYS = "packed_weights_stay"
 
 
 class PackedLinear(nn.Module):
-    """A linear layer for inference on a CPU: inputs (..., in_features), outputs (..., out_features)."""
+    """A linear layer for inference on a CPU: inputs ``[..., in_features]``, outputs ``[..., out_features]``."""
 
     bias: torch.Tensor | None
 
@@ -37,7 +37,7 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         bias = None if linear.bias is None else linear.bias.detach()
-        self.register_buffer("bias", bias, persistent=False)  # state_dict() writes it beside the weight
+        self.register_buffer("bias", bias, persistent=False)  # state_dict() writes it next to the weight
         self._packed = _pack(linear.weight)
         self._weight: torch.Tensor | None = None
 
@@ -64,13 +64,13 @@ class PackedLinear(nn.Module):
 
     @property
     def packed_dtype(self) -> torch.dtype:
-        """Of the weight."""
+        """The dtype of the weight."""
         return self._packed.dtype
 
     @property
     def weight(self) -> torch.Tensor:
-        """A copy of shape (out_features, in_features), kept from the first time on; what is written into it has no
-        effect, but another weight may be set."""
+        """A copy of shape (out_features, in_features), which is kept. Writing into it has no effect; another weight may
+        be set."""
         if self._weight is None:
             self._weight = self._packed.to_dense()
         return self._weight
@@ -81,7 +81,7 @@ class PackedLinear(nn.Module):
         )
 
     def _apply(self, fn: Any, recurse: bool = True) -> PackedLinear:
-        # To where it is already, nothing moves. The packed tensor cannot be asked, but what is beside it can.
+        # A move to the same place changes nothing. The packed tensor has no such query, but its neighbours have.
         _check_stays(fn, self._packed.dtype)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
@@ -123,7 +123,7 @@ class PackedLinear(nn.Module):
 
 
 class _Stays(nn.Module):
-    """The first child of a model with packed layers: refuses to move before anything else has moved."""
+    """The first child of a model with packed layers: it refuses a move before anything else has moved."""
 
     def __init__(self, dtypes: set[torch.dtype]) -> None:
         super().__init__()
@@ -146,10 +146,15 @@ def _check_stays(fn: Any, dtype: torch.dtype) -> None:
 
 
 def pack_linear(model: nn.Module, *, fresh: bool = False) -> int:
-    """Pack the linear layers of a model, in place: how many were. None where this machine or torch cannot.
+    """Pack the linear layers of a model, in place.
 
-    Subclasses of `nn.Linear` are left alone: they may use their weights in their own way. `fresh` says that the model
-    was loaded just now and no weight was changed; pages of its file then leave memory as soon as they are packed.
+    Args:
+        model: The model. Subclasses of `nn.Linear` are left alone: they may use their weights in other ways.
+        fresh: The model was loaded just now and no weight was changed, so pages of its file may leave memory as soon as
+            they are packed.
+
+    Returns:
+        The number of packed layers; 0 if this machine or torch cannot pack.
     """
     files = _mapped_files() if fresh else []
     packed: dict[int, PackedLinear] = {}
@@ -168,7 +173,7 @@ def pack_linear(model: nn.Module, *, fresh: bool = False) -> int:
                     packed[id(child)] = PackedLinear(child).train(child.training)
                     _drop_pages(weight, files)
                 setattr(parent, name, packed[id(child)])
-    # Of these all children are called in turn.
+    # Their calls reach all children in turn.
     if packed and not hasattr(model, _STAYS) and not isinstance(model, nn.Sequential | nn.ModuleList):
         children = dict(model._modules)
         model._modules.clear()
@@ -178,10 +183,10 @@ def pack_linear(model: nn.Module, *, fresh: bool = False) -> int:
 
 
 def unmap(model: nn.Module) -> None:
-    """Copy the parameters that are left after packing, so that the file they are mapped from is no longer held.
+    """Copy the parameters that remain after packing, so that the file they are mapped from is no longer held.
 
-    With SmolLM2 that takes 110 MB and releases 510 MB. Nothing is done where the copies would be larger than the packed
-    weights, as with experts that are no linear layers.
+    With SmolLM2 that takes 110 MB and releases 510 MB. Nothing is done if the copies would be larger than the packed
+    weights, as with experts that are not linear layers.
     """
     packed = sum(
         one.in_features * one.out_features * one.packed_dtype.itemsize
@@ -195,7 +200,7 @@ def unmap(model: nn.Module) -> None:
 
 
 def _mapped_files() -> list[tuple[int, int]]:
-    """Return the address ranges of the weight files that are mapped into this process; none where that is unknown."""
+    """Return the address ranges of the weight files that are mapped into this process; empty if that is unknown."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
             ranges = [line.split(maxsplit=1)[0].split("-") for line in lines if ".safetensors" in line]
@@ -205,11 +210,11 @@ def _mapped_files() -> list[tuple[int, int]]:
 
 
 def _drop_pages(weight: torch.Tensor, files: list[tuple[int, int]]) -> None:
-    """Take the pages of a mapped weight out of this process's memory; a later access reads them from the file again."""
+    """Evict the pages of a mapped weight from this process's memory; a later access reads them from the file again."""
     page, begin = mmap.PAGESIZE, weight.data_ptr()
     first, last = -(-begin // page) * page, (begin + weight.numel() * weight.element_size()) // page * page
     if first < last and any(low <= first and last <= high for low, high in files):
-        # subtle: only for pages of a file that nothing has written to; others would lose what they hold
+        # subtle: only for pages of a file that nothing has written to; others would lose their content.
         ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), mmap.MADV_DONTNEED)
 
 
@@ -222,7 +227,7 @@ def _product(rows: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None
 
 
 def _can_pack(dtype: torch.dtype) -> bool:
-    """Whether the operators are there and do what they are taken to do: torch promises nothing about them."""
+    """Return whether the operators exist and behave as expected: torch gives no guarantee for them."""
     has_library = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     if not (has_library and "AVX" in torch.backends.cpu.get_cpu_capability()):
         return False
@@ -235,7 +240,7 @@ def _can_pack(dtype: torch.dtype) -> bool:
         weight = torch.randn(24, 40, generator=numbers).to(dtype)
         rows, bias = torch.randn(3, 40, generator=numbers).to(dtype), torch.ones(24, dtype=dtype)
         found, wanted = _product(rows, _pack(weight), bias), functional.linear(rows, weight, bias)
-    except (AttributeError, RuntimeError, TypeError):  # no such operator, or one that takes other things
+    except (AttributeError, RuntimeError, TypeError):  # no such operator, or one with other arguments
         return False
     is_alike = found.shape == wanted.shape and found.dtype == wanted.dtype
     return is_alike and bool(torch.allclose(found.float(), wanted.float(), rtol=0.02, atol=0.02))

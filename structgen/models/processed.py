@@ -1,11 +1,11 @@
-"""A language model with its law changed at each token: a model again, for every sampler there is.
+"""A language model with logits processors, which is a language model again, for every sampler.
 
-Why: a penalty or a bias is a statement about the model and not about a sampler. With the law that it makes in place of
-the model's own, constraints, weights, exact samplers and beams go on to mean what they say, of that law.
+Why: a penalty or a bias is a statement about the model and not about a sampler. Constraints, weights, exact samplers
+and beams then refer to the processed distribution.
 What: a `Processor` starts one state for each row, which follows the row's tokens after the prompt and changes its
-logits; a function ``(tokens, logits) -> logits`` does as well. They run in the order given.
+logits. A function ``(tokens, logits) -> logits`` works as well. Processors run in the given order.
 Invariant: a row's state has read exactly the row's tokens after its prompt.
-Cost: of the processors, for every law that is asked for.
+Cost: that of the processors, for every distribution.
 """
 
 from __future__ import annotations
@@ -29,46 +29,54 @@ LogitsFunction = Callable[[Sequence[int], Logits], Logits]
 
 
 class RowProcessor(Protocol):
-    """What a processor knows of one row."""
+    """The state of a processor in one row."""
 
     def advance(self, tokens: Sequence[int]) -> None:
-        """The row has these tokens more."""
+        """Append tokens."""
         ...
 
     def rollback(self, n: int) -> None:
-        """The last `n` tokens are taken back."""
+        """Remove the last `n` tokens."""
         ...
 
     def fork(self) -> RowProcessor:
-        """A state of its own for a row that goes on from here."""
+        """Return an independent copy, for a row that continues from here."""
         ...
 
     def process(self, logits: Logits) -> Logits:
-        """The logits of the next token, ``[vocabulary.size]``; those that come in are not to be written to."""
+        """Return the logits of the next token, ``[vocabulary.size]``, without writing to the argument."""
         ...
 
 
 @runtime_checkable
 class Processor(Protocol):
-    """Changes the law of a model, row by row."""
+    """Changes the distribution of a model, row by row."""
 
     def start(self, vocabulary: Vocabulary) -> RowProcessor:
-        """The state of a row of which nothing but the prompt has been read."""
+        """Return the state of a row after its prompt."""
         ...
 
 
 @checks_names
 def with_processors(model: LanguageModel, *processors: Processor | LogitsFunction) -> ProcessedModel:
-    """`model` with the law that the processors make of its own, one after another.
+    """Return `model` with its distribution changed by processors, one after another.
 
-    A processor is `structgen.RPG` or another `Processor`, or a function of a row's tokens after the prompt and of the
-    logits of the next token. Log-probabilities and weights are those of the law that results.
+    Log-probabilities and weights refer to the resulting distribution.
+
+    Args:
+        model: The language model.
+        processors: Each is `structgen.RPG` or another `Processor`, or a function of a row's tokens after the prompt and
+            of the logits of the next token.
+
+    Raises:
+        OptionError: There is no processor, or an argument is not one.
     """
     parts = []
     for one in processors:
         if isinstance(one, type):
             raise OptionError(
-                f"a processor is the class {one.__name__}", hint=f"Make one: {one.__name__}(...)."
+                f"a processor is the class {one.__name__}, not an instance",
+                hint=f"Make one: {one.__name__}(...).",
             )
         if isinstance(one, Processor):
             parts.append(one)
@@ -76,7 +84,7 @@ def with_processors(model: LanguageModel, *processors: Processor | LogitsFunctio
             parts.append(_Function(one))
         else:
             raise OptionError(
-                f"a processor is a function (tokens, logits) -> logits or has `start`; this is {a_kind(one)}"
+                f"a processor is a function (tokens, logits) -> logits or has a method `start`; this is {a_kind(one)}"
             )
     if not parts:
         raise OptionError(
@@ -86,7 +94,7 @@ def with_processors(model: LanguageModel, *processors: Processor | LogitsFunctio
 
 
 class ProcessedModel:
-    """See `with_processors`."""
+    """A model with processors, made by `with_processors`."""
 
     def __init__(self, model: LanguageModel, processors: Sequence[Processor]) -> None:
         self.model = model
@@ -94,12 +102,12 @@ class ProcessedModel:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """That of the model."""
+        """The vocabulary of the model."""
         return self.model.vocabulary
 
     @property
     def context_length(self) -> int | None:
-        """That of the model."""
+        """The context length of the model."""
         return self.model.context_length
 
     @property
@@ -109,19 +117,19 @@ class ProcessedModel:
 
     @property
     def cache_bytes_per_token(self) -> int:
-        """That of the model."""
+        """The size of the model's cache of one token of one row, in bytes."""
         return self.model.cache_bytes_per_token
 
     def render_prompt(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> list[str] | None:
-        """As the model does."""
+        """Return what the model returns."""
         return self.model.render_prompt(prompt, template=template)
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """As the model does."""
+        """Return what the model returns."""
         return self.model.encode(prompt)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """As the model does."""
+        """Return what the model returns."""
         return self.model.decode(ids)
 
     def start(self, prompts: Sequence[Sequence[int]]) -> _Session:
@@ -135,10 +143,10 @@ class _Row:
     def __init__(self, states: list[RowProcessor], length: int = 0) -> None:
         self.states = states
         self.length = length
-        """Tokens after the prompt; below 0 where some of the prompt was taken back."""
+        """Tokens after the prompt; below 0 after a rollback into the prompt."""
 
     def advance(self, tokens: Sequence[int]) -> None:
-        # subtle: what was taken back of a prompt comes again first.
+        # subtle: tokens of the prompt that were rolled back come again first.
         new = tokens[max(0, -self.length) :]
         self.length += len(tokens)
         for state in self.states:
@@ -158,7 +166,9 @@ class _Row:
         for state in self.states:
             made = np.asarray(state.process(logits), dtype=np.float32)
             if made.shape != logits.shape:
-                raise ModelError(f"a processor made logits of shape {made.shape} of those of {logits.shape}")
+                raise ModelError(
+                    f"a processor returned logits of shape {made.shape} for logits of {logits.shape}"
+                )
             logits = made
         return logits
 
@@ -171,7 +181,7 @@ class _Session(Session):
 
     @property
     def capabilities(self) -> SessionCapabilities:
-        """Those of the model's session, except padding, joins and forks: states of processors follow real tokens."""
+        """Those of the model's session, except padding, joins and forks."""
         return replace(self._session.capabilities, takes_padding=False, joins=False, forks=False)
 
     def logits(self) -> Logits:
@@ -216,37 +226,40 @@ class _Session(Session):
         given = self._session.append_trees(tokens, trees)
         self._trees = [nodes for nodes, _ in trees]
         scored = []
-        for row, run, (nodes, parents), laws in zip(self._rows, tokens, trees, given, strict=True):
-            made = [self._processed(row, token, law) for token, law in zip(run, laws, strict=False)]
-            ways: list[_Row] = []
+        for row, run, (nodes, parents), distributions in zip(self._rows, tokens, trees, given, strict=True):
+            made = [
+                self._processed(row, token, distribution)
+                for token, distribution in zip(run, distributions, strict=False)
+            ]
+            branches: list[_Row] = []
             for node, (token, parent) in enumerate(zip(nodes, parents, strict=True)):
-                ways.append((ways[parent] if parent >= 0 else row).fork())
-                made.append(self._processed(ways[-1], token, laws[len(run) + node]))
-            scored.append(np.stack(made) if made else laws)
+                branches.append((branches[parent] if parent >= 0 else row).fork())
+                made.append(self._processed(branches[-1], token, distributions[len(run) + node]))
+            scored.append(np.stack(made) if made else distributions)
         return scored
 
     def keep(self, row: int, nodes: Sequence[int]) -> None:
         self._session.keep(row, nodes)
         self._rows[row].advance([self._trees[row][node] for node in nodes])
 
-    def _processed(self, row: _Row, token: int, law: Logits) -> Logits:
+    def _processed(self, row: _Row, token: int, distribution: Logits) -> Logits:
         row.advance([token])
-        return row.process(law)
+        return row.process(distribution)
 
     def append_scored(self, tokens: Sequence[Sequence[int]]) -> list[Logits]:
         given = self._session.append_scored(tokens)
         scored = []
-        for row, new, laws in zip(self._rows, tokens, given, strict=True):
-            made = np.empty((len(new), laws.shape[-1] if len(new) else 0), dtype=np.float32)
+        for row, new, distributions in zip(self._rows, tokens, given, strict=True):
+            made = np.empty((len(new), distributions.shape[-1] if len(new) else 0), dtype=np.float32)
             for place, token in enumerate(new):
                 row.advance([token])
-                made[place] = row.process(laws[place])
+                made[place] = row.process(distributions[place])
             scored.append(made)
         return scored
 
 
 class _Function:
-    """A function of all tokens as a processor."""
+    """A function as a processor."""
 
     def __init__(self, function: LogitsFunction) -> None:
         self._function = function

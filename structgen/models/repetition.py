@@ -1,15 +1,15 @@
-"""RPG: a penalty on writing the same structure again and again, whatever the names in it.
+"""RPG: a penalty on repeating the same structure, with whichever names.
 
-Why: a model that has written ``elif x == 1: ...`` a few times goes on for ever, each time with another number, so that
-a penalty on tokens sees no repetition. A grammar does: the terminals come round.
-What: a text is the sequence of its terminals. Where that ends in a *run*, a unit of terminals that comes twice or more
-in a row, and perhaps a beginning of it once more, there is a terminal that would go on with the run, and the
-probability of the tokens that begin it is multiplied by decay ** copies, the copies being the whole units of the run.
-Runs are found by the lengths of common suffixes of the sequence with itself (a Z array of it backwards), which is what
-the suffix and LCP arrays of the paper tell about its end.
-Invariant: no token gains probability but by the others' loss, and none becomes impossible.
-Source: Dong et al., "Rethinking Repetition Problems of LLMs in Code Generation", ACL 2025. There a unit is of rules of
-the grammar; the terminals decide on the rules, and are known without looking ahead.
+Why: a model that has written ``elif x == 1: ...`` a few times may go on for ever, each time with another number. A
+penalty on tokens sees no repetition there. A grammar does: the terminals recur.
+What: a text is the sequence of its terminals. A *run* is a unit of terminals that comes twice or more in a row at the
+end, and perhaps a prefix of one more copy. The probability of the tokens that start the terminal which continues the
+run is multiplied by decay ** copies, where copies counts the whole units of the run. Runs are found by the lengths of
+common suffixes of the sequence with itself (its Z array, backwards), which has the information of the paper's suffix
+and LCP arrays about the end.
+Invariant: a token gains probability only by the loss of others, and none becomes impossible.
+Source: Dong et al., "Rethinking Repetition Problems of LLMs in Code Generation", ACL 2025. There a unit consists of
+rules of the grammar; the terminals determine the rules, and are known without lookahead.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["RPG", "continued_runs"]
 
 
 def continued_runs(sequence: Sequence[int], least_period: int = 1) -> dict[int, int]:
-    """What would go on with a run at the end of `sequence`: for each such symbol the most copies there are of a unit.
+    """Return the symbols that would continue a run at the end of `sequence`, each with the largest number of copies.
 
-    A run is a unit, not itself made of copies, that comes at least twice in a row up to the end, or up to a beginning
-    of one copy more. Units of fewer than `least_period` symbols do not count.
+    A run is a unit, not itself made of copies, that comes at least twice in a row up to the end, or up to a prefix of
+    one more copy. Units of fewer than `least_period` symbols do not count.
     """
     backwards = sequence[::-1]
     n = len(backwards)
-    lengths = [0] * n  # of what the sequence backwards and its part from there on begin with in common
+    lengths = [0] * n  # of the common prefix of the reversed sequence and its rest from each position
     left = right = 0
     for i in range(1, n):
         length = min(right - i, lengths[i - left]) if i < right else 0
@@ -66,11 +66,15 @@ def continued_runs(sequence: Sequence[int], least_period: int = 1) -> dict[int, 
 class RPG:
     """A grammar-based repetition penalty, for `with_processors`.
 
-    constraint     a grammar (`lark`, `gbnf`, `ebnf` or one of the shelf) that the texts are read with; it need not
-                   be what they are constrained to, and where a text is none of its own there is no penalty
-    decay          what each copy multiplies the probability of going on by: above 0, at most 1
-    least_period   units of fewer terminals are no repetition: in a list of numbers, a number and a comma come round
-    window         how many terminals back runs are looked for
+    Args:
+        constraint: A grammar (`lark`, `gbnf`, `ebnf` or one of the shelf) that parses the texts. It need not be the
+            constraint of the generation. There is no penalty while a text is not in its language.
+        decay: The factor for the probability of continuing a run, for each copy: above 0, at most 1.
+        least_period: Shorter units are no repetition: in a list of numbers, a number and a comma recur.
+        window: The number of last terminals that are searched for runs.
+
+    Raises:
+        OptionError: An argument is not valid.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class RPG:
         self.window = window
 
     def start(self, vocabulary: Vocabulary) -> RowPenalty:
-        """The state of one row."""
+        """Return the state of one row."""
         matcher = Matcher(self.constraint, vocabulary)
         if not matcher.lexemes():
             raise OptionError(
@@ -100,13 +104,13 @@ class RPG:
 
 
 class RowPenalty:
-    """What `RPG` knows of one row: the text so far, as its grammar reads it."""
+    """The state of `RPG` in one row: the text so far, as its grammar parses it."""
 
     def __init__(self, options: RPG, matcher: Matcher, beyond: int = 0) -> None:
         self._options = options
         self._matcher = matcher
         self._beyond = beyond
-        """Tokens since the text ceased to be one of the grammar's."""
+        """The number of tokens since the text left the language of the grammar."""
 
     def advance(self, tokens: Sequence[int]) -> None:
         """See `RowProcessor.advance`."""
@@ -126,7 +130,7 @@ class RowPenalty:
         return RowPenalty(self._options, self._matcher.fork(), self._beyond)
 
     def penalties(self) -> list[tuple[NDArray[np.bool_], int]]:
-        """The tokens that go on with a run, as flags ``[vocabulary.size]``, with the copies there are of it."""
+        """Return the tokens that continue a run, as flags ``[vocabulary.size]``, each with the copies of the run."""
         if self._beyond or self._matcher.is_finished:
             return []
         size = self._matcher.vocabulary.size

@@ -1,10 +1,10 @@
-"""A session of models that keep nothing between passes: each pass reads whole texts.
+"""A session for models without a usable cache: each forward pass reads whole texts.
 
-Why: RWKV keeps states of its own, GPT-1 nothing at all. A pass over its last token alone would be a pass over a text of
+Why: RWKV keeps states of its own, GPT-1 nothing at all. A pass over the last token alone would be a pass over a text of
 one token.
-Invariant: as of all sessions; and that the model is causal (see `caches`), so what is filled in behind shorter rows is
-not seen by them, and needs no mask.
-Cost: a pass over the whole text of each row that goes on. More tokens at a time cost no more, so it pays to read ahead.
+Invariant: that of all sessions, for causal models (see `caches`): padding after shorter rows is not seen by them, and
+needs no mask.
+Cost: a pass over the whole text of each row that continues. More new tokens cost no more, so drafts pay.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["RereadingSession"]
 
 
 class RereadingSession(CachedSession):
-    """Nothing but the rows' tokens, and what the last pass has told of them."""
+    """Keeps nothing but the rows' tokens and the results of the last pass."""
 
     def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
         super().__init__(model, size, len(prompts))
@@ -35,7 +35,7 @@ class RereadingSession(CachedSession):
         )
         self._options = {"use_cache": False} if "use_cache" in parameters_of(model) else {}
         self._states: list[torch.Tensor | None] = [None for _ in prompts]
-        """The hidden states of the last pass behind each token of the rows that it read, if they are kept."""
+        """For each row that the last pass read, the hidden states after its tokens, if they are kept."""
         self.append(prompts)
 
     def select(self, rows: Sequence[int]) -> None:
@@ -61,7 +61,7 @@ class RereadingSession(CachedSession):
             self._stale.add(row)
 
     def hidden(self) -> list[NDArray[np.float32] | None]:
-        """The last hidden state behind each row's last token, ``[size]``, where the last pass has read the row."""
+        """See `Session.hidden`."""
         return [
             to_numpy(states[len(held) - 1]) if held and states is not None else None
             for held, states in zip(self._tokens, self._states, strict=True)
@@ -76,12 +76,12 @@ class RereadingSession(CachedSession):
     def _read_again(self) -> None:
         if not all(self._tokens[row] for row in self._stale):
             raise ModelError(
-                "a row without tokens has no logits", hint="Append tokens after taking all back."
+                "a row without tokens has no logits", hint="Append tokens after a rollback to nothing."
             )
         self._pass({row: self._tokens[row] for row in sorted(self._stale)}, [1] * len(self._tokens))
 
     def _pass(self, texts: Mapping[int, list[int]], wanted: Sequence[int]) -> dict[int, torch.Tensor]:
-        """Read these rows; the logits after the last tokens of each, as many as are `wanted`."""
+        """Read these rows; return the logits after the last tokens of each, as many as are `wanted`."""
         if not texts:
             return {}
         longest = max(map(len, texts.values()))

@@ -1,13 +1,13 @@
-"""Sessions of `transformers` models: batches over a KV cache whose rows grow, branch, step back and leave.
+"""Sessions of `transformers` models: batches over a KV cache whose rows grow, branch, are cropped and leave.
 
-What: `BatchedSession` keeps all rows in one cache, and takes in those of another (`join`). They share its slots: a row
-that adds fewer tokens than its neighbours leaves slots empty before them, and a row that steps back leaves empty ones
-behind; empty slots are masked for that row, and positions count real tokens only. Rows of one length have no empty
-slots and run without a mask, as `transformers` itself would run them. `SeparateSession` reads its rows one by one,
-for models whose memory has no slots to leave empty: sliding windows, recurrent layers, biases by distance. Models
-without a cache that a pass can go on from are left to `RereadingSession`.
+What: `BatchedSession` keeps all rows in one cache, and takes in those of another session (`join`). Rows share its
+slots. A row that appends fewer tokens than its neighbours has empty slots before them, and a cropped row has empty ones
+at its end. Empty slots are masked for that row, and positions count real tokens only. Rows of one length have no empty
+slots and run without a mask, as `transformers` itself would run them. `SeparateSession` reads its rows one by one, for
+models whose memory has no slots that could be empty: sliding windows, recurrent layers, biases by distance. Models
+without a usable cache run in a `RereadingSession`.
 Invariant: a row's logits are those of one forward pass over its own tokens, up to the rounding of the kernels.
-Cost: a forward pass per `append`; a copy of the cache where rows leave or many slots are empty.
+Cost: a forward pass per `append`; a copy of the cache when rows leave or many slots are empty.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from structgen.errors import ModelError
 from structgen.protocols import Session, SessionCapabilities
 
 from .caches import NoCache, forgets, kinds_of_layers, memory_of, parameters_of, positions, reads_trees
-from .read_trees import check_decided, check_path, check_trees
+from .tree_checks import check_decided, check_path, check_trees
 
 if TYPE_CHECKING:
     from .rereading import RereadingSession
 
 __all__ = ["BatchedSession", "CachedSession", "SeparateSession", "Tokens", "start_session", "to_numpy"]
 
-# A shared beginning is read once for all rows if it is at least this long: less does not pay for a second pass.
+# A shared prefix of the prompts is read once for all rows if it has at least this many tokens; less does not pay.
 _SHORTEST_SHARED = 16
-# The share of slots that may be used by no row's tokens before the cache is packed.
+# The fraction of empty slots at which the cache is packed.
 _MOST_WASTE = 0.25
 
 Tokens = Sequence[Sequence[int]]
@@ -44,7 +44,7 @@ Tokens = Sequence[Sequence[int]]
 def start_session(
     model: Any, size: int, prompts: Tokens
 ) -> BatchedSession | SeparateSession | RereadingSession:
-    """A session over `prompts` in which each row's logits are there."""
+    """Prefill one row per prompt and return the session that fits the model."""
     from .rereading import RereadingSession
 
     if not all(prompts):
@@ -60,7 +60,7 @@ def start_session(
 
 
 class CachedSession(Session):
-    """What all kinds share: the model, each row's tokens and last logits, the forms the logits come in."""
+    """What the sessions share: the model, each row's tokens and last logits, conversions of logits."""
 
     def __init__(self, model: Any, size: int, rows: int) -> None:
         self._model = model
@@ -71,9 +71,9 @@ class CachedSession(Session):
         self._last = torch.zeros((rows, size), dtype=model.dtype, device=model.device)
         self._array: NDArray[np.float32] | None = None
         self._stale: set[int] = set()
-        """Rows that stepped back: their logits are read again when somebody asks."""
+        """Rows that were cropped: their logits are read again when they are needed."""
         self.keeps_hidden = False
-        """Whether hidden states are kept, for drafters that go on from them."""
+        """Whether hidden states are kept, for drafters that use them."""
         self._read_hidden: torch.Tensor | None = None
         self._capabilities = SessionCapabilities(scores_runs=True)
 
@@ -90,7 +90,7 @@ class CachedSession(Session):
         return self._array
 
     def logits_tensor(self) -> torch.Tensor:
-        """The same where the model put them, in its own precision."""
+        """Return the logits on the model's device, in its own precision."""
         if self._stale:
             self._read_again()
         return self._last
@@ -104,11 +104,11 @@ class CachedSession(Session):
         return [to_numpy(scores) for scores in self._read(tokens, every=True)]
 
     def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
-        """Let the model read; the logits after each new token of each row if `every` is wanted."""
-        raise RuntimeError("a session reads in its own way")
+        """Read tokens; return the logits after each new token of each row if `every`."""
+        raise NotImplementedError
 
     def _read_again(self) -> None:
-        raise RuntimeError("a session reads in its own way")
+        raise NotImplementedError
 
     def _check_rows(self, tokens: Sequence[Any]) -> None:
         if len(tokens) != len(self._tokens):
@@ -117,10 +117,10 @@ class CachedSession(Session):
     def _check_length(self, row: int, n: int) -> None:
         held = len(self._tokens[row])
         if not 0 <= n <= held:
-            raise ModelError(f"cannot take back {n} tokens from row {row}, which has {held}")
+            raise ModelError(f"cannot roll back {n} tokens of row {row}, which has {held}")
 
     def _forward(self, ids: torch.Tensor, cache: Any, keep: int, **inputs: Any) -> torch.Tensor:
-        """Logits of the last `keep` positions."""
+        """Return the logits of the last `keep` positions."""
         device = self._model.device
         if self._keeps_last:
             inputs["logits_to_keep"] = keep
@@ -138,12 +138,12 @@ class CachedSession(Session):
 
 @dataclass
 class _Undecided:
-    """A tree that was read, of which nobody has said yet what is kept."""
+    """A tree that was read and for which `keep` was not called yet."""
 
     tokens: list[int]
     parents: list[int]
     run: int
-    """Tokens that were read before it in the same pass."""
+    """The number of tokens before it in the same pass."""
     logits: torch.Tensor
 
 
@@ -165,19 +165,19 @@ class BatchedSession(CachedSession):
         )
         self._undecided: dict[int, _Undecided] = {}
         self._hidden_at: list[list[int]] = [[] for _ in self._tokens]
-        """Where in the last pass the last tokens of each row were read, as far as they were."""
+        """Where the last pass read the last tokens of each row, as far as it did."""
         self._cache: Any = DynamicCache(config=model.config)
         self._filled: NDArray[np.bool_] = np.zeros((len(self._tokens), 0), dtype=bool)
-        """Which slots of the cache hold a token of the row."""
+        """Which slots of the cache hold a token of the row, ``[rows, slots]``."""
         self._is_even = True
-        """Whether all of them do; so all rows have the same length."""
+        """Whether no slot is empty, so that all rows have the same length."""
         if is_shared:
             self.append([list(prompts[0][:shared])])
             self.select([0] * len(prompts))
         self.append([list(prompt[shared if is_shared else 0 :]) for prompt in prompts])
 
     def logits_tensor(self) -> torch.Tensor:
-        """See `Session`."""
+        """See `CachedSession.logits_tensor`."""
         self._check_decided()
         return super().logits_tensor()
 
@@ -206,7 +206,7 @@ class BatchedSession(CachedSession):
         return other
 
     def join(self, other: BatchedSession) -> None:
-        """See `Session.join`. Of the shorter of the two the slots before its tokens are empty."""
+        """See `Session.join`. The session with fewer slots gets empty ones before its tokens."""
         self._check_decided()
         other._check_decided()
         held = len(self._tokens)
@@ -249,15 +249,15 @@ class BatchedSession(CachedSession):
             ids, real, inputs = self._lay_out_trees(tokens, trees, longest)
             logits = self._forward(ids, self._cache, longest, **inputs)
             self._filled = np.concatenate([self._filled, real], axis=1)
-            # subtle: `keep` writes to the last logits, which may be part of what was told before.
+            # subtle: `keep` writes to the last logits, which may be part of what was returned before.
             self._last, self._array = self._last.clone(), None
             self._hidden_at = [[] for _ in tokens]
         scores = []
         for row, (run, (nodes, parents)) in enumerate(zip(tokens, trees, strict=True)):
-            told = logits[row, longest - len(run) - len(nodes) :]
+            read = logits[row, longest - len(run) - len(nodes) :]
             self._tokens[row].extend(run)
-            self._undecided[row] = _Undecided(list(nodes), list(parents), len(run), told)
-            scores.append(to_numpy(told))
+            self._undecided[row] = _Undecided(list(nodes), list(parents), len(run), read)
+            scores.append(to_numpy(read))
         return scores
 
     def keep(self, row: int, nodes: Sequence[int]) -> None:
@@ -284,7 +284,7 @@ class BatchedSession(CachedSession):
             self._crop_unused()
 
     def hidden(self) -> list[NDArray[np.float32] | None]:
-        """The last hidden state behind each row's last token, ``[size]``, where it was read in the last pass."""
+        """See `Session.hidden`."""
         self._check_decided()
         read = self._read_hidden
         if read is None:
@@ -292,7 +292,7 @@ class BatchedSession(CachedSession):
         return [to_numpy(read[row, at[-1]]) if at else None for row, at in enumerate(self._hidden_at)]
 
     def _close_up(self, first: int, nodes: list[int]) -> None:
-        """Move the kept nodes of a lone row together."""
+        """Move the kept nodes of a single row together."""
         if nodes == list(range(len(nodes))):
             return
         places = torch.tensor([first + node for node in nodes], device=self._last.device)
@@ -321,11 +321,11 @@ class BatchedSession(CachedSession):
         self._is_even = bool(self._filled.all())
 
     def _read_again(self) -> None:
-        """Read the last token of each stale row once more, for its logits."""
+        """Read the last token of each stale row again, for its logits."""
         last = [self._tokens[row][-1:] if row in self._stale else [] for row in range(len(self._tokens))]
         if not all(last[row] for row in self._stale):
             raise ModelError(
-                "a row without tokens has no logits", hint="Append tokens after taking all back."
+                "a row without tokens has no logits", hint="Append tokens after a rollback to nothing."
             )
         for row in self._stale:
             self._take_back(row, 1)
@@ -356,7 +356,7 @@ class BatchedSession(CachedSession):
     def _lay_out(
         self, tokens: Tokens, longest: int
     ) -> tuple[torch.Tensor, NDArray[np.bool_], dict[str, Any]]:
-        """Ids, which of them are real, and what the model must be told about them; shorter runs end together."""
+        """Return ids, which of them are real, and the other inputs of the model. Shorter runs end at the same slot."""
         real = np.ones((len(tokens), longest), dtype=bool)
         if all(len(new) == longest for new in tokens) and self._is_even:
             return torch.tensor([list(new) for new in tokens]), real, {}
@@ -376,7 +376,7 @@ class BatchedSession(CachedSession):
     def _lay_out_trees(
         self, tokens: Tokens, trees: Sequence[tuple[Sequence[int], Sequence[int]]], longest: int
     ) -> tuple[torch.Tensor, NDArray[np.bool_], dict[str, Any]]:
-        """As `_lay_out`, with a mask of what each position sees: all before it of its row, but other branches."""
+        """As `_lay_out`, with a mask of what each position sees: all before it in its row, except other branches."""
         self._is_even = False
         rows, slots = len(tokens), self._filled.shape[1]
         real = np.zeros((rows, longest), dtype=bool)
@@ -394,14 +394,14 @@ class BatchedSession(CachedSession):
                 sees[row, place, slots + gap : slots + place + 1] = True
             for node, parent in enumerate(parents):
                 place, above = first + node, first + parent if parent >= 0 else first - 1
-                # subtle: without a run the first nodes stand behind what the row had.
+                # subtle: without a run, the first nodes follow what the row already holds.
                 if above >= gap:
                     sees[row, place] = sees[row, above]
                     positions[row, place] = positions[row, above] + 1
                 else:
                     positions[row, place] = start
                 sees[row, place, slots + place] = True
-            # What sees nothing has no attention to normalise.
+            # A position that sees nothing has no attention to normalise, so it sees itself.
             sees[row, range(gap), range(slots, slots + gap)] = True
         device, kind = self._model.device, self._model.dtype
         mask = torch.zeros(sees.shape, dtype=kind).masked_fill(torch.from_numpy(~sees), torch.finfo(kind).min)
@@ -412,9 +412,9 @@ class BatchedSession(CachedSession):
         return torch.from_numpy(ids), real, inputs
 
     def _pack(self) -> None:
-        """Move the rows' tokens together at the end of the cache, where that frees many slots or all of them.
+        """Move the rows' tokens together at the end of the cache, if that frees many slots or all empty ones.
 
-        Keys know their positions, so slots may be moved; their order within a row is kept.
+        Keys are already rotated by their positions, so slots may move; their order within a row is kept.
         """
         lengths, slots = self._filled.sum(axis=1), self._filled.shape[1]
         longest = int(lengths.max(initial=0))
@@ -441,17 +441,17 @@ class SeparateSession(CachedSession):
         super().__init__(model, size, len(prompts))
         kinds = kinds_of_layers(model)
         self._memory = memory_of(model, size)
-        crops_cheaply = kinds <= {"DynamicLayer", "DynamicSlidingWindowLayer"}  # else it is built again
+        crops_cheaply = kinds <= {"DynamicLayer", "DynamicSlidingWindowLayer"}  # others are rebuilt
         self._capabilities = SessionCapabilities(
             scores_runs=True, crops_cheaply=crops_cheaply, joins=True, draft_limit=self._memory.same_up_to
         )
         self._slides = crops_cheaply and kinds != {"DynamicLayer"}
         self._caches: list[Any] = [self._cache() for _ in prompts]
         self._owed = [0 for _ in prompts]
-        """Tokens that the cache still has and the row has not. Of sliding windows they are taken back before the next
-        pass, since what slid out of the window is there until then and no longer."""
+        """Tokens that the cache still has and the row has not. With sliding windows they are cropped before the next
+        pass, because only until then does the cache hold what slid out of the window."""
         self._fresh = [0 for _ in prompts]
-        """Tokens of the last pass."""
+        """The number of tokens of each row in the last pass."""
         self.append(prompts)
 
     def select(self, rows: Sequence[int]) -> None:
@@ -479,7 +479,7 @@ class SeparateSession(CachedSession):
         self._last, self._array = torch.cat([self._last, other._last]), None
 
     def rollback(self, row: int, n: int) -> None:
-        """See `Session.rollback`. A memory that cannot step back so far is built again from the tokens."""
+        """See `Session.rollback`. A memory that cannot be cropped so far is rebuilt from the tokens."""
         self._check_length(row, n)
         if n:
             self._take_back(row, n)
@@ -509,8 +509,8 @@ class SeparateSession(CachedSession):
         if self._tokens[row]:
             self._forward(torch.tensor([self._tokens[row]]), self._caches[row], 1)
 
-    def _settle(self, row: int, new: int) -> None:
-        """Before a pass: what is owed is taken back, and what slid out of the window goes."""
+    def _crop_owed(self, row: int, new: int) -> None:
+        """Before a pass, crop the owed tokens and drop what slid out of the window."""
         if self._slides and self._fresh[row]:
             self._caches[row].crop(-self._owed[row])
         self._owed[row], self._fresh[row] = 0, new
@@ -519,7 +519,7 @@ class SeparateSession(CachedSession):
         for row in sorted(self._stale):
             if not self._tokens[row]:
                 raise ModelError(
-                    "a row without tokens has no logits", hint="Append tokens after taking all back."
+                    "a row without tokens has no logits", hint="Append tokens after a rollback to nothing."
                 )
             last = self._tokens[row][-1]
             self._take_back(row, 1)
@@ -533,7 +533,7 @@ class SeparateSession(CachedSession):
             if not new:
                 scores.append(self._last.new_empty((0, self._size)))
                 continue
-            self._settle(row, len(new))
+            self._crop_owed(row, len(new))
             logits = self._read_row(row, new, every)
             self._tokens[row].extend(new)
             self._stale.discard(row)
@@ -557,7 +557,7 @@ class SeparateSession(CachedSession):
 
 
 def _shared_length(prompts: Tokens) -> int:
-    """How many tokens all prompts begin with; 0 for a single one."""
+    """Return the length of the common prefix of all prompts; 0 for a single one."""
     if len(prompts) < 2:
         return 0
     first, last = min(map(list, prompts)), max(map(list, prompts))
@@ -566,7 +566,7 @@ def _shared_length(prompts: Tokens) -> int:
 
 
 def _stacked(one: torch.Tensor, other: torch.Tensor, slots: int) -> torch.Tensor:
-    """Keys or values of two caches, ``[rows, heads, slots, size]``, in one; they end at the same slot."""
+    """Return keys or values of two caches, ``[rows, heads, slots, size]``, as one; both end at the last slot."""
     rows = len(one) + len(other)
     stacked = one.new_zeros((rows, one.shape[1], slots, one.shape[3]))
     stacked[: len(one), :, slots - one.shape[2] :] = one
@@ -575,7 +575,7 @@ def _stacked(one: torch.Tensor, other: torch.Tensor, slots: int) -> torch.Tensor
 
 
 def _widened(filled: NDArray[np.bool_], slots: int) -> NDArray[np.bool_]:
-    """With empty slots before the others."""
+    """Return the flags with empty slots before the others."""
     return np.pad(filled, ((0, 0), (slots - filled.shape[1], 0)))
 
 

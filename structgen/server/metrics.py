@@ -67,7 +67,7 @@ class _Counts(Collector):
             ("pass_rows", "Rows of all passes together", counts.rows),
             ("pass_seconds", "Seconds in these passes", counts.seconds),
             ("prompt_seconds", "Seconds in reading prompts", counts.prompt_seconds),
-            ("turns_left_behind", "Masks that were not waited for", counts.left_behind),
+            ("turns_left_behind", "Masks that were not waited for", counts.detached),
             ("passes_failed", "Passes that raised", counts.failed),
         ):
             yield CounterMetricFamily(f"structgen_{name}", told, value)

@@ -23,7 +23,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from structgen.errors import GenerationError
-from structgen.generation.continuous_batch import RunningBatch
+from structgen.generation.continuous_batch import ContinuousBatch
 from structgen.generation.row import Row
 from structgen.serving.temporary_errors import detached
 
@@ -128,7 +128,7 @@ class Engine:
         self, model: Any, settings: ServerSettings, is_in_the_way: Callable[[], bool] = lambda: False
     ) -> None:
         self.model = model
-        self.batch = RunningBatch(
+        self.batch = ContinuousBatch(
             model,
             most_rows=settings.max_rows,
             patience=settings.patience,
@@ -203,7 +203,7 @@ class Engine:
         # subtle: a call of the core that runs would keep its thread, and with it the process.
         for ticket in (*waiting, *(ticket for ticket, _ in list(self._of.values()))):
             for row in ticket.rows:
-                row.leave()
+                row.disconnect()
         if self._thread.is_alive():
             self._thread.join(seconds)
         self.batch.close()

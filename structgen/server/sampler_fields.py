@@ -1,7 +1,7 @@
 """``structgen.sampler``: which sampler draws the answers, with its options and limits.
 
-Invariant: options are those of the samplers themselves, checked by them; how many particles, lanes and draws there may
-be is bounded by the server.
+Invariant: options are those of the samplers themselves, which check them. The server bounds how many particles,
+parallel texts and draws there may be.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .settings import ServerSettings
 
 __all__ = ["SamplerAsked", "read_sampler"]
 
-_BOUNDED = ("particles", "lanes", "proposals", "probes")
+_BOUNDED = ("particles", "parallel", "proposals", "probes")
 _PROPOSALS = ("local", "masking", "awrs", "asap")
 
 
@@ -39,7 +39,7 @@ class SamplerAsked:
     @property
     def rows_option(self) -> str:
         """The option that says so."""
-        return "particles" if isinstance(self.sampler, SMC) else "lanes"
+        return "particles" if isinstance(self.sampler, SMC) else "parallel"
 
     def check_memory(self, tokens: int, token_bytes: int, most: int) -> None:
         """Refuse rows of so many tokens whose cache would take more than `most` bytes. Raises `ApiError`."""

@@ -1,19 +1,20 @@
-"""Reading ahead: tokens are drafted from what costs little, the model reads them in one pass, and a verifier takes what
-it would have drawn. What comes out has the law of drawing one token after another; by default it is the same text.
+"""Speculative decoding: cheap drafters propose tokens, the model reads them in one forward pass, a verifier accepts.
+
+The output has the distribution of drawing one token after another; by default it is the same text.
 
     from structgen.speculative import Speculation, ForcedBytes, TriGrams, Recursive
 
-`structgen.generate(..., speculate=Speculation(...))`. `docs/speculation.md` tells what there is and what it brings.
+Use it as `structgen.generate(..., speculate=Speculation(...))`; see `docs/speculation.md`.
 """
 
 from .controllers import Confidence, Controller, Costs, Fixed, Goodput
 from .defaults import speculation_of
-from .drafters import Context, Copying, Drafter, ForcedBytes, Guessed, RowDrafter, Start, TokenLookup
-from .driver import Speculation
+from .drafters import Context, Copying, Drafter, ForcedBytes, Proposal, RowDrafter, Start, TokenLookup
 from .guarded import SpeculationWarning
 from .model_drafters import DraftModel, LayerSkip
 from .recycling import LogitNGrams, SuffixStore, TokenRecycling, TriGrams
 from .sampled import Sampled
+from .speculation import Speculation
 from .trees import DraftTree
 from .verifiers import GreedyTransport, KSeq, Match, Outcome, Recursive, Rejection, Verifier
 
@@ -30,12 +31,12 @@ __all__ = [
     "ForcedBytes",
     "Goodput",
     "GreedyTransport",
-    "Guessed",
     "KSeq",
     "LayerSkip",
     "LogitNGrams",
     "Match",
     "Outcome",
+    "Proposal",
     "Recursive",
     "Rejection",
     "RowDrafter",

@@ -1,4 +1,4 @@
-"""Checks of what drafters and controllers are made with: a bad number is told at once, not in the middle of a text."""
+"""Checks of the arguments of drafters and controllers, when they are made and not in the middle of a text."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["check_number", "check_whole"]
 
 
 def check_whole(name: str, value: Any, low: int = 1, high: int = 256) -> None:
-    """`value` is a whole number between two others."""
+    """Raise `OptionError` unless `value` is a whole number from `low` to `high`."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise OptionError(f"{name} is {value!r:.40}; it must be a whole number from {low} to {high}")
 
 
 def check_number(name: str, value: Any, low: float = 0.0, high: float = 1.0) -> None:
-    """`value` is a number between two others: a probability, if they are not given."""
+    """Raise `OptionError` unless `value` is a number from `low` to `high`, by default a probability."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or not low <= value <= high:
         wanted = "a probability" if (low, high) == (0.0, 1.0) else f"a number from {low:g} to {high:g}"

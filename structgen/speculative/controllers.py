@@ -1,13 +1,13 @@
-"""Controllers: how much of what is drafted the model is given to read.
+"""Controllers: how many draft tokens the model reads.
 
-Why: a pass over eight tokens is not free, and a guess that is seldom right costs more than it saves. What a pass costs
-is not a straight line either (on a CPU two tokens may take longer than four), so it is measured while it runs.
-What: drafts come as trees whose nodes stand in the order of their chances (`growth`); a controller says how many nodes
-of each are read.
+Why: a pass over eight tokens is not free, and a draft that is rarely right costs more than it saves. The duration of a
+pass is not linear in its tokens either (on a CPU two tokens may take longer than four), so it is measured.
+What: the nodes of draft trees are ordered by their probabilities (`growth`). A controller decides how many nodes of
+each tree are read.
 
-    Fixed        so many of each
-    Goodput      what makes the most tokens a second: expected tokens over the measured cost of the pass
-    Confidence   nodes that the text goes through with some probability at least
+    Fixed        the same number for each tree
+    Goodput      what maximises tokens per second: expected tokens over the measured duration of the pass
+    Confidence   nodes that the text passes through with at least some probability
 
 Source: Liu et al. 2024 (SmartSpec); Huang et al. 2024 (SpecDec++).
 """
@@ -24,23 +24,23 @@ from .checks import check_number, check_whole
 __all__ = ["Confidence", "Controller", "Costs", "Fixed", "Goodput"]
 
 _AGAIN = 64
-"""Of passes without a draft one in so many has a few tokens all the same, so that costs are known; fewer of passes of
-several rows, of which each token costs more."""
+"""Every 64th pass without a draft reads a few tokens all the same, to measure their cost. In batches of n rows, where
+each token costs more, it is every (64 n)-th pass."""
 _SOME = 3
 _PLAIN = 256
-"""And of passes with drafts one in so many has none."""
+"""Every 256th pass that would read drafts reads none, to measure the cost of a plain pass."""
 _LEAD = 8.0
-"""A row that is so many tokens ahead of the last one counts e times less."""
+"""The weight of a row's tokens falls by a factor of e for each 8 tokens that it is ahead of the last row."""
 _PADS = 5
-"""At most so many tokens are read for nothing."""
+"""The largest number of padding tokens."""
 
 
 class Controller(Protocol):
-    """Cuts drafts."""
+    """Decides how many draft tokens are read."""
 
     @property
     def size(self) -> int:
-        """The most nodes that it may keep of a tree."""
+        """The largest number of nodes of a tree that it may keep."""
         ...
 
     def keep(
@@ -50,76 +50,85 @@ class Controller(Protocol):
         costs: Costs,
         ahead: Sequence[int] = (),
     ) -> list[int]:
-        """How many nodes of each row's tree are read. `reach`: the chances of its nodes, none greater than the one
-        before; `pending`: the tokens that each row has to read anyway; `ahead`: by how many tokens each row is ahead of
-        the last one (nothing: they are level)."""
+        """Return how many nodes of each row's tree are read.
+
+        Args:
+            reach: For each row the probabilities of its nodes, none greater than the one before.
+            pending: For each row the number of tokens that it has to read anyway.
+            costs: The durations of forward passes.
+            ahead: For each row its lead over the last row in tokens; empty if there is no lead.
+        """
         ...
 
 
 @dataclass
 class Costs:
-    """Seconds of a pass by its rows and the tokens of the longest: running means, and straight lines between."""
+    """Durations of forward passes, in seconds, by rows and tokens of the longest row: running means, interpolated."""
 
     known: dict[int, dict[int, float]] = field(default_factory=dict)
     pads: bool = True
-    """Whether a pass may be given more tokens than it needs."""
+    """Whether a pass may contain padding."""
 
-    def for_rows(self, rows: int, *, pads: bool, told_as: int | None = None) -> Costs:
-        """The same for passes of so many rows, which may be padded or not; `told_as`: as if they were so many."""
-        return Costs({rows if told_as is None else told_as: self.known.setdefault(rows, {})}, pads)
+    def for_rows(self, rows: int, *, pads: bool, looked_up_as: int | None = None) -> Costs:
+        """Return the costs of passes of `rows` rows. `looked_up_as` is the number under which they are looked up."""
+        return Costs({rows if looked_up_as is None else looked_up_as: self.known.setdefault(rows, {})}, pads)
 
     def note(self, rows: int, tokens: int, seconds: float) -> None:
-        """One pass more. A slow one (another process) counts little, a faster one much."""
+        """Record a pass. A slow one, perhaps due to another process, counts little; a fast one counts much."""
         tokens = _length(tokens)
         table = self.known.setdefault(rows, {})
-        # Of a length that was never tried what is known of others tells something: one slow pass must not rule it out.
+        # A length without measurements starts from the estimate: one slow pass must not rule it out.
         before = self.of(rows, tokens) if table else seconds
         share = 0.5 if seconds <= before else 0.15 if tokens in table else 0.25
         table[tokens] = before + share * (min(seconds, 2 * before) - before)
 
     def padded(self, rows: int, tokens: int) -> int:
-        """The cheapest length that is no shorter: kernels for seven rows of a matrix may be slower than for eight.
+        """Return the fastest length of at least `tokens`: a kernel may be slower for seven rows than for eight.
 
-        Lengths that nobody has tried are not counted on, but multiples of four are given a try.
+        Lengths without measurements are not used, except multiples of four.
         """
         if tokens <= 1 or not self.pads:
             return tokens
-        told = [self.of(rows, length) for length in range(tokens, tokens + _PADS + 1)]
-        return tokens + self._padded(rows, tokens, told)
+        durations = [self.of(rows, length) for length in range(tokens, tokens + _PADS + 1)]
+        return tokens + self._padded(rows, tokens, durations)
 
     def least(self, rows: int, tokens: int, most: int | None = None) -> list[float]:
-        """What passes take over so many tokens, and one more, up to `most`: or over a few more, where that is less."""
+        """Return the durations for `tokens`, `tokens` + 1, ... up to `most` tokens, padded where that is faster."""
         last = tokens if most is None else most
-        told = [self.of(rows, length) for length in range(tokens, last + _PADS + 1)]
+        durations = [self.of(rows, length) for length in range(tokens, last + _PADS + 1)]
         if not self.pads:
-            return told[: last - tokens + 1]
+            return durations[: last - tokens + 1]
         return [
-            told[length - tokens + (self._padded(rows, length, told[length - tokens :]) if length > 1 else 0)]
+            durations[
+                length
+                - tokens
+                + (self._padded(rows, length, durations[length - tokens :]) if length > 1 else 0)
+            ]
             for length in range(tokens, last + 1)
         ]
 
     def more(self, rows: int) -> float:
-        """What one token more of each row takes, as a share of a pass over one."""
+        """Return the duration of one more token of each row, as a fraction of a pass over one."""
         first = self.of(rows, 1)
         return min(0.5, max(0.0, (self.of(rows, 1 + _SOME) - first) / (_SOME * first)))
 
-    def _padded(self, rows: int, tokens: int, told: Sequence[float]) -> int:
-        """How many tokens more are read for nothing. `told`: what so many take, and one more and so on."""
+    def _padded(self, rows: int, tokens: int, durations: Sequence[float]) -> int:
+        """Return the best number of padding tokens. `durations` has the durations for 0, 1, ... of them."""
         table = self.known.get(rows, {})
-        best, least = 0, 0.98 * told[0]
+        best, least = 0, 0.98 * durations[0]
         for more in range(1, _PADS + 1):
             length = tokens + more
-            seconds = told[more]
+            seconds = durations[more]
             if length not in table:
                 if length % 4:
                     continue
-                seconds = 0.95 * min(seconds, told[0])
+                seconds = 0.95 * min(seconds, durations[0])
             if seconds < least:
                 best, least = more, seconds
         return best
 
     def of(self, rows: int, tokens: int) -> float:
-        """What a pass takes; beyond all that is known, as much more for a token as so far, or three hundredths."""
+        """Return the estimated duration of a pass; longer ones than measured are extrapolated."""
         table = self.known.get(rows)
         if not table:
             return _guessed(rows, tokens)
@@ -134,7 +143,7 @@ class Costs:
             first = min(table)
             if nearest == first:
                 return table[first] * _guessed(rows, tokens) / _guessed(rows, first)
-            # A little less than so far, so that longer passes are tried.
+            # A little less than so far, so that longer passes get measured.
             more = max(0.0, 0.8 * (table[nearest] - table[first]) / (nearest - first))
             return table[nearest] + more * (tokens - nearest)
         share = (tokens - below) / (above - below)
@@ -143,11 +152,15 @@ class Costs:
 
 @dataclass
 class Fixed:
-    """The first `size` nodes, whatever they cost."""
+    """Reads the first `size` nodes of each tree.
+
+    Args:
+        size: The number of nodes.
+    """
 
     size: int = 8
     least: ClassVar[float] = 0.0
-    """What is improbable is read as well."""
+    """Improbable nodes are read as well."""
 
     def __post_init__(self) -> None:
         check_whole("size", self.size)
@@ -165,7 +178,12 @@ class Fixed:
 
 @dataclass
 class Confidence:
-    """The nodes that the text goes through with a probability of `least` at least, up to `size`."""
+    """Reads the nodes that the text passes through with a probability of at least `least`.
+
+    Args:
+        least: The probability.
+        size: The largest number of nodes of a tree.
+    """
 
     least: float = 0.3
     size: int = 16
@@ -187,17 +205,21 @@ class Confidence:
 
 @dataclass
 class Goodput:
-    """As many nodes as make the most tokens a second, all rows together; none where they would not make a tenth more,
-    or a fifth more in a batch.
+    """Reads as many nodes as maximise the tokens per second of all rows together; the default controller.
 
-    (Chances are estimates, and of many that look good some are not. A batch takes as long as its last row, which may be
-    one without drafts: that it falls behind is seen only afterwards.)
+    It reads none if they would not make `margin` times as many (squared for a batch), because the probabilities are
+    estimates, and of many that look good some are not. A batch takes as long as its last row, which may be one without
+    drafts: that it is slower shows only afterwards.
+
+    Args:
+        size: The largest number of nodes of a tree.
+        margin: The smallest speed-up for which drafts are read.
     """
 
     size: int = 20
     margin: float = 1.1
     weighs_drafters: ClassVar[bool] = True
-    """A drafter that costs more than it brings is left alone for a while."""
+    """Drafters that cost more than they bring are paused."""
     _declined: int = field(default=0, init=False, repr=False)
     _drafted: int = field(default=0, init=False, repr=False)
 
@@ -212,13 +234,13 @@ class Goodput:
         costs: Costs,
         ahead: Sequence[int] = (),
     ) -> list[int]:
-        """See `Controller`. Rows are read side by side: each may have as many nodes as the longest for nothing."""
+        """See `Controller.keep`. Rows share a pass: each may have as many nodes as the longest at no cost."""
         rows = len(reach)
         least = max(1, *pending)
         margin = self.margin if rows == 1 else self.margin**2
-        # A batch ends with its last row: tokens of those that are ahead are worth less.
+        # A batch ends with its last row: the tokens of rows that are ahead are worth less.
         worth = [math.exp(-one / _LEAD) for one in ahead] or [1.0] * rows
-        # What shorter rows may read beside the longest costs nothing.
+        # Draft tokens of shorter rows, up to the length of the longest, cost nothing.
         expected = sum(
             value * (1 + sum(one[: least - mine]))
             for one, mine, value in zip(reach, pending, worth, strict=True)
@@ -240,21 +262,21 @@ class Goodput:
                 best, most = length, rate
         if best == least and any(reach):
             self._declined += 1
-            if self._declined % (_AGAIN * rows) == 0:  # what once looked bad may have been bad luck
+            if self._declined % (_AGAIN * rows) == 0:  # a bad estimate may have been bad luck
                 best += _SOME
         elif best > least:
             self._drafted += 1
-            if self._drafted % _PLAIN == 0:  # nor is what a pass without drafts takes known for ever
+            if self._drafted % _PLAIN == 0:  # the duration of a plain pass may change, too
                 best = least
         return [min(best - mine, len(one)) for one, mine in zip(reach, pending, strict=True)]
 
 
 def _guessed(rows: int, tokens: int) -> float:
-    """What a pass takes, in some unit, where nothing is known: three hundredths more for each token that is read."""
+    """Return the duration of a pass in an arbitrary unit, before any measurement: 3 % more for each token."""
     return 1.0 + 0.03 * rows * tokens
 
 
 def _length(tokens: int) -> int:
-    """Lengths that are told apart: all up to 32, and eight for each power of two beyond."""
+    """Return the bucket of a length: itself up to 32, then eight buckets for each power of two."""
     step = 1 << max(0, (tokens - 1).bit_length() - 4)
     return tokens if tokens <= 32 else -(-tokens // step) * step

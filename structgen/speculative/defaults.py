@@ -1,7 +1,7 @@
-"""Which drafts a call has: none, those of a `Speculation` that the caller made, or the model's own.
+"""Which drafts a call uses: none, those of the caller's `Speculation`, or those of the model's own one.
 
-A model's own `Speculation` is made when it is first wanted, and learns from one request to the next as long as the
-model lives: how often guesses are right, what a pass costs, texts of earlier requests under the same constraint.
+A model's own `Speculation` is made when it is first needed, and learns from one request to the next as long as the
+model lives: acceptance rates, durations of forward passes, texts of earlier requests under the same constraint.
 """
 
 from __future__ import annotations
@@ -15,23 +15,27 @@ from structgen.errors import OptionError, a_kind
 from structgen.generation.options import SamplingOptions
 from structgen.protocols import is_language_model
 
-from .ahead import RunAhead
 from .drafters import Start
-from .driver import Speculation
+from .generation_drafts import GenerationDrafts
 from .guarded import SpeculationWarning
-from .run import Run
+from .sampler_drafts import SamplerDrafts
+from .speculation import Speculation
 
-__all__ = ["drafting_of", "reading_ahead_of", "speculation_of"]
+__all__ = ["generation_drafts_of", "sampler_drafts_of", "speculation_of"]
 
 _own: weakref.WeakKeyDictionary[Any, Speculation] = weakref.WeakKeyDictionary()
 
 
 def speculation_of(model: Any) -> Speculation:
-    """The one that calls with ``speculate=True`` share."""
+    """Return the `Speculation` that all calls on `model` with ``speculate=True`` share.
+
+    Raises:
+        OptionError: `model` is not a structgen model.
+    """
     if not is_language_model(model):
         raise OptionError(
             f"`speculation_of` takes a structgen model; this is {a_kind(model)}",
-            hint="What structgen.load(...) or structgen.wrap(model, tokenizer) gave.",
+            hint="Give the result of structgen.load(...) or structgen.wrap(model, tokenizer).",
         )
     found = _own.get(model)
     if found is None:
@@ -39,8 +43,10 @@ def speculation_of(model: Any) -> Speculation:
     return found
 
 
-def drafting_of(model: Any, options: SamplingOptions | Sequence[SamplingOptions]) -> Run | None:
-    """The drafts of one generation; None where no row wants any."""
+def generation_drafts_of(
+    model: Any, options: SamplingOptions | Sequence[SamplingOptions]
+) -> GenerationDrafts | None:
+    """Return the drafts of one generation; None if no row wants any."""
     each = [options] if isinstance(options, SamplingOptions) else options
     asked = {id(one.speculate): one.speculate for one in each if one.speculate is not False}
     if not asked:
@@ -51,10 +57,10 @@ def drafting_of(model: Any, options: SamplingOptions | Sequence[SamplingOptions]
             hint="Give all rows the same Speculation, or False to some of them.",
         )
     (chosen,) = asked.values()
-    return _chosen(model, chosen).start(model, told=chosen is not True)
+    return _chosen(model, chosen).start(model, warns=chosen is not True)
 
 
-def reading_ahead_of(
+def sampler_drafts_of(
     model: Any,
     speculate: Any,
     prompt: Sequence[int],
@@ -64,21 +70,23 @@ def reading_ahead_of(
     max_tokens: int,
     sampler: str,
     gives_up: bool = False,
-) -> RunAhead | None:
-    """What a sampler's rows read ahead (see `RunAhead`); None where nothing is wanted."""
+) -> SamplerDrafts | None:
+    """Return the drafts of one call of a sampler; None if it wants none."""
     if speculate is False or speculate is None:
         return None
     speculation = _chosen(model, speculate)
     speculation.check_vocabulary(model)
     start = Start(tuple(prompt), model.vocabulary, matcher.constraint, temperature, model)
-    told = speculate is not True
-    if told and speculation.verifier.drafted != "any":
+    is_explicit = speculate is not True
+    if is_explicit and speculation.verifier.drafted != "any":
         warnings.warn(
-            f"samplers read laws ahead and draw as without; {type(speculation.verifier).__name__} is not used",
+            f"samplers draw as they do without drafts; {type(speculation.verifier).__name__} is not used",
             SpeculationWarning,
             stacklevel=2,
         )
-    return RunAhead(speculation, start, max_tokens=max_tokens, sampler=sampler, gives_up=gives_up, told=told)
+    return SamplerDrafts(
+        speculation, start, max_tokens=max_tokens, sampler=sampler, gives_up=gives_up, warns=is_explicit
+    )
 
 
 def _chosen(model: Any, speculate: Any) -> Speculation:
@@ -88,5 +96,5 @@ def _chosen(model: Any, speculate: Any) -> Speculation:
         raise OptionError(f"`speculate` is {speculate!r:.60}; it must be True, False or a Speculation")
     try:
         return speculation_of(model)
-    except TypeError:  # a model that nothing can point to weakly has none of its own
+    except TypeError:  # there are no weak references to this model
         return Speculation()

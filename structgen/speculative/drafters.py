@@ -1,11 +1,11 @@
-"""Drafters: guesses at the tokens to come, from what costs nothing beside a forward pass.
+"""Drafters that cost nothing compared with a forward pass: forced bytes, copies, look-ups.
 
-What: a drafter starts a reader for each row, which sees the tokens so far and the constraint's state, at the row's end
-or behind what has been drafted, and proposes runs of tokens. Rubbish is no harm but time: what the constraint refuses
-is left out, and the model has the last word about the rest.
+What: a drafter starts a `RowDrafter` for each row. It sees the tokens so far and the matcher, at the end of the row or
+after some draft tokens, and proposes runs of tokens. Bad proposals cost time only: what the constraint refuses is left
+out, and the verifier decides about the rest.
 
-    ForcedBytes    bytes that the constraint leaves no choice about, as the tokenizer splits them
-    Copying        what followed the same words, in the prompt or in the text, however they are split into tokens
+    ForcedBytes    bytes that the constraint forces, as the tokenizer splits them
+    Copying        what followed the same words in the prompt or in the text, in any tokenization
     TokenLookup    what followed the same tokens there
 
 Source: Saxena 2023 (prompt look-up); Dumitru et al. 2025 (CopySpec).
@@ -29,7 +29,7 @@ __all__ = [
     "Copying",
     "Drafter",
     "ForcedBytes",
-    "Guessed",
+    "Proposal",
     "RowDrafter",
     "Start",
     "TokenLookup",
@@ -37,94 +37,119 @@ __all__ = [
 
 
 CONTEXT = 3
-"""So many of the last tokens are told with a law."""
+"""The number of tokens before each distribution that `Drafter.learn` receives."""
 
 
 @dataclass
 class Context:
-    """Where a reader stands: at the end of a row, or behind some of its draft."""
+    """The position of a row drafter: the end of a row, or a node of its draft."""
 
     tokens: list[int]
-    """Prompt, text and draft; not to be changed."""
+    """Prompt, text and draft tokens; read-only."""
     matcher: Any
-    """The constraint there; whoever advances it takes the tokens back."""
+    """The matcher there. Anyone who advances it must roll it back."""
     vocabulary: Any
     drafted: int = 0
-    """How many of the last tokens are drafted."""
+    """How many of the last tokens are draft tokens."""
     reach: float = 1.0
-    """The chance that the text goes through here, as far as it is known."""
+    """The estimated probability that the text passes through here."""
     is_constrained: bool = True
     noise: Callable[[NDArray[np.int64]], NDArray[np.float64]] | None = None
-    """The Gumbel noise of token ids, where the next token is drawn with it."""
+    """From token ids to their Gumbel noise, if the next token is drawn with it."""
     hidden: NDArray[np.float32] | None = None
-    """The model's last hidden state at the end of the row, where a drafter has `wants_hidden`; None right behind the
-    prompt, and where the last pass did not read it."""
+    """The model's last hidden state at the end of the row, ``[hidden size]``, if a drafter has `wants_hidden_states`.
+    None right after the prompt, and where the last forward pass did not read the row."""
 
     def tail(self, tokens: int) -> bytes:
-        """The bytes of the last tokens."""
+        """Return the bytes of the last `tokens` tokens."""
         return bytes(self.vocabulary.decode(self.tokens[-tokens:]))
 
 
 @dataclass(frozen=True)
 class Start:
-    """A row before anything is drawn."""
+    """A row before its first draw."""
 
     prompt: Sequence[int]
     vocabulary: Any
     constraint: Any = None
-    """None where the row is free."""
+    """None if the row is not constrained."""
     temperature: float = 0.0
     model: Any = None
 
 
 @dataclass(frozen=True, slots=True)
-class Guessed:
-    """Tokens that may come next, one after another."""
+class Proposal:
+    """A run of tokens that may come next."""
 
     tokens: Sequence[int]
     kind: str
-    """Guesses of one kind are right about as often; that is counted."""
+    """The name under which acceptance is counted. Proposals of one kind should be right about equally often."""
     chance: float = 0.5
-    """How often such guesses are right, as long as nothing has been counted."""
+    """The prior probability that such a proposal is right."""
 
 
 class RowDrafter(Protocol):
-    """Guesses at what comes next in one row."""
+    """Proposes what comes next in one row.
 
-    def propose(self, context: Context) -> Iterable[Guessed]:
-        """Runs that may follow, each beginning otherwise than the others or not."""
+    Only `propose` and `observe` are required of a user's own class.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name under which reports count its proposals."""
+        return type(self).__name__
+
+    def propose(self, context: Context) -> Iterable[Proposal]:
+        """Yield runs that may follow. Several may start with the same token."""
         ...
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        """The row, prompt included, is now what it was up to `start` and then goes on as `tokens` do there."""
+        """Called when the row changed: tokens before `start` are as before, the others are those of `tokens`.
+
+        Args:
+            tokens: All tokens of the row, prompt included.
+            start: The number of unchanged tokens.
+        """
         ...
 
-    # Optional: `law(context)`, the law of the next token as an array over the vocabulary, or None; `finish(tokens)`,
-    # told when the row has ended; `sampled(context)`, a `Sampled` with tokens that it has drawn itself, or None.
+    def distribution(self, context: Context) -> NDArray[Any] | None:
+        """Return the distribution of the next token, ``[vocabulary.size]``, not necessarily normalised; or None."""
+        return None
+
+    def sampled(self, context: Context) -> Any:
+        """Return a `Sampled` with tokens that the drafter drew itself, or None."""
+        return None
+
+    def finish(self, tokens: Sequence[int]) -> None:
+        """Called when the row has ended, with all its tokens, prompt included."""
+        return
 
 
 class Drafter(Protocol):
-    """Makes readers; what they learn in common is kept here.
+    """Makes one `RowDrafter` for each row, and holds what they learn together.
 
-    Optional: `tells_laws = True` where readers have `law`; `wants_hidden = True` for `Context.hidden`; `learn(contexts,
-    logits)`, told the laws that were read (``[contexts, vocabulary]``, not to be changed) with up to `CONTEXT` tokens
-    before each.
+    A drafter may also have:
+
+    - ``gives_distributions = True`` if its row drafters have `RowDrafter.distribution`;
+    - ``wants_hidden_states = True`` if they need `Context.hidden`;
+    - ``learn(contexts, logits)``, called with the logits of each forward pass (``[contexts, vocabulary.size]``,
+      read-only) and with up to `CONTEXT` tokens before each of them.
     """
 
     def start(self, start: Start) -> RowDrafter:
-        """A reader of a row that begins so."""
+        """Return the drafter of a row that starts so."""
         ...
 
 
 @dataclass
 class _Encoder:
-    """Texts as tokens, the last ones kept: what is forced, or copied, comes again."""
+    """Tokenizes texts; caches the last ones, because forced and copied texts recur."""
 
     vocabulary: Any
     _known: dict[bytes, list[int]] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"vocabulary": None, "_known": {}}  # a tokenizer need not be able to travel
+        return {"vocabulary": None, "_known": {}}  # a tokenizer may not be picklable
 
     def __call__(self, text: bytes) -> list[int]:
         found = self._known.get(text)
@@ -133,14 +158,14 @@ class _Encoder:
                 self._known.clear()
             try:
                 found = self.vocabulary.encode(text) or []
-            except Exception:  # a tokenizer's own; what it cannot split is not drafted
+            except Exception:  # the tokenizer's own; a text that it cannot split is not drafted
                 found = []
             self._known[text] = found
         return found
 
 
 def _from_each(tokens: Sequence[int], vocabulary: Any) -> dict[int, list[int]]:
-    """The tokens from each of them on, by the bytes before."""
+    """Return the rest of the tokens after each token border, by the number of bytes before it."""
     found, place = {}, 0
     for number, token in enumerate(tokens):
         found[place] = list(tokens[number:])
@@ -149,15 +174,18 @@ def _from_each(tokens: Sequence[int], vocabulary: Any) -> dict[int, list[int]]:
 
 
 def _encoder(vocabulary: Any, before: _Encoder | None) -> _Encoder:
-    """That of the vocabulary; from one request to the next it keeps what it knows."""
+    """Return the encoder of the vocabulary: the one of the last request, if it has the same."""
     return before if before is not None and before.vocabulary is vocabulary else _Encoder(vocabulary)
 
 
 class ForcedBytes:
-    """The text that has no alternative."""
+    """Proposes the text that the constraint forces.
+
+    Args:
+        most: The largest number of bytes.
+    """
 
     def __init__(self, most: int = 64) -> None:
-        """`most` bytes are looked at."""
         check_whole("most", most, high=4096)
         self._most = most
         self._encoder: _Encoder | None = None
@@ -169,27 +197,27 @@ class ForcedBytes:
 
 
 @dataclass
-class _ForcedRow:
+class _ForcedRow(RowDrafter):
     encode: _Encoder
     most: int
     known: bytes = b""
-    """What was forced the last time that it was asked for."""
+    """The forced bytes that were computed last."""
     place: int = 0
-    """And behind how many tokens."""
+    """The number of tokens before them."""
     ahead: dict[int, list[int]] = field(default_factory=dict)
-    """Its tokens from some of its bytes on."""
+    """Their tokens from each token border on."""
 
-    def propose(self, context: Context) -> Iterable[Guessed]:
+    def propose(self, context: Context) -> Iterable[Proposal]:
         forced = self._rest(context)
         if not forced:
             forced = self.known = context.matcher.forced_bytes(self.most)
             self.place = len(context.tokens)
             self.ahead = _from_each(self.encode(forced), self.encode.vocabulary) if forced else {}
         tokens = self.ahead.get(len(self.known) - len(forced)) or (self.encode(forced) if forced else None)
-        return (Guessed(tokens, "forced", 0.8),) if tokens else ()
+        return (Proposal(tokens, "forced", 0.8),) if tokens else ()
 
     def _rest(self, context: Context) -> bytes:
-        """What is left of it: drafted tokens are on the way through it, mostly."""
+        """Return the rest of the known bytes; draft tokens mostly follow them."""
         ahead = len(context.tokens) - self.place
         if not 0 < ahead <= context.drafted:
             return b""
@@ -197,14 +225,18 @@ class _ForcedRow:
         return self.known[len(text) :] if self.known.startswith(text) else b""
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        """Nothing: the constraint knows."""
+        """Do nothing: the matcher knows what is forced."""
 
 
 class TokenLookup:
-    """What followed the longest run of tokens, up to `longest`, that the text ends in and that came before."""
+    """Proposes what followed the longest run of tokens that the text ends with and that occurred before.
+
+    Args:
+        longest: The largest number of tokens to compare.
+        most: The largest number of tokens to propose.
+    """
 
     def __init__(self, longest: int = 8, most: int = 10) -> None:
-        """`most`: the tokens of a run that is proposed."""
         check_whole("longest", longest)
         check_whole("most", most)
         self._longest = longest
@@ -218,17 +250,17 @@ class TokenLookup:
 
 
 @dataclass
-class _LookupRow:
+class _LookupRow(RowDrafter):
     index: SuffixIndex
     most: int
 
-    def propose(self, context: Context) -> Iterable[Guessed]:
+    def propose(self, context: Context) -> Iterable[Proposal]:
         found = self.index.latest(context.tokens)
         if found is None:
             return ()
         length, place = found
         near = min(length, 4)
-        return (Guessed(self.index.after(place, self.most), f"look-up {near}", 0.2 + 0.15 * near),)
+        return (Proposal(self.index.after(place, self.most), f"look-up {near}", 0.2 + 0.15 * near),)
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         self.index.cut(start)
@@ -239,17 +271,17 @@ _FOLDED = bytes(
     byte + 32 if 65 <= byte <= 90 else byte if byte >= 128 or chr(byte).isalnum() else 32
     for byte in range(256)
 )
-"""Letters in lower case, and a space for everything that is part of no word."""
+"""Maps letters to lower case, and bytes outside words to a space."""
 _NEAR, _AHEAD = 24, 28
 _SHORTEST = 3
 
 
 class Copying:
-    """What followed the same words before, in the prompt or in the text, whatever their case and their punctuation.
+    """Proposes what followed the same words in the prompt or in the text, ignoring case and punctuation.
 
-    A word that has begun is enough. Bytes are compared, not tokens: "Swed" is followed by "ish" where the prompt has
-    one token " Swedish". Where a word ends, what is copied may end there: the shortest way on that the constraint
-    leaves is proposed as well, such as a closing quote.
+    A started word is enough. Bytes are compared, not tokens: "Swed" is followed by "ish" where the prompt has one token
+    " Swedish". At the end of a word the copy may end, too: then the constraint's shortest completion is also proposed,
+    such as a closing quote.
     """
 
     def __init__(self) -> None:
@@ -264,21 +296,21 @@ class Copying:
         return row
 
 
-class _CopyingRow:
+class _CopyingRow(RowDrafter):
     def __init__(self, encode: _Encoder) -> None:
         self.prompt = 0
-        """Its bytes."""
+        """The length of the prompt in bytes."""
         self.text = bytearray()
         self._folded = bytearray()
         self._encode = encode
         self._ends: list[int] = []
-        """Where each token ends in the text."""
+        """Where each token ends in the text, in bytes."""
         self._ahead: dict[int, list[int]] = {}
-        """What was proposed from some place of the text on: it is proposed again behind each token of it."""
+        """Proposed tokens by their start in the text; they are proposed again after each of them."""
 
-    def propose(self, context: Context) -> Iterable[Guessed]:
+    def propose(self, context: Context) -> Iterable[Proposal]:
         if context.is_constrained and context.matcher.forced_bytes(1):
-            return ()  # what is forced need not be copied
+            return ()  # forced text need not be copied
         tail = context.tail(12)[-_NEAR:]
         folded = tail.translate(_FOLDED)
         word = len(folded) - (folded.rfind(b" ") + 1)
@@ -287,9 +319,9 @@ class _CopyingRow:
         if start >= 0:
             tokens = self._tokens(context, word, start)
             if tokens:
-                guesses.append(Guessed(tokens, kind, 0.5))
+                guesses.append(Proposal(tokens, kind, 0.5))
         if word and (start < 0 or bytes(self._folded[start : start + 1]) in (b" ", b"")):
-            guesses += self._close(context, "end of no copy" if start < 0 else "end of a copy")
+            guesses += self._close(context, "end without copy" if start < 0 else "end of a copy")
         return guesses
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
@@ -302,13 +334,13 @@ class _CopyingRow:
         self._folded += self.text[kept:].translate(_FOLDED)
 
     def _before(self, folded: bytes, word: int, *, drafted: bool) -> tuple[str, int]:
-        """The place behind what is like the end of the text, and how much of it is; -1 where nothing is."""
+        """Return the kind of copy and the end of the last match of the text's end, or -1."""
         end = len(self._folded) if drafted else len(self._folded) - 1
         for length in (_NEAR, 12, 6, word + 1):
             if length > len(folded) or length < word or (not word and length <= _SHORTEST):
                 continue
             place = -1
-            if length == word + 1:  # a word of the prompt is seldom copied twice
+            if length == word + 1:  # a word of the prompt is rarely copied twice
                 place = self._folded.rfind(folded[-length:], 0, min(end, self.prompt))
             if place < 0:
                 place = self._folded.rfind(folded[-length:], 0, end)
@@ -317,7 +349,7 @@ class _CopyingRow:
         return "", -1
 
     def _tokens(self, context: Context, word: int, start: int) -> list[int]:
-        """What is there from `start` on, as tokens that go on from the word that has begun."""
+        """Return the tokens of the text from `start` on, as a continuation of the started word."""
         known = self._ahead.get(start, ())
         if len(known) > 1:
             return list(known)
@@ -328,23 +360,23 @@ class _CopyingRow:
 
     def _split(self, context: Context, word: int, start: int) -> list[int]:
         text = bytes(self.text[start : start + _AHEAD])
-        if len(text) == _AHEAD:  # the last word may be cut off
+        if len(text) == _AHEAD:  # the last word may be incomplete
             text = text[: max(1, text.translate(_FOLDED).rfind(b" "))]
         if not word or text[:1].translate(_FOLDED) == b" ":
             return self._encode(text)
-        # The tokenizer splits whole words; the rest of one by itself it might split otherwise.
-        head, begun = b"", list[int]()
+        # The tokenizer splits whole words; it may split the rest of a word differently.
+        head, started = b"", list[int]()
         for token in reversed(context.tokens[-8:]):
-            begun.insert(0, token)
+            started.insert(0, token)
             head = (self._encode.vocabulary.token_bytes(token) or b"") + head
             if len(head) >= word:
                 break
         whole = self._encode(head + text)
-        return whole[len(begun) :] if whole[: len(begun)] == begun else self._encode(text)
+        return whole[len(started) :] if whole[: len(started)] == started else self._encode(text)
 
-    def _close(self, context: Context, kind: str) -> list[Guessed]:
+    def _close(self, context: Context, kind: str) -> list[Proposal]:
         if not context.is_constrained:
             return []
         ahead = context.matcher.witness_text()
         tokens = self._encode(ahead[:12]) if ahead else None
-        return [Guessed(tokens[:1], kind, 0.3)] if tokens else []
+        return [Proposal(tokens[:1], kind, 0.3)] if tokens else []

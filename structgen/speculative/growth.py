@@ -1,13 +1,13 @@
-"""Growing a draft tree: the node that the text most probably goes through is added next.
+"""Growing a draft tree: the most probable next node is added, one after the other.
 
-Why: a model reads a dozen tokens in little more time than one, so that besides the likeliest run it can be given other
-ways on where that is uncertain; which, is a matter of chances.
-What: at each node the drafters' proposals are candidates. The chance of a candidate is counted by what kind of guess it
-is; where several drafters propose the same token, that is a kind of its own. Candidates wait in a heap by the chance
-that the text goes through them (the product down the tree, given that the siblings before it are wrong), and the first
-is added as long as the constraint takes it. So the nodes of the tree come in the order of their chances: whoever reads
-less reads the first ones.
-Invariant: a tree holds what the constraint takes and nothing that ends the text.
+Why: a model reads a dozen tokens in little more time than one. So it can read the most probable run and, where that is
+uncertain, alternatives to it. Estimated probabilities decide which.
+What: at each node the drafters' proposals are candidates. The probability of a candidate is estimated by the kind of
+its proposal; if several drafters propose the same token, their combination is a kind of its own. Candidates wait in a
+heap, ordered by the probability that the text passes through them (the product along the path, given that the siblings
+before them are wrong). The first one that the constraint accepts is added. So the nodes of the tree are ordered by
+their probabilities, and a controller that reads fewer nodes reads the first ones.
+Invariant: the constraint accepts every path of a tree, and no node ends the text.
 Source: Xiong et al. 2024 (DySpec).
 """
 
@@ -23,43 +23,52 @@ from numpy.typing import NDArray
 
 from structgen.generation.distributions import bits_of
 
-from .drafters import Context, Guessed, RowDrafter
+from .drafters import Context, Proposal, RowDrafter
 from .trees import ROOT, DraftTree
 
-__all__ = ["LEAST", "Chances", "Grown", "Tallies", "candidates", "grow", "masked_law", "move"]
+__all__ = [
+    "MIN_CHANCE",
+    "Chances",
+    "GrownTree",
+    "Tallies",
+    "candidates",
+    "grow_tree",
+    "masked_distribution",
+    "move_to_node",
+]
 
-Proposal = tuple[Guessed, int, RowDrafter]
-"""A guess, how far along it we are, and whose it is."""
+_OpenProposal = tuple[Proposal, int, RowDrafter]
+"""A proposal, the index of its next token, and its drafter."""
 Kind = tuple[str, int, int]
-"""Who proposed a token, how far it is in the run that was proposed, and how it begins."""
-LEAST = 0.1
-"""What is less probable is not looked at: reading it would cost more than it brings."""
+"""The names of those who proposed a token, its index in their runs (at most 3), and how its text starts."""
+MIN_CHANCE = 0.1
+"""Candidates below this probability are ignored: reading them would cost more than it brings."""
 _SURE = 0.7
 _PRIOR = 3.0
-"""Guesses that a kind is taken to have made before any was counted."""
+"""The weight of the prior estimate of a kind, in proposals."""
 _FORGET = 0.98
 _TOGETHER = 16
-"""Guesses at one token that are told apart."""
+"""The largest number of proposals of one token at a node."""
 _KINDS = 20_000
-"""More are not told apart: names come from drafters, which may be anybody's."""
+"""The largest number of kinds that are counted: users' drafters choose the names."""
 
 
 @dataclass
 class Chances:
-    """How often guesses of each kind were right: counts that fade, on top of those of `above`."""
+    """How often proposals of each kind were right: decaying counts, with the counts of `above` as prior."""
 
     above: Chances | None = None
     _right: dict[Kind, float] = field(default_factory=dict, init=False, repr=False)
     _tried: dict[Kind, float] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, kind: Kind, prior: float) -> float:
-        """The chance that a guess is right, where it is asked for."""
+        """Return the estimated probability that a proposal of this kind is right."""
         before = prior if self.above is None else self.above.of(kind, prior)
         return (self._right.get(kind, 0.0) + _PRIOR * before) / (self._tried.get(kind, 0.0) + _PRIOR)
 
     def note(self, kind: Kind, right: bool) -> None:
-        """A guess was right or wrong."""
-        if len(self._tried) >= _KINDS and kind not in self._tried:  # the one that came first goes
+        """Count a proposal that was right or wrong."""
+        if len(self._tried) >= _KINDS and kind not in self._tried:  # evict the oldest kind
             oldest = next(iter(self._tried))
             del self._tried[oldest], self._right[oldest]
         self._tried[kind] = self._tried.get(kind, 0.0) * _FORGET + 1
@@ -70,12 +79,12 @@ class Chances:
 
 @dataclass
 class Tallies:
-    """Of each kind of guess: how many, how many were right, how many of these the model had read."""
+    """For each kind of proposal: how many there were, how many were right, how many of these were accepted."""
 
     known: dict[str, list[int]] = field(default_factory=dict)
 
-    def note(self, kind: str, right: bool, taken: bool) -> None:
-        """A guess was right or wrong; `taken`: it was read, and drawn."""
+    def note(self, kind: str, right: bool, accepted: bool) -> None:
+        """Count a proposal; `accepted` says whether its token was read and drawn."""
         counts = self.known.get(kind)
         if counts is None:
             if len(self.known) >= _KINDS:
@@ -83,7 +92,7 @@ class Tallies:
             counts = self.known[kind] = [0, 0, 0]
         counts[0] += 1
         counts[1] += right
-        counts[2] += taken
+        counts[2] += accepted
 
 
 @dataclass(slots=True)
@@ -91,26 +100,26 @@ class _Candidate:
     token: int
     kind: Kind
     chance: float
-    guesses: list[Proposal]
+    guesses: list[_OpenProposal]
 
     @property
     def by(self) -> RowDrafter | None:
-        """Who alone proposed it."""
+        """The only drafter that proposed it; None if there are several."""
         whose = self.guesses[0][2]
         return whose if all(by is whose for _, _, by in self.guesses) else None
 
 
 @dataclass
-class Grown:
-    """A tree, and what was a candidate at each of its nodes, in the tree or not."""
+class GrownTree:
+    """A draft tree with the candidates at each of its nodes, in the tree or not."""
 
     tree: DraftTree
     candidates: dict[int, list[tuple[int, Kind, RowDrafter | None]]] = field(default_factory=dict)
-    """At each node tokens, with what kind of guess they are, and whose, if nobody else guessed them."""
+    """For each node: token, kind of proposal, and the only drafter that proposed it, or None."""
     sampled: dict[int, Any] = field(default_factory=dict)
-    """At nodes whose children were drawn from a law: `Sampled`."""
+    """`Sampled` for each node whose children were drawn from a distribution."""
     sampled_by: dict[int, RowDrafter] = field(default_factory=dict)
-    """Whose law that was."""
+    """The drafter of that distribution."""
 
     def cut(self, size: int) -> None:
         """Keep the first `size` nodes."""
@@ -121,7 +130,11 @@ class Grown:
         self.tree.cut(size)
 
     def learn(self, node: int, drawn: int, chances: Chances, tallies: Tallies) -> RowDrafter | None:
-        """At `node` the text went on with `drawn`: who alone had guessed that, if it was in the tree."""
+        """Count the proposals at `node`, after which `drawn` was drawn.
+
+        Returns:
+            The only drafter that proposed the token, if it was in the tree.
+        """
         is_read = self.tree.has(node, drawn)
         found = self.sampled_by.get(node) if is_read else None
         for token, kind, by in self.candidates.get(node, ()):
@@ -133,7 +146,7 @@ class Grown:
         return found
 
 
-def grow(
+def grow_tree(
     context: Context,
     drafters: Sequence[RowDrafter],
     chances: Chances,
@@ -142,19 +155,27 @@ def grow(
     size: int,
     depth: int,
     branching: bool = True,
-    least: float = LEAST,
-) -> Grown:
-    """A tree of at most `size` nodes and `depth` tokens; a chain where `branching` is False.
+    least: float = MIN_CHANCE,
+) -> GrownTree:
+    """Grow a draft tree.
 
-    What the text goes through with less than the probability `least` is left out.
+    Args:
+        context: The end of the row.
+        drafters: Propose candidates.
+        chances: Estimate their probabilities.
+        ends: The end-of-sequence tokens, which are never drafted.
+        size: The largest number of nodes.
+        depth: The largest number of tokens of a path.
+        branching: Whether to grow a tree; otherwise a chain.
+        least: The smallest probability of a node.
     """
     tree = DraftTree()
-    grown = Grown(tree)
+    grown = GrownTree(tree)
     waiting: list[tuple[float, int, int, _Candidate]] = []
     here, number = ROOT, 0
     matcher, tokens = context.matcher, context.tokens
     base = len(tokens)
-    runs: list[Proposal] = []
+    runs: list[_OpenProposal] = []
     node, reach = ROOT, 1.0
     try:
         while True:
@@ -175,7 +196,7 @@ def grow(
                 loss, _, parent, one = heapq.heappop(waiting)
                 if not branching and parent != node:
                     continue
-                here = move(tree, here, parent, matcher, tokens, base)
+                here = move_to_node(tree, here, parent, matcher, tokens, base)
                 if matcher.advance(one.token):
                     break
             else:
@@ -200,15 +221,20 @@ def candidates(
     context: Context,
     drafters: Sequence[RowDrafter],
     chances: Chances,
-    runs: Sequence[Proposal],
+    runs: Sequence[_OpenProposal],
     *,
     alternatives: bool = True,
 ) -> list[_Candidate]:
-    """The distinct tokens that are proposed here, the likeliest first. `runs` were begun before.
+    """Return the distinct tokens proposed at a node, the most probable first.
 
-    Without `alternatives` nobody else is asked where a run is all but sure to go on.
+    Args:
+        context: The node.
+        drafters: Propose candidates.
+        chances: Estimate their probabilities.
+        runs: Proposals of earlier nodes that continue here.
+        alternatives: If False, drafters are not called where a run is almost certain to continue.
     """
-    proposed: dict[int, list[Proposal]] = {}
+    proposed: dict[int, list[_OpenProposal]] = {}
     for guess, place, by in runs:
         proposed.setdefault(guess.tokens[place], []).append((guess, place, by))
     if len(proposed) == 1 and not alternatives:
@@ -225,35 +251,31 @@ def candidates(
     return _judged(context, chances, proposed)
 
 
-def _coupled(drafter: RowDrafter, context: Context) -> list[Guessed]:
-    """What a drafter that has a law would draw with the noise that the row draws with."""
-    tell = None if context.noise is None else getattr(drafter, "law", None)
-    law = None if tell is None else tell(context)
-    if law is None or context.noise is None:
+def _coupled(drafter: RowDrafter, context: Context) -> list[Proposal]:
+    """Return the token that a drafter's distribution and the row's own noise select."""
+    if context.noise is None:
         return []
-    masked = masked_law(context, law)
+    distribution = drafter.distribution(context)
+    if distribution is None:
+        return []
+    masked = masked_distribution(context, distribution)
     if masked is None:
         return []
     some = np.flatnonzero(masked)
     best = int(some[(np.log(masked[some]) + context.noise(some)).argmax()])
-    return [Guessed((best,), f"{_name_of(drafter)} with noise", 0.6)]
+    return [Proposal((best,), f"{drafter.name} with noise", 0.6)]
 
 
-def _name_of(drafter: RowDrafter) -> str:
-    account = getattr(drafter, "account", None)
-    return type(drafter).__name__ if account is None else str(account.name)
-
-
-def masked_law(context: Context, law: Any) -> NDArray[np.float64] | None:
-    """A law under the constraint's mask, normalised; None where it has no mass there."""
-    masked = np.asarray(law, dtype=np.float64)
+def masked_distribution(context: Context, distribution: Any) -> NDArray[np.float64] | None:
+    """Return a distribution under the constraint's mask, normalised; None if no allowed token has probability."""
+    masked = np.asarray(distribution, dtype=np.float64)
     if context.is_constrained:
         masked = masked * bits_of(context.matcher.mask(), len(masked))
     mass = float(masked.sum())
     return masked / mass if mass > 0 else None
 
 
-def _judged(context: Context, chances: Chances, proposed: dict[int, list[Proposal]]) -> list[_Candidate]:
+def _judged(context: Context, chances: Chances, proposed: dict[int, list[_OpenProposal]]) -> list[_Candidate]:
     found = []
     for token, guesses in proposed.items():
         kinds = {guess.kind for guess, _, _ in guesses}
@@ -271,7 +293,7 @@ def _order(candidate: _Candidate) -> float:
 
 
 def _beginning(vocabulary: Any, token: int) -> int:
-    """0: within a word; 1: with a space; 2: otherwise. Copies go on within words more often than beyond them."""
+    """Return 0 if a token continues a word, 1 if it starts with a space, 2 otherwise: copies rarely go beyond words."""
     text = vocabulary.token_bytes(token)
     if not text:
         return 2
@@ -279,8 +301,8 @@ def _beginning(vocabulary: Any, token: int) -> int:
     return 0 if first >= 128 or chr(first).isalnum() else 1 if first == 32 else 2
 
 
-def move(tree: DraftTree, here: int, there: int, matcher: Any, tokens: list[int], base: int) -> int:
-    """Take the matcher and the tokens from one node to another."""
+def move_to_node(tree: DraftTree, here: int, there: int, matcher: Any, tokens: list[int], base: int) -> int:
+    """Move the matcher and the tokens from one node to another; return the latter."""
     if here == there:
         return there
     above = set(tree.above(here))

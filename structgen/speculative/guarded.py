@@ -1,5 +1,7 @@
-"""Drafters that are not to be trusted: what fails is left out, with a warning; what is no token is not proposed; and
-who costs more time than it brings is not asked for a while."""
+"""Protection against drafters that fail, propose what is not a token, or cost more time than they save.
+
+A drafter that raises is left out, with a warning. Its proposals are checked. A drafter that does not pay pauses.
+"""
 
 from __future__ import annotations
 
@@ -17,90 +19,109 @@ import numpy as np
 
 from structgen.errors import StructgenError, a_kind
 
-from .drafters import Context, Drafter, Guessed, RowDrafter, Start
+from .drafters import Context, Drafter, Proposal, RowDrafter, Start
 from .sampled import Sampled
 
-__all__ = ["DECLINED", "Account", "Guarded", "Learner", "SpeculationWarning", "started"]
+__all__ = ["UNSUPPORTED", "DrafterRecord", "Guarded", "GuardedLearner", "SpeculationWarning", "start_guarded"]
 
 _LONGEST, _MOST = 256, 64
-"""Tokens of a guess, and guesses at a node, that are looked at."""
+"""The largest number of tokens of a proposal, and of proposals at a node."""
 _DRAWN = ("one", "distinct", "independent", "greedy")
-_TRIAL = 12
-"""Passes before a drafter is judged."""
+_MIN_PASSES = 12
+"""Forward passes before a drafter is judged."""
 _REST, _LONGEST_REST = 24, 768
 _TRUSTED = ("structgen.speculative.drafters", "structgen.speculative.recycling")
 
 
-DECLINED = (
-    "nothing is read ahead: this model's memory cannot take tokens back (it has recurrent layers, is a table, or has a "
-    "session of another kind), or a pass over more tokens would turn those before it otherwise"
+UNSUPPORTED = (
+    "no drafts are used: this model's session cannot be cropped cheaply (it has recurrent layers, is a table, or is a "
+    "session of another kind), or a pass over more tokens would change the logits before them"
 )
 
 
 class SpeculationWarning(UserWarning):
-    """Something is not read ahead that was meant to be; what is drawn is right all the same."""
+    """Drafts that were requested are not used. The output is correct all the same."""
 
 
 @dataclass
-class Account:
-    """What a drafter that may be slow costs and brings, over all requests."""
+class DrafterRecord:
+    """What a drafter declares, costs and brings, over all requests."""
 
     name: str
+    gives_distributions: bool = False
+    wants_hidden_states: bool = False
+    learns: bool = False
     failed: int = 0
-    """So many times it raised something, or proposed what is no token."""
+    """How many times it raised, or proposed what is not a token."""
     why: str = ""
-    """The last time."""
+    """The last failure."""
     seconds: float = 0.0
-    taken: int = 0
-    """Tokens that it alone proposed and that were drawn."""
+    accepted: int = 0
+    """Drawn tokens that no other drafter proposed."""
     rests: int = 0
-    """How many times it was left alone for a while."""
+    """How many times it was paused."""
     resting: int = 0
-    """For so many passes it is not asked."""
+    """Forward passes until its pause ends."""
     _pause: int = _REST
     _trial: int = 0
     _spent: float = 0.0
     _gained: float = 0.0
 
-    def passed(self, seconds: float, taken: int, worth: float, *, weighed: bool) -> None:
-        """It was asked before a pass, for so long; so many of its tokens were drawn, each `worth` so many seconds.
-        `weighed`: if that does not pay it may be left alone."""
+    @classmethod
+    def of(cls, drafter: Drafter) -> DrafterRecord:
+        """Return a new record of a drafter, whose class may be a user's and declare only what it has."""
+        return cls(
+            type(drafter).__name__,
+            gives_distributions=bool(getattr(drafter, "gives_distributions", False)),
+            wants_hidden_states=bool(getattr(drafter, "wants_hidden_states", False)),
+            learns=hasattr(drafter, "learn"),
+        )
+
+    def passed(self, seconds: float, accepted: int, worth: float, *, weighed: bool) -> None:
+        """Record one forward pass for which the drafter was called.
+
+        Args:
+            seconds: The time that it took.
+            taken: The number of its tokens that were drawn.
+            worth: The seconds that each of them saved.
+            weighed: Whether to pause the drafter if it does not pay.
+        """
         self.seconds += seconds
-        self.taken += taken
+        self.accepted += accepted
         self._trial += 1
         self._spent = 0.95 * self._spent + seconds
-        self._gained = 0.95 * self._gained + taken * worth
-        if not weighed or self._trial < _TRIAL:
+        self._gained = 0.95 * self._gained + accepted * worth
+        if not weighed or self._trial < _MIN_PASSES:
             return
         if self._spent <= self._gained:
             self._pause = _REST
-        elif self._spent > 0.01 * _TRIAL * worth:  # not only a trifle
+        elif self._spent > 0.01 * _MIN_PASSES * worth:  # a cost that matters
             self.rests += 1
             self.resting, self._pause = self._pause, min(2 * self._pause, _LONGEST_REST)
             self._trial, self._spent, self._gained = 0, 0.0, 0.0
 
     def rested(self) -> None:
-        """There was a pass."""
+        """Count a forward pass of its pause."""
         self.resting = max(0, self.resting - 1)
 
     def fails(self, why: str) -> None:
-        """It failed, and is left out from here on."""
+        """Record a failure, and warn that the drafter is left out from here on."""
         self.failed, self.why = self.failed + 1, why
         warnings.warn(
             f"the drafter {self.name} failed and is left out: {why}", SpeculationWarning, stacklevel=3
         )
 
     def __str__(self) -> str:
-        parts = [f"{self.seconds:.2f} s, {self.taken} tokens taken that nobody else proposed"]
+        parts = [f"{self.seconds:.2f} s, {self.accepted} accepted tokens that no other drafter proposed"]
         if self.rests:
-            parts.append(f"left alone {self.rests} times, because it did not pay")
+            parts.append(f"paused {self.rests} times, because it did not pay")
         if self.failed:
             parts.append(f"left out of {self.failed} texts: {self.why}")
         return f"{self.name}: {'; '.join(parts)}"
 
 
-def started(drafter: Drafter, start: Start, account: Account) -> RowDrafter:
-    """A reader of `drafter` that raises nothing. Errors of our own drafters while they start are the caller's."""
+def start_guarded(drafter: Drafter, start: Start, record: DrafterRecord) -> RowDrafter:
+    """Start a drafter on a row; the result does not raise. Errors of our own drafters at the start are the caller's."""
     if type(drafter).__module__ in _TRUSTED:
         return drafter.start(start)
     row, size = None, start.vocabulary.size
@@ -108,36 +129,40 @@ def started(drafter: Drafter, start: Start, account: Account) -> RowDrafter:
     try:
         row = drafter.start(start)
         if not hasattr(row, "propose"):
-            raise TypeError(f"`start` gave {a_kind(row)}, which has no `propose`")
+            raise TypeError(f"`start` returned {a_kind(row)}, which has no `propose`")
     except Exception as error:
         if isinstance(error, StructgenError) and not is_users:
             raise
-        account.fails(_told(error))
+        record.fails(_describe_error(error))
         row = None
-    if is_users and row is not None and getattr(drafter, "tells_laws", False) and not hasattr(row, "law"):
-        account.fails(f"`tells_laws` is set, and {a_kind(row)} has no `law`")
+    if is_users and row is not None and record.gives_distributions and not hasattr(row, "distribution"):
+        record.fails(f"`gives_distributions` is set, and {a_kind(row)} has no `distribution`")
         row = None
-    return Guarded(account, row, size)
+    return Guarded(record, row, size)
 
 
-class Guarded:
-    """A reader that is not trusted."""
+class Guarded(RowDrafter):
+    """A row drafter that may fail."""
 
-    def __init__(self, account: Account, row: Any, size: int) -> None:
-        self.account = account
-        self.taken = 0
-        """Its tokens that were drawn since the last pass."""
+    def __init__(self, record: DrafterRecord, row: Any, size: int) -> None:
+        self.record = record
+        self.accepted = 0
+        """Its tokens that were drawn since the last forward pass."""
         self._row = row
         self._size = size
         self._seconds = 0.0
 
     def passed(self, worth: float, *, weighed: bool) -> None:
-        """There was a pass. `worth`: the seconds that a token saves; `weighed`: who does not pay may be left alone."""
-        if not self.account.resting and self._row is not None:
-            self.account.passed(self._seconds, self.taken, worth, weighed=weighed)
-        self._seconds, self.taken = 0.0, 0
+        """Record a forward pass; see `DrafterRecord.passed`."""
+        if not self.record.resting and self._row is not None:
+            self.record.passed(self._seconds, self.accepted, worth, weighed=weighed)
+        self._seconds, self.accepted = 0.0, 0
 
-    def propose(self, context: Context) -> Iterable[Guessed]:
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    def propose(self, context: Context) -> Iterable[Proposal]:
         found = self._asked(
             "propose",
             lambda row: [
@@ -146,52 +171,54 @@ class Guarded:
         )
         return [guess for guess in found or () if guess.tokens]
 
-    def law(self, context: Context) -> Any:
-        """See `Drafter`."""
-        return self._asked("law", lambda row: self._checked_law(row.law(_apart(context))))
+    def distribution(self, context: Context) -> Any:
+        """See `RowDrafter.distribution`."""
+        return self._asked(
+            "distribution", lambda row: self._checked_distribution(row.distribution(_apart(context)))
+        )
 
     def sampled(self, context: Context) -> Any:
-        """See `Drafter`."""
+        """See `RowDrafter.sampled`."""
         return self._asked("sampled", lambda row: self._checked_draws(row.sampled(_apart(context))))
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         self._asked("observe", lambda row: row.observe(list(tokens), start))
 
     def finish(self, tokens: Sequence[int]) -> None:
-        """See `Drafter`."""
+        """See `RowDrafter.finish`."""
         self._asked("finish", lambda row: row.finish(tokens))
 
     def _asked(self, method: str, ask: Callable[[Any], Any]) -> Any:
         if getattr(self._row, method, None) is None:
             return None
-        if self.account.resting and method not in ("observe", "finish"):
+        if self.record.resting and method not in ("observe", "finish"):
             return None
         before = time.perf_counter()
         try:
             return ask(self._row)
         except Exception as error:
             self._row = None
-            self.account.fails(_told(error))
+            self.record.fails(_describe_error(error))
             return None
         finally:
             self._seconds += time.perf_counter() - before
 
-    def _checked(self, guess: Any) -> Guessed:
+    def _checked(self, guess: Any) -> Proposal:
         tokens = tuple(operator.index(token) for token in itertools.islice(guess.tokens, _LONGEST))
         if not all(0 <= token < self._size for token in tokens):
             raise ValueError(f"it proposed {guess!r:.60}, and there are {self._size} tokens")
         chance = float(guess.chance)
         if not math.isfinite(chance):
-            raise ValueError(f"the chance of {guess!r:.60} is no number")
-        return Guessed(tokens, str(guess.kind)[:80], min(1.0, max(0.0, chance)))
+            raise ValueError(f"the chance of {guess!r:.60} is not a number")
+        return Proposal(tokens, str(guess.kind)[:80], min(1.0, max(0.0, chance)))
 
-    def _checked_law(self, law: Any) -> Any:
-        if law is None:
+    def _checked_distribution(self, distribution: Any) -> Any:
+        if distribution is None:
             return None
-        found = np.asarray(law, dtype=np.float64)
+        found = np.asarray(distribution, dtype=np.float64)
         if found.shape != (self._size,) or not (np.isfinite(found).all() and (found >= 0).all()):
             raise ValueError(
-                f"a law has {self._size} finite numbers of 0 or more, not this array of shape {found.shape}"
+                f"a distribution has {self._size} finite numbers of 0 or more; this array has shape {found.shape}"
             )
         largest = float(found.max())
         if largest <= 0:
@@ -202,29 +229,29 @@ class Guarded:
     def _checked_draws(self, drawn: Any) -> Any:
         if drawn is None:
             return None
-        law = self._checked_law(drawn.law)
+        distribution = self._checked_distribution(drawn.distribution)
         tokens = tuple(operator.index(token) for token in itertools.islice(drawn.tokens, _MOST))
         if (
-            law is None
+            distribution is None
             or not tokens
-            or not all(0 <= token < self._size and law[token] > 0 for token in tokens)
+            or not all(0 <= token < self._size and distribution[token] > 0 for token in tokens)
         ):
-            raise ValueError("tokens were drawn that their law has no mass for")
+            raise ValueError("tokens were drawn that have no probability")
         if drawn.drafted not in _DRAWN:
             raise ValueError(f"tokens are drawn as {', '.join(_DRAWN)}, not {drawn.drafted!r:.40}")
         if drawn.drafted == "one" and len(tokens) > 1:
             raise ValueError(f"one token is drawn as 'one', not {len(tokens)}")
         if drawn.drafted in ("distinct", "greedy") and len(set(tokens)) < len(tokens):
-            raise ValueError(f"a token was drawn twice, and they are {drawn.drafted}")
-        return Sampled(law, tokens, drawn.drafted)
+            raise ValueError(f"a token was drawn twice, and draws that are {drawn.drafted} have none twice")
+        return Sampled(distribution, tokens, drawn.drafted)
 
 
-class Learner:
-    """A drafter that is told laws, and left alone once it has failed."""
+class GuardedLearner:
+    """Passes logits to a drafter that learns, until it fails."""
 
-    def __init__(self, drafter: Any, account: Account) -> None:
+    def __init__(self, drafter: Any, record: DrafterRecord) -> None:
         self._drafter = drafter
-        self._account = account
+        self._account = record
 
     def learn(self, contexts: Sequence[Sequence[int]], logits: Any) -> None:
         """See `Drafter`."""
@@ -234,19 +261,19 @@ class Learner:
             self._drafter.learn(contexts, logits)
         except Exception as error:
             self._drafter = None
-            self._account.fails(_told(error))
+            self._account.fails(_describe_error(error))
 
 
 def _apart(context: Context) -> Context:
-    """The same, of which nothing is shared with the row."""
-    fork = getattr(context.matcher, "fork", None)
+    """Return a copy of the context that shares nothing with the row."""
+    fork = context.matcher.fork()
     hidden = None if context.hidden is None else context.hidden.copy()
-    matcher = context.matcher if fork is None else fork()
+    matcher = context.matcher if fork is None else fork
     return replace(context, tokens=list(context.tokens), matcher=matcher, hidden=hidden)
 
 
-def _told(error: Exception) -> str:
-    """The error and where it was raised."""
+def _describe_error(error: Exception) -> str:
+    """Return the error and the line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     last = next((frame for frame in reversed(frames) if frame.filename != __file__), None)
     where = f" ({last.filename}:{last.lineno})" if last is not None else ""

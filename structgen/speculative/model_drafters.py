@@ -1,12 +1,12 @@
 """Drafters that run a model: a smaller one, one with another vocabulary, or the model itself without some layers.
 
-    DraftModel   a language model of its own. With the target's vocabulary it tells its law at each node; with another
-                 one it writes a text ahead, which is split into the target's tokens
-    LayerSkip    the target without some layers. Which ones is looked for while it runs: now and then another choice
-                 reads the last tokens, and is taken if it would have guessed more of them
+    DraftModel   a language model of its own. With the target's vocabulary it gives its distribution at each node; with
+                 another one it drafts a text, which is split into the target's tokens
+    LayerSkip    the target without some layers. Which ones is optimised on the way: now and then another choice reads
+                 the last tokens, and replaces the current one if it would have predicted more of them
 
-Cost: a pass of that model for every token that is drafted; so they stop early, by `most` and by the chance that a token
-is reached at all.
+Cost: a pass of that model for every draft token. So drafts stop early, by `most` and by the probability that a token is
+reached at all.
 Source: Leviathan et al. 2023; Xia et al. 2025 (SWIFT); Entezari Zarch et al. 2025 (DEL); Ramakrishnan et al. 2025
 (OmniDraft).
 """
@@ -27,26 +27,27 @@ from structgen.protocols import is_language_model
 from structgen.vocabulary import Vocabulary
 
 from .checks import check_number, check_whole
-from .drafters import Context, Guessed, RowDrafter, Start
+from .drafters import Context, Proposal, RowDrafter, Start
 from .recycling import most_probable
 
 __all__ = ["DraftModel", "LayerSkip"]
 
 Array = NDArray[Any]
 _COLDEST = 0.05
-"""A greedy draft is drawn at this temperature, where it has to have a law."""
+"""The lowest temperature of a drafter's distribution: a greedy draft needs one, too."""
 
 
 class DraftModel:
-    """A smaller language model; see the module's text.
+    """Drafts with a smaller language model.
 
-    model    as from `structgen.load` or `structgen.wrap`
-    most     the most tokens ahead
-    least    how probable a token must be to be gone on from
-    width    how many alternatives are proposed at a node
+    Args:
+        model: A model from `structgen.load` or `structgen.wrap`.
+        most: The largest number of tokens of a draft path.
+        least: The probability that a node must have for the draft to go on from it.
+        width: The number of alternatives proposed at a node.
     """
 
-    tells_laws = True
+    gives_distributions = True
 
     def __init__(self, model: Any, *, most: int = 6, least: float = 0.3, width: int = 2) -> None:
         if not is_language_model(model):
@@ -67,7 +68,7 @@ class DraftModel:
         if not start.vocabulary.encode("a") or not self.model.vocabulary.encode("a"):
             raise VocabularyMismatch(
                 "the draft model has another vocabulary than the model, and there is no tokenizer to translate",
-                hint="Give both a tokenizer that encodes text, or take a draft model with the same vocabulary.",
+                hint="Give both a tokenizer that encodes text, or use a draft model with the same vocabulary.",
             )
         return _OtherRow(self.model, start, self.most)
 
@@ -84,7 +85,7 @@ def _check_reach(most: int, least: float) -> None:
 
 
 class _Ahead:
-    """One row of a draft model, at any prefix that is asked for."""
+    """One row of a draft model, which moves to any prefix."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -92,7 +93,7 @@ class _Ahead:
         self._held: list[int] = []
 
     def logits(self, tokens: Sequence[int]) -> Array | None:
-        """Behind `tokens`; None where they are more than the model takes."""
+        """Return the logits after `tokens`; None if they exceed the model's context."""
         length = self._model.context_length
         if not tokens or (length is not None and len(tokens) > length):
             return None
@@ -111,41 +112,41 @@ class _Ahead:
         return found
 
 
-class _SameRow:
+class _SameRow(RowDrafter):
     def __init__(self, model: Any, start: Start, most: int, least: float, width: int) -> None:
         self._ahead = _Ahead(model)
         self._size, self._known = start.vocabulary.size, model.vocabulary.size
         self._most, self._least, self._width = most, least, width
         self._temperature = max(start.temperature, _COLDEST)
 
-    def propose(self, context: Context) -> Iterable[Guessed]:
+    def propose(self, context: Context) -> Iterable[Proposal]:
         logits = self._logits(context)
         if logits is None:
             return ()
         best = most_probable(logits, self._width)
         chances = np.exp(logits[best] - log_sum_exp(logits))
         return [
-            Guessed((int(token),), f"draft {rank}, {int(chance * 5)}", float(chance))
+            Proposal((int(token),), f"draft {rank}, {int(chance * 5)}", float(chance))
             for rank, (token, chance) in enumerate(zip(best, chances, strict=True))
         ]
 
-    def law(self, context: Context) -> Array | None:
-        """The law of the next token at the row's temperature, over the vocabulary."""
+    def distribution(self, context: Context) -> Array | None:
+        """Return the distribution of the next token at the row's temperature, ``[vocabulary.size]``."""
         logits = self._logits(context)
         if logits is None:
             return None
         scaled = logits.astype(np.float64) / self._temperature
-        law: Array = np.exp(scaled - scaled.max())
-        return law
+        distribution: Array = np.exp(scaled - scaled.max())
+        return distribution
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        """Nothing: what is drafted tells where it is."""
+        """Do nothing: the context has all tokens."""
 
     def _logits(self, context: Context) -> Array | None:
         if context.drafted >= self._most or context.reach < self._least:
             return None
         if self._known < self._size and max(context.tokens, default=0) >= self._known:
-            return None  # a token from the padding, in a prompt
+            return None  # the prompt contains a token that only pads the longer vocabulary
         found = self._ahead.logits(context.tokens)
         if found is None or len(found) == self._size:
             return found
@@ -155,9 +156,9 @@ class _SameRow:
 
 
 def _are_the_same(one: Vocabulary, other: Vocabulary) -> bool:
-    """Whether two vocabularies have the same tokens, but for what pads the longer one.
+    """Return whether two vocabularies have the same tokens, except for padding of the longer one.
 
-    Models of one family often share a tokenizer, and round the rows of their output layers to other numbers.
+    Models of one family often share a tokenizer and round the rows of their output layers to other numbers.
     """
     if one.fingerprint == other.fingerprint:
         return True
@@ -168,7 +169,7 @@ def _are_the_same(one: Vocabulary, other: Vocabulary) -> bool:
     )
 
 
-class _OtherRow:
+class _OtherRow(RowDrafter):
     def __init__(self, model: Any, start: Start, most: int) -> None:
         self._ahead = _Ahead(model)
         self._model = model
@@ -177,7 +178,7 @@ class _OtherRow:
         self._tokens: list[int] = []
         self._text = b""
 
-    def propose(self, context: Context) -> Iterable[Guessed]:
+    def propose(self, context: Context) -> Iterable[Proposal]:
         if context.drafted:
             return ()
         if not self._follow(bytes(self._vocabulary.decode(context.tokens))):
@@ -191,35 +192,38 @@ class _OtherRow:
             ahead.append(token)
         text = _whole_characters(bytes(self._model.vocabulary.decode(ahead)))
         tokens = self._vocabulary.encode(text) if text else None
-        return (Guessed(tokens, "draft text", 0.5),) if tokens else ()
+        return (Proposal(tokens, "draft text", 0.5),) if tokens else ()
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        """Nothing: the text is read when a draft is wanted."""
+        """Do nothing: the context has the text."""
 
     def _follow(self, text: bytes) -> bool:
-        """The draft model's tokens of `text`: those there are, and the rest as it comes. False where some of it cannot
-        be told yet, such as half a character: what would be drafted stands before the end of the text."""
+        """Extend the draft model's tokens to `text`.
+
+        Returns:
+            False if the end of the text cannot be tokenized yet, such as half a character.
+        """
         vocabulary = self._model.vocabulary
         while self._tokens and (not text.startswith(self._text) or _is_inside(text, len(self._text))):
             self._tokens.pop()
             self._text = bytes(vocabulary.decode(self._tokens))
         new = text[len(self._text) :]
-        told = vocabulary.encode(_whole_characters(new))
-        if told:
-            self._tokens += told
+        encoded = vocabulary.encode(_whole_characters(new))
+        if encoded:
+            self._tokens += encoded
             self._text = bytes(vocabulary.decode(self._tokens))
-            if not text.startswith(self._text):  # it would be encoded again and again
-                raise VocabularyMismatch("the draft model's tokenizer does not give the text back as it is")
+            if not text.startswith(self._text):  # else it would be encoded again and again
+                raise VocabularyMismatch("the draft model's tokenizer does not reproduce the text")
         return self._text == text
 
 
 def _is_inside(text: bytes, place: int) -> bool:
-    """Whether a character of UTF-8 goes on there."""
+    """Return whether a UTF-8 character continues at this place."""
     return place < len(text) and text[place] & 0xC0 == 0x80
 
 
 def _whole_characters(text: bytes) -> bytes:
-    """The text as far as it is UTF-8."""
+    """Return the longest prefix of the bytes that is UTF-8."""
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -228,13 +232,17 @@ def _whole_characters(text: bytes) -> bytes:
 
 
 class LayerSkip:
-    """The model itself without some layers; see the module's text.
+    """Drafts with the model itself without some of its layers.
 
-    keep      the share of the layers that is run
-    refresh   after how many tokens another choice of layers is tried; None: never
+    Args:
+        keep: The fraction of the layers that run, above 0 and below 1.
+        most: The largest number of tokens of a draft path.
+        least: The probability that a node must have for the draft to go on from it.
+        refresh: The number of tokens after which another choice of layers is tried; None for never.
+        seed: The seed of these choices.
     """
 
-    tells_laws = True
+    gives_distributions = True
 
     def __init__(
         self, keep: float = 0.5, *, most: int = 6, least: float = 0.4, refresh: int | None = 24, seed: int = 0
@@ -246,7 +254,7 @@ class LayerSkip:
             check_whole("refresh", refresh, high=1_000_000)
         self.keep, self.most, self.least, self.refresh = float(keep), most, least, refresh
         self.layers: list[int] = []
-        """Those that are run."""
+        """The layers that run."""
         self._random = np.random.default_rng(seed)
         self._model: Any = None
         self._draft: Any = None
@@ -258,7 +266,7 @@ class LayerSkip:
             _, layers = _layers_of(start.model)
             count = len(layers)
             kept = max(1, min(round(self.keep * count), count - 1))
-            # The first and the last layers matter most; between them every other one or so.
+            # The first and the last layers matter most; between them about every other one.
             self.layers = sorted(
                 {0, count - 1, *np.linspace(0, count - 1, kept).round().astype(int).tolist()}
             )[:kept]
@@ -267,13 +275,13 @@ class LayerSkip:
         return _SkipRow(self, start)
 
     def try_another(self, tokens: Sequence[int]) -> bool:
-        """Let another choice of layers read `tokens`; take it if it would have guessed more of them."""
+        """Let another choice of layers read `tokens`; use it if it would have predicted more of them."""
         count = len(_layers_of(self._model)[1])
         others = [layer for layer in range(count) if layer not in self.layers]
         if not others or len(tokens) < 8:
             return False
         self.tried += 1
-        if self._random.random() < 0.3:  # to leave after some layers
+        if self._random.random() < 0.3:  # early exit: only the first layers
             chosen = list(range(len(self.layers)))
         else:
             chosen = list(self.layers)
@@ -289,22 +297,22 @@ class LayerSkip:
 
     @property
     def draft(self) -> Any:
-        """The model without the other layers."""
+        """The model with the chosen layers only."""
         return self._draft
 
 
-class _SkipRow:
+class _SkipRow(RowDrafter):
     def __init__(self, drafter: LayerSkip, start: Start) -> None:
         self._drafter = drafter
         self._start = start
         self._seen = len(start.prompt)
         self._take()
 
-    def propose(self, context: Context) -> Iterable[Guessed]:
+    def propose(self, context: Context) -> Iterable[Proposal]:
         return self._row.propose(context)
 
-    def law(self, context: Context) -> Array | None:
-        return self._row.law(context)
+    def distribution(self, context: Context) -> Array | None:
+        return self._row.distribution(context)
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         every = self._drafter.refresh
@@ -321,7 +329,7 @@ class _SkipRow:
 
 
 class _Skeleton:
-    """A transformers model with some of its layers, which it shares with the whole one: as a language model."""
+    """A transformers model with some of its layers, shared with the whole one, as a language model."""
 
     def __init__(self, model: Any, layers: list[int]) -> None:
         from torch.nn import ModuleList
@@ -355,16 +363,16 @@ class _Skeleton:
 
 
 def _shallow(module: Any) -> Any:
-    """The module with the same parameters, whose parts may be replaced."""
+    """Return the module with the same parameters, whose children may be replaced."""
     found = copy.copy(module)
     found._modules = dict(module._modules)
-    # subtle: a method that was replaced on the module (compiled, say) would run the module itself.
+    # subtle: a method replaced on the module (compiled, say) would run the original module.
     found.__dict__.pop("forward", None)
     return found
 
 
 def _layers_of(model: Any) -> tuple[Any, Any]:
-    """The module of a structgen model that holds its layers, and these."""
+    """Return the module of a structgen model that holds its layers, and the layers."""
     whole = getattr(model, "model", None)
     for inner in getattr(whole, "_modules", {}).values():
         layers = getattr(inner, "layers", None)
@@ -377,7 +385,7 @@ def _layers_of(model: Any) -> tuple[Any, Any]:
 
 
 def _guessed(draft: Any, tokens: Sequence[int]) -> int:
-    """How many of `tokens` the model would have guessed."""
+    """Return how many of `tokens` the model would have predicted greedily."""
     session = draft.start([list(tokens[:1])])
     (scores,) = session.append_scored([list(tokens[1:])])
     return int((scores[:-1].argmax(axis=1) == np.array(tokens[2:])).sum())

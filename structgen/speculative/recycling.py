@@ -1,12 +1,12 @@
-"""Drafters that learn from what the model has said elsewhere: its laws, its texts.
+"""Drafters that learn from the model's earlier logits and texts.
 
-    TokenRecycling    behind each token, the tokens that were most probable the last time it was read
-    LogitNGrams       the same behind the last two or three tokens, the laws that were read there averaged
+    TokenRecycling    after each token, the tokens that were most probable the last time it was read
+    LogitNGrams       the same after the last two or three tokens, averaged over the times they were read
     TriGrams          counts of what followed the last two tokens, the last one, and of tokens at all
-    SuffixStore       the texts of earlier requests with the same constraint: what followed where they were as here
+    SuffixStore       the texts of earlier requests with the same constraint: what followed the same tokens there
 
-Laws come for nothing: the model tells one for every token that it reads, the drafts that were refused included.
-Each holds a bounded number of entries; the ones that were used longest ago go.
+Logits cost nothing: the model computes them for every token that it reads, rejected draft tokens included.
+Each holds a bounded number of entries and evicts the least recently used ones.
 Source: Luo et al. 2024 (Token Recycling); Song et al. 2025 (STAND); Liu et al. 2025 (ADED); Oliaro et al. 2024
 (SuffixDecoding); Quan et al. 2025 (RASD).
 """
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from structgen.errors import OptionError
 
 from .checks import check_whole
-from .drafters import CONTEXT, Context, Guessed, RowDrafter, Start
+from .drafters import CONTEXT, Context, Proposal, RowDrafter, Start
 from .suffixes import BREAK, SuffixIndex
 
 __all__ = ["LogitNGrams", "SuffixStore", "TokenRecycling", "TriGrams", "most_probable"]
@@ -34,11 +34,11 @@ Array = NDArray[Any]
 _BLOCK = 256
 _WIDTH = 4
 _CONSTRAINTS = 256
-"""Of so many texts are kept at most."""
+"""The largest number of constraints whose texts are kept."""
 
 
 def most_probable(scores: Array, count: int = _WIDTH) -> Array:
-    """The ids of the `count` greatest scores, the greatest first. Blocks first, so that it is one fast pass."""
+    """Return the ids of the `count` greatest scores, the greatest first. Blocks come first, for one fast pass."""
     size = len(scores) // _BLOCK * _BLOCK
     if len(scores) <= 4 * _BLOCK * count:
         ids = np.argpartition(-scores, min(count, len(scores)) - 1)[:count]
@@ -53,19 +53,24 @@ def most_probable(scores: Array, count: int = _WIDTH) -> Array:
 
 
 class LogitNGrams:
-    """Tables from the last tokens to the most probable next ones, for several lengths; the longest known counts.
+    """Tables from the last tokens to the most probable next ones, for several lengths; the longest known one counts.
 
-    Where a law was read more than once it is the mean, what was read last counting half.
+    A distribution that was read more than once is averaged; the last one counts half.
+
+    Args:
+        orders: The numbers of last tokens, at most `CONTEXT` each.
+        width: The number of next tokens of an entry.
+        entries: The largest number of entries.
     """
 
     name = "n-gram"
-    tells_laws = True
+    gives_distributions = True
 
     def __init__(self, orders: Sequence[int] = (3, 2, 1), width: int = _WIDTH, entries: int = 50_000) -> None:
         if not isinstance(orders, Sequence) or isinstance(orders, str) or not orders:
-            raise OptionError(f"orders is {orders!r:.40}; it must be several numbers of tokens")
+            raise OptionError(f"orders is {orders!r:.40}; it must be a list of numbers of tokens")
         for order in orders:
-            check_whole("each of orders", order, high=CONTEXT)
+            check_whole("each order", order, high=CONTEXT)
         check_whole("width", width)
         check_whole("entries", entries, high=100_000_000)
         self.orders = tuple(sorted(orders, reverse=True))
@@ -78,14 +83,14 @@ class LogitNGrams:
         return _LearnedRow(self, start.vocabulary.size)
 
     def learn(self, contexts: Sequence[Sequence[int]], logits: Array) -> None:
-        """The model said `logits` (``[contexts, vocabulary]``) behind these tokens."""
+        """Learn the logits after some contexts; see `Drafter`."""
         for tokens, scores in zip(contexts, logits, strict=True):
             best = most_probable(scores, self._width)
             masses = np.exp(scores[best] - scores[best[0]])
             self.note(tokens, dict(zip(best.tolist(), (masses / masses.sum()).tolist(), strict=True)))
 
     def note(self, tokens: Sequence[int], masses: dict[int, float]) -> None:
-        """These were the most probable ones behind `tokens`, the first one first."""
+        """Record the most probable tokens after `tokens`, the first one first."""
         for order in self.orders:
             if order > len(tokens):
                 continue
@@ -102,26 +107,31 @@ class LogitNGrams:
         while len(self._known) > self._entries:
             self._known.popitem(last=False)
 
-    def guesses(self, tokens: Sequence[int]) -> Iterable[Guessed]:
-        """What is known behind these."""
+    def guesses(self, tokens: Sequence[int]) -> Iterable[Proposal]:
+        """Return proposals from the entry of these tokens."""
         for order in self.orders:
             best = self._known.get(tuple(tokens[-order:]))
             if best is not None:
                 return [
-                    Guessed((token,), f"{self.name} {order}, {rank}", 0.5 / (rank + 1))
+                    Proposal((token,), f"{self.name} {order}, {rank}", 0.5 / (rank + 1))
                     for rank, token in enumerate(best)
                 ]
         return ()
 
     def masses(self, tokens: Sequence[int]) -> dict[int, float] | None:
-        """The probabilities of what is known behind these."""
+        """Return the probabilities of the entry of these tokens; None if there is no entry."""
         return next(
             (best for order in self.orders if (best := self._known.get(tuple(tokens[-order:])))), None
         )
 
 
 class TokenRecycling(LogitNGrams):
-    """The adjacency table alone."""
+    """The adjacency table alone: `LogitNGrams` of order 1.
+
+    Args:
+        width: The number of next tokens of an entry.
+        entries: The largest number of entries.
+    """
 
     name = "recycled"
 
@@ -130,9 +140,14 @@ class TokenRecycling(LogitNGrams):
 
 
 class TriGrams:
-    """Counts of tokens behind two tokens, one, and none, of all texts that were drawn."""
+    """Counts, over all drawn texts, of what followed two tokens, one token, and of tokens at all.
 
-    tells_laws = True
+    Args:
+        width: The number of proposals at a node.
+        entries: The largest number of entries.
+    """
+
+    gives_distributions = True
 
     def __init__(self, width: int = 2, entries: int = 20_000) -> None:
         check_whole("width", width)
@@ -146,7 +161,7 @@ class TriGrams:
         return _TriGramRow(self, start.vocabulary.size, len(start.prompt))
 
     def count(self, tokens: Sequence[int], token: int) -> None:
-        """`token` came behind `tokens`."""
+        """Count `token` after `tokens`."""
         for order in (2, 1, 0):
             key = tuple(tokens[len(tokens) - order :])
             counts = self._known.setdefault(key, Counter())
@@ -159,7 +174,7 @@ class TriGrams:
             self._known.popitem(last=False)
 
     def masses(self, tokens: Sequence[int]) -> dict[int, float] | None:
-        """The shares of what is known behind these."""
+        """Return the relative frequencies of the entry of these tokens; None if there is no entry."""
         for order in (2, 1, 0):
             counts = self._known.get(tuple(tokens[len(tokens) - order :]))
             if counts:
@@ -167,37 +182,37 @@ class TriGrams:
                 return {token: count / total for token, count in counts.items()}
         return None
 
-    def guesses(self, tokens: Sequence[int]) -> Iterable[Guessed]:
-        """What is known behind these."""
+    def guesses(self, tokens: Sequence[int]) -> Iterable[Proposal]:
+        """Return proposals from the entry of these tokens."""
         for order in (2, 1, 0):
             counts = self._known.get(tuple(tokens[len(tokens) - order :]))
             if counts:
                 return [
-                    Guessed((token,), f"tri-gram {order}, {rank}", 0.3 / (rank + 1))
+                    Proposal((token,), f"tri-gram {order}, {rank}", 0.3 / (rank + 1))
                     for rank, (token, _) in enumerate(counts.most_common(self._width))
                 ]
         return ()
 
 
 @dataclass
-class _LearnedRow:
+class _LearnedRow(RowDrafter):
     table: LogitNGrams | TriGrams
     size: int
 
-    def propose(self, context: Context) -> Iterable[Guessed]:
+    def propose(self, context: Context) -> Iterable[Proposal]:
         return self.table.guesses(context.tokens)
 
-    def law(self, context: Context) -> Array | None:
-        """What is known of the next token's law, over the vocabulary."""
+    def distribution(self, context: Context) -> Array | None:
+        """Return the entry of the last tokens as a distribution, ``[vocabulary.size]``; None if there is no entry."""
         masses = self.table.masses(context.tokens)
         if not masses:
             return None
-        law = np.zeros(self.size)
-        law[list(masses)] = list(masses.values())
-        return law
+        distribution = np.zeros(self.size)
+        distribution[list(masses)] = list(masses.values())
+        return distribution
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        """Nothing: the table learns from laws."""
+        """Do nothing: the table learns from logits."""
 
 
 @dataclass
@@ -212,12 +227,13 @@ class _TriGramRow(_LearnedRow):
 
 
 class SuffixStore:
-    """Texts that were drawn before under the same constraint; free texts are not kept.
+    """Earlier texts under the same constraint; texts of unconstrained rows are not kept.
 
-    longest   the most tokens that are compared with the end of a text
-    width     how many ways on are proposed where earlier texts differ
-    most      tokens that are kept at the most, about 200 bytes each. When they are more, the constraint that was met
-              longest ago goes first, then the older texts of the one that is left. A longer text is not kept
+    Args:
+        longest: The largest number of tokens that are compared with the end of a text.
+        width: The number of alternatives where earlier texts differ.
+        most: The largest number of tokens that are kept, at about 200 bytes each. Beyond it the least recently used
+            constraints are evicted, then the older texts of the last one. A longer text is not kept.
     """
 
     def __init__(self, longest: int = 16, width: int = 2, most: int = 200_000) -> None:
@@ -243,8 +259,8 @@ class SuffixStore:
         return _StoredRow(self, start.constraint, texts, len(start.prompt))
 
     def keep(self, constraint: Any, texts: Texts, text: Sequence[int]) -> None:
-        """A text was drawn; what is more than may be kept goes."""
-        # A row may have begun before its constraint was let go, or met by others.
+        """Add a drawn text, and evict what exceeds the limits."""
+        # The constraint may have been evicted, or added by others, since the row started.
         is_kept = constraint in self._texts
         texts = self._texts.setdefault(constraint, texts)
         self._texts.move_to_end(constraint)
@@ -256,7 +272,7 @@ class SuffixStore:
 
 
 class Texts:
-    """Those of one constraint."""
+    """The texts of one constraint."""
 
     def __init__(self, longest: int, width: int, most: int) -> None:
         self._longest = longest
@@ -269,7 +285,7 @@ class Texts:
         return len(self._index)
 
     def add(self, text: Sequence[int]) -> None:
-        """A text that was drawn. Where there is no room for it about half of the others go."""
+        """Add a drawn text. If there is no room for it, about half of the others are evicted."""
         if not text or len(text) >= self._most:
             return
         self._texts.append(list(text))
@@ -286,8 +302,8 @@ class Texts:
         for one in self._texts:
             self._index.extend([BREAK, *one])
 
-    def guesses(self, tokens: Sequence[int], text: int) -> Iterable[Guessed]:
-        """What followed the longest match; `text` of the last tokens are no part of the prompt."""
+    def guesses(self, tokens: Sequence[int], text: int) -> Iterable[Proposal]:
+        """Return proposals after the longest match; the last `text` tokens do not belong to the prompt."""
         length, counts = self._index.following([BREAK, *tokens[len(tokens) - min(text, self._longest) :]])
         total = counts.total()
         found = []
@@ -296,22 +312,22 @@ class Texts:
             certain = "always" if share == 1 else "mostly" if share >= 0.6 else "at times"
             near = min(length, 4) if length < 8 else 8
             chance = 0.9 * share * length / (length + 1)
-            found.append(Guessed((token,), f"store {near}, {certain}", chance))
+            found.append(Proposal((token,), f"store {near}, {certain}", chance))
         return found
 
 
 @dataclass
-class _StoredRow:
+class _StoredRow(RowDrafter):
     store: SuffixStore
     constraint: Any
     texts: Texts
     prompt: int
 
-    def propose(self, context: Context) -> Iterable[Guessed]:
+    def propose(self, context: Context) -> Iterable[Proposal]:
         return self.texts.guesses(context.tokens, len(context.tokens) - self.prompt)
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        """Nothing: texts are added when they have ended."""
+        """Do nothing: texts are added when they have ended."""
 
     def finish(self, tokens: Sequence[int]) -> None:
         """See `RowDrafter.finish`."""
@@ -319,9 +335,9 @@ class _StoredRow:
             self.store.keep(self.constraint, self.texts, tokens[self.prompt :])
 
 
-class _Silent:
-    def propose(self, context: Context) -> Iterable[Guessed]:
+class _Silent(RowDrafter):
+    def propose(self, context: Context) -> Iterable[Proposal]:
         return ()
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        """Nothing."""
+        """NoDraft."""

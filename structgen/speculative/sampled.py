@@ -1,11 +1,11 @@
-"""Drafts that are drawn from a law, as verifiers other than `Match` want them.
+"""Drafts that are drawn from a distribution, for verifiers other than `Match`.
 
-What: at each node a drafter tells its law q of the next token; the constraint's mask is applied to it, which raises
-what is accepted; and the node's children are drawn from it in the way that the verifier is exact for. (A drafter that
-draws them itself, `sampled`, says in which way, and is refused if it is another.) Where no drafter has a law, the
-likeliest proposal is a child that is no draw from anything, and is verified as by `Match`.
-Invariant: what the verifier is told of a node (q and all tokens that were drawn, in order) does not depend on which of
-them the model reads, is illegal or ends the text. The draws come from a stream of their own.
+What: at each node a drafter gives its distribution q of the next token. The constraint's mask is applied to q, which
+raises the acceptance rate. The node's children are drawn from it in the way for which the verifier is exact. (A drafter
+that draws them itself, `sampled`, says in which way, and is refused if the verifier needs another.) If no drafter has a
+distribution, the most probable proposal is the only child; it is not a draw, and is verified as by `Match`.
+Invariant: what the verifier gets for a node (q and all drawn tokens, in order) does not depend on which of them the
+model reads, the constraint refuses or end the text. The draws come from a random stream of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,64 +20,73 @@ from numpy.typing import NDArray
 from structgen.errors import StructgenError
 
 from .drafters import Context, RowDrafter
-from .growth import Chances, Grown, candidates, masked_law, move
+from .growth import Chances, GrownTree, candidates, masked_distribution, move_to_node
 from .trees import ROOT, DraftTree
 from .verifiers import Drafted
 
-__all__ = ["Draws", "Sampled", "WrongDrafts", "drawn_children", "grow_sampled"]
+__all__ = ["Draws", "Sampled", "WrongDrafts", "drawn_children", "grow_sampled_tree"]
 
 Array = NDArray[np.float64]
 _LEAST = 1e-3
-"""What is all but certain not to come is not read. The verifier is told that it was drawn all the same."""
+"""Nodes below this probability are not read. The verifier still learns that they were drawn."""
 
 
 @dataclass(frozen=True)
 class Sampled:
     """The children of a node, as they were drawn."""
 
-    law: Array
-    """q, over the vocabulary."""
+    distribution: Array
+    """q, ``[vocabulary.size]``, normalised."""
     tokens: tuple[int, ...]
     drafted: Drafted
 
 
 @dataclass(frozen=True)
 class Draws:
-    """How children are drawn."""
+    """How the children of a node are drawn."""
 
     drafted: Drafted
     random: np.random.Generator
     width: int
-    """At most so many at a node."""
+    """The largest number of children."""
 
 
 class WrongDrafts(Exception):
-    """A drafter drew tokens in a way that the verifier is not exact for."""
+    """A drafter drew tokens in a way for which the verifier is not exact."""
 
     def __init__(self, drafted: Drafted) -> None:
         super().__init__(drafted)
         self.drafted = drafted
 
 
-def drawn_children(law: Array, drafted: Drafted, count: int, random: np.random.Generator) -> tuple[int, ...]:
-    """At most `count` tokens from `law`: one; distinct (Gumbel top-k, which is drawing without replacement);
-    independent; or the most probable ones and one of the others."""
+def drawn_children(
+    distribution: Array, drafted: Drafted, count: int, random: np.random.Generator
+) -> tuple[int, ...]:
+    """Draw at most `count` tokens from a distribution.
+
+    Args:
+        distribution: Probabilities, ``[vocabulary.size]``.
+        drafted: "one"; "distinct" (without replacement, by Gumbel top-k); "independent"; or "greedy": the most probable
+            tokens and a draw of one of the others.
+        count: The number of tokens.
+        random: The generator.
+    """
     if drafted == "independent":
-        return tuple(random.choice(len(law), size=count, p=law).tolist())
+        return tuple(random.choice(len(distribution), size=count, p=distribution).tolist())
     with np.errstate(divide="ignore"):
-        scores = np.log(law)
-    some = np.flatnonzero(law)
+        scores = np.log(distribution)
+    some = np.flatnonzero(distribution)
     count = min(count, len(some))
     if drafted == "greedy":
-        best = some[np.argsort(-law[some], kind="stable")][: count - 1]
-        others = law.copy()
+        best = some[np.argsort(-distribution[some], kind="stable")][: count - 1]
+        others = distribution.copy()
         others[best] = 0
-        return (*best.tolist(), int(random.choice(len(law), p=others / others.sum())))
+        return (*best.tolist(), int(random.choice(len(distribution), p=others / others.sum())))
     noisy = scores[some] + random.gumbel(size=len(some))
     return tuple(some[np.argsort(-noisy)][: 1 if drafted == "one" else count].tolist())
 
 
-def grow_sampled(
+def grow_sampled_tree(
     context: Context,
     drafters: Sequence[RowDrafter],
     chances: Chances,
@@ -88,14 +96,14 @@ def grow_sampled(
     *,
     size: int,
     depth: int,
-) -> Grown:
-    """A tree of at most `size` nodes whose nodes have drawn children.
+) -> GrownTree:
+    """Grow a draft tree whose nodes have drawn children.
 
-    `goes_on` is asked before a node is added, with the chances of all nodes and its own: it cannot know what will be
-    drawn there.
+    `goes_on` decides whether another node is added, from the probabilities of all nodes and its own. It must not depend
+    on what is drawn there. The other arguments are those of `grow_tree`.
     """
     tree = DraftTree()
-    grown = Grown(tree)
+    grown = GrownTree(tree)
     waiting: list[tuple[float, int, int, int]] = []
     here, number, node, reach = ROOT, 0, ROOT, 1.0
     matcher, tokens = context.matcher, context.tokens
@@ -109,7 +117,7 @@ def grow_sampled(
                     heapq.heappush(waiting, (-reach * chance, number, node, token))
             while waiting:
                 loss, _, parent, token = heapq.heappop(waiting)
-                here = move(tree, here, parent, matcher, tokens, base)
+                here = move_to_node(tree, here, parent, matcher, tokens, base)
                 context.drafted = len(tokens) - base
                 if matcher.advance(token):
                     break
@@ -125,7 +133,7 @@ def grow_sampled(
             if len(tree) == size:
                 return grown
     except StructgenError:
-        return grown  # of a guess nobody has to know; what was drawn so far counts
+        return grown  # the draft ends here; what was drawn so far counts
     finally:
         if len(tokens) > base:
             matcher.rollback(len(tokens) - base)
@@ -137,43 +145,36 @@ def _children(
     context: Context,
     drafters: Sequence[RowDrafter],
     chances: Chances,
-    grown: Grown,
+    grown: GrownTree,
     node: int,
     draws: Draws,
 ) -> list[tuple[int, float]]:
-    """The distinct children of a node with the chance of each, as far as q knows it."""
+    """Return the distinct children of a node with estimates of their probabilities."""
     for drafter in drafters:
-        own = _drawn(drafter, context)
+        own: Sampled | None = drafter.sampled(context)
         if own is None:
             continue
         if own.drafted != draws.drafted and len(own.tokens) > 1:
             raise WrongDrafts(own.drafted)
         grown.sampled[node], grown.sampled_by[node] = own, drafter
-        return [(token, float(own.law[token]) ** 0.5) for token in dict.fromkeys(own.tokens)]
-    told = _masked_law(context, drafters)
-    if told is None:
+        return [(token, float(own.distribution[token]) ** 0.5) for token in dict.fromkeys(own.tokens)]
+    source = _first_distribution(context, drafters)
+    if source is None:
         found = candidates(context, drafters, chances, [])
         grown.candidates[node] = [(one.token, one.kind, one.by) for one in found]
         return [(one.token, one.chance) for one in found[:1]]
-    law, grown.sampled_by[node] = told
-    tokens = drawn_children(law, draws.drafted, draws.width, draws.random)
-    grown.sampled[node] = Sampled(law, tokens, draws.drafted)
-    return [(token, float(law[token]) ** 0.5) for token in dict.fromkeys(tokens)]
+    distribution, grown.sampled_by[node] = source
+    tokens = drawn_children(distribution, draws.drafted, draws.width, draws.random)
+    grown.sampled[node] = Sampled(distribution, tokens, draws.drafted)
+    return [(token, float(distribution[token]) ** 0.5) for token in dict.fromkeys(tokens)]
 
 
-def _drawn(drafter: RowDrafter, context: Context) -> Sampled | None:
-    draw = getattr(drafter, "sampled", None)
-    found: Sampled | None = None if draw is None else draw(context)
-    return found
-
-
-def _masked_law(context: Context, drafters: Sequence[RowDrafter]) -> tuple[Array, RowDrafter] | None:
+def _first_distribution(context: Context, drafters: Sequence[RowDrafter]) -> tuple[Array, RowDrafter] | None:
     for drafter in drafters:
-        told = getattr(drafter, "law", None)
-        law: Any = None if told is None else told(context)
-        if law is None:
+        distribution = drafter.distribution(context)
+        if distribution is None:
             continue
-        found = masked_law(context, law)
+        found = masked_distribution(context, distribution)
         if found is not None:
             return found, drafter
     return None

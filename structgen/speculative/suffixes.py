@@ -1,8 +1,8 @@
-"""Where the end of a text came before: an index of token sequences by the pairs of tokens in them.
+"""An index of token sequences that finds where the end of a text occurred before.
 
-What: tokens are kept in one list, with a table from each pair (and each single token) to the last places behind it.
-The longest match of an end is found among those places by comparing backwards. A suffix tree would find the same; this
-takes a tenth of its memory, and the places are bounded, which bounds the time.
+What: tokens are kept in one list, with a table from each pair (and each single token) to the last positions after it.
+The longest match is found by comparing backwards from those positions. A suffix tree would find the same; this takes a
+tenth of its memory, and the positions are bounded, which bounds the time.
 Source: Oliaro et al. 2024 (SuffixDecoding), who keep suffix trees of the outputs.
 """
 
@@ -17,13 +17,13 @@ __all__ = ["SuffixIndex"]
 Key = TypeVar("Key")
 
 _PLACES = 24
-"""Of each pair so many places are looked at, the last ones."""
+"""The number of positions of a pair that are compared, the last ones."""
 BREAK = -1
-"""Stands between two texts."""
+"""Separates two texts."""
 
 
 class SuffixIndex:
-    """Matches of up to `longest` tokens."""
+    """Finds matches of up to `longest` tokens."""
 
     def __init__(self, longest: int = 16) -> None:
         self._longest = longest
@@ -35,7 +35,7 @@ class SuffixIndex:
         return len(self._tokens)
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """These tokens come next."""
+        """Append tokens."""
         before = self._tokens[-1] if self._tokens else BREAK
         for token in tokens:
             self._tokens.append(token)
@@ -54,22 +54,22 @@ class SuffixIndex:
             _take(self._pairs, (before, token), place)
 
     def latest(self, tokens: Sequence[int]) -> tuple[int, int] | None:
-        """The length of the longest match of the end of `tokens` with something behind it, and the last such place."""
+        """Return the length of the longest continued match of the end of `tokens`, and the last position after one."""
         best, places = self._matches(tokens)
         return (best, places[0]) if places else None
 
     def following(self, tokens: Sequence[int]) -> tuple[int, Counter[int]]:
-        """The length of the longest matches of the end of `tokens`, and what follows them how often."""
+        """Return the length of the longest continued matches of the end of `tokens`, and the counts of what follows."""
         best, places = self._matches(tokens)
         return best, Counter(self._tokens[place] for place in places)
 
     def after(self, place: int, most: int) -> list[int]:
-        """The tokens from a place on, to the end of their text."""
+        """Return up to `most` tokens from a position on, to the end of their text."""
         found = self._tokens[place : place + most]
         return found[: found.index(BREAK)] if BREAK in found else found
 
     def _matches(self, tokens: Sequence[int]) -> tuple[int, list[int]]:
-        """The length of the longest matches that something follows, and the places behind them, the latest first."""
+        """Return the length of the longest continued matches, and the positions after them, the latest first."""
         best, found = 0, list[int]()
         if not tokens:
             return best, found

@@ -1,8 +1,8 @@
-"""Draft trees: tokens that may come next, and after those.
+"""Draft trees.
 
-What: nodes in the order in which they were added, each behind its parent; the parent of the first ones is `ROOT`, the
-end of what the row has so far. Children of a node are distinct tokens. A chain is a tree whose nodes have one child.
-Invariant: a node stands behind its parent, so that the first nodes of a tree are a tree.
+What: nodes in the order in which they were added, each with a token and a parent. The parent of the first ones is
+`ROOT`, the end of the row. Children of a node have distinct tokens. A chain is a tree whose nodes have one child each.
+Invariant: a parent comes before its children, so the first nodes of a tree are a tree.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ __all__ = ["ROOT", "DraftTree"]
 
 
 class DraftTree:
-    """See the module's text."""
+    """A tree of draft tokens."""
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self.padding = 0
-        """Nodes at the end that are guesses of nobody."""
+        """The number of padding nodes at the end, which are no drafts."""
         self.reach: list[float] = []
-        """The chance that the text goes through the node, as it was estimated."""
+        """The estimated probability that the text passes through each node."""
         self._places: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def add(self, parent: int, token: int, reach: float = 1.0) -> int:
-        """A child of `parent`; the same token twice is one node."""
+        """Add a child of `parent` and return it; a child with the same token is returned as it is."""
         place = self._places.get((parent, token))
         if place is None:
             if not ROOT <= parent < len(self.tokens):
@@ -42,11 +42,11 @@ class DraftTree:
         return place
 
     def has(self, parent: int, token: int) -> bool:
-        """Whether the node has such a child."""
+        """Return whether the node has a child with this token."""
         return (parent, token) in self._places
 
     def path(self, tokens: Sequence[int]) -> list[int]:
-        """The nodes that `tokens` go through, from the first on, as far as there are some."""
+        """Return the nodes along `tokens`, as far as the tree has them."""
         found: list[int] = []
         node: int | None = ROOT
         for token in tokens:
@@ -57,13 +57,13 @@ class DraftTree:
         return found
 
     def above(self, node: int) -> Iterator[int]:
-        """The node and its ancestors, from below."""
+        """Yield the node and its ancestors, the node first."""
         while node != ROOT:
             yield node
             node = self.parents[node]
 
     def text_to(self, node: int) -> list[int]:
-        """The tokens from the first to that of the node."""
+        """Return the tokens on the path to the node, its own last."""
         return [self.tokens[place] for place in self.above(node)][::-1]
 
     def cut(self, size: int) -> None:
@@ -74,5 +74,5 @@ class DraftTree:
 
     @property
     def is_chain(self) -> bool:
-        """Whether each node but the last has the next as its child."""
+        """Whether each node has at most one child, the next node."""
         return all(parent == place - 1 for place, parent in enumerate(self.parents))

@@ -1,19 +1,19 @@
-"""Verifiers: which drafted token is taken at a node, so that what comes out has the model's law.
+"""Verifiers: which draft token is accepted at a node, such that the output has the model's distribution.
 
-What: at a node of a draft the target p (the law of the plain sampler's draw there: mask, temperature, cuts) meets the
-tokens that a drafter proposed, its children. A verifier gives an `Outcome`: with which probability each child is taken,
-and from what the token is drawn otherwise. What comes out is drawn by one uniform number.
-Invariant: over the drafts as they were *really* drawn, the outcomes are p. Each verifier is exact for one way of
-drafting (`drafted`), and wrong for others.
+What: at a node of a draft, p is the target (the distribution of the plain sampler's draw: mask, temperature,
+truncation), and the node's children are tokens that a drafter proposed from q. A verifier returns an `Outcome`: the
+probability with which each child is accepted, and the distribution of the token otherwise. One uniform number decides.
+Invariant: averaged over the drafts as they were *really* drawn, the outcomes are p. Each verifier is exact for one way
+of drafting (`drafted`), and wrong for others.
 
-    Match             "any"           y is drawn from p, and taken whether or not it is a child: exact for every
+    Match             "any"           y is drawn from p, and accepted whether or not it is a child: exact for every
                                       drafter. With the uniform number of the position it is the plain sampler's own
                                       token
-    Rejection         "one"           x ~ q: taken with min(1, p(x) / q(x)), otherwise y ~ (p - q)+
-    Recursive         "distinct"      x1, x2, ... ~ q without replacement: after each that is refused p becomes
-                                      (p - q)+, and q loses the token
-    KSeq              "independent"   x1 ... xk ~ q: each is taken with min(1, p(x) / (g q(x))); g solves
-                                      1 - (1 - b)^k = g b, b(g) = sum of min(p / g, q); otherwise what is missing of p
+    Rejection         "one"           x ~ q: accepted with min(1, p(x) / q(x)), otherwise y ~ (p - q)+
+    Recursive         "distinct"      x1, x2, ... ~ q without replacement: after each rejection p becomes (p - q)+, and
+                                      q loses the token
+    KSeq              "independent"   x1 ... xk ~ q: each is accepted with min(1, p(x) / (g q(x))), where g solves
+                                      1 - (1 - b)^k = g b, b(g) = sum of min(p / g, q); otherwise the rest of p
     GreedyTransport   "greedy"        the k - 1 most probable of q and one z ~ q without these: z as by `Rejection`
                                       against q without them; what is drawn otherwise is often one of them
 
@@ -31,63 +31,69 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.generation.distributions import place_of
+from structgen.generation.distributions import sample_index
 
 __all__ = ["Drafted", "GreedyTransport", "KSeq", "Match", "Outcome", "Recursive", "Rejection", "Verifier"]
 
 Array = NDArray[Any]
 Drafted = Literal["any", "one", "distinct", "independent", "greedy"]
-"""How a node's children were drawn from q."""
+"""How the children of a node were drawn from q."""
 
 _STEPS = 52
-"""Halves the interval down to the rounding of float64."""
+"""Steps of a bisection, down to the rounding of float64."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a node comes to: the probabilities of `taken` and of `rest` sum to 1."""
+    """The outcome of a node: the probabilities of `accepted` and of `rest` sum to 1."""
 
-    taken: tuple[tuple[int, float], ...]
-    """Children, in the order in which they are looked at, with the probability that it ends with them."""
+    accepted: tuple[tuple[int, float], ...]
+    """Children in the order in which they are tried, each with the probability that it is the outcome."""
     rest: Array
-    """The probability of every token, where no child was taken by then."""
+    """The probability of every token as the outcome after all children were rejected, ``[vocabulary.size]``."""
 
-    def law(self) -> Array:
-        """The law of what comes out, over the vocabulary."""
+    def distribution(self) -> Array:
+        """Return the distribution of the outcome, ``[vocabulary.size]``."""
         whole = self.rest.copy()
-        for token, probability in self.taken:
+        for token, probability in self.accepted:
             whole[token] += probability
         return whole
 
     def draw(self, uniform: float) -> int:
-        """The token that `uniform` in [0, 1) selects."""
-        for token, probability in self.taken:
+        """Return the token that `uniform` in [0, 1) selects."""
+        for token, probability in self.accepted:
             if uniform < probability:
                 return token
             uniform -= probability
         cumulative = np.cumsum(self.rest, dtype=np.float64)
         left = float(cumulative[-1])
-        if left <= 0:  # rounding alone led here
-            return self.taken[-1][0]
-        return place_of(cumulative, min(1.0, uniform / left))
+        if left <= 0:  # only rounding leads here
+            return self.accepted[-1][0]
+        return sample_index(cumulative, min(1.0, uniform / left))
 
 
 class Verifier(Protocol):
-    """A way to choose among drafted tokens."""
+    """A rule of acceptance."""
 
     @property
     def drafted(self) -> Drafted:
-        """The drafts that it is exact for."""
+        """The drafts for which it is exact."""
         ...
 
     def outcome(self, target: Array, draft: Array | None, children: Sequence[int]) -> Outcome:
-        """`target` and `draft` are p and q, float64 over the vocabulary, normalised; `children` came from q."""
+        """Return the outcome of a node.
+
+        Args:
+            target: p, float64 ``[vocabulary.size]``, normalised.
+            draft: q, likewise; None if `drafted` is "any".
+            children: The tokens drawn from q, in order.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Match:
-    """Exact for every drafter; the plain sampler's own tokens under its own noise."""
+    """Exact for every drafter: the plain sampler's own token, with its own noise."""
 
     drafted: Drafted = field(default="any", init=False)
 
@@ -98,7 +104,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Rejection:
-    """The first one: a chain."""
+    """Rejection sampling of a chain: one child per node."""
 
     drafted: Drafted = field(default="one", init=False)
 
@@ -110,7 +116,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Recursive:
-    """Recursive rejection without replacement."""
+    """Recursive rejection sampling without replacement."""
 
     drafted: Drafted = field(default="distinct", init=False)
 
@@ -118,10 +124,10 @@ class Recursive:
         """See `Verifier`."""
         assert draft is not None
         target, draft, open_ = target, draft.copy(), 1.0
-        taken = []
+        accepted = []
         for token in children:
             chance = min(1.0, float(target[token]) / float(draft[token]))
-            taken.append((token, open_ * chance))
+            accepted.append((token, open_ * chance))
             open_ *= 1 - chance
             if open_ <= 0:
                 break
@@ -131,7 +137,7 @@ class Recursive:
             if mass <= 0:
                 break
             draft /= mass
-        return Outcome(tuple(taken), open_ * target)
+        return Outcome(tuple(accepted), open_ * target)
 
 
 @dataclass(frozen=True)
@@ -145,20 +151,20 @@ class KSeq:
         assert draft is not None
         count = len(children)
         factor = _factor(target, draft, count)
-        accepted = np.minimum(target / factor, draft)
-        mass = float(accepted.sum())
-        taken, open_ = [], 1.0
+        overlap = np.minimum(target / factor, draft)
+        mass = float(overlap.sum())
+        accepted, open_ = [], 1.0
         for token in children:
             chance = min(1.0, float(target[token]) / (factor * float(draft[token])))
-            taken.append((token, open_ * chance))
+            accepted.append((token, open_ * chance))
             open_ *= 1 - chance
         share = (1 - (1 - mass) ** count) / mass if mass > 0 else 0.0
-        return Outcome(tuple(taken), open_ * _positive(target - accepted * share))
+        return Outcome(tuple(accepted), open_ * _positive(target - overlap * share))
 
 
 @dataclass(frozen=True)
 class GreedyTransport:
-    """The most probable drafts for sure, and one of the others; `children` are in this order."""
+    """The most probable tokens, and a draw of one of the others; `children` are in this order."""
 
     drafted: Drafted = field(default="greedy", init=False)
 
@@ -179,14 +185,14 @@ def _rejected(target: Array, draft: Array, token: int) -> Outcome:
 
 
 def _positive(difference: Array) -> Array:
-    """The positive part, normalised."""
+    """Return the positive part, normalised."""
     found = np.maximum(difference, 0.0)
     mass = float(found.sum())
     return found / mass if mass > 0 else found
 
 
 def _factor(target: Array, draft: Array, count: int) -> float:
-    """g between 1 and k with 1 - (1 - b)^k = g b, b the sum of min(p / g, q): the left side falls behind as g grows."""
+    """Return g between 1 and k with 1 - (1 - b)^k = g b, where b is the sum of min(p / g, q), by bisection."""
     low, high = 1.0, float(count)
     for _ in range(_STEPS):
         middle = (low + high) / 2

@@ -18,11 +18,11 @@ class Random(ScriptedModel):
 
     def __init__(self) -> None:
         super().__init__("")
-        law = np.full(257, 1e-6)
-        law[32:127] = 1.0
-        law[list(b'"}])\n')] = 20.0
-        law[256] = 500.0
-        self._constant = np.log(law / law.sum())
+        distribution = np.full(257, 1e-6)
+        distribution[32:127] = 1.0
+        distribution[list(b'"}])\n')] = 20.0
+        distribution[256] = 500.0
+        self._constant = np.log(distribution / distribution.sum())
 
     def _logits(self, tokens: Any, prompt: int) -> Any:
         return self._constant

@@ -92,7 +92,7 @@ def test_what_no_canvas_takes() -> None:
         Canvas(sg.regex("a") & sg.regex("b"), BYTES, [Hole(1)])
     with pytest.raises(OptionError, match="made of tokens"):
         Canvas(JSON, BYTES, [3.5])  # type: ignore[list-item]
-    with pytest.raises(OptionError, match="no token"):
+    with pytest.raises(OptionError, match="not a token"):
         Canvas(JSON, BYTES, [100_000])
     with pytest.raises(OptionError, match="a hole"):
         Hole(4, 2)
@@ -194,7 +194,7 @@ def test_bad_arguments_of_canvases() -> None:
     for pieces in (5, "aa", None):
         with pytest.raises(OptionError, match="pieces is"):
             Canvas(sg.regex("a"), vocabulary, pieces)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="is no constraint") as told:
+    with pytest.raises(OptionError, match="not a constraint") as told:
         Canvas("json", vocabulary, [Hole(1)])  # type: ignore[arg-type]
     assert told.value.hint == "sg.grammar('json')"
     canvas = Canvas(sg.regex("a*"), vocabulary, [Hole(2)])
@@ -216,7 +216,7 @@ def test_bad_arguments_of_canvases() -> None:
         canvas.draw(weights, -1)
     for wrong in (np.nan, np.inf):
         weights[0, 3] = wrong
-        with pytest.raises(OptionError, match="no logarithm"):
+        with pytest.raises(OptionError, match="not log probabilities"):
             canvas.best(weights)
     for many in ([GAP] * 5_000, [Hole(0, 1)] * 10_000):
         with pytest.raises(LimitExceeded, match="side by side"):

@@ -181,7 +181,7 @@ def test_a_monitor_that_refuses_all_is_overruled_and_it_is_told() -> None:
     found = fill(Toy(), canvas, monitor=monitor, repairs=2)
     assert found.is_right is False and found.faults == [0] and sorted(found.overruled) == [0, 1, 2, 3]
     assert (
-        found.reason is not None and "fault in cell 0" in found.reason and "2 times in vain" in found.reason
+        found.reason is not None and "fault in cell 0" in found.reason and "2 repairs did not help" in found.reason
     )
     assert monitor.calls <= 3 * 4 * 4 * 3
     wide = sg.Vocabulary.of_bytes()
@@ -217,7 +217,7 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(OptionError, match=said):
             fill(Toy(), canvas, **options)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="no diffusion model"):
+    with pytest.raises(OptionError, match="not a diffusion model"):
         fill(object(), canvas)  # type: ignore[arg-type]
     without = Toy()
     without.mask_id = -1

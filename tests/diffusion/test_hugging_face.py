@@ -59,7 +59,7 @@ def test_drafts_are_taken_where_the_model_agrees(writer: MaskedModel) -> None:
         canvas = Canvas(PERSON, writer.vocabulary, [Hole(cells)], closing=writer.closing)
         slow, quick = fill(writer, canvas), fill(writer, canvas, draft=4)
         assert quick.tokens == slow.tokens and quick.order == slow.order
-        assert quick.steps < slow.steps and 0 < quick.taken <= quick.drafted
+        assert quick.steps < slow.steps and 0 < quick.accepted <= quick.drafted
 
 
 def test_texts_that_are_given_stay(writer: MaskedModel) -> None:
@@ -88,7 +88,7 @@ def test_families_by_their_classes(family: str, own: dict[str, Any], tmp_path: P
     )
     getattr(transformers, f"{family}ForMaskedLM")(config).save_pretrained(tmp_path)
     tokens = [None, None, *"0123456789[],"]
-    content = {"tokens": tokens, "mask": 0, "closing": [1], "before": [], "behind": []}
+    content = {"tokens": tokens, "mask": 0, "closing": [1], "before": [], "after": []}
     (tmp_path / "tokens.json").write_text(json.dumps(content))
     model = load(tmp_path)
     rows = np.array([[0, 3, 0], [5, 0, 0]])
@@ -161,7 +161,7 @@ def test_models_with_python_files_of_their_own(tmp_path: Path) -> None:
     importlib.import_module("safetensors.torch").save_file(
         weights, tmp_path / "model.safetensors", metadata={"format": "pt"}
     )
-    tokens = {"tokens": [None, None, *"0123456789[],"], "mask": 0, "closing": [1], "before": [], "behind": []}
+    tokens = {"tokens": [None, None, *"0123456789[],"], "mask": 0, "closing": [1], "before": [], "after": []}
     (tmp_path / "tokens.json").write_text(json.dumps(tokens))
     with pytest.raises(ModelError, match="Python files of its own"):
         load(tmp_path)
@@ -174,7 +174,7 @@ def test_models_with_python_files_of_their_own(tmp_path: Path) -> None:
 def test_prompts() -> None:
     vocabulary = sg.Vocabulary.from_tokens([None, *(bytes([byte]) for byte in b"abcdefg")], [0])
     model = MaskedModel(
-        _Shifted(), vocabulary, mask_id=0, before=[7], behind=[6], encode=lambda text: [1] * len(text)
+        _Shifted(), vocabulary, mask_id=0, before=[7], after=[6], encode=lambda text: [1] * len(text)
     )
     assert model.frame(None) == ([7], [6]) and model.frame("xy") == ([7, 1, 1], [6])
     assert model.frame([3, 4]) == ([7, 3, 4], [6])

@@ -14,10 +14,10 @@ from structgen.errors import OptionError
 from structgen.generation import SamplingOptions, generate_tokens
 from structgen.generation import continuous_batch as running
 from structgen.generation import task_threads as turns
-from structgen.generation.continuous_batch import RunningBatch
+from structgen.generation.continuous_batch import ContinuousBatch
 from structgen.generation.options import row_seed
 from structgen.generation.row import Row
-from structgen.generation.task_threads import Turns
+from structgen.generation.task_threads import TaskThreads
 from structgen.matcher import Matcher, open_matcher
 from structgen.models.memory import DistributionModel
 from structgen.vocabulary import Vocabulary
@@ -26,13 +26,13 @@ from tests.clocks import HandClock
 VOCABULARY = Vocabulary.from_tokens([b"a", b"b", b"ab", b"ba", b"1", None], eos_ids=[5])
 
 
-def law(tokens: tuple[int, ...]) -> list[float]:
+def distribution(tokens: tuple[int, ...]) -> list[float]:
     shares = [1 + (7 * len(tokens) + 3 * sum(tokens) + token * token) % 11 for token in range(6)]
     return [share / sum(shares) for share in shares]
 
 
 def model() -> DistributionModel:
-    return DistributionModel(VOCABULARY, law)
+    return DistributionModel(VOCABULARY, distribution)
 
 
 CONSTRAINTS = [sg.regex("(ab|ba){2,9}1"), sg.choice(["ab1", "ba1", "b"]), None, sg.regex("[ab]{3,20}")]
@@ -47,7 +47,7 @@ def row_of(number: int, among: DistributionModel, **changes: object) -> Row:
     return row
 
 
-def finish(batch: RunningBatch, most: int = 500) -> list[Row]:
+def finish(batch: ContinuousBatch, most: int = 500) -> list[Row]:
     ended = []
     for _ in range(most):
         if batch.is_idle:
@@ -59,7 +59,7 @@ def finish(batch: RunningBatch, most: int = 500) -> list[Row]:
 def test_rows_draw_what_they_draw_alone() -> None:
     among = model()
     rows = [row_of(number, among) for number in range(12)]
-    batch = RunningBatch(among, most_rows=3)
+    batch = ContinuousBatch(among, most_rows=3)
     ended: list[Row] = []
     for row in rows:
         batch.add([row])
@@ -78,7 +78,7 @@ def test_rows_draw_what_they_draw_alone() -> None:
 
 def test_rows_of_one_prompt_share_its_reading() -> None:
     among = model()
-    batch = RunningBatch(among, most_rows=4)
+    batch = ContinuousBatch(among, most_rows=4)
     rows = [row_of(1, among) for _ in range(3)]
     batch.add(rows)
     finish(batch)
@@ -89,7 +89,7 @@ def test_rows_of_one_prompt_share_its_reading() -> None:
 
 def test_rows_wait_for_a_place_in_order() -> None:
     among = model()
-    batch = RunningBatch(among, most_rows=2)
+    batch = ContinuousBatch(among, most_rows=2)
     rows = [row_of(2, among, max_tokens=3) for _ in range(5)]
     for row in rows:
         batch.add([row])
@@ -103,7 +103,7 @@ def test_rows_wait_for_a_place_in_order() -> None:
 
 def test_a_dropped_row_leaves_and_the_others_go_on() -> None:
     among = model()
-    batch = RunningBatch(among, most_rows=4)
+    batch = ContinuousBatch(among, most_rows=4)
     rows = [row_of(number, among) for number in (0, 2, 3)]
     for row in rows:
         batch.add([row])
@@ -146,7 +146,7 @@ class Held:
 
 def test_a_slow_constraint_holds_nobody_up(clock: HandClock) -> None:
     among, event = model(), threading.Event()
-    batch = RunningBatch(among, most_rows=4, patience=0.01)
+    batch = ContinuousBatch(among, most_rows=4, patience=0.01)
     slow = row_of(3, among)
     slow._matcher = Held(slow.matcher, event, clock)
     quick = row_of(2, among, max_tokens=30)
@@ -157,7 +157,7 @@ def test_a_slow_constraint_holds_nobody_up(clock: HandClock) -> None:
     while quick.finish is None:
         batch.step()
     assert slow.finish is None and not event.is_set()
-    assert batch.counts.left_behind
+    assert batch.counts.detached
     event.set()
     watchdog.cancel()
     finish(batch, 5000)
@@ -170,7 +170,7 @@ def test_a_slow_constraint_holds_nobody_up(clock: HandClock) -> None:
 def test_who_hangs_up_in_a_slow_turn_holds_nobody_up(clock: HandClock) -> None:
     """Each held a thread, and with the last one all turns stood still."""
     among, event = model(), threading.Event()
-    batch = RunningBatch(among, most_rows=2, patience=0.01)
+    batch = ContinuousBatch(among, most_rows=2, patience=0.01)
     watchdog = threading.Timer(120, event.set)  # else a batch that stands still would do so for ever
     watchdog.start()
     quick, held = row_of(2, among, max_tokens=400), []
@@ -196,7 +196,7 @@ def test_who_hangs_up_in_a_slow_turn_holds_nobody_up(clock: HandClock) -> None:
     end = time.monotonic() + 120
     while not batch.is_idle and time.monotonic() < end:
         batch.step()
-    assert batch.is_idle and not batch._left
+    assert batch.is_idle and not batch._dropped
     watchdog.cancel()
     last = row_of(3, among)
     batch.add([last])
@@ -209,7 +209,7 @@ class Watched(DistributionModel):
     """Notes how long the prompts are that it is given at once, and how wide its passes."""
 
     def __init__(self) -> None:
-        super().__init__(VOCABULARY, law)
+        super().__init__(VOCABULARY, distribution)
         self.parts: list[int] = []
         self.widths: list[int] = []
 
@@ -229,7 +229,7 @@ class Watched(DistributionModel):
 @pytest.mark.parametrize("wants_scores", [False, True])
 def test_a_forced_text_does_not_widen_the_passes_of_many(wants_scores: bool) -> None:
     among = Watched()
-    batch = RunningBatch(among, most_rows=8, prompt_tokens=8)
+    batch = ContinuousBatch(among, most_rows=8, prompt_tokens=8)
     rows = [row_of(3, among, seed=seed, max_tokens=30) for seed in range(6)]
     constant = sg.regex("[ab]" + "1" * 60)
     options = SamplingOptions(seed=3, max_tokens=80, exact_weight=wants_scores)
@@ -254,7 +254,7 @@ def test_a_forced_text_does_not_widen_the_passes_of_many(wants_scores: bool) -> 
 
 def test_a_forced_text_alone_is_read_at_once() -> None:
     among = Watched()
-    batch = RunningBatch(among, prompt_tokens=8)
+    batch = ContinuousBatch(among, prompt_tokens=8)
     options = SamplingOptions(seed=3, max_tokens=80)
     row = Row(
         0, [0], open_matcher(sg.regex("[ab]" + "1" * 20), VOCABULARY), options, VOCABULARY, row_seed(3, 0)
@@ -268,7 +268,7 @@ def test_a_forced_text_alone_is_read_at_once() -> None:
 
 def test_prompts_join_one_at_a_time_where_others_wait() -> None:
     among = Watched()
-    batch = RunningBatch(among, most_rows=8, prompt_tokens=16)
+    batch = ContinuousBatch(among, most_rows=8, prompt_tokens=16)
     batch.add([row_of(3, among, seed=seed) for seed in range(4)])
     batch.step()
     late = [row_of(3, among, seed=10 + number) for number in range(3)]
@@ -288,8 +288,8 @@ class Broken(DistributionModel):
 
 
 def test_what_the_model_raises_ends_rows_and_not_the_batch() -> None:
-    broken = Broken(VOCABULARY, law)
-    batch = RunningBatch(broken)
+    broken = Broken(VOCABULARY, distribution)
+    batch = ContinuousBatch(broken)
     batch.add([row_of(0, broken)])
     (row,) = finish(batch)
     assert row.finish == "failed" and "out of memory" in str(row.error)
@@ -299,7 +299,7 @@ def test_what_the_model_raises_ends_rows_and_not_the_batch() -> None:
 
 def test_what_a_matcher_raises_ends_its_row_alone() -> None:
     among = model()
-    batch = RunningBatch(among)
+    batch = ContinuousBatch(among)
     faulty, fine = row_of(3, among), row_of(0, among)
 
     class Faulty(Held):
@@ -317,14 +317,14 @@ def test_what_a_matcher_raises_ends_its_row_alone() -> None:
 
 def test_options_are_checked() -> None:
     with pytest.raises(OptionError):
-        RunningBatch(model(), most_rows=0)
-    batch = RunningBatch(model(), most_rows=1)
+        ContinuousBatch(model(), most_rows=0)
+    batch = ContinuousBatch(model(), most_rows=1)
     with pytest.raises(OptionError, match="1 to 1"):
         batch.add([row_of(0, model())] * 2)
 
 
 def test_turns_leave_behind_what_takes_long(clock: HandClock) -> None:
-    made = Turns(0.02, 4)
+    made = TaskThreads(0.02, 4)
     seen: list[int] = []
     free = threading.Event()
 
@@ -334,17 +334,17 @@ def test_turns_leave_behind_what_takes_long(clock: HandClock) -> None:
             assert free.wait(120)
         seen.append(number)
 
-    done = made.take([lambda n=n: task(n) for n in range(4)])  # type: ignore[misc]
+    done = made.run([lambda n=n: task(n) for n in range(4)])  # type: ignore[misc]
     assert done == [True, False, True, True] and seen == [0, 2, 3]
-    assert made.take([]) == []
+    assert made.run([]) == []
     free.set()
-    assert made.take([lambda: None]) == [True]
+    assert made.run([lambda: None]) == [True]
     made.close()
 
 
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="threads tell no CPU time here")
 def test_a_task_that_only_waits_is_waited_for_longer(clock: HandClock) -> None:
-    made = Turns(0.2, 4)
+    made = TaskThreads(0.2, 4)
     free = threading.Event()
 
     def waits() -> None:
@@ -362,6 +362,6 @@ def test_a_task_that_only_waits_is_waited_for_longer(clock: HandClock) -> None:
             sum(range(1000))
         assert free.wait(120)
 
-    assert made.take([waits, busy]) == [True, False]
+    assert made.run([waits, busy]) == [True, False]
     free.set()
     made.close()

@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structgen.errors import ModelError, OptionError
-from structgen.generation.distributions import StepLaw, allowed_ids, drawn_place, log_sum_exp, place_of
+from structgen.generation.distributions import (
+    StepDistribution,
+    allowed_ids,
+    log_sum_exp,
+    sample_index,
+    sample_index_by_blocks,
+)
 from structgen.generation.options import SamplingOptions, make_options
 
 
@@ -20,29 +26,29 @@ def slow_law(logits: list[float], ids: list[int], options: SamplingOptions) -> t
     scale = temperature or 1.0
     weights = {t: math.exp(x / scale) for t, x in enumerate(logits)}
     mass = sum(weights.values())
-    law = {t: weights[t] / mass for t in ids}
-    z = sum(law.values())
+    distribution = {t: weights[t] / mass for t in ids}
+    z = sum(distribution.values())
     if temperature == 0:
-        return {max(law, key=lambda t: (law[t], -t)): 1.0}, z
+        return {max(distribution, key=lambda t: (distribution[t], -t)): 1.0}, z
 
     def norm(part: dict[int, float]) -> dict[int, float]:
         whole = sum(part.values())
         return {t: p / whole for t, p in part.items()}
 
-    order = sorted(law, key=lambda t: (-law[t], t))
+    order = sorted(distribution, key=lambda t: (-distribution[t], t))
     if options.top_k is not None:
         order = order[: options.top_k]
-    law = norm({t: law[t] for t in order})
+    distribution = norm({t: distribution[t] for t in order})
     if options.top_p is not None:
         count, held = 0, 0.0
         while count < len(order) and held < options.top_p * (1 - 1e-12):
-            held += law[order[count]]
+            held += distribution[order[count]]
             count += 1
-        law = norm({t: law[t] for t in order[:count]})
+        distribution = norm({t: distribution[t] for t in order[:count]})
     if options.min_p:
-        floor = max(law.values()) * options.min_p
-        law = norm({t: p for t, p in law.items() if p >= floor * (1 - 1e-12)})
-    return law, z
+        floor = max(distribution.values()) * options.min_p
+        distribution = norm({t: p for t, p in distribution.items() if p >= floor * (1 - 1e-12)})
+    return distribution, z
 
 
 @st.composite
@@ -65,10 +71,10 @@ def steps(draw: st.DrawFn) -> tuple[list[float], list[int], SamplingOptions]:
 @given(steps())
 def test_every_option_follows_its_definition(step: tuple[list[float], list[int], SamplingOptions]) -> None:
     logits, ids, options = step
-    law = StepLaw(np.array(logits), np.array(ids), options)
+    distribution = StepDistribution(np.array(logits), np.array(ids), options)
     expected, z = slow_law(logits, ids, options)
-    assert law.probabilities() == pytest.approx(expected, abs=1e-12)
-    assert math.exp(law.log_z) == pytest.approx(z, abs=1e-12)
+    assert distribution.probabilities() == pytest.approx(expected, abs=1e-12)
+    assert math.exp(distribution.log_z) == pytest.approx(z, abs=1e-12)
 
 
 @settings(max_examples=100, deadline=None)
@@ -77,8 +83,8 @@ def test_draw_inverts_the_cumulative_sum(
     step: tuple[list[float], list[int], SamplingOptions], uniform: float
 ) -> None:
     logits, ids, options = step
-    law = StepLaw(np.array(logits), np.array(ids), options)
-    token, masses = law.draw(uniform), law.probabilities()
+    distribution = StepDistribution(np.array(logits), np.array(ids), options)
+    token, masses = distribution.draw(uniform), distribution.probabilities()
     below = sum(p for t, p in masses.items() if t < token)
     assert masses[token] > 0
     assert below - 1e-9 <= uniform < below + masses[token] + 1e-9 or options.effective_temperature == 0
@@ -89,43 +95,43 @@ def test_nucleus_of_a_large_vocabulary_is_the_sorted_one() -> None:
     for spread in (0.1, 1.0, 5.0):
         logits = rng.normal(0, spread, 20_000)
         options = SamplingOptions(top_p=0.9)
-        law = StepLaw(logits, None, options).probabilities()
+        distribution = StepDistribution(logits, None, options).probabilities()
         expected, _ = slow_law(list(logits), list(range(20_000)), options)
-        assert law.keys() == expected.keys()
+        assert distribution.keys() == expected.keys()
 
 
 def test_no_mask_means_every_token() -> None:
     logits = np.log(np.array([0.5, 0.25, 0.25]))
-    law = StepLaw(logits, None, SamplingOptions(temperature=1))
-    assert law.probabilities() == pytest.approx({0: 0.5, 1: 0.25, 2: 0.25})
-    assert law.log_z == 0
+    distribution = StepDistribution(logits, None, SamplingOptions(temperature=1))
+    assert distribution.probabilities() == pytest.approx({0: 0.5, 1: 0.25, 2: 0.25})
+    assert distribution.log_z == 0
 
 
 def test_excluding_a_token_renormalises_and_leaves_the_logits_alone() -> None:
     logits = np.log(np.array([0.5, 0.25, 0.25]))
     before = logits.copy()
     for ids in (None, np.array([0, 1, 2])):
-        law = StepLaw(logits, ids, SamplingOptions(temperature=1))
-        law.exclude(0)
-        assert law.probabilities() == pytest.approx({1: 0.5, 2: 0.5})
-        law.exclude(1)
-        law.exclude(2)
-        assert law.is_empty
+        distribution = StepDistribution(logits, ids, SamplingOptions(temperature=1))
+        distribution.exclude(0)
+        assert distribution.probabilities() == pytest.approx({1: 0.5, 2: 0.5})
+        distribution.exclude(1)
+        distribution.exclude(2)
+        assert distribution.is_empty
     assert (logits == before).all()
 
 
 def test_extreme_logits_stay_finite() -> None:
     logits = np.array([1e4, -1e4, -np.inf, 9.9e3], dtype=np.float32)
-    law = StepLaw(logits, np.array([1, 2, 3]), SamplingOptions(temperature=0.01, seed=1))
-    assert law.log_z == pytest.approx(-1e4, rel=1e-3)
-    assert law.draw(0.999999) == 3
-    assert StepLaw(logits, np.array([2]), SamplingOptions()).is_empty
+    distribution = StepDistribution(logits, np.array([1, 2, 3]), SamplingOptions(temperature=0.01, seed=1))
+    assert distribution.log_z == pytest.approx(-1e4, rel=1e-3)
+    assert distribution.draw(0.999999) == 3
+    assert StepDistribution(logits, np.array([2]), SamplingOptions()).is_empty
     assert log_sum_exp(np.array([])) == -math.inf
 
 
 def test_logits_that_are_not_numbers_are_refused() -> None:
     with pytest.raises(ModelError, match="not a number"):
-        StepLaw(np.array([0.0, np.nan]), None, SamplingOptions())
+        StepDistribution(np.array([0.0, np.nan]), None, SamplingOptions())
 
 
 @given(st.sets(st.integers(0, 99)))
@@ -185,9 +191,9 @@ def test_a_place_is_drawn_in_blocks_as_at_once() -> None:
         masses[rng.integers(size)] = 0.5
         cumulative = np.cumsum(masses, dtype=np.float64)
         for uniform in [0.0, np.nextafter(1.0, 0.0), *rng.random(200)]:
-            place = drawn_place(masses, float(uniform))
+            place = sample_index_by_blocks(masses, float(uniform))
             assert masses[place] > 0
-            wanted = place_of(cumulative, float(uniform))
+            wanted = sample_index(cumulative, float(uniform))
             assert (
                 place == wanted
                 or abs(float(uniform) * cumulative[-1] - cumulative[min(place, wanted)]) < 1e-9
@@ -197,7 +203,7 @@ def test_a_place_is_drawn_in_blocks_as_at_once() -> None:
 @pytest.mark.parametrize("count", [1, 3, 7, 50])
 def test_the_most_probable_tokens(count: int) -> None:
     logits = np.array([1.0, 5.0, -np.inf, 5.0, 2.0, 0.5, 9.0], dtype=np.float32)  # the last one is padding
-    law = StepLaw(logits, np.array([2]), SamplingOptions(temperature=3.0))
-    found = law.most_probable(count, 6)
+    distribution = StepDistribution(logits, np.array([2]), SamplingOptions(temperature=3.0))
+    found = distribution.most_probable(count, 6)
     assert [token for token, _ in found] == [1, 3, 4, 0, 5, 2][:count]
-    assert [score for _, score in found] == [law.logprob(token) for token, _ in found]
+    assert [score for _, score in found] == [distribution.logprob(token) for token, _ in found]

@@ -42,27 +42,27 @@ def word_matcher() -> NaiveMatcher:
 
 
 def test_t1_has_the_published_law() -> None:
-    law = {
+    distribution = {
         bytes(48 + t for t in tokens): (p, w)
         for tokens, p, w in enumerate_law(t1_model(), t1_matcher(), SAMPLE)
     }
-    assert {text: p for text, (p, _) in law.items()} == pytest.approx(
+    assert {text: p for text, (p, _) in distribution.items()} == pytest.approx(
         {text: 0.6 if text == b"000" else 0.1 for text in T1_LANGUAGE}
     )
     # The weight of every draw times its probability is the model's own mass: E[w] = Z, E[w 1(000)] = P(000).
-    assert sum(p * math.exp(w) for p, w in law.values()) == pytest.approx(0.412)
-    assert law[b"000"][0] * math.exp(law[b"000"][1]) == pytest.approx(0.012)
+    assert sum(p * math.exp(w) for p, w in distribution.values()) == pytest.approx(0.412)
+    assert distribution[b"000"][0] * math.exp(distribution[b"000"][1]) == pytest.approx(0.012)
 
 
 def test_t1_draws_follow_the_law_and_carry_exact_weights() -> None:
-    law = {tokens: (p, w) for tokens, p, w in enumerate_law(t1_model(), t1_matcher(), SAMPLE)}
+    distribution = {tokens: (p, w) for tokens, p, w in enumerate_law(t1_model(), t1_matcher(), SAMPLE)}
     draws = generate_tokens(t1_model(), [PROMPT] * 3000, [t1_matcher() for _ in range(3000)], SAMPLE)
     counts = Counter(tuple(draw.tokens) for draw in draws)
-    statistic, freedom = chi_square((counts[tokens], 3000 * p) for tokens, (p, _) in law.items())
+    statistic, freedom = chi_square((counts[tokens], 3000 * p) for tokens, (p, _) in distribution.items())
     assert statistic < chi_square_bound(freedom)
     for draw in draws[:50]:
         assert draw.finish == "complete" and draw.end_token == END
-        assert draw.log_weight == pytest.approx(law[tuple(draw.tokens)][1])
+        assert draw.log_weight == pytest.approx(distribution[tuple(draw.tokens)][1])
     weights = np.exp([draw.log_weight for draw in draws])
     assert weights.mean() == pytest.approx(0.412, abs=4 * weights.std() / math.sqrt(3000))
 
@@ -79,10 +79,10 @@ def test_t1_draws_follow_the_law_and_carry_exact_weights() -> None:
 )
 def test_draws_follow_local_masking(options: SamplingOptions) -> None:
     model = ToyModel(LETTERS, random_law(1, 9))
-    law = list(enumerate_law(model, word_matcher(), options))
-    assert sum(p for _, p, _ in law) == pytest.approx(1)
-    expected = {tokens: 0.0 for tokens, _, _ in law}
-    for tokens, p, _ in law:  # several end-of-text tokens end the same text
+    distribution = list(enumerate_law(model, word_matcher(), options))
+    assert sum(p for _, p, _ in distribution) == pytest.approx(1)
+    expected = {tokens: 0.0 for tokens, _, _ in distribution}
+    for tokens, p, _ in distribution:  # several end-of-text tokens end the same text
         expected[tokens] += p
     count = 2000
     draws = generate_tokens(model, [PROMPT] * count, [word_matcher() for _ in range(count)], options)
@@ -99,7 +99,7 @@ def test_logprob_is_the_model_s_own() -> None:
             model, [PROMPT], [word_matcher()], SamplingOptions(temperature=0.7, seed=seed)
         )
         path = [*draw.tokens, draw.end_token]
-        expected = sum(math.log(model.law(tuple(path[:n]))[token]) for n, token in enumerate(path))
+        expected = sum(math.log(model.distribution(tuple(path[:n]))[token]) for n, token in enumerate(path))
         assert draw.logprob == pytest.approx(expected)
         assert draw.text.encode() == LETTERS.decode(draw.tokens)
         assert draw.text.encode() in WORDS
@@ -260,17 +260,17 @@ def test_closing_draws_from_the_law_restricted_to_what_fits() -> None:
     expected: dict[tuple[int, ...], float] = {}
 
     def follow(matcher: NaiveMatcher, probability: float) -> None:
-        law = model.law(tuple(matcher.tokens))
+        distribution = model.distribution(tuple(matcher.tokens))
         left = budget - len(matcher.tokens)
         fits = {}
         for token in matcher._ids():
             if token in LETTERS.eos_ids:
-                fits[token] = law[token]
+                fits[token] = distribution[token]
             elif left:
                 twin = matcher.fork()
                 twin.advance(token)
                 if twin.witness(left - 1) is not None:
-                    fits[token] = law[token]
+                    fits[token] = distribution[token]
         for token, p in fits.items():
             share = probability * p / sum(fits.values())
             if token in LETTERS.eos_ids:
@@ -325,7 +325,7 @@ def test_going_back_into_what_the_model_holds_keeps_the_scores_right(forced: boo
     """The model alone kills "ab": everything after it has no probability, so the row goes back over the session."""
     language = [b"abcc", b"abbc", b"bbcc"]
 
-    def law(tokens: tuple[int, ...]) -> list[float]:
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
         text = LETTERS.decode(tokens)
         if text.startswith(b"ab"):
             return [1.0, 0, 0, 0, 0, 0, 0, 0, 0]
@@ -336,7 +336,7 @@ def test_going_back_into_what_the_model_holds_keeps_the_scores_right(forced: boo
         for seed in range(400):
             options = SamplingOptions(temperature=1, seed=seed, forced=forced, exact_weight=exact)
             (draw,) = generate_tokens(
-                ToyModel(LETTERS, law), [PROMPT], [NaiveMatcher(language, LETTERS)], options
+                ToyModel(LETTERS, distribution), [PROMPT], [NaiveMatcher(language, LETTERS)], options
             )
             assert draw.finish == "complete"
             if draw.text != "bbcc":  # the only choice is taken, though it has no probability
@@ -345,7 +345,7 @@ def test_going_back_into_what_the_model_holds_keeps_the_scores_right(forced: boo
             retries += draw.retries
             path = [*draw.tokens, draw.end_token]
             if draw.logprob is not None:
-                expected = sum(math.log(law(tuple(path[:n]))[token]) for n, token in enumerate(path))
+                expected = sum(math.log(distribution(tuple(path[:n]))[token]) for n, token in enumerate(path))
                 assert draw.logprob == pytest.approx(expected)
             assert draw.logprob is not None or not exact
     assert retries > 0

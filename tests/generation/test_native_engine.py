@@ -32,8 +32,8 @@ OPTIONS = st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(WORDS, OPTIONS, st.integers(0, 20))
-def test_both_matchers_draw_the_same(words: list[str], options: SamplingOptions, law: int) -> None:
-    model = ToyModel(REAL, random_law(law, 14))
+def test_both_matchers_draw_the_same(words: list[str], options: SamplingOptions, distribution: int) -> None:
+    model = ToyModel(REAL, random_law(distribution, 14))
     real = Matcher(choice(words), REAL)
     naive = NaiveMatcher([word.encode() for word in words], NAIVE)
     one, other = generate_tokens(model, [[0]] * 2, [real, naive], [options, options])
@@ -47,11 +47,11 @@ def test_both_matchers_draw_the_same(words: list[str], options: SamplingOptions,
 
 @settings(max_examples=100, deadline=None)
 @given(WORDS, st.integers(1, 5), st.integers(0, 20))
-def test_budgets_close_what_can_be_closed(words: list[str], budget: int, law: int) -> None:
+def test_budgets_close_what_can_be_closed(words: list[str], budget: int, distribution: int) -> None:
     naive = NaiveMatcher([word.encode() for word in words], NAIVE)
     if naive.witness(budget) is None:
         return
-    model = ToyModel(REAL, random_law(law, 14))
-    options = SamplingOptions(seed=law, max_tokens=budget, close_within_budget=True)
+    model = ToyModel(REAL, random_law(distribution, 14))
+    options = SamplingOptions(seed=distribution, max_tokens=budget, close_within_budget=True)
     (draw,) = generate_tokens(model, [[0]], [Matcher(choice(words), REAL)], options)
     assert draw.finish == "complete" and draw.text in words and len(draw.tokens) <= budget

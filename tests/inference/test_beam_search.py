@@ -39,30 +39,30 @@ def search(seed: int, cap: int = 4, **options: float) -> tuple[list[Beam], dict[
     matcher = Matcher(sg.choice(language), VOCABULARY)
     naive = NaiveMatcher([word.encode() for word in language], NaiveVocabulary(PIECES, [4]))
     found = beam_search(PrefixBatch(model, [0]), matcher, max_tokens=cap, **options)  # type: ignore[arg-type]
-    law: dict[bytes, float] = {}
+    distribution: dict[bytes, float] = {}
     for tokens, mass in strings(model, naive, cap):
-        law[text_of(tokens)] = law.get(text_of(tokens), 0.0) + mass
-    return found, law
+        distribution[text_of(tokens)] = distribution.get(text_of(tokens), 0.0) + mass
+    return found, distribution
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_wide_beam_finds_the_best(seed: int) -> None:
-    found, law = search(seed, width=200)
-    best = sorted(law.items(), key=lambda item: -item[1])
+    found, distribution = search(seed, width=200)
+    best = sorted(distribution.items(), key=lambda item: -item[1])
     assert [text_of(beam.tokens) for beam in found][:5] == [text for text, _ in best][:5]
-    assert len(found) == len(law)
+    assert len(found) == len(distribution)
     for beam in found:
-        assert np.exp(beam.log_prob) == pytest.approx(law[text_of(beam.tokens)], rel=1e-4)
+        assert np.exp(beam.log_prob) == pytest.approx(distribution[text_of(beam.tokens)], rel=1e-4)
         assert beam.score == beam.log_prob
 
 
 @pytest.mark.parametrize("width", [1, 2, 5])
 @pytest.mark.parametrize("seed", range(6))
 def test_narrow_beams_find_texts_of_the_language(seed: int, width: int) -> None:
-    found, law = search(seed, width=width)
+    found, distribution = search(seed, width=width)
     assert 0 < len(found) <= width
     texts = [text_of(beam.tokens) for beam in found]
-    assert set(texts) <= set(law) and len(set(texts)) == len(texts)
+    assert set(texts) <= set(distribution) and len(set(texts)) == len(texts)
     scores = [beam.score for beam in found]
     assert scores == sorted(scores, reverse=True)
 
@@ -71,10 +71,10 @@ def test_narrow_beams_find_texts_of_the_language(seed: int, width: int) -> None:
 def test_groups_differ(seed: int) -> None:
     alike, _ = search(seed, width=3, groups=3)  # all find the same; each text is listed once
     assert len({text_of(beam.tokens) for beam in alike}) == len(alike)
-    apart, law = search(seed, width=3, groups=3, diversity=50.0)
-    firsts = {text[:1] for text in law}
+    apart, distribution = search(seed, width=3, groups=3, diversity=50.0)
+    firsts = {text[:1] for text in distribution}
     assert len({text_of(beam.tokens) for beam in apart}) >= len(firsts)
-    assert {text_of(beam.tokens) for beam in apart} <= set(law)
+    assert {text_of(beam.tokens) for beam in apart} <= set(distribution)
 
 
 def test_a_length_penalty_prefers_long_texts() -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import structgen as sg
 from structgen.errors import GenerationError, LimitExceeded, OptionError
 from structgen.inference.bound_trie import BoundTrie
-from structgen.inference.prefixes import Law
+from structgen.inference.prefixes import Distribution
 from structgen.inference.trie_files import read_trie, write_trie
 from structgen.models.memory import DistributionModel
 from structgen.vocabulary import Vocabulary
@@ -36,7 +36,7 @@ def draw(model: Any = None, **options: Any) -> sg.Posterior[str]:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    learned = sg.KnownLaws()
+    learned = sg.KnownDistributions()
     draw(learned=learned)
     path = tmp_path / "laws.npz"
     learned.save(path)
@@ -44,10 +44,10 @@ def saved(tmp_path: Path) -> Path:
 
 
 def test_it_draws_as_before(saved: Path) -> None:
-    kept = sg.KnownLaws()
+    kept = sg.KnownDistributions()
     draw(learned=kept)
     wanted = draw(learned=kept, seed=6)
-    found = draw(learned=sg.KnownLaws.load(saved), seed=6)
+    found = draw(learned=sg.KnownDistributions.load(saved), seed=6)
     assert list(found) == list(wanted)
     assert 1 < found.account.calls <= 8  # laws that are compared
     assert 1 < wanted.account.calls <= 8  # of another model
@@ -56,7 +56,7 @@ def test_it_draws_as_before(saved: Path) -> None:
 def test_laws_of_another_model_are_refused() -> None:
     """Also where it says the same at first; the same model again is not asked at all."""
     model = DistributionModel(VOCABULARY, t1_law)
-    kept = sg.KnownLaws()
+    kept = sg.KnownDistributions()
     draw(model, learned=kept)
     assert draw(model, learned=kept).account.calls == 0
     draw(DistributionModel(VOCABULARY, t1_law), learned=kept)
@@ -64,14 +64,14 @@ def test_laws_of_another_model_are_refused() -> None:
         lambda tokens: (0.9, 0.1, 0),
         lambda tokens: t1_law(tokens) if len(tokens) < 2 else (0.3, 0.3, 0.4),
     ):
-        with pytest.raises(OptionError, match="about another model"):
+        with pytest.raises(OptionError, match="belongs to another model"):
             draw(DistributionModel(VOCABULARY, other), learned=kept)
 
 
 def test_one_call_at_a_time() -> None:
     """Laws that are forgotten all the time, by calls in several threads; and a call within a call."""
     model = DistributionModel(VOCABULARY, t1_law)
-    kept = sg.KnownLaws(limit=3_000)
+    kept = sg.KnownDistributions(limit=3_000)
 
     async def together() -> list[sg.Posterior[str]]:
         return await asyncio.gather(
@@ -87,22 +87,22 @@ def test_one_call_at_a_time() -> None:
             sg.sample_async(model, "", LANGUAGE, n=3, learned=kept, potentials=slow, seed=1)
         )
         assert await asyncio.to_thread(begun.wait, 120)
-        with pytest.raises(LimitExceeded, match="another call used the same KnownLaws"):
+        with pytest.raises(LimitExceeded, match="another call used the same KnownDistributions"):
             await sg.sample_async(model, "", LANGUAGE, learned=kept, max_seconds=0.1)
         go_on.set()
         await first
 
-    kept = sg.KnownLaws()
+    kept = sg.KnownDistributions()
     asyncio.run(waiting())
 
     def inner(text: str) -> bool:
         return bool(draw(model, learned=kept, potentials=within))
 
     within = sg.potential(inner)
-    kept = sg.KnownLaws()
-    with pytest.raises(GenerationError, match="used by a call that is under way"):
+    kept = sg.KnownDistributions()
+    with pytest.raises(GenerationError, match="used by a call that is in progress"):
         draw(model, learned=kept, potentials=within)
-    assert repr(kept).startswith("<KnownLaws of")
+    assert repr(kept).startswith("<KnownDistributions of")
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ def test_one_call_at_a_time() -> None:
     ],
 )  # fmt: skip
 def test_laws_about_something_else_are_refused(saved: Path, changed: dict[str, Any], what: str) -> None:
-    with pytest.raises(OptionError, match=f"about another {what}"):
-        draw(learned=sg.KnownLaws.load(saved), **changed)
+    with pytest.raises(OptionError, match=f"belongs to another {what}"):
+        draw(learned=sg.KnownDistributions.load(saved), **changed)
 
 
 def test_laws_under_potentials_are_not_saved(tmp_path: Path) -> None:
-    learned = sg.KnownLaws()
+    learned = sg.KnownDistributions()
     draw(learned=learned, potentials=sg.potential(lambda text: "0" in text))
-    with pytest.raises(OptionError, match="a function has no name that lasts"):
+    with pytest.raises(OptionError, match="a file cannot identify functions"):
         learned.save(tmp_path / "laws.npz")
 
 
@@ -134,7 +134,7 @@ def test_another_process_reads_them(saved: Path) -> None:
         import structgen as sg
         from tests.inference.test_known_distributions import draw
         from pathlib import Path
-        print(draw(learned=sg.KnownLaws.load({str(saved)!r}), seed=6).account.calls)
+        print(draw(learned=sg.KnownDistributions.load({str(saved)!r}), seed=6).account.calls)
     """
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
@@ -159,7 +159,7 @@ def test_damaged_files_are_refused_or_read(saved_bytes: bytes, place: int, value
 
 @pytest.fixture(scope="module")
 def saved_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    learned = sg.KnownLaws()
+    learned = sg.KnownDistributions()
     draw(learned=learned)
     path = tmp_path_factory.mktemp("laws") / "laws.npz"
     learned.save(path)
@@ -195,8 +195,8 @@ def test_laws_that_do_not_fit_together_are_refused(saved: Path, name: str, place
         parts = dict(file)
     _changed(parts, name, place, value)
     np.savez(saved, **parts)
-    with pytest.raises(OptionError, match="holds no laws that structgen wrote"):
-        sg.KnownLaws.load(saved)
+    with pytest.raises(OptionError, match="was not written by KnownDistributions.save"):
+        sg.KnownDistributions.load(saved)
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,8 @@ def test_parts_of_the_wrong_kind_are_refused(saved: Path, name: str, change: Any
         parts = dict(file)
     parts[name] = change(parts[name])
     np.savez(saved, **parts)
-    with pytest.raises(OptionError, match="holds no laws that structgen wrote"):
-        sg.KnownLaws.load(saved)
+    with pytest.raises(OptionError, match="was not written by KnownDistributions.save"):
+        sg.KnownDistributions.load(saved)
 
 
 def test_tokens_beyond_the_vocabulary_are_refused(saved: Path) -> None:
@@ -231,15 +231,15 @@ def test_tokens_beyond_the_vocabulary_are_refused(saved: Path) -> None:
     parts["tokens"] = parts["tokens"].copy()
     parts["tokens"][place] = 77
     np.savez(saved, **parts)
-    with pytest.raises(OptionError, match="about another vocabulary"):
-        draw(learned=sg.KnownLaws.load(saved))
+    with pytest.raises(OptionError, match="belongs to another vocabulary"):
+        draw(learned=sg.KnownDistributions.load(saved))
 
 
 def test_large_files_and_missing_ones(saved: Path) -> None:
     with pytest.raises(LimitExceeded, match="holds more than 100 bytes"):
-        sg.KnownLaws.load(saved, limit=100)
+        sg.KnownDistributions.load(saved, limit=100)
     with pytest.raises(FileNotFoundError):
-        sg.KnownLaws.load(saved.with_name("none"))
+        sg.KnownDistributions.load(saved.with_name("none"))
 
 
 def test_nothing_learned_yet_is_saved_as_nothing(tmp_path: Path) -> None:
@@ -252,14 +252,14 @@ def test_nothing_learned_yet_is_saved_as_nothing(tmp_path: Path) -> None:
 def test_memory_is_counted_as_it_grows_and_shrinks() -> None:
     rng = np.random.default_rng(3)
     trie = BoundTrie(20_000)
-    law = Law.of(np.zeros(40_000, np.float32))
-    nodes = [trie.add(None, 0, None, law)]
+    distribution = Distribution.of(np.zeros(40_000, np.float32))
+    nodes = [trie.add(None, 0, None, distribution)]
     for _ in range(300):
         parent = nodes[rng.integers(len(nodes))]
         token = int(rng.integers(40_000))
-        trie.hold(parent, token, None, law)
+        trie.hold(parent, token, None, distribution)
         if token not in parent.children:
-            nodes.append(trie.add(parent, token, None, law))
+            nodes.append(trie.add(parent, token, None, distribution))
     assert trie.memory == sum(node.memory() for node in trie.in_order())
     assert trie.trim() > 0
     kept = trie.in_order()

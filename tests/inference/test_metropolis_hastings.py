@@ -52,13 +52,13 @@ def test_every_cut_tends_to_the_conditional_law(cut: Cut) -> None:
 def test_random_languages(cut: Cut, seed: int) -> None:
     """Several tokenisations of a text, texts of several lengths, and a cap that cuts some off."""
     vocabulary = Vocabulary.from_tokens([b"a", b"b", b"ab", b"ba", None], [4])
-    law = DistributionModel(vocabulary, random_law(seed, 5))
+    distribution = DistributionModel(vocabulary, random_law(seed, 5))
     random = np.random.default_rng(seed)
     words = ["".join(w) for n in range(1, 5) for w in product("ab", repeat=n)]
     language = [word for word in words if random.random() < 0.3] or ["ab"]
     constraint = sg.choice(language)
-    exact = sg.sample(law, "", constraint, n=4000, seed=1, max_tokens=3)
-    chains = sg.sample(law, "", constraint, n=COUNT, sampler=sg.MH(40, cut), seed=2, max_tokens=3)
+    exact = sg.sample(distribution, "", constraint, n=4000, seed=1, max_tokens=3)
+    chains = sg.sample(distribution, "", constraint, n=COUNT, sampler=sg.MH(40, cut), seed=2, max_tokens=3)
     for word in language:
         q = exact.probability(lambda text, word=word: text == word)
         found = chains.probability(lambda text, word=word: text == word)

@@ -188,7 +188,7 @@ def test_critics_that_say_no_number() -> None:
             PrefixBatch(MODEL, [0]), MASKED, Condition(), np.random.default_rng(0), count=2, proposal=Masked(),
             critic=lambda text, said=said: said,
         )  # fmt: skip
-        with pytest.raises(GenerationError, match=f"the critic gives {said}"):
+        with pytest.raises(GenerationError, match=f"the critic returned {said}"):
             list(particles.run())
 
 

@@ -20,7 +20,7 @@ LANGUAGE = sg.choice(sorted(text.decode() for text in T1_LANGUAGE))
 Q = {text.decode(): (0.012 if text == b"000" else 0.1) / 0.412 for text in T1_LANGUAGE}
 SAMPLERS: list[Sampler] = [
     sg.Exact(),
-    sg.Exact(lanes=4),
+    sg.Exact(parallel=4),
     sg.AdaptiveRejection(),
     sg.Rejection(),
     sg.ASAp(),
@@ -127,17 +127,17 @@ def test_soft_potentials(sampler: Sampler) -> None:
 
 
 def test_what_was_learned_is_used_again() -> None:
-    learned = sg.KnownLaws()
+    learned = sg.KnownDistributions()
     same = model()
     first = sg.sample(same, "", LANGUAGE, n=200, learned=learned, seed=5)
     again = sg.sample(same, "", LANGUAGE, n=200, learned=learned, seed=9)
     assert first.account.calls > 0 and again.account.calls == 0
     assert again.account.attempts < first.account.attempts
-    with pytest.raises(OptionError, match="about another temperature"):
+    with pytest.raises(OptionError, match="belongs to another temperature"):
         draw(n=1, learned=learned, temperature=0.5)
     with pytest.raises(OptionError, match="LocalMasking does not learn"):
         draw("local", n=1, learned=learned)
-    with pytest.raises(OptionError, match="about another constraint"):
+    with pytest.raises(OptionError, match="belongs to another constraint"):
         draw(n=1, learned=learned, output=sg.choice(["000"]))
 
 
@@ -180,9 +180,9 @@ def test_potentials_that_lie_or_fail() -> None:
 
     with pytest.raises(GenerationError, match="the potential fails failed on a text: KeyError"):
         draw(potentials=sg.potential(fails))
-    with pytest.raises(OptionError, match="said 'yes' of a text"):
+    with pytest.raises(OptionError, match="returned 'yes' for a text"):
         draw(potentials=sg.potential(lambda text: "yes"))  # type: ignore[arg-type,return-value]
-    with pytest.raises(OptionError, match="exact sampling needs at most 0"):
+    with pytest.raises(OptionError, match="exact samplers need at most 0"):
         draw(potentials=sg.potential(lambda text: 1.5))
     assert len(draw(sg.SMC(4), potentials=sg.potential(lambda text: 1.5))) == 4
     assert all(np.isfinite(draw("asap", n=5, potentials=sg.potential(lambda text: 1.5)).weights))
@@ -225,13 +225,13 @@ def test_what_cannot_be_asked_for(options: dict[str, Any], message: str) -> None
         (lambda: sg.SMC(4, threshold="x"), "not a number between 0 and 1"),  # type: ignore[arg-type]
         (lambda: sg.SMC(None), "SMC\\(particles=None\\)"),  # type: ignore[arg-type]
         (lambda: sg.AWRS(probes=None), "probes=None"),  # type: ignore[arg-type]
-        (lambda: sg.KnownLaws("1GB"), "no number of bytes"),  # type: ignore[arg-type]
+        (lambda: sg.KnownDistributions("1GB"), "not a number of bytes"),  # type: ignore[arg-type]
         (lambda: sg.SMC(4, resampling="best"), "resampling='best'"),  # type: ignore[arg-type]
         (lambda: sg.SMC(4, critic=3), "the critic of SMC"),  # type: ignore[arg-type]
         (lambda: sg.AWRS("best"), "estimator='best'"),  # type: ignore[arg-type]
         (lambda: sg.AWRS(probes=0), "probes=0"),
         (lambda: sg.AWRS("geometric", max_checks=3), "takes no max_checks"),
-        (lambda: sg.Exact(lanes=0), "lanes=0"),
+        (lambda: sg.Exact(parallel=0), "parallel=0"),
         (lambda: sg.potential(), "needs a function"),
         (lambda: sg.potential(3), "is a function of a text"),  # type: ignore[arg-type]
     ],
@@ -274,7 +274,7 @@ def test_beams() -> None:
             sg.beam(model(), "", **{"output": LANGUAGE, **options})  # type: ignore[arg-type]
 
 
-# What is told of what came to nothing.
+# What the account says of attempts without a text.
 
 
 @pytest.mark.parametrize("sampler", [*SAMPLERS, sg.MH(3)], ids=str)
@@ -305,12 +305,12 @@ def test_what_came_to_nothing_is_counted() -> None:
     for sampler in (sg.LocalMasking(), sg.SMC(40, threshold=0)):
         found = draw(sampler, n=40, potentials=odd)
         assert len(found) + found.account.lost["refused"] == 40 and found.account.lost["refused"] > 5
-        assert "came to nothing" in repr(found)
+        assert "had no text" in repr(found)
     resampled = draw(
         sg.SMC(40, threshold=1), n=400, potentials=sg.potential(prefix=lambda text: text[:2] != "11")
     )
     assert resampled.account.lost.total() + len(resampled) == resampled.account.attempts == 400
-    assert draw(sg.Exact(lanes=1), n=40, potentials=odd).account.lost.keys() <= {"refused", "given up"}
+    assert draw(sg.Exact(parallel=1), n=40, potentials=odd).account.lost.keys() <= {"refused", "given up"}
 
 
 def test_room_is_looked_at_first() -> None:
@@ -320,7 +320,7 @@ def test_room_is_looked_at_first() -> None:
         with pytest.raises(LimitExceeded, match="takes 3 tokens, and 2 are left"):
             sg.sample(short, "", LANGUAGE, sampler=sampler, max_tokens=2)
     assert not asked
-    with pytest.raises(OptionError, match="no end-of-text token"):
+    with pytest.raises(OptionError, match="no end-of-sequence token"):
         sg.sample(
             DistributionModel(Vocabulary.from_tokens([b"a"], []), lambda tokens: (1.0,)), "", sg.regex("a")
         )
@@ -348,7 +348,7 @@ def test_products() -> None:
     for product in (LANGUAGE & pair, pair & LANGUAGE, (LANGUAGE & fewer) & (sg.regex("[01]*") & odd)):
         assert list(draw(n=30, output=product)) == list(apart)
     assert set(draw(n=20, output=(LANGUAGE & odd) & sg.regex("1.*"))) == {"100", "111"}
-    with pytest.raises(OptionError, match="cannot both be what texts are"):
+    with pytest.raises(OptionError, match="cannot be intersected"):
         (int & odd) & (str & fewer)
     with pytest.raises(OptionError, match="masks alone know nothing of potentials"):
         sg.generate(model(), "", LANGUAGE & odd)
@@ -376,7 +376,7 @@ def test_potentials_are_asked_once_for_a_text() -> None:
 def test_limits_met_exactly_and_kept() -> None:
     needed = draw("local", n=3).account.calls
     assert len(draw("local", n=3, max_calls=needed)) == 3
-    for sampler in (sg.Exact(lanes=8), sg.LocalMasking(64), sg.MH(3, lanes=16)):
+    for sampler in (sg.Exact(parallel=8), sg.LocalMasking(64), sg.MH(3, parallel=16)):
         try:
             account = draw(sampler, n=1000, max_attempts=9).account
         except LimitExceeded as error:
@@ -418,7 +418,7 @@ def test_potentials_above_nothing_weigh_as_they_say(proposal: Any) -> None:
 
 @pytest.mark.parametrize(
     "sampler",
-    [sg.Exact(), sg.ASAp(), sg.LocalMasking(), sg.SMC(8, proposal=sg.ASAp()), sg.Exact(lanes=1)],
+    [sg.Exact(), sg.ASAp(), sg.LocalMasking(), sg.SMC(8, proposal=sg.ASAp()), sg.Exact(parallel=1)],
     ids=str,
 )
 @pytest.mark.parametrize("letters", [8, 64])
@@ -430,8 +430,8 @@ def test_texts_that_a_float_cannot_tell_from_nothing(sampler: Sampler, letters: 
     model = DistributionModel(vocabulary, lambda tokens: [0.0] * (letters + 1) + [1.0])
 
     def log_probabilities(tokens: tuple[int, ...]) -> Any:
-        law = scores if not tokens else np.append(np.full(letters + 1, -np.inf), 0.0)
-        return law.astype(np.float32)
+        distribution = scores if not tokens else np.append(np.full(letters + 1, -np.inf), 0.0)
+        return distribution.astype(np.float32)
 
     model.log_probabilities = log_probabilities  # type: ignore[method-assign]
     posterior = sg.sample(
@@ -462,7 +462,7 @@ def test_errors_of_others_have_what_was_drawn() -> None:
 
         failing = DistributionModel(VOCABULARY, fails)
         with pytest.raises(kind) as failed:
-            sg.sample(failing, "", LANGUAGE, n=100, sampler=sg.LocalMasking(lanes=2), seed=1)
+            sg.sample(failing, "", LANGUAGE, n=100, sampler=sg.LocalMasking(parallel=2), seed=1)
         assert 0 < len(failed.value.partial) < 100 and failed.value.account.calls > 0  # type: ignore[attr-defined]
 
 

@@ -24,36 +24,41 @@ Z = 0.35
 class Scripted:
     """A generator whose uniform numbers select given tokens, one after the other."""
 
-    def __init__(self, tokens: tuple[int, ...], law: tuple[float, ...]) -> None:
+    def __init__(self, tokens: tuple[int, ...], distribution: tuple[float, ...]) -> None:
         self.tokens = list(tokens)
-        self.law = law
+        self.distribution = distribution
         self.gone: set[int] = set()
 
     def random(self) -> float:
         """The middle of the token's share among those that are left."""
         token = self.tokens.pop(0)
-        before = sum(self.law[:token])
-        return before + self.law[token] / 2
+        before = sum(self.distribution[:token])
+        return before + self.distribution[token] / 2
 
 
-def orders(law: tuple[float, ...]) -> Iterator[tuple[tuple[int, ...], float]]:
+def orders(distribution: tuple[float, ...]) -> Iterator[tuple[tuple[int, ...], float]]:
     """Every order of sampling without replacement, and its probability."""
-    for order in itertools.permutations(range(len(law))):
+    for order in itertools.permutations(range(len(distribution))):
         probability, left = 1.0, 1.0
         for token in order:
-            probability *= law[token] / left if left > 1e-12 else 1.0
-            left -= law[token]
+            probability *= distribution[token] / left if left > 1e-12 else 1.0
+            left -= distribution[token]
         yield order, probability
 
 
 def enumerated(
-    estimator: Estimator, law: tuple[float, ...], accepted: frozenset[int], **options: Any
+    estimator: Estimator, distribution: tuple[float, ...], accepted: frozenset[int], **options: Any
 ) -> list[tuple[float, Drawn]]:
     """All outcomes of an estimator that draws nothing beside the order."""
-    log_p = np.log(np.array(law))
+    log_p = np.log(np.array(distribution))
     return [
-        (p, draw_checked(log_p, accepted.__contains__, Scripted(order, law), estimator=estimator, **options))  # type: ignore[arg-type]
-        for order, p in orders(law)
+        (
+            p,
+            draw_checked(
+                log_p, accepted.__contains__, Scripted(order, distribution), estimator=estimator, **options
+            ),
+        )  # type: ignore[arg-type]
+        for order, p in orders(distribution)
     ]
 
 
@@ -98,22 +103,22 @@ def test_toy_t2_geometric(acceptances: int, variance: float) -> None:
     assert total.var() / Z**2 == pytest.approx(variance, rel=0.06)
 
 
-laws = st.lists(st.integers(1, 20), min_size=1, max_size=5).map(
+distributions = st.lists(st.integers(1, 20), min_size=1, max_size=5).map(
     lambda parts: tuple(part / sum(parts) for part in parts)
 )
 
 
-@given(laws, st.sets(st.integers(0, 4)), st.sampled_from(["recursive", "des_raj", "auto"]), st.integers(1, 3),
+@given(distributions, st.sets(st.integers(0, 4)), st.sampled_from(["recursive", "des_raj", "auto"]), st.integers(1, 3),
        st.none() | st.integers(1, 5))  # fmt: skip
 @settings(deadline=None)
 def test_weights_fit_their_tokens(
-    law: tuple[float, ...], chosen: set[int], estimator: Estimator, probes: int, budget: int | None
+    distribution: tuple[float, ...], chosen: set[int], estimator: Estimator, probes: int, budget: int | None
 ) -> None:
-    accepted = frozenset(i for i in chosen if i < len(law))
-    outcomes = enumerated(estimator, law, accepted, probes=probes, max_checks=budget)
-    each, _, _ = moments(outcomes, len(law))
-    assert each == pytest.approx([p if i in accepted else 0 for i, p in enumerate(law)])
-    mass = sum(law[i] for i in accepted)
+    accepted = frozenset(i for i in chosen if i < len(distribution))
+    outcomes = enumerated(estimator, distribution, accepted, probes=probes, max_checks=budget)
+    each, _, _ = moments(outcomes, len(distribution))
+    assert each == pytest.approx([p if i in accepted else 0 for i, p in enumerate(distribution)])
+    mass = sum(distribution[i] for i in accepted)
     for _, drawn in outcomes:
         assert drawn.low - 1e-9 <= mass <= drawn.high + 1e-9
         assert budget is None or drawn.checks <= budget
@@ -138,8 +143,8 @@ def test_extremes(estimator: Estimator) -> None:
 def test_probes_are_as_many_as_the_unseen_mass_asks_for() -> None:
     """A token of nearly all the mass needs one probe, one among equals all that there may be."""
     random = np.random.default_rng(1)
-    for law, checks in (((0.96, 0.02, 0.02), 2), ((0.2,) * 5, 5)):
-        draws = [draw_checked(np.log(np.array(law)), lambda token: True, random, estimator="auto", probes=4)
+    for distribution, checks in (((0.96, 0.02, 0.02), 2), ((0.2,) * 5, 5)):
+        draws = [draw_checked(np.log(np.array(distribution)), lambda token: True, random, estimator="auto", probes=4)
                  for _ in range(20)]  # fmt: skip
         assert np.median([drawn.checks for drawn in draws]) == checks
 
@@ -169,15 +174,17 @@ def test_repeats_at_once_are_as_repeats_one_by_one(share: float) -> None:
 
 def test_geometric_waits_for_nothing() -> None:
     """What is accepted has a mass of 1e-9: drawing with replacement would show the rest a billion times."""
-    law = np.array([1 - 1e-9, *[1e-10] * 10])
+    distribution = np.array([1 - 1e-9, *[1e-10] * 10])
     random = np.random.default_rng(0)
-    drawn = draw_checked(np.log(law), lambda token: token > 0, random, estimator="geometric", probes=4)
+    drawn = draw_checked(
+        np.log(distribution), lambda token: token > 0, random, estimator="geometric", probes=4
+    )
     assert drawn.token and drawn.log_weight < -15
 
 
 def test_what_cannot_be_asked_for() -> None:
     random = np.random.default_rng(0)
-    with pytest.raises(OptionError, match="no estimator 'best'"):
+    with pytest.raises(OptionError, match="unknown estimator 'best'"):
         draw_checked(np.zeros(1), bool, random, estimator="best")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="takes no max_checks"):
         draw_checked(np.zeros(1), bool, random, estimator="geometric", max_checks=3)

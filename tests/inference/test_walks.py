@@ -14,7 +14,7 @@ from structgen.errors import ModelError
 from structgen.inference import bound_trie as bounds
 from structgen.inference import walks as walks_module
 from structgen.inference.bound_trie import BoundTrie
-from structgen.inference.prefixes import Law, PrefixReader
+from structgen.inference.prefixes import Distribution, PrefixReader
 from structgen.inference.walks import Policy, Walk, Walks
 from structgen.models.memory import DistributionModel
 from structgen.vocabulary import Vocabulary
@@ -33,18 +33,18 @@ def walks_of(
     policy: Policy,
     seed: int,
     *,
-    lanes: int = 1,
+    parallel: int = 1,
     model: DistributionModel | None = None,
     matcher: NaiveMatcher | None = None,
     trie: BoundTrie | None = None,
     max_tokens: int = 8,
 ) -> Walks:
     return Walks(
-        PrefixReader(model or t1(), [0], lanes),
+        PrefixReader(model or t1(), [0], parallel),
         matcher or NaiveMatcher(T1_LANGUAGE, BITS),  # type: ignore[arg-type]
         trie or BoundTrie(),
         policy,
-        lanes=lanes,
+        parallel=parallel,
         max_tokens=max_tokens,
         uniforms=lambda number: iter(np.random.default_rng([SEED, seed, number]).random, None),
     )
@@ -69,16 +69,16 @@ Q1 = {"000": 0.012 / 0.412, **{f"1{a}{b}": 0.1 / 0.412 for a, b in product("01",
 
 
 @pytest.mark.parametrize(
-    ("policy", "lanes"), [("rejection", 1), ("adaptive_rejection", 1), ("cars", 1), ("cars", 3)]
+    ("policy", "parallel"), [("rejection", 1), ("adaptive_rejection", 1), ("cars", 1), ("cars", 3)]
 )
-def test_every_draw_is_exact(policy: Policy, lanes: int) -> None:
+def test_every_draw_is_exact(policy: Policy, parallel: int) -> None:
     """Each draw index on its own; the bound is the 99.9 % quantile, for a fixed seed."""
-    runs = [first(walks_of(policy, run, lanes=lanes), 4) for run in range(2000)]
+    runs = [first(walks_of(policy, run, parallel=parallel), 4) for run in range(2000)]
     for j in range(4):
         counts = Counter(text(run[j]) for run in runs)
         statistic, freedom = chi_square((counts[x], q * len(runs)) for x, q in Q1.items())
         assert statistic < chi_square_bound(freedom), (j, counts)
-    if policy == "cars" and lanes == 1:
+    if policy == "cars" and parallel == 1:
         attempts = [run[-1].number + 1 for run in runs]
         assert np.mean(attempts) == pytest.approx(5.365, abs=5 * np.std(attempts) / math.sqrt(len(runs)))
     if policy == "rejection":
@@ -125,14 +125,14 @@ def strings(
     """Every token sequence of the language within the cap, and its probability."""
 
     def follow(tokens: tuple[int, ...], probability: float) -> Iterator[tuple[tuple[int, ...], float]]:
-        law = np.exp(model.log_probabilities(tokens).astype(np.float64))
+        distribution = np.exp(model.log_probabilities(tokens).astype(np.float64))
         if matcher.text in matcher.language:
-            yield tokens, probability * law[4]
+            yield tokens, probability * distribution[4]
         if len(tokens) == cap:
             return
         for token in range(4):
             if matcher.advance(token):
-                yield from follow((*tokens, token), probability * law[token])
+                yield from follow((*tokens, token), probability * distribution[token])
                 matcher.rollback(1)
 
     yield from follow((), 1.0)
@@ -144,23 +144,23 @@ def strings(
 def test_random_languages_under_a_cap(
     policy: Policy, seed: int, rare: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One trie over all draws, in three lanes, which is trimmed to almost nothing again and again.
+    """One trie over all draws, with three parallel walks, which is trimmed to almost nothing again and again.
 
     `rare`: most tokens are not held one by one, and no law is kept, so that it is read again for them.
     """
     if rare:
         monkeypatch.setattr(bounds, "_LIKELY", 0.4)
         monkeypatch.setattr(bounds, "_FEW", -100)
-        monkeypatch.setattr(walks_module, "LAWS_KEPT", 0)
+        monkeypatch.setattr(walks_module, "MAX_DISTRIBUTION_BYTES", 0)
     words = ["".join(w) for n in range(5) for w in product("ab", repeat=n)]
     random = np.random.default_rng(seed)
     language = [word.encode() for word in words if random.random() < 0.3] or [b"ab"]
     model = DistributionModel(LARGE, random_law(seed, 5))
-    law = dict(strings(model, NaiveMatcher(language, SMALL), 3))
-    total = sum(law.values())
+    distribution = dict(strings(model, NaiveMatcher(language, SMALL), 3))
+    total = sum(distribution.values())
     trie = BoundTrie(limit=6_000)
     walks = walks_of(
-        policy, seed, lanes=3, model=model, matcher=NaiveMatcher(language, SMALL), trie=trie, max_tokens=3
+        policy, seed, parallel=3, model=model, matcher=NaiveMatcher(language, SMALL), trie=trie, max_tokens=3
     )
     count = 1500
     found = first(walks, count, every=policy == "asap")
@@ -171,8 +171,8 @@ def test_random_languages_under_a_cap(
         if walk.accepted:
             sums[tuple(walk.tokens)] += weight  # type: ignore[assignment]
             squares[tuple(walk.tokens)] += weight**2  # type: ignore[assignment]
-    assert set(sums) <= set(law)
-    for tokens, p in law.items():
+    assert set(sums) <= set(distribution)
+    for tokens, p in distribution.items():
         mean = sums[tokens] / count
         error = math.sqrt(max(squares[tokens] / count - mean**2, p * total) / count)
         assert mean == pytest.approx(p, abs=6 * error), tokens
@@ -192,10 +192,10 @@ def test_known_prefixes_cost_no_call() -> None:
 
 
 def test_a_constraint_without_mass_ends_every_walk() -> None:
-    def law(tokens: tuple[int, ...]) -> tuple[float, float, float]:
+    def distribution(tokens: tuple[int, ...]) -> tuple[float, float, float]:
         return (1.0, 0.0, 0.0) if len(tokens) < 3 else (0.0, 0.0, 1.0)
 
-    model = DistributionModel(VOCABULARY, law)
+    model = DistributionModel(VOCABULARY, distribution)
     matcher = NaiveMatcher([b"101"], BITS)
     for policy in ("rejection", "adaptive_rejection", "cars", "asap"):
         walks = walks_of(policy, 0, model=model, matcher=matcher)  # type: ignore[arg-type]
@@ -204,10 +204,10 @@ def test_a_constraint_without_mass_ends_every_walk() -> None:
 
 
 def test_walks_come_in_the_order_in_which_they_began() -> None:
-    numbers = [walk.number for walk in first(walks_of("cars", 3, lanes=4), 60, every=True)]
+    numbers = [walk.number for walk in first(walks_of("cars", 3, parallel=4), 60, every=True)]
     assert numbers == list(range(60))
 
 
 def test_endless_logits_are_refused() -> None:
     with pytest.raises(ModelError, match="not a number"):
-        Law.of(np.array([np.inf, 0], dtype=np.float32))
+        Distribution.of(np.array([np.inf, 0], dtype=np.float32))

@@ -9,10 +9,10 @@ from itertools import product
 
 import numpy as np
 
-from structgen.generation.distributions import StepLaw, allowed_ids
+from structgen.generation.distributions import StepDistribution, allowed_ids
 from structgen.generation.options import SamplingOptions
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
-from tests.oracles.toy_model import Law, ToyModel
+from tests.oracles.toy_model import Distribution, ToyModel
 
 BITS = NaiveVocabulary([b"0", b"1", None], eos_ids=[2])
 ZERO, ONE, END = 0, 1, 2
@@ -47,14 +47,14 @@ def enumerate_law(
 
     def follow(tokens: tuple[int, ...], probability: float, weight: float) -> Iterator:
         with np.errstate(divide="ignore"):
-            logits = np.log(np.asarray(model.law(tokens), dtype=np.float64))
-        law = StepLaw(logits, allowed_ids(matcher.mask(), model.vocabulary.size), options)
-        for token, share in law.probabilities().items():
+            logits = np.log(np.asarray(model.distribution(tokens), dtype=np.float64))
+        distribution = StepDistribution(logits, allowed_ids(matcher.mask(), model.vocabulary.size), options)
+        for token, share in distribution.probabilities().items():
             if token in model.vocabulary.eos_ids:
-                yield tokens, probability * share, weight + law.log_z
+                yield tokens, probability * share, weight + distribution.log_z
                 continue
             assert matcher.advance(token)
-            yield from follow((*tokens, token), probability * share, weight + law.log_z)
+            yield from follow((*tokens, token), probability * share, weight + distribution.log_z)
             matcher.rollback(1)
 
     yield from follow((), 1.0, 0.0)
@@ -71,12 +71,12 @@ def chi_square_bound(freedom: int) -> float:
     return freedom * (1 - 2 / (9 * freedom) + 3.0902 * math.sqrt(2 / (9 * freedom))) ** 3
 
 
-def random_law(seed: int, size: int) -> Law:
+def random_law(seed: int, size: int) -> Distribution:
     """A model that is a random function of its last three tokens."""
 
     @cache
-    def law(tokens: tuple[int, ...]) -> list[float]:
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
         rng = np.random.default_rng([seed, len(tokens), *tokens[-3:]])
         return list(rng.dirichlet(np.ones(size)))
 
-    return law
+    return distribution

@@ -13,12 +13,12 @@ from structgen.vocabulary import Vocabulary
 VOCABULARY = Vocabulary.from_tokens([b"a", b"b", None], [2])
 
 
-def law(tokens: tuple[int, ...]) -> list[float]:
+def distribution(tokens: tuple[int, ...]) -> list[float]:
     return [0.5, 0.5, 0.0] if len(tokens) < 2 else [0.0, 0.25, 0.75]
 
 
 def test_logits_are_the_written_logarithms() -> None:
-    model: LanguageModel = DistributionModel(VOCABULARY, law)
+    model: LanguageModel = DistributionModel(VOCABULARY, distribution)
     session = model.start([[0], [0, 1]])
     assert session.capabilities.scores_runs
     assert session.logits().dtype == np.float32
@@ -26,11 +26,13 @@ def test_logits_are_the_written_logarithms() -> None:
     assert session.logits()[0, 2] == -np.inf
     scores = session.append_scored([[0, 1], []])
     assert [len(scored) for scored in scores] == [2, 0]
-    np.testing.assert_allclose(np.exp(scores[0]), [law((0,)), law((0, 1))], rtol=1e-6)
-    np.testing.assert_allclose(np.exp(session.logits()), [law((0, 1)), law(())], rtol=1e-6)
+    np.testing.assert_allclose(np.exp(scores[0]), [distribution((0,)), distribution((0, 1))], rtol=1e-6)
+    np.testing.assert_allclose(np.exp(session.logits()), [distribution((0, 1)), distribution(())], rtol=1e-6)
     session.rollback(0, 1)
     session.select([1, 0, 0])
-    np.testing.assert_allclose(np.exp(session.logits()), [law(()), law((0,)), law((0,))], rtol=1e-6)
+    np.testing.assert_allclose(
+        np.exp(session.logits()), [distribution(()), distribution((0,)), distribution((0,))], rtol=1e-6
+    )
 
 
 def test_a_table_and_the_number_of_passes() -> None:
@@ -46,9 +48,9 @@ def test_a_table_and_the_number_of_passes() -> None:
 
 def test_misuse_is_told() -> None:
     with pytest.raises(ModelError, match="prompt has no tokens"):
-        DistributionModel(VOCABULARY, law).start([[]])
+        DistributionModel(VOCABULARY, distribution).start([[]])
     with pytest.raises(ModelError, match=r"2 probabilities after \(\), for 3 tokens"):
         DistributionModel(VOCABULARY, lambda tokens: [0.5, 0.5]).start([[0]]).logits()
-    session = DistributionModel(VOCABULARY, law).start([[0]])
-    with pytest.raises(ModelError, match="cannot take back 2 tokens from row 0, which has 1"):
+    session = DistributionModel(VOCABULARY, distribution).start([[0]])
+    with pytest.raises(ModelError, match="cannot roll back 2 tokens of row 0, which has 1"):
         session.rollback(0, 2)

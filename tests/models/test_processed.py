@@ -19,7 +19,7 @@ VOCABULARY = Vocabulary.from_tokens([b"a", b"b", None], [2])
 Logits = NDArray[np.float32]
 
 
-def law(tokens: tuple[int, ...]) -> list[float]:
+def distribution(tokens: tuple[int, ...]) -> list[float]:
     return [0.5, 0.3, 0.2] if len(tokens) < 3 else [0.0, 0.0, 1.0]
 
 
@@ -37,11 +37,11 @@ def bias(tokens: Sequence[int], logits: Logits) -> Logits:
 
 def expected(tokens: tuple[int, ...]) -> Logits:
     with np.errstate(divide="ignore"):
-        return bias(tokens, half_of_last(tokens, np.log(law(tokens)).astype(np.float32)))
+        return bias(tokens, half_of_last(tokens, np.log(distribution(tokens)).astype(np.float32)))
 
 
 def test_any_way_through_a_session_leads_to_the_same_law() -> None:
-    model: LanguageModel = with_processors(DistributionModel(VOCABULARY, law), half_of_last, bias)
+    model: LanguageModel = with_processors(DistributionModel(VOCABULARY, distribution), half_of_last, bias)
     source = random.Random(1)
     session = model.start([[0], [0, 1], [1]])
     rows: list[list[int]] = [[], [], []]
@@ -73,18 +73,18 @@ def test_any_way_through_a_session_leads_to_the_same_law() -> None:
 
 
 def test_a_prompt_that_is_taken_back_and_comes_again_is_no_part_of_the_text() -> None:
-    session = with_processors(DistributionModel(VOCABULARY, law), bias).start([[0, 1]])
+    session = with_processors(DistributionModel(VOCABULARY, distribution), bias).start([[0, 1]])
     session.append([[0]])
     session.rollback(0, 2)
     session.append([[1, 0, 0]])
     np.testing.assert_allclose(
-        session.logits(), [bias((0, 0), np.log(law((0, 0))).astype(np.float32))], rtol=1e-6
+        session.logits(), [bias((0, 0), np.log(distribution((0, 0))).astype(np.float32))], rtol=1e-6
     )
 
 
 def test_samplers_draw_from_the_law_that_results() -> None:
     """Exact draws of 'a' and 'b' texts, by a chi-squared statistic that exceeds its bound once in a thousand."""
-    model = with_processors(DistributionModel(VOCABULARY, law), half_of_last)
+    model = with_processors(DistributionModel(VOCABULARY, distribution), half_of_last)
     posterior = sg.sample(model, "", sg.regex("a[ab]{2}|b"), n=4000, sampler="exact", seed=1)
     mass = {}
     for text in ("aaa", "aab", "aba", "abb", "b"):
@@ -92,7 +92,7 @@ def test_samplers_draw_from_the_law_that_results() -> None:
         log_p = 0.0
         for place in range(len(tokens) + 1):
             scores = half_of_last(
-                tokens[:place], np.log(np.maximum(law(tokens[:place]), 1e-30)).astype(np.float32)
+                tokens[:place], np.log(np.maximum(distribution(tokens[:place]), 1e-30)).astype(np.float32)
             )
             next_token = tokens[place] if place < len(tokens) else 2
             log_p += float(scores[next_token]) - float(np.log(np.exp(scores).sum()))
@@ -106,7 +106,7 @@ def test_samplers_draw_from_the_law_that_results() -> None:
 
 
 def test_misuse_is_told() -> None:
-    model = DistributionModel(VOCABULARY, law)
+    model = DistributionModel(VOCABULARY, distribution)
     with pytest.raises(OptionError, match="needs a processor"):
         with_processors(model)
     with pytest.raises(OptionError, match="a processor is a function"):
@@ -120,15 +120,17 @@ def test_misuse_is_told() -> None:
     with pytest.raises(ModelError, match="the processor fails failed after 0 tokens: KeyError"):
         with_processors(model, fails).start([[0]]).logits()  # type: ignore[arg-type]
     wrong = with_processors(model, lambda tokens, logits: logits[:2])
-    with pytest.raises(ModelError, match=r"shape \(2,\) of those of \(3,\)"):
+    with pytest.raises(ModelError, match=r"shape \(2,\) for logits of \(3,\)"):
         wrong.start([[0]]).logits()
 
 
 def test_what_was_learned_under_processors_stays_in_its_process(tmp_path: object) -> None:
-    learned = sg.KnownLaws()
-    model = with_processors(DistributionModel(VOCABULARY, law), half_of_last)
+    learned = sg.KnownDistributions()
+    model = with_processors(DistributionModel(VOCABULARY, distribution), half_of_last)
     sg.sample(model, "", sg.regex("a"), n=2, seed=1, learned=learned)
     with pytest.raises(OptionError, match="processors cannot be saved"):
         learned.save(f"{tmp_path}/laws.npz")
-    with pytest.raises(OptionError, match="about another model"):
-        sg.sample(DistributionModel(VOCABULARY, law), "", sg.regex("a"), n=2, seed=1, learned=learned)
+    with pytest.raises(OptionError, match="belongs to another model"):
+        sg.sample(
+            DistributionModel(VOCABULARY, distribution), "", sg.regex("a"), n=2, seed=1, learned=learned
+        )

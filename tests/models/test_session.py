@@ -258,7 +258,7 @@ def test_misuse_is_told() -> None:
     with pytest.raises(ModelError, match="no tokens"):
         start_session(model("llama"), SIZE, [[1], []])
     session = start_session(model("llama"), SIZE, [[1, 2]])
-    with pytest.raises(ModelError, match="cannot take back 3 tokens from row 0, which has 2"):
+    with pytest.raises(ModelError, match="cannot roll back 3 tokens of row 0, which has 2"):
         session.rollback(0, 3)
     with pytest.raises(ModelError, match="1 rows, not 2"):
         session.append([[1], [2]])

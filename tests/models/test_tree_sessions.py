@@ -208,13 +208,13 @@ def test_half_precision(name: str, kind: Any) -> None:
 VOCABULARY = Vocabulary.from_tokens([b"%d," % i for i in range(SIZE - 1)] + [None], [SIZE - 1])
 
 
-def law(tokens: tuple[int, ...]) -> list[float]:
+def distribution(tokens: tuple[int, ...]) -> list[float]:
     return list(np.random.default_rng([7, *tokens]).dirichlet(np.ones(SIZE)))
 
 
 def sessions() -> dict[str, Any]:
     """A session of each kind that reads trees."""
-    toy = DistributionModel(VOCABULARY, law)
+    toy = DistributionModel(VOCABULARY, distribution)
     return {
         "transformers": start_session(model("llama"), SIZE, PROMPTS[:2]),
         "memory": toy.start(PROMPTS[:2]),
@@ -227,7 +227,7 @@ def test_misuse_is_told(kind: str) -> None:
     session = sessions()[kind]
     with pytest.raises(ModelError, match="row 0 has no tree to choose from"):
         session.keep(0, [])
-    with pytest.raises(ModelError, match="row 1 node 0 stands behind node 0"):
+    with pytest.raises(ModelError, match="row 1 the parent of node 0 is node 0"):
         session.append_trees([[], []], [NONE, ([5], [0])])
     with pytest.raises(ModelError, match="row 0 has 2 nodes and 1 parents"):
         session.append_trees([[], []], [([5, 6], [-1]), NONE])
@@ -244,7 +244,7 @@ def test_misuse_is_told(kind: str) -> None:
         with pytest.raises(ModelError, match=r"rows \[0, 1\] have read trees"):
             ask()
     for path in ([3], [0, 4], [0, 0], [1, 3], [5], [-1]):
-        with pytest.raises(ModelError, match="are no path in the tree of row 0"):
+        with pytest.raises(ModelError, match="are not a path in the tree of row 0"):
             session.keep(0, path)
     session.keep(0, [1, 4])
     with pytest.raises(ModelError, match="row 0 has no tree to choose from"):
@@ -275,11 +275,11 @@ def test_models_in_memory_and_processed_ones_read_trees(kind: str, seed: int) ->
     def changed(tokens: Sequence[int], logits: Any) -> Any:
         return logits * (1 + sum(tokens) % 5)
 
-    toy = DistributionModel(VOCABULARY, law)
+    toy = DistributionModel(VOCABULARY, distribution)
     session: Any = (toy if kind == "memory" else with_processors(toy, changed)).start([[0], [0, 1], [1]])
 
     def expected(tokens: Sequence[int]) -> Any:
-        logits = np.log(law(tuple(tokens))).astype(np.float32)
+        logits = np.log(distribution(tuple(tokens))).astype(np.float32)
         return logits if kind == "memory" else changed(tokens, logits)
 
     rows: list[list[int]] = [[], [], []]

@@ -39,6 +39,6 @@ class ScriptedModel(ToyModel):
 
     def _logits(self, tokens: Sequence[int], prompt: int) -> Any:
         text, at = self._texts[tokens[0]], len(tokens) - prompt
-        law = np.full(257, 1e-4)
-        law[text[at] if at < len(text) else 256] = 1.0
-        return np.log(law / law.sum())
+        distribution = np.full(257, 1e-4)
+        distribution[text[at] if at < len(text) else 256] = 1.0
+        return np.log(distribution / distribution.sum())

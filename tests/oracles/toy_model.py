@@ -13,17 +13,21 @@ from numpy.typing import NDArray
 
 from structgen.protocols import Session, SessionCapabilities
 
-Law = Callable[[tuple[int, ...]], Sequence[float]]
+Distribution = Callable[[tuple[int, ...]], Sequence[float]]
 
 
 class ToyModel:
     """`law(tokens after the prompt)` gives the probabilities of the next token."""
 
     def __init__(
-        self, vocabulary: Any, law: Law, context_length: int | None = None, scored: bool = True
+        self,
+        vocabulary: Any,
+        distribution: Distribution,
+        context_length: int | None = None,
+        scored: bool = True,
     ) -> None:
         self.vocabulary = vocabulary
-        self.law = law
+        self.distribution = distribution
         self.context_length = context_length
         self.forward_passes = 0
         self.scored = scored
@@ -48,7 +52,7 @@ class PlainSession(Session):
 
     def _logits(self, tokens: Sequence[int], prompt: int) -> NDArray[np.float64]:
         with np.errstate(divide="ignore"):
-            return np.log(np.asarray(self.model.law(tuple(tokens[prompt:])), dtype=np.float64))
+            return np.log(np.asarray(self.model.distribution(tuple(tokens[prompt:])), dtype=np.float64))
 
     def logits(self) -> NDArray[Any]:
         return np.stack([self._logits(tokens, prompt) for tokens, prompt in self.rows])
@@ -88,10 +92,10 @@ class ToySession(PlainSession):
         runs = self.append_scored(tokens)
         found = []
         for (held, prompt), run, (nodes, parents) in zip(self.rows, runs, trees, strict=True):
-            ways: list[list[int]] = []
+            branches: list[list[int]] = []
             for token, parent in zip(nodes, parents, strict=True):
-                ways.append([*(ways[parent] if parent >= 0 else []), token])
-            found.append(np.array([*run, *(self._logits([*held, *way], prompt) for way in ways)]))
+                branches.append([*(branches[parent] if parent >= 0 else []), token])
+            found.append(np.array([*run, *(self._logits([*held, *way], prompt) for way in branches)]))
         self.trees = {row: list(zip(*tree, strict=True)) for row, tree in enumerate(trees)}
         return found
 

@@ -114,7 +114,7 @@ def test_only_passes_beside_rows_that_read_decide_how_many_tokens_the_next_one_g
     model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = Engine(model, ServerSettings(model_name=NAME))
-    it.batch._seats = [object()]  # type: ignore[list-item]
+    it.batch._members = [object()]  # type: ignore[list-item]
     measured: list[float] = []
     monkeypatch.setattr(it, "_adapt_call_tokens", lambda *seconds: measured.append(min(seconds)))
     for changed, reads, expected in [([], True, 0), ([object()], False, 0), ([object()], True, 1)]:
@@ -173,7 +173,7 @@ def test_rows_that_wait_for_their_masks_are_seen(model: Any) -> None:
 def test_samplers_read_few_tokens_where_others_run(model: Any) -> None:
     it = Engine(model, ServerSettings(model_name=NAME, prompt_tokens=8))
     assert it.prompt_part() == 64
-    it.batch._seats = [object()]  # type: ignore[list-item]
+    it.batch._members = [object()]  # type: ignore[list-item]
     assert it.prompt_part() == 8
     it._adapt_call_tokens(0.25, 0.1)
     assert it.prompt_part() == 4

@@ -185,7 +185,7 @@ def test_rows_in_groups_are_rows_of_one_session(
 def test_the_rows_of_a_sampler_are_what_takes_memory() -> None:
     for name in ("exact", "cars", "asap", "rejection", "adaptive_rejection", "awrs", "local", "mh"):
         kind = type(sampler_of(name))
-        assert SamplerAsked(name, kind(lanes=5), {}).rows == 5
+        assert SamplerAsked(name, kind(parallel=5), {}).rows == 5
     asked = SamplerAsked("smc", SMC(particles=20), {})
     assert asked.rows == 20
     asked.check_memory(100, 10, 20_000)
@@ -193,8 +193,8 @@ def test_the_rows_of_a_sampler_are_what_takes_memory() -> None:
         asked.check_memory(100, 10, 19_999)
     assert caught.value.status == 400 and caught.value.param == "structgen.sampler.particles"
     assert "--sampler-bytes" in str(caught.value) and "20 particles" in str(caught.value)
-    with pytest.raises(ApiError, match="lanes"):
-        SamplerAsked("exact", Exact(lanes=3), {}).check_memory(100, 10, 2_999)
+    with pytest.raises(ApiError, match="parallel"):
+        SamplerAsked("exact", Exact(parallel=3), {}).check_memory(100, 10, 2_999)
 
 
 def test_tokens_are_as_large_as_the_cache_makes_them(model: Any) -> None:
@@ -218,7 +218,7 @@ def test_too_many_particles_are_refused_by_name(bounded: Running) -> None:
     assert status == 400 and body["error"]["param"] == "structgen.sampler.particles"
     assert body["error"]["code"] == "sampler_bytes" and "--sampler-bytes" in body["error"]["message"]
     status, body = post(bounded, chat(messages=long, **{**smc, "structgen": {"sampler": "exact"}}))
-    assert status == 400 and body["error"]["param"] == "structgen.sampler.lanes"
+    assert status == 400 and body["error"]["param"] == "structgen.sampler.parallel"
     status, body = post(bounded, chat(**{**smc, "structgen": {"sampler": {"name": "smc", "particles": 3}}}))
     assert status == 200 and set(body["choices"][0]["message"]["content"]) <= {"a", "b"}
 
@@ -235,7 +235,7 @@ def test_others_have_their_turns_while_a_sampler_reads_its_prompt(
     )
     asked = chat(
         messages=[{"role": "user", "content": "a b c d " * 20}],
-        structgen={"sampler": {"name": "exact", "lanes": 1}},
+        structgen={"sampler": {"name": "exact", "parallel": 1}},
         guided_regex="[ab]{2}",
     )
     status, body = post(bounded, asked)

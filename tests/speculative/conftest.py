@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from structgen.generation import lookahead as ahead
 from structgen.generation import loop
-from structgen.speculative import guarded, run
+from structgen.generation import prefix_logits as ahead
+from structgen.speculative import generation_drafts as run
+from structgen.speculative import guarded
 from tests.clocks import HandClock
 
 

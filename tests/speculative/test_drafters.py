@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import structgen as sg
 from structgen.matcher import Matcher
-from structgen.speculative.drafters import Context, Copying, Guessed, Start, TokenLookup
-from structgen.speculative.growth import Chances, grow
+from structgen.speculative.drafters import Context, Copying, Proposal, Start, TokenLookup
+from structgen.speculative.growth import Chances, grow_tree
 from structgen.speculative.recycling import LogitNGrams, SuffixStore, TokenRecycling, TriGrams, most_probable
 from structgen.speculative.suffixes import BREAK, SuffixIndex
 from structgen.speculative.trees import ROOT, DraftTree
@@ -78,8 +78,8 @@ class Ways:
     def __init__(self, runs: list[list[int]]) -> None:
         self.runs = runs
 
-    def propose(self, context: Context) -> list[Guessed]:
-        return [Guessed(run, f"way {place}", 0.6) for place, run in enumerate(self.runs) if run]
+    def propose(self, context: Context) -> list[Proposal]:
+        return [Proposal(run, f"way {place}", 0.6) for place, run in enumerate(self.runs) if run]
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         pass
@@ -98,7 +98,7 @@ def test_trees_hold_what_the_constraint_takes(
 ) -> None:
     matcher = Matcher(sg.regex(pattern), BYTES)
     tokens = [1, 2]
-    grown = grow(
+    grown = grow_tree(
         Context(tokens, matcher, BYTES),
         [Ways(runs)],
         Chances(),

@@ -17,10 +17,10 @@ from structgen.errors import LimitExceeded
 from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
 from structgen.speculative.controllers import Fixed
-from structgen.speculative.drafters import Context, Copying, ForcedBytes, Guessed, Start, TokenLookup
-from structgen.speculative.driver import Speculation
+from structgen.speculative.drafters import Context, Copying, ForcedBytes, Proposal, Start, TokenLookup
+from structgen.speculative.generation_drafts import GenerationDrafts
 from structgen.speculative.recycling import LogitNGrams, SuffixStore, TokenRecycling, TriGrams
-from structgen.speculative.run import Run
+from structgen.speculative.speculation import Speculation
 from structgen.vocabulary import Vocabulary
 from tests.generation.test_native_engine import NAIVE, REAL, WORDS
 from tests.inference.toys import random_law
@@ -59,22 +59,22 @@ class Guess:
 
     def __init__(self, seed: int, told: Sequence[int]) -> None:
         self._random = np.random.default_rng(seed)
-        self._told = list(told)
+        self._describe_error = list(told)
         self._start = 0
 
     def start(self, start: Start) -> Guess:
         self._start = len(start.prompt)
         return self
 
-    def propose(self, context: Context) -> list[Guessed]:
+    def propose(self, context: Context) -> list[Proposal]:
         drawn = len(context.tokens) - self._start
         found = []
         for kind in range(int(self._random.integers(1, 4))):
-            draft = self._told[drawn : drawn + 5]
+            draft = self._describe_error[drawn : drawn + 5]
             for place in range(len(draft)):
                 if self._random.random() < 0.25:
                     draft[place] = int(self._random.integers(14))
-            found.append(Guessed(draft[: int(self._random.integers(0, 6))], f"guess {kind}"))
+            found.append(Proposal(draft[: int(self._random.integers(0, 6))], f"guess {kind}"))
         return [one for one in found if one.tokens]
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
@@ -90,9 +90,9 @@ class Told:
     def start(self, start: Start) -> Told:
         return self
 
-    def propose(self, context: Context) -> list[Guessed]:
+    def propose(self, context: Context) -> list[Proposal]:
         here = self._at is None or len(context.tokens) == self._at
-        return [Guessed(self._tokens, "told", 0.9)] if here else []
+        return [Proposal(self._tokens, "told", 0.9)] if here else []
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         pass
@@ -100,7 +100,7 @@ class Told:
 
 def same(one: Generation, other: Generation) -> None:
     mine, theirs = asdict(one), asdict(other)
-    for name in ("timing", "logprob", "log_weight", "error", "drafted_tokens", "taken_tokens"):
+    for name in ("timing", "logprob", "log_weight", "error", "drafted_tokens", "accepted_tokens"):
         mine.pop(name), theirs.pop(name)
     assert mine == theirs
     if one.logprob is not None:  # what was read ahead is scored, which plain drawing may have been spared
@@ -161,15 +161,15 @@ def test_drafts_change_nothing(
     found = generate_tokens(model, prompts, matchers(), each, drafting=speculation.start(model))
     for one, other in zip(plain, found, strict=True):
         same(one, other)
-        assert other.taken_tokens <= other.drafted_tokens
+        assert other.accepted_tokens <= other.drafted_tokens
     assert sum(one.drafted_tokens for one in found) == speculation.counts["drafted"]
-    assert sum(one.taken_tokens for one in found) == speculation.counts["taken"]
+    assert sum(one.accepted_tokens for one in found) == speculation.counts["accepted"]
 
 
 @settings(max_examples=100, deadline=None)
 @given(WORDS, OPTIONS, st.integers(0, 20))
-def test_drafters_change_nothing(words: list[str], options: SamplingOptions, law: int) -> None:
-    model = ToyModel(REAL, random_law(law, 14))
+def test_drafters_change_nothing(words: list[str], options: SamplingOptions, distribution: int) -> None:
+    model = ToyModel(REAL, random_law(distribution, 14))
     (plain,) = generate_tokens(model, [[0, 1, 0, 1, 2]], [Matcher(choice(words), REAL)], options)
     speculation = Speculation(DRAFTERS(), controller=Fixed(), branching=True)
     for _ in range(2):  # the second time they have learned
@@ -188,13 +188,13 @@ def test_a_dead_end_behind_tokens_that_the_budget_refused() -> None:
     pieces = [b"a", b"b", b"c", b"d", None]
     vocabulary = Vocabulary.from_tokens(pieces, [4])
 
-    def law(tokens: tuple[int, ...]) -> tuple[float, ...]:
+    def distribution(tokens: tuple[int, ...]) -> tuple[float, ...]:
         if tokens == (1,):
             return (0, 0, 0, 0, 1)  # the model would end here, the constraint does not
         return (0.2,) * 5 if tokens else (0.5, 0.3, 0.1, 0.1, 0)
 
     constraint = sg.regex("a(b|c|d){4}|b(a|c)|c(a|b)|d(a|b)")
-    model = ToyModel(vocabulary, law)
+    model = ToyModel(vocabulary, distribution)
     steered = 0
     for seed in range(200):
         options = SamplingOptions(seed=seed, max_tokens=2, close_within_budget=True)
@@ -215,7 +215,7 @@ def test_a_limit_met_on_a_guess_is_nothing() -> None:
                 raise LimitExceeded("too much")
             return super().advance(token_id)
 
-    class Careful(Run):
+    class Careful(GenerationDrafts):
         def propose(self, rows: Any, hidden: Any = None, **reads: bool) -> Any:
             guessing.append(1)
             draft = super().propose(rows, hidden, **reads)  # type: ignore[misc]
@@ -249,4 +249,4 @@ def test_forced_bytes_are_drafted() -> None:
     speculation = Speculation(controller=Fixed())
     (found,) = generate_tokens(model, [[0]], [matcher.fork()], options, drafting=speculation.start(model))
     same(plain, found)
-    assert found.taken_tokens > 0 and "tokens in" in speculation.report()
+    assert found.accepted_tokens > 0 and "tokens in" in speculation.report()

@@ -20,8 +20,8 @@ from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
 from structgen.speculative.controllers import Costs, Fixed
 from structgen.speculative.drafters import Context, Start
-from structgen.speculative.driver import Speculation
 from structgen.speculative.model_drafters import DraftModel, LayerSkip, _Skeleton
+from structgen.speculative.speculation import Speculation
 from structgen.speculative.verifiers import Recursive, Rejection
 from tests.inference.toys import random_law
 from tests.models.tiny import SIZE
@@ -121,7 +121,7 @@ def test_the_same_tokens(name: str, temperature: float, branching: bool) -> None
             assert (one.tokens, one.finish, one.retries) == (other.tokens, other.finish, other.retries)
             assert one.log_weight == pytest.approx(other.log_weight, abs=1e-3)
     assert speculation.counts["drafted"] > 0
-    assert speculation.counts["taken"] > 0 or name in ("another", "steps back with pains")
+    assert speculation.counts["accepted"] > 0 or name in ("another", "steps back with pains")
 
 
 @pytest.mark.parametrize("verifier", [Rejection(), Recursive()], ids=lambda one: type(one).__name__)
@@ -142,7 +142,7 @@ def test_a_draft_model_that_is_the_model_is_right() -> None:
     model.passes.clear()
     (found,) = generate_tokens(model, [[5, 6]], [None], options, drafting=speculation.start(model))
     assert found.tokens == plain.tokens and len(plain.tokens) == 30
-    assert found.taken_tokens == found.drafted_tokens > 0
+    assert found.accepted_tokens == found.drafted_tokens > 0
     assert found.timing.forward_passes < 12
 
 
@@ -228,7 +228,7 @@ def test_layers_that_change_nothing_are_skipped_for_nothing() -> None:
     speculation = speculating(drafter)
     (found,) = generate_tokens(model, [[5, 6]], [None], options, drafting=speculation.start(model))
     assert drafter.layers == [0, 3] and len(found.tokens) > 20
-    assert found.taken_tokens == found.drafted_tokens > 0
+    assert found.accepted_tokens == found.drafted_tokens > 0
     assert found.timing.forward_passes < len(found.tokens) / 2
 
 

@@ -15,14 +15,14 @@ from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
 from structgen.speculative.controllers import Costs, Fixed
 from structgen.speculative.drafters import Context, Start
-from structgen.speculative.driver import Speculation
 from structgen.speculative.guarded import SpeculationWarning
 from structgen.speculative.model_drafters import DraftModel
+from structgen.speculative.speculation import Speculation
 from structgen.speculative.verifiers import Recursive, Rejection, Verifier
 from structgen.vocabulary import Vocabulary
 from tests.inference.toys import random_law
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
-from tests.oracles.toy_model import Law, ToyModel, ToySession
+from tests.oracles.toy_model import Distribution, ToyModel, ToySession
 from tests.speculative.test_whole_texts import MODEL, chi_squared, critical, texts
 from tests.speculative.test_whole_texts import VOCABULARY as FEW
 
@@ -55,16 +55,16 @@ class Even(Costs):
         return tokens
 
 
-def peaked(seed: int, sharpness: float = 6.0) -> Law:
+def peaked(seed: int, sharpness: float = 6.0) -> Distribution:
     """A random law with a likely token most of the time, which seldom ends a text."""
     inner = random_law(seed, len(LETTERS))
 
-    def law(tokens: tuple[int, ...]) -> list[float]:
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
         p = np.array(inner(tokens)) ** sharpness
         p[END] *= 0.01
         return list(p / p.sum())
 
-    return law
+    return distribution
 
 
 def speculating(drafter: Any, verifier: Verifier | None = None, **options: Any) -> Speculation:
@@ -101,7 +101,7 @@ def same(found: Sequence[Generation], plain: Sequence[Generation]) -> None:
 @pytest.mark.parametrize("temperature", [0, 0.7, 1.5])
 @pytest.mark.parametrize("draft", [1, 2])
 def test_the_same_tokens_with_a_draft_model(draft: int, temperature: float, branching: bool) -> None:
-    retries = taken = 0
+    retries = accepted = 0
     for seed in range(4):
         model = Whole(VOCABULARY, lambda tokens, seed=seed: peaked(seed, 2)(tokens))
         other = Whole(VOCABULARY, peaked(seed if draft == 1 else seed + 1, 2))
@@ -109,8 +109,8 @@ def test_the_same_tokens_with_a_draft_model(draft: int, temperature: float, bran
         speculation = speculating(DraftModel(other, least=0.05), branching=branching)
         same(drawn(model, temperature, speculation.start(model)), plain)
         retries += sum(one.retries for one in plain)
-        taken += speculation.counts["taken"]
-    assert taken > 10 and (retries > 0 or not temperature)
+        accepted += speculation.counts["accepted"]
+    assert accepted > 10 and (retries > 0 or not temperature)
 
 
 @pytest.mark.parametrize("temperature", [0, 0.7])
@@ -122,10 +122,10 @@ def test_a_draft_model_that_is_the_model_is_right(temperature: float) -> None:
     speculation = speculating(DraftModel(draft, most=5, least=0.0, width=1))
     (found,) = generate_tokens(model, [[0]], [None], options, drafting=speculation.start(model))
     same([found], [plain])
-    assert found.taken_tokens > 0
+    assert found.accepted_tokens > 0
     if temperature == 0:
         assert len(found.tokens) == 60
-        assert found.taken_tokens == found.drafted_tokens
+        assert found.accepted_tokens == found.drafted_tokens
         assert model.forward_passes < before / 3
     assert draft.forward_passes <= len(found.tokens) + 4 * model.forward_passes, "what is known is read once"
 
@@ -136,8 +136,8 @@ def test_vocabularies_that_are_padded_otherwise_are_the_same(own: int, drafts: i
 
     def made(size: int) -> Whole:
         vocabulary = Vocabulary.from_tokens([*LETTERS, *[None] * (size - len(LETTERS))], [END])
-        law = peaked(11)
-        return Whole(vocabulary, lambda tokens: [*law(tokens), *[0.0] * (size - len(LETTERS))])
+        distribution = peaked(11)
+        return Whole(vocabulary, lambda tokens: [*distribution(tokens), *[0.0] * (size - len(LETTERS))])
 
     model, draft = made(own), made(drafts)
     options = SamplingOptions(temperature=0.7, seed=6, max_tokens=60)
@@ -145,7 +145,7 @@ def test_vocabularies_that_are_padded_otherwise_are_the_same(own: int, drafts: i
     for verifier in (None, Rejection()):
         speculation = speculating(DraftModel(draft, least=0.0, width=1), verifier)
         (found,) = generate_tokens(model, [[0]], [None], options, drafting=speculation.start(model))
-        assert found.taken_tokens > found.drafted_tokens / 2
+        assert found.accepted_tokens > found.drafted_tokens / 2
         if verifier is None:
             same([found], [plain])
     with pytest.raises(VocabularyMismatch, match="another vocabulary"):
@@ -159,19 +159,19 @@ def test_drafts_end_where_the_draft_model_takes_no_more() -> None:
     plain = drawn(model, 0)
     speculation = speculating(DraftModel(draft, least=0.0))
     same(drawn(model, 0, speculation.start(model)), plain)
-    assert speculation.counts["taken"] > 0
+    assert speculation.counts["accepted"] > 0
     longer = speculating(DraftModel(Whole(VOCABULARY, peaked(3)), least=0.0))
     drawn(model, 0, longer.start(model))
-    assert longer.counts["taken"] > speculation.counts["taken"]
+    assert longer.counts["accepted"] > speculation.counts["accepted"]
     short = speculating(DraftModel(Whole(VOCABULARY, peaked(3), context_length=1)))
     same(drawn(model, 0, short.start(model), most=6), drawn(model, 0, most=6))
 
 
-def failing(law: Law, after: int) -> Law:
+def failing(distribution: Distribution, after: int) -> Distribution:
     def told(tokens: tuple[int, ...]) -> Any:
         if len(tokens) > after:
             raise RuntimeError("out of memory")
-        return law(tokens)
+        return distribution(tokens)
 
     return told
 
@@ -189,7 +189,7 @@ def test_a_draft_model_that_fails_is_left_out_with_a_warning(after: int, verifie
     assert "the drafter DraftModel failed and is left out: RuntimeError: out of memory" in str(
         told[0].message
     )
-    assert (speculation.counts["taken"] > 0) == (after > 0)
+    assert (speculation.counts["accepted"] > 0) == (after > 0)
 
 
 @pytest.mark.parametrize("branching", [False, True])
@@ -199,7 +199,7 @@ def test_texts_have_the_plain_law(verifier: Verifier, branching: bool) -> None:
     drafter = DraftModel(ToyModel(FEW, random_law(3, 6)), least=0.0)
     speculation = Speculation([drafter], verifier, Fixed(4), branching=branching, depth=3)
     statistic, freedom = chi_squared(texts(speculation, 3_000))
-    assert statistic < critical(freedom) and speculation.counts["taken"] > 700
+    assert statistic < critical(freedom) and speculation.counts["accepted"] > 700
     assert MODEL.vocabulary is FEW
 
 
@@ -233,11 +233,11 @@ MANY = Vocabulary(PIECES, [len(PIECES) - 1], encoder=greedy)
 BYTES = Vocabulary.of_bytes()
 
 
-def writes(vocabulary: Vocabulary, encode: Callable[[str], list[int]], sure: float = 0.999) -> Law:
+def writes(vocabulary: Vocabulary, encode: Callable[[str], list[int]], sure: float = 0.999) -> Distribution:
     """Most probably goes on with `TEXT`, whichever tokens it came in."""
     whole = TEXT.encode()
 
-    def law(tokens: tuple[int, ...]) -> list[float]:
+    def distribution(tokens: tuple[int, ...]) -> list[float]:
         p = np.random.default_rng([1, *tokens[-2:]]).dirichlet(np.ones(vocabulary.size)) * (1 - sure)
         text = vocabulary.decode(tokens)
         here = whole[len(text) :] if whole.startswith(text) else whole[:5]
@@ -248,7 +248,7 @@ def writes(vocabulary: Vocabulary, encode: Callable[[str], list[int]], sure: flo
             p[encode(rest)[0] if rest else here[0]] += sure
         return list(p)
 
-    return law
+    return distribution
 
 
 WRITER = Whole(MANY, writes(MANY, greedy))
@@ -270,7 +270,7 @@ def test_the_same_tokens_with_another_vocabulary(temperature: float, branching: 
         speculation = speculating(DraftModel(DRAFT, most=8), verifier, branching=branching)
         found = made(speculation.start(WRITER))
         same(found, plain)
-        assert speculation.counts["taken"] > 5
+        assert speculation.counts["accepted"] > 5
 
 
 @pytest.mark.parametrize("most", [3, 8])

@@ -16,7 +16,7 @@ from structgen.inference.drawing import Limits, Task, draw
 from structgen.inference.samplers import Sampler
 from structgen.matcher import Matcher
 from structgen.speculative import Fixed, ForcedBytes, Speculation, SpeculationWarning
-from structgen.speculative.defaults import reading_ahead_of
+from structgen.speculative.defaults import sampler_drafts_of
 from structgen.vocabulary import Vocabulary
 from tests.models.tiny import CONFIGS, SIZE
 from tests.speculative.test_sessions import RECURRENT, Model
@@ -34,7 +34,7 @@ CONSTRAINT = sg.regex("(abcdef[xyz]){2,3}")
 
 
 @pytest.mark.parametrize(
-    "sampler", [sg.LocalMasking(1), sg.LocalMasking(3), sg.SMC(4), sg.AWRS(lanes=2), sg.ASAp(2)], ids=str
+    "sampler", [sg.LocalMasking(1), sg.LocalMasking(3), sg.SMC(4), sg.AWRS(parallel=2), sg.ASAp(2)], ids=str
 )
 @pytest.mark.parametrize("name", list(CONFIGS))
 def test_the_same_draws_in_fewer_passes(name: str, sampler: Sampler) -> None:
@@ -45,7 +45,7 @@ def test_the_same_draws_in_fewer_passes(name: str, sampler: Sampler) -> None:
 
     def drawn(speculate: Any) -> tuple[list[Any], Task]:
         task = Task(model, prompt, matcher.fork(), Condition(()), 1.0, 24, (3, 0), Limits())
-        task.drafting = reading_ahead_of(
+        task.drafting = sampler_drafts_of(
             model, speculate, prompt, matcher, temperature=1.0, max_tokens=24, sampler="any"
         )
         return list(draw(task, 4, sampler)), task

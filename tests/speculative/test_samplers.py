@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 import structgen as sg
 from structgen.errors import GenerationError, LimitExceeded, OptionError, VocabularyMismatch
-from structgen.generation import lookahead as ahead
-from structgen.generation.drafting import Place
+from structgen.generation import prefix_logits as ahead
+from structgen.generation.drafting import PrefixQuery
 from structgen.inference.prefixes import PrefixBatch, PrefixReader
 from structgen.inference.samplers import Sampler
 from structgen.matcher import Matcher
 from structgen.models.memory import DistributionModel
 from structgen.speculative import Costs, Fixed, ForcedBytes, Goodput, Speculation, SpeculationWarning
-from structgen.speculative.defaults import reading_ahead_of
+from structgen.speculative.defaults import sampler_drafts_of
 from structgen.vocabulary import Vocabulary
 from tests.generation.test_native_engine import REAL
 from tests.inference.toys import random_law
@@ -27,19 +27,19 @@ from tests.oracles.toy_model import ToyModel
 from tests.speculative.test_equality import DRAFTERS, Guess, Told
 
 SAMPLERS: list[Sampler] = [
-    sg.Exact(lanes=1),
-    sg.Exact(lanes=3),
-    sg.AdaptiveRejection(lanes=2),
-    sg.Rejection(lanes=1),
-    sg.Rejection(lanes=4),
-    sg.ASAp(lanes=2),
-    sg.LocalMasking(lanes=1),
-    sg.LocalMasking(lanes=3),
-    sg.AWRS(lanes=2),
+    sg.Exact(parallel=1),
+    sg.Exact(parallel=3),
+    sg.AdaptiveRejection(parallel=2),
+    sg.Rejection(parallel=1),
+    sg.Rejection(parallel=4),
+    sg.ASAp(parallel=2),
+    sg.LocalMasking(parallel=1),
+    sg.LocalMasking(parallel=3),
+    sg.AWRS(parallel=2),
     sg.SMC(4),
     sg.SMC(3, proposal=sg.AWRS("recursive")),
     sg.SMC(4, proposal=sg.ASAp()),
-    sg.MH(3, lanes=2),
+    sg.MH(3, parallel=2),
 ]
 POTENTIALS: list[Any] = [
     (),
@@ -47,7 +47,7 @@ POTENTIALS: list[Any] = [
     sg.potential(lambda text: "b" in text, prefix=lambda text: not text.startswith("c")),
     sg.potential(lambda text: -0.5 * len(text)),
 ]
-pytestmark = pytest.mark.filterwarnings("ignore:MH reads nothing ahead")
+pytestmark = pytest.mark.filterwarnings("ignore:MH uses no drafts")
 WORDS = st.lists(st.text("abcé", min_size=1, max_size=5), min_size=1, max_size=6)
 
 
@@ -148,8 +148,8 @@ def test_what_is_forced_takes_fewer_passes(sampler: Sampler, controller: Any) ->
     )
     assert found["passes"] < 0.75 * plain["passes"]
     counts = speculation.counts
-    assert 0 < counts["taken"] <= counts["drafted"]
-    assert f"{counts['taken']} taken" in speculation.report()
+    assert 0 < counts["accepted"] <= counts["drafted"]
+    assert f"{counts['accepted']} accepted" in speculation.report()
 
 
 def test_a_model_has_drafts_of_its_own_unless_it_shall_not() -> None:
@@ -158,7 +158,7 @@ def test_a_model_has_drafts_of_its_own_unless_it_shall_not() -> None:
     own = sg.speculative.speculation_of(model)
     assert not own.counts
     sg.sample(model, "", FORCED, n=2, seed=1)
-    assert own.counts["taken"] > 0
+    assert own.counts["accepted"] > 0
     before = own.counts.copy()
     sg.sample(model, "", FORCED, n=2, seed=1, sampler=sg.MH())
     assert own.counts == before
@@ -192,7 +192,7 @@ def test_little_memory_is_enough(sampler: Sampler, monkeypatch: pytest.MonkeyPat
     model = DistributionModel(LETTERS, letters_law)
     options: dict[str, Any] = {"n": 4, "sampler": sampler, "seed": 3}
     plain = told_by(model, FORCED, speculate=False, **options)
-    monkeypatch.setattr(ahead, "AHEAD_KEPT", 3 * 5 * 4)
+    monkeypatch.setattr(ahead, "MAX_LOGIT_BYTES", 3 * 5 * 4)
     same(plain, told_by(model, FORCED, speculate=Speculation(controller=Fixed(6)), **options))
 
 
@@ -200,9 +200,15 @@ def test_laws_that_were_learned_are_used_with_drafts() -> None:
     model = DistributionModel(LETTERS, letters_law)
     told = []
     for speculate in (False, Speculation(controller=Fixed(4))):
-        learned = sg.KnownLaws()
+        learned = sg.KnownDistributions()
         calls = [
-            {"n": 3, "seed": seed, "learned": learned, "speculate": speculate, "sampler": sg.Exact(lanes=2)}
+            {
+                "n": 3,
+                "seed": seed,
+                "learned": learned,
+                "speculate": speculate,
+                "sampler": sg.Exact(parallel=2),
+            }
             for seed in (4, 5)
         ]
         told.append([told_by(model, FORCED, **one) for one in calls])
@@ -222,29 +228,29 @@ def test_no_further_than_the_context() -> None:
 def test_sessions_that_cannot_are_left_alone() -> None:
     model = ToyModel(LETTERS, letters_law, scored=False)
     matcher = Matcher(FORCED, LETTERS)
-    drafting = reading_ahead_of(
+    drafting = sampler_drafts_of(
         model, Speculation(controller=Fixed(4)), [0], matcher, temperature=1.0, max_tokens=30, sampler="Exact"
     )
     reader = PrefixReader(model, [0], drafting=drafting)  # type: ignore[arg-type]
-    with pytest.warns(SpeculationWarning, match="cannot take tokens back"):
+    with pytest.warns(SpeculationWarning, match="cannot be cropped cheaply"):
         reader.read({0: ()}, {0: matcher})
     for length in (1, 2):
         reader.read({0: (0, 1, 2)[:length]}, {0: matcher})
     assert model.forward_passes == 2 and reader.passes == reader.calls == 3
 
 
-def _places(prefixes: Sequence[tuple[int, ...]], pending: int = 1, **options: Any) -> list[Place]:
+def _places(prefixes: Sequence[tuple[int, ...]], pending: int = 1, **options: Any) -> list[PrefixQuery]:
     found = []
     for row, prefix in enumerate(prefixes):
         matcher = Matcher(FORCED, LETTERS)
         assert all(matcher.advance(token) for token in prefix)
-        found.append(Place(row, prefix, matcher, pending, **options))
+        found.append(PrefixQuery(row, prefix, matcher, pending, **options))
     return found
 
 
 def _run(speculation: Speculation, max_tokens: int = 30) -> Any:
     model, matcher = DistributionModel(LETTERS, letters_law), Matcher(FORCED, LETTERS)
-    return reading_ahead_of(
+    return sampler_drafts_of(
         model, speculation, [0], matcher, temperature=1.0, max_tokens=max_tokens, sampler="SMC"
     )
 
@@ -277,7 +283,7 @@ def test_guesses_that_are_wrong_are_given_up() -> None:
     speculation.costs = Costs({1: {1: 1.0, 8: 1.8}})
     for _ in range(20):
         run = _run(speculation)
-        run.asked([(0,)], 0)
+        run.on_request([(0,)], 0)
         run.propose(_places([(0,)]), 1)
         run.close()
     assert run.propose(_places([(0,)]), 1) == [[]]
@@ -286,8 +292,8 @@ def test_guesses_that_are_wrong_are_given_up() -> None:
 def test_batches_without_matchers_read_one_token_after_another() -> None:
     model = DistributionModel(LETTERS, letters_law)
     batch = PrefixBatch(model, [0], drafting=_run(Speculation(controller=Fixed(4))))
-    laws = batch.read([()])
-    assert laws[()].masses[0] == pytest.approx(0.94)
+    distributions = batch.read([()])
+    assert distributions[()].masses[0] == pytest.approx(0.94)
     batch.read([(0,), (1,)])
     assert (batch.calls, batch.passes) == (3, 2)
     assert math.isclose(sum(batch.read([(0, 1)])[0, 1].masses), 1, rel_tol=1e-6)

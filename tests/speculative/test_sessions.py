@@ -1,6 +1,6 @@
 """Sessions of `transformers` that read ahead and step back: the same tokens in batches of any shape.
 
-Nothing is read ahead where a memory cannot step back.
+There are no drafts in sessions that cannot be cropped cheaply.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from structgen.generation import SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
 from structgen.models.session import start_session
 from structgen.speculative.controllers import Fixed
-from structgen.speculative.drafters import Context, ForcedBytes, Guessed, Start, TokenLookup
-from structgen.speculative.driver import Speculation
+from structgen.speculative.drafters import Context, ForcedBytes, Proposal, Start, TokenLookup
+from structgen.speculative.generation_drafts import GenerationDrafts
 from structgen.speculative.guarded import SpeculationWarning
 from structgen.speculative.recycling import TokenRecycling, TriGrams
-from structgen.speculative.run import Run
+from structgen.speculative.speculation import Speculation
 from structgen.vocabulary import Vocabulary
 from tests.models.tiny import CONFIGS, SIZE, tiny_model
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
@@ -107,7 +107,7 @@ def test_batches_draw_the_same_tokens(name: str, temperature: float, branching: 
 class Watcher:
     """Proposes nothing, and notes what it is told of hidden states."""
 
-    wants_hidden = True
+    wants_hidden_states = True
 
     def __init__(self) -> None:
         self.seen: list[tuple[list[int], Any]] = []
@@ -115,7 +115,7 @@ class Watcher:
     def start(self, start: Start) -> Watcher:
         return self
 
-    def propose(self, context: Context) -> list[Guessed]:
+    def propose(self, context: Context) -> list[Proposal]:
         if not context.drafted:
             self.seen.append((list(context.tokens), context.hidden))
         return []
@@ -124,7 +124,7 @@ class Watcher:
         pass
 
 
-class Noting(Run):
+class Noting(GenerationDrafts):
     """Notes what a row has pending when the watcher is asked."""
 
     def __init__(self, speculation: Speculation, model: Any, watcher: Watcher) -> None:
@@ -168,7 +168,7 @@ def test_drafters_are_told_the_hidden_state_behind_what_was_read(
     speculation = Speculation((watcher, *DRAFTERS), controller=Fixed(5), branching=branching)
     drafting = Noting(speculation, model, watcher)
     found = generate_tokens(model, prompts, matchers, options, drafting=drafting)  # type: ignore[arg-type]
-    assert sum(one.taken_tokens for one in found) > 0 and found[3].retries > 0
+    assert sum(one.accepted_tokens for one in found) > 0 and found[3].retries > 0
     told = 0
     for excess, read, hidden in drafting.told:
         # Of a prompt nothing is kept: it is read before anybody asks.
@@ -184,10 +184,10 @@ def test_drafters_are_told_the_hidden_state_behind_what_was_read(
 def test_hidden_states_are_kept_for_those_who_want_them() -> None:
     model = Model("llama")
     kept: list[Any] = []
-    started = model.start
+    start_guarded = model.start
 
     def noted(prompts: Any) -> Any:
-        kept.append(started(prompts))
+        kept.append(start_guarded(prompts))
         return kept[-1]
 
     model.start = noted  # type: ignore[method-assign]
@@ -212,7 +212,7 @@ def test_kernels_that_know_no_trees_are_given_chains() -> None:
     drafting = speculation.start(model)
     found = generate_tokens(model, prompts, [None, None], options, drafting=drafting)  # type: ignore[arg-type]
     assert [one.tokens for one in found] == [one.tokens for one in plain]
-    assert speculation.counts["taken"] > 0 and model.trees == 0
+    assert speculation.counts["accepted"] > 0 and model.trees == 0
     sdpa = Model("llama")
     generate_tokens(sdpa, prompts, [None, None], options, drafting=speculation.start(sdpa))  # type: ignore[arg-type]
     assert sdpa.trees > 0
@@ -223,7 +223,7 @@ def test_texts_that_pass_the_length_where_keys_are_turned_otherwise(name: str) -
     """A pass that goes beyond it turns all its keys otherwise: drafts end well before, and rows are read one by one."""
     model = Model(name)
     random = np.random.default_rng(2)
-    taken = 0
+    accepted = 0
     for seed in range(6):
         prompt = [int(one) for one in random.integers(2, SIZE, int(random.integers(4, 60)))]
         options = SamplingOptions(seed=seed, temperature=0 if seed % 2 else 0.7, max_tokens=120)
@@ -235,5 +235,5 @@ def test_texts_that_pass_the_length_where_keys_are_turned_otherwise(name: str) -
         beside = generate_tokens(model, [prompt, longer], [None, None], [options, options])[0]
         if name == "longrope":  # the others keep the frequencies of the longest text that they have read
             assert beside.tokens == plain.tokens
-        taken += speculation.counts["drafted"]
-    assert taken > 50
+        accepted += speculation.counts["drafted"]
+    assert accepted > 50

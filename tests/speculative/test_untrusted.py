@@ -30,10 +30,10 @@ from structgen.speculative import (
     ForcedBytes,
     Goodput,
     GreedyTransport,
-    Guessed,
     KSeq,
     LayerSkip,
     LogitNGrams,
+    Proposal,
     Recursive,
     Rejection,
     Speculation,
@@ -45,7 +45,7 @@ from structgen.speculative import (
     speculation_of,
 )
 from structgen.speculative.drafters import Context, Start
-from structgen.speculative.guarded import Account
+from structgen.speculative.guarded import DrafterRecord
 from structgen.speculative.sampled import Sampled
 from structgen.vocabulary import Vocabulary
 from tests.clocks import HandClock
@@ -87,7 +87,7 @@ def test_a_drafter_cannot_change_the_row() -> None:
             self.tokens[start:] = tokens[start:]
 
     class Rewrites(Reader):
-        wants_hidden = True
+        wants_hidden_states = True
 
         def propose(self, context: Context) -> Any:
             context.tokens.clear()
@@ -108,7 +108,7 @@ def test_a_drafter_cannot_change_the_row() -> None:
 def test_one_that_never_stops_proposing_is_cut() -> None:
     class Endless(Reader):
         def propose(self, context: Context) -> Any:
-            return (Guessed((0,), "x" * 10_000 + str(number)) for number in itertools.count())
+            return (Proposal((0,), "x" * 10_000 + str(number)) for number in itertools.count())
 
     speculation = Speculation([Endless()], controller=Fixed(4))
     assert drawn(speculation).tokens == drawn(None).tokens
@@ -125,8 +125,10 @@ def test_a_start_that_gives_no_reader_is_told(start: Callable[..., Any]) -> None
 
 
 def test_a_law_that_is_missing_is_told() -> None:
-    drafter = type("Lawless", (Reader,), {"tells_laws": True})()
-    with pytest.warns(SpeculationWarning, match="`tells_laws` is set, and a Lawless has no `law`"):
+    drafter = type("Lawless", (Reader,), {"gives_distributions": True})()
+    with pytest.warns(
+        SpeculationWarning, match="`gives_distributions` is set, and a Lawless has no `distribution`"
+    ):
         drawn(Speculation([drafter], Rejection()))
 
 
@@ -145,22 +147,22 @@ WHOLE = np.ones(5)
 @pytest.mark.parametrize(
     ("told", "verifier", "match"),
     [
-        (Sampled(WHOLE, (-3,), "one"), Rejection(), "no mass"),
-        (Sampled(WHOLE, (9,), "one"), Rejection(), "no mass"),
+        (Sampled(WHOLE, (-3,), "one"), Rejection(), "no probability"),
+        (Sampled(WHOLE, (9,), "one"), Rejection(), "no probability"),
         (Sampled(WHOLE, (0, 1), "one"), Rejection(), "one token"),
         (Sampled(WHOLE, (0, 0), "distinct"), Recursive(), "drawn twice"),
         (Sampled(WHOLE, (0, 0), "greedy"), GreedyTransport(), "drawn twice"),
-        (Sampled(WHOLE, (), "independent"), KSeq(), "no mass"),
+        (Sampled(WHOLE, (), "independent"), KSeq(), "no probability"),
         (Sampled(WHOLE, (0,), "somehow"), KSeq(), "drawn as"),  # type: ignore[arg-type]
         (Sampled(np.full(5, np.nan), (0,), "one"), Rejection(), "finite"),
         (Sampled(np.ones(4), (0,), "one"), Rejection(), "shape"),
-        (Sampled(np.zeros(5), (0,), "one"), Rejection(), "no mass"),
+        (Sampled(np.zeros(5), (0,), "one"), Rejection(), "no probability"),
     ],
 )
 def test_draws_that_are_none(told: Sampled, verifier: Any, match: str) -> None:
     class Draws(Reader):
-        tells_laws = True
-        law = None
+        gives_distributions = True
+        distribution = None
 
         def sampled(self, context: Context) -> Any:
             return told
@@ -172,15 +174,15 @@ def test_draws_that_are_none(told: Sampled, verifier: Any, match: str) -> None:
 
 def test_laws_of_any_size_are_normalised() -> None:
     class Huge(Reader):
-        tells_laws = True
+        gives_distributions = True
 
-        def law(self, context: Context) -> Any:
+        def distribution(self, context: Context) -> Any:
             return np.full(5, 1e308)
 
     for verifier in (Rejection(), Recursive(), KSeq(), GreedyTransport()):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert drawn(Speculation([Huge()], verifier, Fixed(3))).taken_tokens > 0
+            assert drawn(Speculation([Huge()], verifier, Fixed(3))).accepted_tokens > 0
 
 
 def test_rows_without_drafts_beside_another_verifier_are_as_alone() -> None:
@@ -257,7 +259,7 @@ def test_controllers_may_be_anybodys() -> None:
     for kept in ([-1], [300], [1.5], np.array([2])):
         speculation = Speculation([ForcedBytes(), Copying()], controller=Controller(kept))
         assert drawn(speculation).tokens == drawn(None).tokens
-    with pytest.raises(OptionError, match="the controller Controller told 2 numbers for 1 rows"):
+    with pytest.raises(OptionError, match="the controller Controller returned 2 numbers for 1 rows"):
         drawn(Speculation([ForcedBytes()], controller=Controller([1, 1])))
     with pytest.raises(OptionError, match="the controller's size is None"):
         Speculation(controller=Controller([1], size=None))
@@ -266,7 +268,7 @@ def test_controllers_may_be_anybodys() -> None:
 def test_fixed_reads_what_is_improbable_too() -> None:
     class Wrong(Reader):
         def propose(self, context: Context) -> Any:
-            return [Guessed((2,), "wrong", 0.001)]
+            return [Proposal((2,), "wrong", 0.001)]
 
     speculation = Speculation([Wrong()], controller=Fixed(3))
     found = drawn(speculation, temperature=0)
@@ -314,7 +316,7 @@ def test_only_guesses_are_learned_from() -> None:
             self.contexts: list[tuple[int, ...]] = []
 
         def propose(self, context: Context) -> Any:
-            return [Guessed((0, 1), "two", 0.9)]
+            return [Proposal((0, 1), "two", 0.9)]
 
         def learn(self, contexts: Any, logits: Any) -> None:
             assert len(contexts) == len(logits) <= 3
@@ -372,7 +374,7 @@ def test_a_small_store_keeps_texts_that_it_has_room_for() -> None:
 
 
 def test_who_does_not_pay_is_left_alone_for_a_while() -> None:
-    slow = Account("slow")
+    slow = DrafterRecord("slow")
     asked = 0
     for _ in range(1000):
         if slow.resting:
@@ -381,33 +383,33 @@ def test_who_does_not_pay_is_left_alone_for_a_while() -> None:
         asked += 1
         slow.passed(0.02, 0, 0.03, weighed=True)
     assert asked < 120 and slow.rests >= 4
-    good = Account("good")
+    good = DrafterRecord("good")
     for step in range(100):
         good.passed(0.02, step % 2 * 2, 0.03, weighed=True)
         assert not good.resting
 
 
 def test_who_is_not_weighed_does_not_rest() -> None:
-    slow = Account("slow")
+    slow = DrafterRecord("slow")
     for _ in range(100):
         slow.passed(0.02, 0, 0.03, weighed=False)
-    assert not slow.resting and not slow.rests and "left alone" not in str(slow)
+    assert not slow.resting and not slow.rests and "paused" not in str(slow)
 
 
 class Knows(Reader):
     """Knows the model's law."""
 
-    tells_laws = True
+    gives_distributions = True
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
     def propose(self, context: Context) -> Any:
-        law = np.asarray(MODEL.law(tuple(context.tokens[3:])))
-        return [Guessed((int(law.argmax()),), self.kind, 0.9)]
+        distribution = np.asarray(MODEL.distribution(tuple(context.tokens[3:])))
+        return [Proposal((int(distribution.argmax()),), self.kind, 0.9)]
 
-    def law(self, context: Context) -> Any:
-        return np.asarray(MODEL.law(tuple(context.tokens[3:])))
+    def distribution(self, context: Context) -> Any:
+        return np.asarray(MODEL.distribution(tuple(context.tokens[3:])))
 
 
 @pytest.mark.parametrize("temperature", [0, 1.0])
@@ -416,18 +418,18 @@ def test_who_guessed_is_credited(kind: str, temperature: float) -> None:
     """By name of the drafter, not of the guess."""
     speculation = Speculation([Knows(kind)], controller=Fixed(4))
     drawn(speculation, temperature=temperature)
-    assert speculation.counts["taken"] > 5
-    assert speculation.accounts[0].taken == speculation.counts["taken"]
+    assert speculation.counts["accepted"] > 5
+    assert speculation.records[0].accepted == speculation.counts["accepted"]
     both = Speculation([Knows(kind), Knows(kind)], controller=Fixed(4))
     drawn(both, temperature=temperature)
-    assert both.counts["taken"] > 5 and [one.taken for one in both.accounts] == [0, 0]
+    assert both.counts["accepted"] > 5 and [one.accepted for one in both.records] == [0, 0]
 
 
 def test_whose_law_was_drawn_from_is_credited() -> None:
     speculation = Speculation([Knows("mine"), Reader()], Rejection(), Fixed(4))
     drawn(speculation)
-    assert speculation.counts["taken"] > 5
-    assert [one.taken for one in speculation.accounts] == [speculation.counts["taken"], 0]
+    assert speculation.counts["accepted"] > 5
+    assert [one.accepted for one in speculation.records] == [speculation.counts["accepted"], 0]
 
 
 def test_samplers_leave_slow_drafters_alone_too(drafting_clock: HandClock) -> None:
@@ -443,7 +445,7 @@ def test_samplers_leave_slow_drafters_alone_too(drafting_clock: HandClock) -> No
     speculation = Speculation([slow])
     model = DistributionModel(LETTERS, random_law(5, 5))
     found = sg.sample(model, "x", CONSTRAINT, n=20, sampler=sg.LocalMasking(), seed=1, speculate=speculation)
-    assert speculation.accounts[0].rests and slow.asked < speculation.counts["passes"] > 20
+    assert speculation.records[0].rests and slow.asked < speculation.counts["passes"] > 20
     assert (
         found.texts
         == sg.sample(model, "x", CONSTRAINT, n=20, sampler=sg.LocalMasking(), seed=1, speculate=False).texts
@@ -482,7 +484,7 @@ def test_an_error_of_structgen_in_a_users_drafter_is_its_own() -> None:
 
 
 def test_what_is_no_verifier_or_controller_is_told() -> None:
-    class NoDrafted:
+    class Undrafted:
         def outcome(self, *parts: Any) -> Any: ...
 
     class OldKeep:
@@ -490,8 +492,8 @@ def test_what_is_no_verifier_or_controller_is_told() -> None:
 
         def keep(self, reach: Any, pending: Any, costs: Any) -> Any: ...
 
-    with pytest.raises(OptionError, match="the verifier NoDrafted has no `drafted`"):
-        Speculation(verifier=NoDrafted())  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="the verifier Undrafted has no `drafted`"):
+        Speculation(verifier=Undrafted())  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="the controller OldKeep failed: TypeError"):
         drawn(Speculation([ForcedBytes()], controller=OldKeep()))  # type: ignore[arg-type]
 
@@ -523,7 +525,7 @@ def test_a_law_that_is_not_total() -> None:
     pattern = sg.regex("[abc]{2,5}")
     model = DistributionModel(LETTERS, table.__getitem__, total=False)
     assert sg.run(model, "x", pattern).text == "ab"
-    with pytest.raises(ModelError, match=r"(?s)the law has nothing after .*total=False"):
+    with pytest.raises(ModelError, match=r"(?s)there is no distribution after .*total=False"):
         DistributionModel(LETTERS, table.__getitem__).log_probabilities((1, 1))
 
 
@@ -558,7 +560,7 @@ def test_what_samplers_do_not_use_is_told() -> None:
     model = DistributionModel(LETTERS, random_law(5, 5))
     with pytest.warns(SpeculationWarning, match="Rejection is not used"):
         sg.sample(model, "x", CONSTRAINT, n=2, speculate=Speculation([TriGrams()], Rejection()))
-    with pytest.warns(SpeculationWarning, match="MH reads nothing ahead"):
+    with pytest.warns(SpeculationWarning, match="MH uses no drafts"):
         sg.sample(model, "x", CONSTRAINT, n=2, sampler=sg.MH(), speculate=Speculation())
 
 

@@ -64,12 +64,12 @@ def problems(draw: st.DrawFn) -> tuple[Array, Array]:
     """A masked target and a draft law, which may be masked or not."""
     size = draw(st.integers(2, 6))
 
-    def law(zeros: bool) -> Array:
+    def distribution(zeros: bool) -> Array:
         parts = draw(st.lists(st.integers(0 if zeros else 1, 20), min_size=size, max_size=size).filter(any))
         found: Array = np.array(parts, dtype=np.float64) / sum(parts)
         return found
 
-    return law(True), law(draw(st.booleans()))
+    return distribution(True), distribution(draw(st.booleans()))
 
 
 def outcome_law(
@@ -78,8 +78,10 @@ def outcome_law(
     whole = np.zeros_like(p)
     for children, probability in drafts(q, count):
         outcome = verifier.outcome(p, q, children)
-        assert outcome.law().sum() == pytest.approx(1, abs=1e-12) and outcome.law().min() >= 0
-        whole += probability * outcome.law()
+        assert (
+            outcome.distribution().sum() == pytest.approx(1, abs=1e-12) and outcome.distribution().min() >= 0
+        )
+        whole += probability * outcome.distribution()
     return whole
 
 
@@ -107,7 +109,7 @@ def test_canaries_fail(verifier: Verifier, drafts: Callable[[Array, int], Drafts
     def far(p: Array, q: Array, drawn: Array) -> float:
         whole = np.zeros_like(P)
         for children, probability in drafts(drawn, 2):
-            whole += probability * verifier.outcome(p, q, children).law()
+            whole += probability * verifier.outcome(p, q, children).distribution()
         return float(abs(whole - P).sum())
 
     assert far(P, Q, Q) < 1e-12
@@ -120,7 +122,7 @@ def test_a_verifier_for_independent_drafts_is_wrong_for_distinct_ones() -> None:
     p, q = np.array([0.1, 0.6, 0.05, 0.25, 0.0]), np.array([0.6, 0.1, 0.1, 0.1, 0.1])
     whole = np.zeros_like(p)
     for children, probability in distinct(q, 2):
-        whole += probability * KSeq().outcome(p, q, children).law()
+        whole += probability * KSeq().outcome(p, q, children).distribution()
     assert abs(whole - p).sum() > 0.01
 
 
@@ -136,7 +138,7 @@ def test_more_drafts_are_taken_more_often() -> None:
         q = q / q.sum() if q.sum() else p
         for (verifier, drafts), count in zip(VERIFIERS[2:], (1, 3, 3, 3), strict=True):
             for children, probability in drafts(q, count):
-                outcome = verifier.outcome(p, q, children).law()
+                outcome = verifier.outcome(p, q, children).distribution()
                 means[verifier.drafted] += probability * sum(outcome[list(set(children))]) / 30
     assert means["one"] < means["independent"] < means["distinct"] + 0.02
     assert means["distinct"] <= means["greedy"] + 1e-9
@@ -148,4 +150,4 @@ def test_draws_follow_the_outcome() -> None:
         outcome = verifier.outcome(P, Q, children)
         uniforms = (np.arange(20_000) + 0.5) / 20_000
         counts = np.bincount([outcome.draw(float(u)) for u in uniforms], minlength=5) / 20_000
-        assert counts == pytest.approx(outcome.law(), abs=1e-3)
+        assert counts == pytest.approx(outcome.distribution(), abs=1e-3)

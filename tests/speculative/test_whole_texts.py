@@ -19,10 +19,10 @@ from structgen.generation import SamplingOptions, generate_tokens
 from structgen.generation.random_streams import GumbelNoise
 from structgen.matcher import Matcher
 from structgen.speculative.controllers import Confidence, Costs, Fixed, Goodput
-from structgen.speculative.drafters import Context, Guessed, Start
-from structgen.speculative.driver import Speculation
+from structgen.speculative.drafters import Context, Proposal, Start
 from structgen.speculative.recycling import LogitNGrams, TriGrams
 from structgen.speculative.sampled import Sampled, drawn_children
+from structgen.speculative.speculation import Speculation
 from structgen.speculative.verifiers import (
     GreedyTransport,
     KSeq,
@@ -43,38 +43,38 @@ MODEL = ToyModel(VOCABULARY, random_law(7, 6))
 DRAWS = 4_000
 
 
-class Law:
+class Distribution:
     """Drafts from a law that has little to do with the model's."""
 
-    tells_laws = True
+    gives_distributions = True
 
     def __init__(self, seed: int = 3) -> None:
         self._law = random_law(seed, 6)
         self._prompt = 0
 
-    def start(self, start: Start) -> Law:
+    def start(self, start: Start) -> Distribution:
         self._prompt = len(start.prompt)
         return self
 
-    def propose(self, context: Context) -> list[Guessed]:
+    def propose(self, context: Context) -> list[Proposal]:
         return []
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         pass
 
-    def law(self, context: Context) -> Any:
+    def distribution(self, context: Context) -> Any:
         return np.array(self._law(tuple(context.tokens[self._prompt :])))
 
 
-class ProposesOne(Law):
+class ProposesOne(Distribution):
     """No law: a guess that is no draw from anything."""
 
-    tells_laws = False
+    gives_distributions = False
 
-    def propose(self, context: Context) -> list[Guessed]:
-        return [Guessed([0, 1], "one")]
+    def propose(self, context: Context) -> list[Proposal]:
+        return [Proposal([0, 1], "one")]
 
-    law = None  # type: ignore[assignment]
+    distribution = None  # type: ignore[assignment]
 
 
 def texts(
@@ -99,7 +99,7 @@ def texts(
 
 def exact() -> dict[tuple[int, ...], float]:
     """The law of texts by following every token of every mask."""
-    law: dict[tuple[int, ...], float] = {}
+    distribution: dict[tuple[int, ...], float] = {}
 
     def follow(tokens: tuple[int, ...], probability: float) -> None:
         matcher = Matcher(CONSTRAINT, VOCABULARY)
@@ -107,25 +107,27 @@ def exact() -> dict[tuple[int, ...], float]:
         for token in tokens:
             matcher.advance(token)
         bits = np.unpackbits(matcher.mask().view(np.uint8), count=6, bitorder="little").astype(float)
-        p = np.array(MODEL.law(tokens)) * bits
+        p = np.array(MODEL.distribution(tokens)) * bits
         p /= p.sum()
         for token in np.flatnonzero(p).tolist():
             if token == 5:
-                law[(*tokens, True)] = probability * p[5]
+                distribution[(*tokens, True)] = probability * p[5]
             elif len(tokens) == 3:
-                law[(*tokens, False)] = law.get((*tokens, False), 0.0) + probability * p[token]
+                distribution[(*tokens, False)] = (
+                    distribution.get((*tokens, False), 0.0) + probability * p[token]
+                )
             else:
                 follow((*tokens, token), probability * p[token])
 
     follow((), 1.0)
-    return law
+    return distribution
 
 
 def chi_squared(found: Counter[tuple[int, ...]]) -> tuple[float, int]:
     """The statistic and its degrees of freedom; rare texts are counted together."""
-    law, total = exact(), found.total()
-    assert set(found) <= set(law)
-    cells = [(found[text], total * p) for text, p in law.items() if total * p >= 5]
+    distribution, total = exact(), found.total()
+    assert set(found) <= set(distribution)
+    cells = [(found[text], total * p) for text, p in distribution.items() if total * p >= 5]
     rest = (total - sum(count for count, _ in cells), total - sum(mean for _, mean in cells))
     cells += [rest] if rest[1] > 1 else []
     return sum((count - mean) ** 2 / mean for count, mean in cells), len(cells) - 1
@@ -142,10 +144,10 @@ VERIFIERS: list[Verifier] = [Match(), Rejection(), Recursive(), KSeq(), GreedyTr
 @pytest.mark.parametrize("branching", [False, True])
 @pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda one: type(one).__name__)
 def test_texts_have_the_plain_law(verifier: Verifier, branching: bool) -> None:
-    speculation = Speculation([Law()], verifier, Fixed(4), branching=branching, depth=3)
+    speculation = Speculation([Distribution()], verifier, Fixed(4), branching=branching, depth=3)
     statistic, freedom = chi_squared(texts(speculation))
     assert statistic < critical(freedom)
-    assert verifier.drafted == "any" or speculation.counts["taken"] > DRAWS / 4
+    assert verifier.drafted == "any" or speculation.counts["accepted"] > DRAWS / 4
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS[1:], ids=lambda one: type(one).__name__)
@@ -153,7 +155,7 @@ def test_tables_that_learn_and_guesses_without_a_law(verifier: Verifier) -> None
     drafters = [TriGrams(), LogitNGrams(), ProposesOne()]
     speculation = Speculation(drafters, verifier, Confidence(0.05, 4), branching=True, depth=3)
     statistic, freedom = chi_squared(texts(speculation, 3_000))
-    assert statistic < critical(freedom) and speculation.counts["taken"] > 500
+    assert statistic < critical(freedom) and speculation.counts["accepted"] > 500
 
 
 def test_noise_of_each_token() -> None:
@@ -161,16 +163,18 @@ def test_noise_of_each_token() -> None:
     plain = texts(None, noise="gumbel")
     statistic, freedom = chi_squared(plain)
     assert statistic < critical(freedom)
-    taken = {}
+    accepted = {}
     for noise in ("gumbel", "uniform"):
         near = Speculation(
-            [Law(7)], controller=Fixed(4), depth=3
+            [Distribution(7)], controller=Fixed(4), depth=3
         )  # drafts from the model's law, without its mask
         assert noise == "uniform" or texts(near, noise=noise) == plain
         if noise == "uniform":
             texts(near, noise=noise)
-        taken[noise] = near.counts["taken"] / max(1, near.counts["drafted"])
-    assert taken["gumbel"] > 0.95 and taken["uniform"] == 0  # without noise a law alone proposes nothing
+        accepted[noise] = near.counts["accepted"] / max(1, near.counts["drafted"])
+    assert (
+        accepted["gumbel"] > 0.95 and accepted["uniform"] == 0
+    )  # without noise a law alone proposes nothing
 
 
 def test_noise_is_a_function_of_seed_position_and_token() -> None:
@@ -203,10 +207,10 @@ HUMPED = {1: 1.0, 2: 2.0, 3: 2.0, 4: 2.1, 5: 4.0}
 @pytest.mark.parametrize("branching", [False, True])
 @pytest.mark.parametrize("verifier", VERIFIERS[1:], ids=lambda one: type(one).__name__)
 def test_what_was_drawn_does_not_decide_whether_it_is_verified(verifier: Verifier, branching: bool) -> None:
-    speculation = Speculation([Law()], verifier, Patient(margin=1.0), branching=branching, depth=3)
+    speculation = Speculation([Distribution()], verifier, Patient(margin=1.0), branching=branching, depth=3)
     speculation.costs = Fixture({200: HUMPED, **dict.fromkeys(range(1, 200), HUMPED)})
     statistic, freedom = chi_squared(texts(speculation))
-    assert statistic < critical(freedom) and speculation.counts["taken"] > 100
+    assert statistic < critical(freedom) and speculation.counts["accepted"] > 100
 
 
 class Patient(Goodput):
@@ -223,11 +227,11 @@ class Fixture(Costs):
 
 
 def test_limits_that_are_met_on_a_draft_leave_the_law_alone() -> None:
-    class Limited(Law):
-        def law(self, context: Context) -> Any:
+    class Limited(Distribution):
+        def distribution(self, context: Context) -> Any:
             if context.tokens[self._prompt :] and context.tokens[-1] == 0:
                 raise LimitExceeded("behind an a", limit="work")
-            return super().law(context)
+            return super().distribution(context)
 
     speculation = Speculation([Limited()], Rejection(), Fixed(4), depth=3)
     with warnings.catch_warnings():
@@ -244,28 +248,30 @@ class Careless(Rejection):
 
 
 def test_canary() -> None:
-    statistic, freedom = chi_squared(texts(Speculation([Law()], Careless(), Fixed(4), depth=3)))
+    statistic, freedom = chi_squared(texts(Speculation([Distribution()], Careless(), Fixed(4), depth=3)))
     assert statistic > 2 * critical(freedom)
 
 
 def test_children_are_drawn_as_they_are_said_to_be() -> None:
-    law, random = np.array([0.5, 0.25, 0.0, 0.15, 0.1]), np.random.default_rng(0)
-    first = Counter(drawn_children(law, "distinct", 2, random) for _ in range(8000))
+    distribution, random = np.array([0.5, 0.25, 0.0, 0.15, 0.1]), np.random.default_rng(0)
+    first = Counter(drawn_children(distribution, "distinct", 2, random) for _ in range(8000))
     for (one, two), count in first.items():
-        assert count / 8000 == pytest.approx(law[one] * law[two] / (1 - law[one]), abs=0.03)
+        assert count / 8000 == pytest.approx(
+            distribution[one] * distribution[two] / (1 - distribution[one]), abs=0.03
+        )
     assert all(one != two for one, two in first)
-    assert {drawn_children(law, "greedy", 3, random)[:2] for _ in range(50)} == {(0, 1)}
-    assert len(drawn_children(law, "one", 4, random)) == 1
-    assert len(drawn_children(law, "independent", 9, random)) == 9
-    assert len(drawn_children(law, "distinct", 9, random)) == 4
+    assert {drawn_children(distribution, "greedy", 3, random)[:2] for _ in range(50)} == {(0, 1)}
+    assert len(drawn_children(distribution, "one", 4, random)) == 1
+    assert len(drawn_children(distribution, "independent", 9, random)) == 9
+    assert len(drawn_children(distribution, "distinct", 9, random)) == 4
 
 
-class Wrong(Law):
+class Wrong(Distribution):
     """Says that its tokens are drawn otherwise than the verifier wants them."""
 
     def sampled(self, context: Context) -> Sampled:
-        law = np.array(self._law(tuple(context.tokens[self._prompt :])))
-        return Sampled(law / law.sum(), (0, 1), "independent")
+        distribution = np.array(self._law(tuple(context.tokens[self._prompt :])))
+        return Sampled(distribution / distribution.sum(), (0, 1), "independent")
 
 
 def test_drafts_of_another_kind_are_refused() -> None:
@@ -299,7 +305,7 @@ def test_bad_parts_are_told() -> None:
         speculation.start(ToyModel(Vocabulary.from_tokens([b"x", None], [1]), random_law(7, 2)))
 
 
-class Broken(Law):
+class Broken(Distribution):
     """Raises, or proposes what is no token."""
 
     def __init__(self, what: Any) -> None:
@@ -311,17 +317,17 @@ class Broken(Law):
             raise self.what
         return [self.what]
 
-    law = None  # type: ignore[assignment]
+    distribution = None  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(
     "what",
     [
         ValueError("no"),
-        Guessed([99], "high"),
-        Guessed([-1], "low"),
-        Guessed(["a"], "text"),
-        Guessed([], "none"),
+        Proposal([99], "high"),
+        Proposal([-1], "low"),
+        Proposal(["a"], "text"),
+        Proposal([], "none"),
         7,
     ],
 )
@@ -333,5 +339,5 @@ def test_a_drafter_that_fails_is_left_out_with_a_warning(what: Any) -> None:
         warnings.simplefilter("always")
         found = generate_tokens(MODEL, [[0]], [Matcher(CONSTRAINT, VOCABULARY)], options, drafting=drafting)
     assert [one.tokens for one in found] == [one.tokens for one in plain]
-    assert len(told) == (not (isinstance(what, Guessed) and not what.tokens))
+    assert len(told) == (not (isinstance(what, Proposal) and not what.tokens))
     assert all("Broken" in str(one.message) for one in told)

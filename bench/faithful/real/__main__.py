@@ -35,7 +35,7 @@ from structgen.errors import GenerationError, LimitExceeded
 from structgen.generation import SamplingOptions
 from structgen.generation.loop import generate_tokens
 from structgen.inference.drawing import Account
-from structgen.inference.prefixes import Law
+from structgen.inference.prefixes import Distribution
 from structgen.matcher import Matcher
 from structgen.models.embedded import embedded_directory
 from structgen.protocols import LanguageModel
@@ -89,8 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         alone = {
             name: _walked(model, task, chosen, sampler)
             for name, sampler in (
-                ("adaptive rejection", sg.AdaptiveRejection(lanes=chosen.particles)),
-                ("CARS", sg.Exact(lanes=chosen.particles)),
+                ("adaptive rejection", sg.AdaptiveRejection(parallel=chosen.particles)),
+                ("CARS", sg.Exact(parallel=chosen.particles)),
             )
         }
         results[task.name]["without examples"] = {name: asdict(outcome) for name, outcome in alone.items()}
@@ -105,12 +105,12 @@ def _outcomes(
     particles = chosen.particles
     yield "the model alone", _free(model, task, particles, chosen.seed)
     masks: dict[str, tuple[Any, int]] = {
-        "masking, unweighted": (sg.LocalMasking(lanes=particles), chosen.draws),
-        "masking, weighted": (sg.LocalMasking(lanes=particles), chosen.draws),
-        "adaptive rejection": (sg.AdaptiveRejection(lanes=particles), chosen.draws),
-        "CARS": (sg.Exact(lanes=particles), chosen.draws),
-        "ASAp": (sg.ASAp(lanes=particles), chosen.draws),
-        "MH, 5 proposals": (sg.MH(5, lanes=particles), particles),
+        "masking, unweighted": (sg.LocalMasking(parallel=particles), chosen.draws),
+        "masking, weighted": (sg.LocalMasking(parallel=particles), chosen.draws),
+        "adaptive rejection": (sg.AdaptiveRejection(parallel=particles), chosen.draws),
+        "CARS": (sg.Exact(parallel=particles), chosen.draws),
+        "ASAp": (sg.ASAp(parallel=particles), chosen.draws),
+        "MH, 5 proposals": (sg.MH(5, parallel=particles), particles),
         f"SMC, {particles} particles": (sg.SMC(particles), particles),
     }
     for name, (sampler, n) in masks.items():
@@ -120,7 +120,7 @@ def _outcomes(
         yield name, outcome
     judged = [_asked(task, model)]
     for name, sampler, n in (
-        ("AWRS, asked", sg.AWRS(lanes=particles), particles),
+        ("AWRS, asked", sg.AWRS(parallel=particles), particles),
         (f"SMC of AWRS, {particles} particles, asked", sg.SMC(particles, proposal=sg.AWRS()), particles),
     ):
         yield name, _sampled(model, task, chosen, str, sampler, n, judged)
@@ -204,10 +204,15 @@ class _Scorer:
             model: Any = self._model
             tokens = model.tokenizer.encode(text, add_special_tokens=False)
             session: Any = self._model.start([self._prompt])
-            laws = [session.logits()[0], *session.append_scored([tokens])[0]]
+            distributions = [session.logits()[0], *session.append_scored([tokens])[0]]
             ends = list(self._vocabulary.eos_ids)
-            logs = [float(Law.of(law).log_p[token]) for law, token in zip(laws, tokens, strict=False)]
-            self._known[text] = sum(logs) + float(np.logaddexp.reduce(Law.of(laws[-1]).log_p[ends]))
+            logs = [
+                float(Distribution.of(distribution).log_p[token])
+                for distribution, token in zip(distributions, tokens, strict=False)
+            ]
+            self._known[text] = sum(logs) + float(
+                np.logaddexp.reduce(Distribution.of(distributions[-1]).log_p[ends])
+            )
         return self._known[text]
 
 

@@ -1,9 +1,9 @@
-"""The drafts of one generation: grow a tree for each row, let the controller cut it and the model read it, draw by the
-verifier, learn.
+"""The drafts of one generation: grow a tree for each row, cut it, verify it, learn from the result.
 
-Invariant: what is drawn has the law of drawing without drafts; under `Match` it is the same. Others verify draws from a
-law, and what was drawn at a node must not decide whether the node is read: then good draws would count and
-bad ones would be made again. So how much is read of their trees is decided node by node, before its children are drawn.
+Invariant: the output has the distribution of drawing without drafts; with `Match` it is the same text. Other verifiers
+accept draws from a distribution. For these, what was drawn at a node must not decide whether the node is read:
+otherwise good draws would count and bad ones be repeated. So the number of nodes is decided node by node, before the
+children of a node are drawn.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structgen.errors import OptionError, StructgenError
-from structgen.generation.distributions import StepLaw
+from structgen.generation.distributions import StepDistribution
 from structgen.generation.random_streams import uniform_stream
 
 from .controllers import Costs
 from .drafters import CONTEXT, Context, RowDrafter, Start
-from .growth import LEAST, Chances, Grown, grow
-from .guarded import DECLINED, Guarded, Learner, SpeculationWarning
-from .sampled import Draws, WrongDrafts, grow_sampled
+from .growth import MIN_CHANCE, Chances, GrownTree, grow_tree
+from .guarded import UNSUPPORTED, Guarded, GuardedLearner, SpeculationWarning
+from .sampled import Draws, WrongDrafts, grow_sampled_tree
 from .trees import DraftTree
 
 if TYPE_CHECKING:
-    from .driver import Speculation
+    from .speculation import Speculation
 
-__all__ = ["Run"]
+__all__ = ["GenerationDrafts"]
 
 _DRAFTS = 1 << 20
-"""The branch of a row's random stream that drafts are drawn from."""
+"""The branch of a row's random stream for draft tokens."""
 _WORTH = 0.6
-"""A token more of each row pays if it is as probable as its time is a share of a pass; some less is grown as well."""
+"""Fraction of the marginal cost of a token that its probability must reach to be grown; below 1, to leave a margin."""
 _IDLE, _EVERY = 12, 3
-"""After so many passes without a draft one is looked for before every third pass only,"""
+"""After `_IDLE` passes without a draft, only every `_EVERY`-th pass looks for one, if drafting is expensive."""
 _TRIFLE = 0.01
-"""where that takes more than this share of the time."""
+"""Drafting is expensive if it takes more than this fraction of the time of the forward passes."""
 _FADES = 0.98
 
 
@@ -49,7 +49,7 @@ _Parts = tuple[Context, Sequence[RowDrafter], Chances, frozenset[int]]
 
 @dataclass
 class _Row:
-    """What is known of one row."""
+    """The state of one row."""
 
     drafters: list[RowDrafter]
     chances: Chances
@@ -57,42 +57,42 @@ class _Row:
     seen: int
     """How many of `tokens` the drafters have seen."""
     random: np.random.Generator
-    grown: Grown = field(default_factory=lambda: Grown(DraftTree()))
+    grown: GrownTree = field(default_factory=lambda: GrownTree(DraftTree()))
 
 
-class Run:
+class GenerationDrafts:
     """See `structgen.generation.drafting.Drafting`."""
 
-    def __init__(self, speculation: Speculation, model: Any, *, told: bool = True) -> None:
+    def __init__(self, speculation: Speculation, model: Any, *, warns: bool = True) -> None:
         self._all = speculation
-        self._told = told
+        self._warns = warns
         self._model = model
         self._vocabulary = model.vocabulary
         self._eos = frozenset(model.vocabulary.eos_ids)
         self._rows: dict[int, _Row] = {}
-        self._side_by_side = 1
+        self._rows_in_pass = 1
         self._idle = self._rested = 0
         self._reads = 0.0
-        """The most nodes of a row that were read lately."""
+        """The decaying maximum of the nodes of a row that were read."""
         self._drafting = self._reading = 0.0
         self._learners = [
-            Learner(drafter, account)
-            for drafter, account in zip(speculation.drafters, speculation.accounts, strict=True)
-            if hasattr(drafter, "learn")
+            GuardedLearner(drafter, record)
+            for drafter, record in zip(speculation.drafters, speculation.records, strict=True)
+            if record.learns
         ]
-        self.learns = bool(self._learners)
-        self.verifies = speculation.verifier.drafted != "any"
-        self.reads_hidden = any(getattr(drafter, "wants_hidden", False) for drafter in speculation.drafters)
+        self.wants_logits = bool(self._learners)
+        self.replaces_draws = speculation.verifier.drafted != "any"
+        self.wants_hidden_states = any(record.wants_hidden_states for record in speculation.records)
 
     def propose(
         self, rows: Sequence[Any], hidden: Sequence[Any] | None = None, *, trees: bool, pads: bool = False
     ) -> list[DraftTree]:
         """See `Drafting.propose`."""
         pending = [len(row.pending) for row in rows]
-        self._side_by_side = max(1, len(rows))
+        self._rows_in_pass = max(1, len(rows))
         if self._rests():
             for known in self._rows.values():
-                known.grown = Grown(DraftTree())
+                known.grown = GrownTree(DraftTree())
             return [DraftTree() for _ in rows]
         before = time.perf_counter()
         with self._all.lock:
@@ -102,13 +102,13 @@ class Run:
                 for place, row in enumerate(rows)
             ]
             if not any(pending):
-                kept = [0] * len(rows)  # a token can be drawn before anything is read
-            elif self.verifies:
-                kept = [len(one.tree) for one in grown]  # that was decided while they grew
+                kept = [0] * len(rows)  # a token can be drawn before the next pass
+            elif self.replaces_draws:
+                kept = [len(one.tree) for one in grown]  # decided while the trees grew
             else:
                 written = [len(row.tokens) for row in rows]
                 ahead = [one - min(written) for one in written]
-                kept = self._all.kept([one.tree.reach for one in grown], pending, costs, ahead)
+                kept = self._all.nodes_to_read([one.tree.reach for one in grown], pending, costs, ahead)
             self._reads = max([*kept, 0.8 * self._reads])
             for one, size in zip(grown, kept, strict=True):
                 one.cut(size)
@@ -118,72 +118,72 @@ class Run:
         self._drafting += time.perf_counter() - before
         return [one.tree for one in grown]
 
-    def draw(self, row: Any, node: int, law: StepLaw, uniform: float) -> int | None:
-        """The token at a node, by the verifier; None where nothing was drawn there."""
+    def draw(self, row: Any, node: int, distribution: StepDistribution, uniform: float) -> int | None:
+        """Draw the token at a node with the verifier; None if no children were drawn there."""
         known = self._rows.get(row.index)
         sampled = None if known is None else known.grown.sampled.get(node)
         if sampled is None:
             return None
-        target = law.over(self._vocabulary.size)
-        return self._all.verifier.outcome(target, sampled.law, sampled.tokens).draw(uniform)
+        target = distribution.over(self._vocabulary.size)
+        return self._all.verifier.outcome(target, sampled.distribution, sampled.tokens).draw(uniform)
 
-    def drawn(self, row: Any, node: int, token: int) -> None:
-        """At a node the text went on with `token`."""
+    def on_token(self, row: Any, node: int, token: int) -> None:
+        """See `Drafting.on_token`."""
         known = self._rows.get(row.index)
         if known is not None:
             with self._all.lock:
                 whose = known.grown.learn(node, token, known.chances, self._all.tallies)
                 if isinstance(whose, Guarded):
-                    whose.taken += 1
+                    whose.accepted += 1
 
-    def read(self, row: Any, tree: DraftTree, logits: Any) -> None:
-        """See `Drafting.read`."""
+    def on_logits(self, row: Any, tree: DraftTree, logits: Any) -> None:
+        """See `Drafting.on_logits`."""
         known = self._rows.get(row.index)
         if not self._learners or known is None:
             return
         with self._all.lock:
-            # Not what the drafters have seen: while they rest they are behind.
+            # The row's own tokens: the drafters may be several tokens late while they pause.
             end = [*row.prompt[-CONTEXT:], *row.tokens[-CONTEXT:]][-CONTEXT:]
             guesses = len(tree) - tree.padding
             contexts = [end, *([*end, *tree.text_to(node)][-CONTEXT:] for node in range(guesses))]
-            told = logits[: 1 + guesses].view()
-            told.flags.writeable = False  # the row is drawn from the same numbers
+            read = logits[: 1 + guesses].view()
+            read.flags.writeable = False  # the row is drawn from the same numbers
             for learner in self._learners:
-                learner.learn(contexts, told)
+                learner.learn(contexts, read)
 
-    def passed(self, rows: int, tokens: int, seconds: float) -> None:
-        """A pass over so many tokens of each row took so long."""
+    def on_pass(self, rows: int, tokens: int, seconds: float) -> None:
+        """See `Drafting.on_pass`."""
         with self._all.lock:
             self._all.counts["passes"] += 1
             self._all.costs.note(rows, tokens, seconds)
-            for account in self._all.accounts:
-                account.rested()
+            for record in self._all.records:
+                record.rested()
         self._drafting *= _FADES
         self._reading = self._reading * _FADES + seconds
 
-    def went(self, row: Any, drafted: int, taken: int) -> None:
-        """A row has drawn what it could: so many nodes of its tree."""
+    def on_step(self, row: Any, drafted: int, accepted: int) -> None:
+        """See `Drafting.on_step`."""
         with self._all.lock:
             counts = self._all.counts
             counts["drafted"] += drafted
-            counts["taken"] += taken
+            counts["accepted"] += accepted
             counts["without"] += not drafted
             counts["steps"] += 1
             known = self._rows.get(row.index)
-            worth = self._all.costs.of(self._side_by_side, 1) / self._side_by_side
-            weighed = getattr(self._all.controller, "weighs_drafters", False)
+            worth = self._all.costs.of(self._rows_in_pass, 1) / self._rows_in_pass
+            weighed = self._all.weighs_drafters
             for reader in () if known is None else known.drafters:
                 if isinstance(reader, Guarded):
                     reader.passed(worth, weighed=weighed)
 
-    def declined(self) -> None:
-        """See `Drafting`. Who asked for drafts in so many words is told."""
-        self._all.counts["declined"] += 1
-        if self._told:
-            warnings.warn(DECLINED, SpeculationWarning, stacklevel=2)
+    def on_unsupported(self) -> None:
+        """See `Drafting.on_unsupported`; warns if the caller requested drafts explicitly."""
+        self._all.counts["unsupported"] += 1
+        if self._warns:
+            warnings.warn(UNSUPPORTED, SpeculationWarning, stacklevel=2)
 
-    def ended(self, row: Any) -> None:
-        """A row has ended."""
+    def on_end(self, row: Any) -> None:
+        """See `Drafting.on_end`."""
         known = self._rows.pop(row.index, None)
         if known is None:
             return
@@ -194,15 +194,13 @@ class Run:
             tokens = [*row.prompt, *row.tokens]
             end = [] if row.end_token is None else [row.end_token]
             for drafter in known.drafters:
-                finish = getattr(drafter, "finish", None)
-                if finish is not None:
-                    finish([*tokens, *end])
+                drafter.finish([*tokens, *end])
 
-    # -- parts
+    # -- helpers
 
     def _rests(self) -> bool:
-        """Whether no row is asked for drafts: there were none for a while, and looking for them takes its time."""
-        weighs = getattr(self._all.controller, "weighs_drafters", False)
+        """Return whether this pass goes without drafts: no row had one for a while, and looking for them is slow."""
+        weighs = self._all.weighs_drafters
         if not weighs or self._idle < _IDLE or self._drafting < _TRIFLE * self._reading:
             return False
         self._rested = (self._rested + 1) % _EVERY
@@ -211,7 +209,7 @@ class Run:
     def _known(self, row: Any) -> _Row:
         known = self._rows.get(row.index)
         if known is None:
-            constraint = _constraint(row)
+            constraint = row.matcher.constraint
             start = Start(
                 tuple(row.prompt),
                 self._vocabulary,
@@ -220,7 +218,7 @@ class Run:
                 self._model,
             )
             known = self._rows[row.index] = _Row(
-                self._all.readers(start),
+                self._all.start_row_drafters(start),
                 Chances(self._all.chances[constraint is not None]),
                 list(row.prompt),
                 len(row.prompt),
@@ -228,54 +226,54 @@ class Run:
             )
         return known
 
-    def _grow(self, row: Any, hidden: Any, trees: bool, costs: Costs) -> Grown:
+    def _grow(self, row: Any, hidden: Any, trees: bool, costs: Costs) -> GrownTree:
         if not row.options.speculate:
-            return Grown(DraftTree())  # nothing of this row is kept either
+            return GrownTree(DraftTree())  # nothing is learned from this row either
         known = self._known(row)
         self._observe(row, known)
-        known.grown = Grown(DraftTree())
+        known.grown = GrownTree(DraftTree())
         controller = self._all.controller
         most = min(controller.size, row.draft_room)
-        # What a matcher waits for comes while the model reads, and no mask is known before.
-        if most <= 0 or getattr(row.matcher, "is_waiting", False):
+        # While a matcher waits for an answer, its mask is not known.
+        if most <= 0 or row.matcher.is_waiting:
             return known.grown
         context = Context(
-            known.tokens, row.matcher, self._vocabulary, is_constrained=_constraint(row) is not None
+            known.tokens, row.matcher, self._vocabulary, is_constrained=row.matcher.constraint is not None
         )
         context.hidden = hidden
-        if row.options.noise == "gumbel" and row.options.effective_temperature and not self.verifies:
+        if row.options.noise == "gumbel" and row.options.effective_temperature and not self.replaces_draws:
             context.noise = lambda ids: row.noise_at(len(context.tokens) - len(row.prompt))(ids)
         branching = self._all.branching and trees
         depth = min(self._all.depth, most)
         parts = (context, known.drafters, known.chances, self._eos)
-        if self.verifies:
+        if self.replaces_draws:
             known.grown = self._sampled(row, parts, most, depth, branching, costs)
         else:
-            least = getattr(controller, "least", None)
+            least = self._all.min_chance
             if least is None:
-                least = max(LEAST, _WORTH * costs.more(self._side_by_side))
+                least = max(MIN_CHANCE, _WORTH * costs.more(self._rows_in_pass))
                 if (
-                    self._side_by_side > 1
-                ):  # what one row has need not be worth it for all, and growing takes time
+                    self._rows_in_pass > 1
+                ):  # one row's draft may not pay for the batch, and growing takes time
                     most = min(most, 2 + int(1.5 * self._reads))
                     depth = min(depth, most)
-            with suppress(StructgenError):  # a guess that fails is dropped
-                known.grown = grow(*parts, size=most, depth=depth, branching=branching, least=least)
+            with suppress(StructgenError):  # a draft that fails is dropped
+                known.grown = grow_tree(*parts, size=most, depth=depth, branching=branching, least=least)
         return known.grown
 
     def _sampled(
         self, row: Any, parts: _Parts, most: int, depth: int, branching: bool, costs: Costs
-    ) -> Grown:
-        rows = self._side_by_side
+    ) -> GrownTree:
+        rows = self._rows_in_pass
         pending = [len(row.pending)] * rows
 
         def goes_on(reach: Sequence[float]) -> bool:
-            # What may follow is taken to be a little less likely, step by step, whatever it will be.
+            # Later nodes are assumed to be a little less probable, step by step, for any draw.
             ahead = [*reach, *(reach[-1] * 0.8**step for step in range(1, most - len(reach) + 1))]
-            return self._all.kept([ahead] * rows, pending, costs)[0] >= len(reach)
+            return self._all.nodes_to_read([ahead] * rows, pending, costs)[0] >= len(reach)
 
         try:
-            return grow_sampled(
+            return grow_sampled_tree(
                 *parts,
                 Draws(
                     self._all.verifier.drafted,
@@ -294,7 +292,7 @@ class Run:
             ) from None
 
     def _pad(self, row: Any, tree: DraftTree) -> None:
-        """Tokens that are read for nothing, where the pass takes less time with them."""
+        """Add padding, if the forward pass takes less time with it."""
         used = len(row.pending) + len(tree)
         wanted = self._all.costs.padded(1, used) - used
         depth = max((len(tree.text_to(node)) for node in range(len(tree))), default=0)
@@ -305,11 +303,11 @@ class Run:
             tree.padding += 1
 
     def _observe(self, row: Any, known: _Row) -> None:
-        """Tell the drafters what the row has become."""
+        """Update the drafters with the row's tokens."""
         prompt, tokens = len(row.prompt), known.tokens
         start = len(tokens)
         if tokens[prompt:] != row.tokens[: start - prompt]:
-            # A row that went back from a dead end has other tokens where it had some.
+            # A row that stepped back from a dead end has other tokens than before.
             pairs = zip(tokens[prompt:], row.tokens, strict=False)
             start = prompt + next(
                 (place for place, (one, other) in enumerate(pairs) if one != other), len(row.tokens)

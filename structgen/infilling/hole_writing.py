@@ -27,7 +27,7 @@ from structgen.results import Result
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
 
-from .one_row import OneRow
+from .prefix_cache import OneRow
 from .template import Template
 
 __all__ = ["Leaving", "write"]
@@ -182,8 +182,10 @@ class _Hole:
         session.append([tokens[:first]])
         begun = []
         for start, end in pairwise([first, *range(first + _AT_ONCE, max(counts), _AT_ONCE), max(counts) + 1]):
-            laws = _laws(session, tokens[start : min(end, max(counts))])
-            begun += [_log_p(laws[count - start], follow[0]) for count in counts if start <= count < end]
+            distributions = _laws(session, tokens[start : min(end, max(counts))])
+            begun += [
+                _log_p(distributions[count - start], follow[0]) for count in counts if start <= count < end
+            ]
         likely = sorted(range(len(counts)), key=lambda at: -begun[at])[:_LOOKED_INTO]
         # The others are behind these, in their own order.
         found = [_FAR + score for score in begun]
@@ -232,13 +234,13 @@ def _opened(constraint: Constraint, vocabulary: Vocabulary) -> TextMatcher:
 
 def _laws(session: Any, tokens: Sequence[int]) -> list[Any]:
     """Logits of the next token and, behind each of these tokens, which the session reads."""
-    laws = [np.array(session.logits()[0])]
+    distributions = [np.array(session.logits()[0])]
     if tokens and session.capabilities.scores_runs:
-        return laws + list(session.append_scored([tokens])[0])
+        return distributions + list(session.append_scored([tokens])[0])
     for token in tokens:
         session.append([[token]])
-        laws.append(np.array(session.logits()[0]))
-    return laws
+        distributions.append(np.array(session.logits()[0]))
+    return distributions
 
 
 def _log_p(logits: Any, token: int) -> float:

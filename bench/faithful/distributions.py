@@ -42,7 +42,7 @@ def enumerated(model: Any, prompt: Any, constraint: Constraint, max_tokens: int)
     """Reads every prefix of the language's texts of at most so many tokens."""
     ids = model.encode(prompt)
     start = Matcher(constraint, model.vocabulary)
-    laws: dict[Prefix, np.ndarray[Any, Any]] = {}
+    distributions: dict[Prefix, np.ndarray[Any, Any]] = {}
     masses: dict[str, float] = {}
     level: list[tuple[Prefix, Matcher, float]] = [((), start, 0.0)]
     while level:
@@ -52,8 +52,8 @@ def enumerated(model: Any, prompt: Any, constraint: Constraint, max_tokens: int)
             read = _read(model, ids, [prefix for prefix, _, _ in some])
             for prefix, matcher, log_prob in some:
                 log_p = read[prefix]
-                laws[prefix] = log_p
-                if len(laws) > _MOST:
+                distributions[prefix] = log_p
+                if len(distributions) > _MOST:
                     raise ValueError(f"the language has more than {_MOST} prefixes")
                 for token in next_ids(matcher, at_cap=len(prefix) >= max_tokens).tolist():
                     one = log_prob + float(log_p[token])
@@ -69,10 +69,10 @@ def enumerated(model: Any, prompt: Any, constraint: Constraint, max_tokens: int)
     return Exact(
         {text: mass / whole for text, mass in sorted(masses.items())},
         whole,
-        DistributionModel(model.vocabulary, lambda tokens: np.exp(laws[tokens], dtype=np.float64)),
+        DistributionModel(model.vocabulary, lambda tokens: np.exp(distributions[tokens], dtype=np.float64)),
     )
 
 
 def _read(model: Any, prompt: list[int], prefixes: list[Prefix]) -> dict[Prefix, np.ndarray[Any, Any]]:
     batch = PrefixBatch(model, prompt)
-    return {prefix: law.log_p for prefix, law in batch.read(prefixes).items()}
+    return {prefix: distribution.log_p for prefix, distribution in batch.read(prefixes).items()}

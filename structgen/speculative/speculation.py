@@ -1,0 +1,228 @@
+"""The configuration of speculative decoding, and what it has learned.
+
+What: a `Speculation` has drafters, a verifier and a controller. It keeps what they learn from one request to the next:
+acceptance rates, durations of forward passes, texts. `start` makes the drafts of one generation (`generation_drafts`).
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from structgen.argument_names import checks_names_of_init
+from structgen.errors import OptionError, VocabularyMismatch, a_kind
+
+from .checks import check_whole
+from .controllers import Controller, Costs, Goodput
+from .drafters import Copying, Drafter, ForcedBytes, RowDrafter, Start, TokenLookup
+from .generation_drafts import GenerationDrafts
+from .growth import Chances, Tallies
+from .guarded import DrafterRecord, start_guarded
+from .recycling import SuffixStore
+from .verifiers import Match, Verifier
+
+__all__ = ["Speculation"]
+
+_SHOWN = 12
+"""The largest number of kinds of proposals in a report."""
+
+
+@checks_names_of_init
+class Speculation:
+    """How tokens are drafted, verified and counted: a value of the option `speculate`.
+
+    One object serves one vocabulary, and any number of requests and threads. Drafts get better with each request.
+
+    Args:
+        drafters: Propose tokens; by default `ForcedBytes`, `Copying`, `TokenLookup` and a `SuffixStore`.
+        verifier: Accepts draft tokens. `Match`, the default, draws exactly the tokens that are drawn without drafts.
+        controller: Decides how many draft tokens are read. `Goodput`, the default, maximises tokens per second.
+        branching: Whether to draft trees instead of chains, if the session reads trees.
+        depth: The largest number of tokens of a draft path.
+        width: The number of children drawn at a node, if the verifier accepts several.
+
+    Raises:
+        OptionError: An argument is not valid.
+    """
+
+    def __init__(
+        self,
+        drafters: Sequence[Drafter] | None = None,
+        verifier: Verifier | None = None,
+        controller: Controller | None = None,
+        *,
+        branching: bool = False,
+        depth: int = 20,
+        width: int = 3,
+    ) -> None:
+        self.drafters: tuple[Drafter, ...] = _drafters(drafters)
+        self.verifier: Verifier = Match() if verifier is None else verifier
+        self.controller: Controller = Goodput() if controller is None else controller
+        self.branching = branching
+        self.depth = depth
+        self.width = width
+        self.costs = Costs()
+        self.chances: dict[bool | str, Chances] = {True: Chances(), False: Chances()}
+        """By constrained rows (True), free rows (False), and each sampler's name."""
+        self.counts: Counter[str] = Counter()
+        self.tallies = Tallies()
+        self.records = [DrafterRecord.of(drafter) for drafter in self.drafters]
+        """What each drafter costs and brings."""
+        self.lock = threading.Lock()
+        """Guards what is learned, which the generations of several threads share."""
+        self._vocabulary: str | None = None
+        _check(self)
+
+    def start(self, model: Any, *, warns: bool = True) -> GenerationDrafts:
+        """Return the drafts of one generation. `warns`: whether to warn if the session cannot have any."""
+        self.check_vocabulary(model)
+        return GenerationDrafts(self, model, warns=warns)
+
+    def start_row_drafters(self, start: Start) -> list[RowDrafter]:
+        """Start each drafter on a row."""
+        return [
+            start_guarded(drafter, start, record)
+            for drafter, record in zip(self.drafters, self.records, strict=True)
+        ]
+
+    def nodes_to_read(
+        self,
+        reach: Sequence[Sequence[float]],
+        pending: Sequence[int],
+        costs: Costs,
+        ahead: Sequence[int] = (),
+    ) -> list[int]:
+        """Return how many nodes of each tree are read. The controller may be a user's own class."""
+        name = type(self.controller).__name__
+        try:
+            found = [int(number) for number in self.controller.keep(reach, pending, costs, ahead)]
+        except Exception as error:
+            raise OptionError(
+                f"the controller {name} failed: {type(error).__name__}: {error}",
+                hint="It has keep(reach, pending, costs, ahead), which returns a whole number for each row.",
+            ) from error
+        if len(found) != len(reach):
+            raise OptionError(f"the controller {name} returned {len(found)} numbers for {len(reach)} rows")
+        return [max(0, min(number, len(one))) for number, one in zip(found, reach, strict=True)]
+
+    @property
+    def min_chance(self) -> float | None:
+        """The probability below which the controller wants no draft token, if it says so (`least`)."""
+        return getattr(self.controller, "least", None)  # the controller may be a user's own class
+
+    @property
+    def weighs_drafters(self) -> bool:
+        """Whether drafters that cost more than they bring are paused, if the controller says so."""
+        return bool(getattr(self.controller, "weighs_drafters", False))
+
+    def check_vocabulary(self, model: Any) -> None:
+        """Raise `VocabularyMismatch` if this object has learned tokens of another vocabulary."""
+        fingerprint = model.vocabulary.fingerprint
+        if self._vocabulary is None:
+            self._vocabulary = fingerprint
+        if self._vocabulary != fingerprint:
+            raise VocabularyMismatch(
+                "this Speculation has learned tokens of another vocabulary",
+                hint="Make one for each model: structgen.Speculation().",
+            )
+
+    def report(self) -> str:
+        """Return a summary of what was drafted and accepted so far; docs/speculation.md explains it."""
+        counts = self.counts
+        passes, drafted, accepted = counts["passes"], counts["drafted"], counts["accepted"]
+        lines = [
+            f"{counts['rows']} texts, {counts['tokens']} tokens in {passes} passes; "
+            f"{drafted} drafted, {accepted} accepted"
+            + (f" ({accepted / drafted:.0%})" if drafted else "")
+            + f"; no draft in {counts['without']} of {counts['steps']} steps"
+        ]
+        if counts["unsupported"]:
+            lines.append(f"{counts['unsupported']} generations without drafts: the session cannot be cropped")
+        lines += [str(record) for record in self.records if record.seconds or record.failed]
+        kinds = sorted(self.tallies.known.items(), key=lambda one: (-one[1][2], -one[1][0], one[0]))
+        if kinds:
+            lines.append("proposals by kind, in the order of accepted tokens:")
+        for kind, (guessed, right, accepted_) in kinds[:_SHOWN]:
+            lines.append(f"  {kind}: {guessed} proposed, {right / guessed:.0%} right, {accepted_} accepted")
+        if len(kinds) > _SHOWN:
+            lines.append(f"  and {len(kinds) - _SHOWN} other kinds")
+        for rows, table in sorted(self.costs.known.items()):
+            listed = ", ".join(f"{tokens}: {seconds * 1e3:.1f}" for tokens, seconds in sorted(table.items()))
+            lines.append(f"milliseconds of a pass by the tokens of a row, {_rows_in_pass(rows)}: {listed}")
+        return "\n".join(lines)
+
+    def __getstate__(self) -> bytes:
+        """Return all but the lock, pickled under the lock, which belongs to this process."""
+        with self.lock:
+            return pickle.dumps(self._state())
+
+    def __setstate__(self, state: bytes) -> None:
+        self.__dict__.update(pickle.loads(state))
+        self.lock = threading.Lock()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Speculation:
+        found = object.__new__(type(self))
+        with self.lock:
+            found.__dict__.update(copy.deepcopy(self._state(), memo))
+        found.lock = threading.Lock()
+        return found
+
+    def _state(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+
+
+def _rows_in_pass(rows: int) -> str:
+    return "one text" if rows == 1 else f"{rows} texts in a batch"
+
+
+def _drafters(given: Any) -> tuple[Drafter, ...]:
+    if given is None:
+        return ForcedBytes(), Copying(), TokenLookup(), SuffixStore()
+    if hasattr(given, "start") or isinstance(given, str | bytes):
+        raise OptionError(f"drafters is {a_kind(given)}", hint="Give a list of drafters: [ForcedBytes()].")
+    try:
+        return tuple(given)
+    except TypeError:
+        raise OptionError(
+            f"drafters is {a_kind(given)}", hint="Give a list of drafters: [ForcedBytes()]."
+        ) from None
+
+
+def _check(speculation: Speculation) -> None:
+    for drafter in speculation.drafters:
+        if isinstance(drafter, type):
+            raise OptionError(
+                f"a drafter is the class {drafter.__name__}, not an instance", hint=f"{drafter.__name__}()"
+            )
+        if not hasattr(drafter, "start"):
+            raise OptionError(f"a drafter has a method `start`; this is {a_kind(drafter)}")
+    if not isinstance(speculation.branching, bool):
+        raise OptionError(f"branching is {speculation.branching!r:.40}; it must be True or False")
+    for name, value, method in (
+        ("verifier", speculation.verifier, "outcome"),
+        ("controller", speculation.controller, "keep"),
+    ):
+        if isinstance(value, type):
+            raise OptionError(
+                f"the {name} is the class {value.__name__}, not an instance", hint=f"{value.__name__}()"
+            )
+        if not hasattr(value, method):
+            raise OptionError(f"a {name} has a method `{method}`; this is {a_kind(value)}")
+    if not hasattr(speculation.verifier, "drafted"):
+        raise OptionError(
+            f"the verifier {type(speculation.verifier).__name__} has no `drafted`",
+            hint='State which drafts it is exact for: "any", "one", "distinct", "independent" or "greedy".',
+        )
+    for name, number in (("depth", speculation.depth), ("width", speculation.width)):
+        check_whole(name, number)
+    check_whole("the controller's size", getattr(speculation.controller, "size", None))
+    tells = any(record.gives_distributions for record in speculation.records)
+    if speculation.verifier.drafted != "any" and not tells:
+        raise OptionError(
+            f"{type(speculation.verifier).__name__} verifies draws from a distribution, and no drafter gives one",
+            hint="TriGrams, LogitNGrams, TokenRecycling, DraftModel and LayerSkip do; Match() takes any draft.",
+        )
