@@ -181,7 +181,9 @@ def test_a_monitor_that_refuses_all_is_overruled_and_it_is_told() -> None:
     found = fill(Toy(), canvas, monitor=monitor, repairs=2)
     assert found.is_right is False and found.faults == [0] and sorted(found.overruled) == [0, 1, 2, 3]
     assert (
-        found.reason is not None and "fault in cell 0" in found.reason and "2 repairs did not help" in found.reason
+        found.reason is not None
+        and "fault in cell 0" in found.reason
+        and "2 repairs did not help" in found.reason
     )
     assert monitor.calls <= 3 * 4 * 4 * 3
     wide = sg.Vocabulary.of_bytes()
