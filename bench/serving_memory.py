@@ -42,7 +42,7 @@ def main() -> None:
             if time.monotonic() - told > 5 * minutes:
                 told = time.monotonic()
                 stats = compiler.stats
-                tried = [_resident(worker.tried_by) for worker in compiler.processes]
+                tried = [_resident(worker.worker_pid) for worker in compiler.processes]
                 print(
                     f"{told - begin:6.0f} s {schemas:8} schemas: {_resident('self'):7.1f} MiB here, "
                     f"{tried} MiB where they are tried out; {stats.entries} kept, masks {stats.mask_bytes >> 20} MiB"

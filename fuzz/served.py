@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from structgen.errors import LimitExceeded, OptionError
-from structgen.serving.isolating_compiler import LanedCompiler
-from structgen.serving.requests import Kind, RequestLimits
+from structgen.serving.isolating_compiler import IsolatingCompiler
+from structgen.serving.limits import RequestLimits
+from structgen.serving.requests import Kind
 from structgen.vocabulary import Vocabulary
 
 from .walking import Broken, vocabularies
@@ -36,7 +37,7 @@ _KINDS: dict[str, Kind] = {
     "gbnf": "grammar",
     "ebnf": "grammar",
 }
-_LIMITS = RequestLimits(compile_seconds=2.0, step_seconds=1.0, max_lanes=4)
+_LIMITS = RequestLimits(compile_seconds=2.0, step_seconds=1.0, max_matcher_processes=4)
 _STEPS = 16
 _WALK_SECONDS = 3.0
 _CALL_SECONDS = 0.25
@@ -92,7 +93,7 @@ class _Served:
 
     def __init__(self) -> None:
         self.vocabulary: Vocabulary = vocabularies()[1]
-        self.compiler = LanedCompiler(self.vocabulary, _LIMITS, workers=1)
+        self.compiler = IsolatingCompiler(self.vocabulary, _LIMITS, workers=1)
         self._alone = [self._neighbour(place) for place in range(len(_NEIGHBOURS))]
 
     def check_neighbour(self, place: int) -> None:
@@ -100,7 +101,7 @@ class _Served:
         try:
             found = self._neighbour(place)
         except LimitExceeded as error:
-            if error.limit in ("busy", "max_lanes"):  # so is the machine
+            if error.limit in ("busy", "max_matcher_processes"):  # so is the machine
                 return
             raise Broken("a harmless neighbour is not refused", f"{_NEIGHBOURS[place]}: {error}") from error
         if found != self._alone[place]:
@@ -143,9 +144,7 @@ def _walk(served: _Served, kind: Kind, source: str, rng: random.Random) -> None:
                 if not np.array_equal(mask, _timed(matcher.mask)):
                     raise Broken("going back brings the mask back", str(matcher.tokens))
     finally:
-        leave = getattr(matcher, "leave", None)
-        if leave is not None:
-            leave()
+        matcher.on_disconnect()
 
 
 def _timed(call: Callable[[], Any]) -> Any:

@@ -47,14 +47,14 @@ import pickle
 import structgen as sg
 from structgen.evaluation.contained import Contained
 from structgen.evaluation.worker import Role
-from structgen.serving.isolating_compiler import LanedCompiler
+from structgen.serving.isolating_compiler import IsolatingCompiler
 
-with LanedCompiler(sg.Vocabulary.of_bytes(), workers=1) as compiler:
+with IsolatingCompiler(sg.Vocabulary.of_bytes(), workers=1) as compiler:
     compiler.wait_until_ready()
     print("worker", compiler.compile("regex", "ab").least_tokens)
-    lane = compiler.lanes.lane(pickle.dumps(sg.regex("ab")), lambda: True)
-    print("lane", lane.matcher() is not None)
-    lane.end()
+    process = compiler.matcher_processes.start(pickle.dumps(sg.regex("ab")), lambda: True)
+    print("matcher process", process.new_matcher() is not None)
+    process.kill()
 role = Role("structgen", False, "bytes", 0, 10, 1.0, 60.0, 4096, 1, None)
 with Contained(role) as contained:
     contained.start()
@@ -65,7 +65,7 @@ with Contained(role) as contained:
 def test_processes_start_in_the_source_folder(folder: Path) -> None:
     done = run(folder, "-P", "-c", PROCESSES)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["worker 2", "lane True", "evaluation 1"]
+    assert done.stdout.splitlines() == ["worker 2", "matcher process True", "evaluation 1"]
 
 
 @pytest.mark.parametrize("arguments", [["doctor"], ["check", "{}"], ["--help"]])

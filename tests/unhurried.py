@@ -1,7 +1,7 @@
-"""Processes of the serving layer that only CPU time limits.
+"""Processes of the serving layer that are limited by CPU time alone.
 
-Why: in a server they run when others leave a processor idle, and one that gets no CPU time for long is ended as `busy`.
-On a machine that other tests keep busy, both would decide what a test sees.
+Why: in a server they run on idle processors, and one that gets no CPU time for long is ended as `busy`. On a machine
+that other tests keep busy, both would change what a test observes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from structgen._sandbox.spawn import python_command
-from structgen.serving import matcher_process, probe_process, probes
-from structgen.serving.matcher_process import Lane
+from structgen.serving import matcher_process, matcher_processes, probe_process, probes
+from structgen.serving.matcher_process import MatcherProcess
 
-__all__ = ["HANG_SECONDS", "stopped_lanes", "unhurried_processes"]
+__all__ = ["HANG_SECONDS", "stopped_processes", "unhurried_processes"]
 
 HANG_SECONDS = 600.0
-"""By the clock on the wall; only what hangs takes so long."""
+"""Wall time that only a process that hangs takes."""
 _PROBE_WORKER = (
     "from structgen.serving import probe_worker as w; w.lower_priority = lambda by: None; w.main()"
 )
@@ -43,15 +43,16 @@ def unhurried_processes() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         for module in (matcher_process, probe_process):
-            patch.setattr(module, "wall_limit", lambda used: HANG_SECONDS)
-            patch.setattr(module, "_START_SECONDS", HANG_SECONDS)
-        patch.setattr(matcher_process, "_ANSWER_SECONDS", HANG_SECONDS)
+            patch.setattr(module, "wall_limit", lambda cpu_seconds: HANG_SECONDS)
+        for starter in (matcher_processes, probe_process):
+            patch.setattr(starter, "_START_SECONDS", HANG_SECONDS)
+        patch.setattr(matcher_processes, "_FORK_SECONDS", HANG_SECONDS)
         patch.setattr(probe_process, "_RENEW_SECONDS", HANG_SECONDS)
         patch.setattr(probe_process, "run_when_idle", _same_priority)
         patch.setattr(probe_process, "lower_priority", _same_priority)
         patch.setattr(probe_process, "_COMMAND", python_command(_PROBE_WORKER))
-        patch.setattr(matcher_process, "_COMMAND", python_command(_MATCHER_WORKER))
-        patch.setattr(probes, "_PATIENCE", HANG_SECONDS)
+        patch.setattr(matcher_processes, "_COMMAND", python_command(_MATCHER_WORKER))
+        patch.setattr(probes, "_SPARE_SECONDS", HANG_SECONDS)
         yield
 
 
@@ -60,23 +61,23 @@ def _sleeps(pid: int) -> bool:
 
 
 @pytest.fixture
-def stopped_lanes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Lanes stop before they build their automaton: it is being built until the test sends SIGCONT.
+def stopped_processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Stop each matcher process before it builds its automaton. The test continues it with SIGCONT.
 
     Returns:
-        The numbers of their processes, in the order in which they were opened.
+        The process ids, in the order in which the processes were started.
     """
     pids: list[int] = []
-    begin = Lane.begin
+    build = MatcherProcess.build
 
-    def stopped(lane: Lane, *arguments: Any) -> None:
+    def stopped(process: MatcherProcess, *arguments: Any) -> None:
         end = time.monotonic() + HANG_SECONDS
-        while not _sleeps(lane.pid):  # it has made itself ready, and waits for what it is to build
+        while not _sleeps(process.pid):  # it is ready, and waits for a constraint
             assert time.monotonic() < end
             time.sleep(0.001)
-        os.kill(lane.pid, signal.SIGSTOP)
-        pids.append(lane.pid)
-        begin(lane, *arguments)
+        os.kill(process.pid, signal.SIGSTOP)
+        pids.append(process.pid)
+        build(process, *arguments)
 
-    monkeypatch.setattr(Lane, "begin", stopped)
+    monkeypatch.setattr(MatcherProcess, "build", stopped)
     return pids

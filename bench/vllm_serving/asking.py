@@ -28,7 +28,7 @@ Outcome = Literal["right", "cut", "refused", "stopped", "wrong", "failed"]
 _PROMPT = "Write something short."
 _bytes = Vocabulary.of_bytes()
 _LIMITS = frozenset(
-    ("automaton_states", "earley_items", "lane_bytes", "mask_steps", "max_alternatives", "step_seconds")
+    ("automaton_states", "earley_items", "matcher_bytes", "mask_steps", "max_alternatives", "step_seconds")
 )
 """Those of structgen's that a text may meet on its way. Being busy is none of them."""
 

@@ -56,8 +56,8 @@ _LIMITS = (
 _SPEC_LIMITS = (
     ("compile_seconds", float, "the most CPU time to compile one constraint"),
     ("cache_entries", int, "compiled constraints that are kept"),
-    ("max_lanes", int, "processes for constraints that take long, one for each in use"),
-    ("lane_bytes", int, "memory of each of them"),
+    ("max_matcher_processes", int, "processes for constraints that take long, one for each in use"),
+    ("matcher_bytes", int, "memory of each of them"),
     ("step_seconds", float, "the most CPU time of one of them for a token"),
 )
 
@@ -78,7 +78,7 @@ def add_command(commands: Any) -> None:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     from structgen.constraints.json_schema.whitespace import WhitespaceName
     from structgen.server.settings import ServerSettings
-    from structgen.serving.requests import RequestLimits
+    from structgen.serving.limits import RequestLimits
 
     parser.add_argument("--model", metavar="NAME", help="a path or name; the embedded model by default")
     parser.add_argument("--name", metavar="NAME", help="what clients call it; by default the end of its path")
@@ -194,7 +194,7 @@ def _serve(arguments: argparse.Namespace, settings: Any, door: socket.socket) ->
 
 def _settings(arguments: argparse.Namespace) -> Any:
     from structgen.server.settings import ServerSettings
-    from structgen.serving.requests import RequestLimits
+    from structgen.serving.limits import RequestLimits
 
     def given(names: Any) -> dict[str, Any]:
         return {name: value for name, *_ in names if (value := getattr(arguments, name)) is not None}

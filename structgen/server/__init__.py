@@ -1,6 +1,6 @@
 """An OpenAI-compatible server for one model on one machine: `structgen serve`, or `serve` and `serving` from Python.
 
-What: `app.make_app` is the application (FastAPI), `engine.Engine` the thread that runs the model, `running.serve` both
+What: `app.make_app` is the application (FastAPI), `model_thread.ModelThread` the thread that runs the model, `running.serve` both
 of them under uvicorn. Needs the extra `server`.
 """
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structgen.errors import OutputInvalid
-from structgen.tools.partial_turn import GrowingCall, GrowingTurn
+from structgen.tools.partial_turn import PartialCall, PartialTurn
 
-from .completion_request import Asked
+from .completion_request import CompletionRequest
 from .errors import ApiError, failed
-from .model_thread import Ticket
+from .ticket import SequenceRow
 
 __all__ = ["Answer", "Choice", "choice_of", "failure", "new_call_id", "usage_of", "whole_turn"]
 
@@ -31,7 +31,7 @@ class Choice:
 
     text: str
     reason: str
-    calls: Sequence[GrowingCall] = ()
+    calls: Sequence[PartialCall] = ()
     reasoning: str | None = None
     logprobs: list[dict[str, Any]] | None = None
     details: dict[str, Any] | None = None
@@ -41,13 +41,13 @@ class Choice:
 class Answer:
     """What all parts of one answer have in common."""
 
-    asked: Asked
+    request: CompletionRequest
     identity: str = field(default_factory=lambda: secrets.token_hex(12))
     created: int = field(default_factory=lambda: int(time.time()))
 
     @property
     def is_chat(self) -> bool:
-        return self.asked.endpoint == "chat"
+        return self.request.endpoint == "chat"
 
     def envelope(self, *, chunk: bool) -> dict[str, Any]:
         kind = ("chat.completion" + (".chunk" if chunk else "")) if self.is_chat else "text_completion"
@@ -56,7 +56,7 @@ class Answer:
             "id": f"{prefix}-{self.identity}",
             "object": kind,
             "created": self.created,
-            "model": self.asked.model,
+            "model": self.request.model,
         }
 
     def whole(
@@ -88,7 +88,7 @@ class Answer:
         """As chats and as completions have them."""
         if self.is_chat:
             return {"content": scored, "refusal": None}
-        return _legacy(scored, has_top=self.asked.top_logprobs > 0)
+        return _legacy(scored, has_top=self.request.top_logprobs > 0)
 
     def chunk(
         self, place: int, delta: dict[str, Any] | str, reason: str | None = None, **more: Any
@@ -98,7 +98,7 @@ class Answer:
         shown["delta" if self.is_chat else "text"] = delta
         shown.update({key: value for key, value in more.items() if value is not None})
         chunk = {**self.envelope(chunk=True), "choices": [shown]}
-        if self.asked.include_usage:
+        if self.request.include_usage:
             chunk["usage"] = None
         return chunk
 
@@ -111,7 +111,7 @@ def usage_of(prompt: int, drawn: int) -> dict[str, int]:
     return {"prompt_tokens": prompt, "completion_tokens": drawn, "total_tokens": prompt + drawn}
 
 
-def shown_call(call: GrowingCall) -> dict[str, Any]:
+def shown_call(call: PartialCall) -> dict[str, Any]:
     """Show a call, with an id of its own."""
     return {
         "id": new_call_id(),
@@ -124,33 +124,31 @@ def new_call_id() -> str:
     return f"call_{secrets.token_hex(12)}"
 
 
-def failure(ticket: Ticket, place: int) -> ApiError | None:
-    """Return the error of a finished row that came to no end of its own; None for a good one."""
-    if (error := ticket.rows[place].error) is not None:
+def failure(sequence: SequenceRow) -> ApiError | None:
+    """Return the error of a finished row whose text is incomplete; None for a good one."""
+    if (error := sequence.row.error) is not None:
         return failed(error)
-    finish = ticket.finish[place]
-    if finish in _REASONS:
+    if sequence.finish in _REASONS:
         return None
-    text = ticket.settled[place]
-    message = f"no token continues the text under its constraint: {text[-80:]!r}"
-    return ApiError(422, message, code=str(finish))
+    message = f"no token continues the text under its constraint: {sequence.text[-80:]!r}"
+    return ApiError(422, message, code=str(sequence.finish))
 
 
-def choice_of(asked: Asked, ticket: Ticket, place: int, vocabulary: Any) -> Choice:
-    """One finished row."""
-    row, finish = ticket.rows[place], str(ticket.finish[place])
-    choice = Choice(ticket.settled[place], _REASONS[finish])
-    if (reader := asked.reader()) is not None:
-        turn = whole_turn(reader, choice.text, is_cut_off=asked.spec is None or finish != "complete")
+def choice_of(request: CompletionRequest, sequence: SequenceRow, vocabulary: Any) -> Choice:
+    """Return the choice of a finished row. `vocabulary` spells its tokens, for log probabilities."""
+    row, finish = sequence.row, str(sequence.finish)
+    choice = Choice(sequence.text, _REASONS[finish])
+    if (reader := request.reader()) is not None:
+        turn = whole_turn(reader, choice.text, is_cut_off=request.spec is None or finish != "complete")
         choice.text, choice.calls, choice.reasoning = turn.text, turn.calls, turn.reasoning
         if turn.calls and finish == "complete":
             choice.reason = "tool_calls"
-    if asked.logprobs:
+    if request.logprobs:
         choice.logprobs = [
             {**_scored(vocabulary, token, score), "top_logprobs": [_scored(vocabulary, *one) for one in top]}
             for token, score, top in zip(row.tokens, row.token_logprobs, row.top_logprobs, strict=True)
         ]
-    if asked.details:
+    if request.details:
         choice.details = {
             "finish": finish,
             "logprob": row.logprob,
@@ -187,7 +185,7 @@ def _legacy(scored: list[dict[str, Any]], *, has_top: bool) -> dict[str, Any]:
     }
 
 
-def whole_turn(reader: GrowingTurn, text: str, *, is_cut_off: bool = False) -> GrowingTurn:
+def whole_turn(reader: PartialTurn, text: str, *, is_cut_off: bool = False) -> PartialTurn:
     """Return the reader after it has read a finished text. Raises `ApiError`: what was drawn is no turn."""
     try:
         reader.feed(text, ends=True)

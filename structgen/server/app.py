@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 from structgen.extras import needed
 
 from .answers import Answer, choice_of, failure, usage_of
-from .completion_request import Asked, Endpoint
+from .completion_request import CompletionRequest, Endpoint
 from .errors import ApiError, bad_request
 from .paths import ENDPOINTS, OPEN_PATHS, path_in_app
 from .prompt_threads import SHORT
-from .service import Running, Sender, Service
+from .service import Client, RunningRequest, Service
 from .streaming import parts_of
 
 with needed("the server", extra="server"):
@@ -83,7 +83,7 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
             return JSONResponse({"status": "the model's thread has ended"}, 503)
         if service.is_draining:
             return JSONResponse({"status": "draining", "open": service.open}, 503)
-        if (seconds := service.engine.stalled_seconds) is not None:
+        if (seconds := service.model_thread.stalled_seconds) is not None:
             status = f"no step of the model was finished for {seconds:.0f} s"
             return JSONResponse({"status": status, "open": service.open}, 503)
         return JSONResponse({"status": "ok", "open": service.open})
@@ -190,58 +190,60 @@ async def _answered(service: Service, request: Request, endpoint: Endpoint) -> R
         body = await _body(request, service.settings.max_body)
     except ClientDisconnect:  # in the middle of its request
         return Response(status_code=_GONE)
-    sender = Sender(_client_of(request), len(body))
+    client = Client(_client_of(request), len(body))
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(service.admitted())
         deadline = asyncio.get_running_loop().time() + service.settings.request_seconds
         try:
-            asked = (
+            completion = (
                 service.read(body, endpoint)
                 if len(body) <= SHORT
-                else await _unless_gone(request, service.read_long(body, endpoint, sender), deadline)
+                else await _unless_gone(request, service.read_long(body, endpoint, client), deadline)
             )
-            if asked.stream:
-                running = await _unless_gone(request, _begun(service, asked, sender), deadline)
-                stack.callback(service.leave, running)
-                return _Stream(_events(service, asked, running, deadline), stack.pop_all(), deadline)
-            answer = await _unless_gone(request, _whole(service, asked, sender), deadline)
+            if completion.stream:
+                running = await _unless_gone(request, _start(service, completion, client), deadline)
+                stack.callback(service.finish, running)
+                return _Stream(_events(service, completion, running, deadline), stack.pop_all(), deadline)
+            answer = await _unless_gone(request, _whole(service, completion, client), deadline)
         except _ClientGone:
             return Response(status_code=_GONE)
         return JSONResponse(answer)
 
 
-async def _begun(service: Service, asked: Asked, sender: Sender) -> Running:
-    prompt, compiled = await service.prepare(asked, sender)
-    return await service.submit(asked, prompt, compiled)
+async def _start(service: Service, completion: CompletionRequest, client: Client) -> RunningRequest:
+    prompt, constraint = await service.prepare(completion, client)
+    return await service.submit(completion, prompt, constraint)
 
 
-async def _whole(service: Service, asked: Asked, sender: Sender) -> dict[str, Any]:
-    answer = Answer(asked)
-    if asked.sampler is not None:
-        prompt, compiled = await service.prepare(asked, sender)
-        choices, drawn, details = await service.sample(asked, prompt, compiled)
+async def _whole(service: Service, completion: CompletionRequest, client: Client) -> dict[str, Any]:
+    answer = Answer(completion)
+    if completion.sampler is not None:
+        prompt, constraint = await service.prepare(completion, client)
+        choices, drawn, details = await service.sample(completion, prompt, constraint)
         service.metrics.tokens.inc(drawn)
         return answer.whole(choices, usage_of(len(prompt), drawn), details)
-    running = await _begun(service, asked, sender)
+    running = await _start(service, completion, client)
     try:
         ticket = running.ticket
         assert ticket is not None
         while not ticket.is_done:
-            await running.change()
-        for place in range(asked.n):
-            if (error := failure(ticket, place)) is not None:
+            await running.wait_for_change()
+        for sequence in ticket.sequences:
+            if (error := failure(sequence)) is not None:
                 raise error
         vocabulary = service.model.vocabulary
-        choices = [choice_of(asked, ticket, place, vocabulary) for place in range(asked.n)]
-        return answer.whole(choices, usage_of(len(ticket.rows[0].prompt), sum(ticket.drawn)))
+        choices = [choice_of(completion, sequence, vocabulary) for sequence in ticket.sequences]
+        return answer.whole(choices, usage_of(len(ticket.rows[0].prompt), ticket.tokens))
     finally:
-        service.leave(running)
+        service.finish(running)
 
 
-async def _events(service: Service, asked: Asked, running: Running, deadline: float) -> AsyncIterator[bytes]:
+async def _events(
+    service: Service, completion: CompletionRequest, running: RunningRequest, deadline: float
+) -> AsyncIterator[bytes]:
     """Server-sent events; an error in the middle is an event, too, and the last one."""
     try:
-        async for part in parts_of(asked, running, service.model.vocabulary, deadline):
+        async for part in parts_of(completion, running, service.model.vocabulary, deadline):
             yield _event(part)
         yield b"data: [DONE]\n\n"
     except TimeoutError:

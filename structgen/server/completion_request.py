@@ -16,17 +16,17 @@ from typing import Any, Literal
 from structgen.errors import StructgenError, with_kind
 from structgen.generation.options import SamplingOptions
 from structgen.serving.requests import Kind
-from structgen.tools.partial_turn import GrowingTurn
+from structgen.tools.partial_turn import PartialTurn
 
 from .errors import bad_request
 from .fields import Fields
 from .messages import read_messages
-from .reasoning import ChatTemplate, Thinking, read_thinking, read_variables
-from .sampler_fields import SamplerAsked, read_sampler
+from .reasoning import ChatTemplate, ReasoningFormat, read_reasoning, read_variables
+from .sampler_fields import RequestedSampler, read_sampler
 from .settings import ServerSettings
-from .tool_fields import ToolsAsked, read_tool_format, read_tools_asked
+from .tool_fields import RequestedTools, read_requested_tools, read_tool_format
 
-__all__ = ["Asked", "Spec", "read_request"]
+__all__ = ["CompletionRequest", "ConstraintSpec", "Endpoint", "read_request"]
 
 Endpoint = Literal["chat", "completion"]
 _MOST_STOPS = 16
@@ -39,23 +39,23 @@ _LIKELY = "tokens are drawn as the model finds them likely"
 
 
 @dataclass(frozen=True)
-class Spec:
-    """A constraint as it was asked for."""
+class ConstraintSpec:
+    """A constraint as a request describes it."""
 
     kind: Kind | Literal["text"]
     spec: Any
     param: str
-    """The field that it came from."""
+    """The field that it came from, for errors."""
     closed: bool = False
-    """Of a schema: are objects with declared keys closed?"""
+    """For a schema: objects that declare their keys have no others."""
 
-    def answer(self) -> dict[str, Any]:
-        """As a spec of the kind ``answer``."""
+    def as_answer(self) -> dict[str, Any]:
+        """Return the spec as one of kind ``answer``."""
         return {"kind": self.kind, "spec": self.spec, **({"closed": True} if self.closed else {})}
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompletionRequest:
     """One request."""
 
     endpoint: Endpoint
@@ -65,9 +65,9 @@ class Asked:
     options: SamplingOptions
     n: int = 1
     stops: tuple[str, ...] = ()
-    spec: Spec | None = None
-    tools: ToolsAsked | None = None
-    sampler: SamplerAsked | None = None
+    spec: ConstraintSpec | None = None
+    tools: RequestedTools | None = None
+    sampler: RequestedSampler | None = None
     stream: bool = False
     include_usage: bool = False
     logprobs: bool = False
@@ -76,35 +76,35 @@ class Asked:
 
     variables: dict[str, Any] = field(default_factory=dict)
     """Of the chat template."""
-    thinking: Thinking | None = None
-    """How the answer reasons before it begins."""
+    reasoning: ReasoningFormat | None = None
+    """How reasoning is written before the answer; None if there is none."""
     top_logprobs: int = 0
     """Number of most probable tokens to show for each position."""
 
-    def reader(self) -> GrowingTurn | None:
+    def reader(self) -> PartialTurn | None:
         """Return a reader of one answer, whole or while it is written; None if its text is the answer."""
         if self.tools is not None:
-            return self.tools.reader(self.thinking)
-        if self.thinking is None:
+            return self.tools.reader(self.reasoning)
+        if self.reasoning is None:
             return None
-        markers = (self.thinking.open, self.thinking.close)
-        return GrowingTurn(None, think=markers, optional=self.thinking.optional)
+        markers = (self.reasoning.open, self.reasoning.close)
+        return PartialTurn(None, think=markers, optional=self.reasoning.optional)
 
-    def compiled(self) -> tuple[Kind, Any] | None:
+    def compiler_spec(self) -> tuple[Kind, Any] | None:
         """Kind and spec of the constraint, with the reasoning before it; None if there is none."""
-        spec, thinking = self.spec, self.thinking
+        spec, reasoning = self.spec, self.reasoning
         if spec is None:
             return None
-        is_plain = spec.kind == "tools" or (thinking is None and not spec.closed)
+        is_plain = spec.kind == "tools" or (reasoning is None and not spec.closed)
         if is_plain and spec.kind != "text":
             return spec.kind, spec.spec
-        reasoning = {} if thinking is None else {"reasoning": thinking.options()}
-        return "answer", {**spec.answer(), **reasoning}
+        options = {} if reasoning is None else {"reasoning": reasoning.options()}
+        return "answer", {**spec.as_answer(), **options}
 
 
 def read_request(
     body: Mapping[str, Any], endpoint: Endpoint, settings: ServerSettings, template: ChatTemplate
-) -> Asked:
+) -> CompletionRequest:
     """Raises `ApiError`."""
     fields = Fields(body)
     model = fields.text("model")
@@ -124,12 +124,12 @@ def read_request(
     own = fields.object("structgen")
     details = own is not None
     logprobs, top_logprobs = _logprobs(fields, endpoint)
-    tools, thinking, variables = None, None, {}
+    tools, reasoning, variables = None, None, {}
     if endpoint == "chat":
         variables = read_variables(fields, template)
-        thinking = read_thinking(own, template, variables, is_on=settings.reasoning == "auto")
+        reasoning = read_reasoning(own, template, variables, is_on=settings.reasoning == "auto")
         format = read_tool_format(own, settings)
-        tools = read_tools_asked(fields, own, format)
+        tools = read_requested_tools(fields, own, format)
         prompt = read_messages(fields, tools, format)
     else:
         prompt = _prompt(fields)
@@ -139,7 +139,7 @@ def read_request(
     closes = None if own is None else own.take("closed")
     if not isinstance(closes, bool | None):
         raise bad_request("structgen.closed", f"structgen.closed is {closes!r:.60}; it is true or false")
-    spec = _constraint(fields, own, tools, thinking, closes, settings)
+    spec = _constraint(fields, own, tools, reasoning, closes, settings)
     sampler = None if own is None else read_sampler(own, settings)
     options = _options(fields, own, settings, endpoint, wants_scores=logprobs or details, sampler=sampler)
     _no_more(fields)
@@ -156,7 +156,7 @@ def read_request(
         for name, is_given in (("stream", stream), ("stop", stops), ("logprobs", logprobs)):
             if is_given:
                 raise bad_request(name, f"{name} cannot be combined with structgen.sampler")
-    return Asked(
+    return CompletionRequest(
         endpoint,
         model,
         prompt,
@@ -171,7 +171,7 @@ def read_request(
         logprobs,
         details,
         variables,
-        thinking,
+        reasoning,
         top_logprobs,
     )
 
@@ -231,11 +231,11 @@ _ANSWERS = ("json", "json_object", "regex", "choice", "grammar", "shelf")
 def _constraint(
     fields: Fields,
     own: Fields | None,
-    tools: ToolsAsked | None,
-    thinking: Thinking | None,
+    tools: RequestedTools | None,
+    reasoning: ReasoningFormat | None,
     closes: bool | None,
     settings: ServerSettings,
-) -> Spec | None:
+) -> ConstraintSpec | None:
     # Objects of vLLM's fields stay open, as there, unless the request closes them.
     found = [
         *_response_format(fields, settings.closed_objects if closes is None else closes),
@@ -248,36 +248,38 @@ def _constraint(
         raise bad_request(found[1].param, f"{params} are given; a request has one constraint")
     spec = found[0] if found else None
     if tools is not None:
-        return _turn(tools, spec, thinking)
-    if spec is None and thinking is not None:
-        if thinking.most is not None:
-            return Spec("text", None, "structgen.max_reasoning")
-        if not thinking.optional and thinking.open:
-            return Spec("text", None, "structgen.reasoning")
+        return _turn(tools, spec, reasoning)
+    if spec is None and reasoning is not None:
+        if reasoning.most is not None:
+            return ConstraintSpec("text", None, "structgen.max_reasoning")
+        if not reasoning.optional and reasoning.open:
+            return ConstraintSpec("text", None, "structgen.reasoning")
     return spec
 
 
-def _turn(tools: ToolsAsked, answer: Spec | None, thinking: Thinking | None) -> Spec:
+def _turn(
+    tools: RequestedTools, answer: ConstraintSpec | None, reasoning: ReasoningFormat | None
+) -> ConstraintSpec:
     """A turn that is calls, or an answer under its own constraint."""
     if answer is not None:
         if answer.kind not in _ANSWERS:
             raise bad_request(answer.param, f"{answer.param} cannot be combined with tools")
-        tools.spec["answer"] = answer.answer()
-    if thinking is not None:
-        tools.spec["reasoning"] = thinking.choice
-        if thinking.most is not None:
-            tools.spec["max_reasoning"] = thinking.most
-    return Spec("tools", tools.spec, "tools" if answer is None else f"tools and {answer.param}")
+        tools.spec["answer"] = answer.as_answer()
+    if reasoning is not None:
+        tools.spec["reasoning"] = reasoning.choice
+        if reasoning.most is not None:
+            tools.spec["max_reasoning"] = reasoning.most
+    return ConstraintSpec("tools", tools.spec, "tools" if answer is None else f"tools and {answer.param}")
 
 
-def _response_format(fields: Fields, closed: bool) -> list[Spec]:
+def _response_format(fields: Fields, closed: bool) -> list[ConstraintSpec]:
     given = fields.object("response_format")
     if given is None:
         return []
     kind = given.take("type")
-    found: list[Spec] = []
+    found: list[ConstraintSpec] = []
     if kind == "json_object":
-        found = [Spec("json_object", None, "response_format")]
+        found = [ConstraintSpec("json_object", None, "response_format")]
     elif kind == "json_schema":
         inner = given.object("json_schema")
         schema = None if inner is None else inner.take("schema")
@@ -289,9 +291,9 @@ def _response_format(fields: Fields, closed: bool) -> list[Spec]:
         inner.ignored("name", "description")
         inner.flag("strict")  # every schema is followed strictly
         inner.end()
-        found = [Spec("json", schema, "response_format", closed)]
+        found = [ConstraintSpec("json", schema, "response_format", closed)]
     elif kind == "structural_tag":
-        return [Spec("structural_tag", {"type": kind, **given.rest()}, "response_format")]
+        return [ConstraintSpec("structural_tag", {"type": kind, **given.rest()}, "response_format")]
     elif kind != "text":
         raise bad_request(
             "response_format.type",
@@ -301,7 +303,7 @@ def _response_format(fields: Fields, closed: bool) -> list[Spec]:
     return found
 
 
-def _structured_outputs(fields: Fields, *, closed: bool) -> list[Spec]:
+def _structured_outputs(fields: Fields, *, closed: bool) -> list[ConstraintSpec]:
     given = fields.object("structured_outputs")
     if given is None:
         return []
@@ -309,7 +311,7 @@ def _structured_outputs(fields: Fields, *, closed: bool) -> list[Spec]:
     for key, kind in _STRUCTURED.items():
         value = given.take(key)
         if value is not None and not (key == "json_object" and value is False):
-            found.append(Spec(kind, value, given.name(key), closed and kind == "json"))
+            found.append(ConstraintSpec(kind, value, given.name(key), closed and kind == "json"))
     given.only("disable_any_whitespace", [False], "white space is bounded, but not forbidden")
     given.only("disable_fallback", [True, False], "")
     given.end()
@@ -318,23 +320,23 @@ def _structured_outputs(fields: Fields, *, closed: bool) -> list[Spec]:
     return found
 
 
-def _guided(fields: Fields, *, closed: bool) -> list[Spec]:
+def _guided(fields: Fields, *, closed: bool) -> list[ConstraintSpec]:
     found = []
     for key in ("json", "regex", "choice", "grammar"):
         value = fields.take(f"guided_{key}")
         if value is not None:
-            found.append(Spec(_STRUCTURED[key], value, f"guided_{key}", closed and key == "json"))
+            found.append(ConstraintSpec(_STRUCTURED[key], value, f"guided_{key}", closed and key == "json"))
     return found
 
 
-def _own(own: Fields, tools: ToolsAsked | None) -> list[Spec]:
+def _own(own: Fields, tools: RequestedTools | None) -> list[ConstraintSpec]:
     """Our own constraints: ``grammar`` (a text, or {"name": ...} of the shelf) and ``plan``."""
     found = []
     grammar = own.take("grammar")
     if isinstance(grammar, str):
-        found.append(Spec("grammar", grammar, "structgen.grammar"))
+        found.append(ConstraintSpec("grammar", grammar, "structgen.grammar"))
     elif isinstance(grammar, dict):
-        found.append(Spec("shelf", grammar, "structgen.grammar"))
+        found.append(ConstraintSpec("shelf", grammar, "structgen.grammar"))
     elif grammar is not None:
         raise bad_request(
             "structgen.grammar", f"structgen.grammar is {with_kind(grammar)}, not a text or an object"
@@ -344,7 +346,9 @@ def _own(own: Fields, tools: ToolsAsked | None) -> list[Spec]:
         if not isinstance(plan, dict):
             raise bad_request("structgen.plan", f"structgen.plan is {with_kind(plan)}, not an object")
         found.append(
-            Spec("plan", plan if formulas is None else {**plan, "formulas": formulas}, "structgen.plan")
+            ConstraintSpec(
+                "plan", plan if formulas is None else {**plan, "formulas": formulas}, "structgen.plan"
+            )
         )
     elif formulas is not None:
         if tools is None:
@@ -363,7 +367,7 @@ def _options(
     endpoint: Endpoint,
     *,
     wants_scores: bool,
-    sampler: SamplerAsked | None,
+    sampler: RequestedSampler | None,
 ) -> SamplingOptions:
     most = fields.number("max_tokens", 1, settings.max_tokens, whole=True)
     if endpoint == "chat":

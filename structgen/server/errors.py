@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from structgen.errors import GenerationError, LimitExceeded, PromptError, StructgenError
-from structgen.serving.temporary_errors import passing_status
+from structgen.serving.temporary_errors import temporary_status
 
 __all__ = ["ApiError", "ShuttingDown", "as_text", "bad_request", "failed", "message_of", "of_error"]
 
@@ -89,14 +89,16 @@ def bad_request(param: str | None, message: str, code: str | None = None) -> Api
 
 def _is_end(error: StructgenError) -> bool:
     """Return whether the request was given up because the server ends. A client that has left gets no answer."""
-    return isinstance(error, ShuttingDown) or (isinstance(error, LimitExceeded) and error.limit == "left")
+    return isinstance(error, ShuttingDown) or (
+        isinstance(error, LimitExceeded) and error.limit == "disconnected"
+    )
 
 
 def of_error(error: StructgenError, param: str | None, prompt: str = "messages") -> ApiError:
     """What the library says of a request, before anything is generated; `prompt` is the field with the prompt."""
     if _is_end(error):
         return ApiError(503, "the server is shutting down", code="draining")
-    if (status := passing_status(error)) is not None:
+    if (status := temporary_status(error)) is not None:
         return ApiError(status, message_of(error), param=param, code=getattr(error, "limit", None))
     if isinstance(error, PromptError):
         param = prompt
@@ -111,5 +113,7 @@ def failed(error: StructgenError) -> ApiError:
     if _is_end(error):
         return ApiError(503, "the server is shutting down", code="draining")
     if isinstance(error, LimitExceeded):
-        return ApiError(passing_status(error) or 422, message_of(error), code=error.limit or "limit_exceeded")
+        return ApiError(
+            temporary_status(error) or 422, message_of(error), code=error.limit or "limit_exceeded"
+        )
     return ApiError(500, message_of(error), code="internal_error")

@@ -17,7 +17,7 @@ from structgen.tools import ToolFormat
 
 from .errors import bad_request, message_of
 from .fields import Fields
-from .tool_fields import ToolsAsked
+from .tool_fields import RequestedTools
 
 __all__ = ["read_messages"]
 
@@ -32,7 +32,7 @@ _RECEIVED = (
 """Keys of messages that clients received, from this server or another one, and send back."""
 
 
-def read_messages(fields: Fields, tools: ToolsAsked | None, format: ToolFormat) -> list[dict[str, Any]]:
+def read_messages(fields: Fields, tools: RequestedTools | None, format: ToolFormat) -> list[dict[str, Any]]:
     """The messages as a chat template takes them.
 
     Args:

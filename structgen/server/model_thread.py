@@ -1,13 +1,13 @@
-"""The thread that runs the model: requests come in from any thread, their texts are told as they grow.
+"""The thread that runs the model: it takes requests from any thread and reports their texts as they grow.
 
-Why: the event loop must never wait for a forward pass, and a model is used by one thread at a time.
-What: a `Ticket` is one request: rows with one prompt. It waits for its place, its rows join the running batch
-(`structgen.generation.continuous_batch`), and each time they went on `changed` is called in this thread. Its texts are
-whole snapshots, so a client that reads slowly makes nothing pile up.
-`call` lets other threads run something between two passes. Samplers that drive the model themselves share it with the
-batch that way: each makes a pass in turn. A round with such a pass has no prefill and no pause, so running rows do not
-wait for these as well. The next round has the prefill and the pause, if there are any.
-Invariant: every ticket that was taken ends, by its texts or by an `error`, but those that were cancelled.
+Why: the event loop must never wait for a forward pass, and only one thread at a time may use a model.
+What: a `Ticket` is one request: rows with one prompt. It waits for its turn, and its rows join the running batch
+(`structgen.generation.continuous_batch`). After each of their steps, `on_change` is called here. Texts are whole
+snapshots, so nothing accumulates for a client that reads slowly.
+`call` runs a function of another thread between two passes. Samplers that drive the model themselves share it with the
+batch in this way: they make one pass at a time. A round with such a pass has no prefill and no pause, so running rows
+do not wait for these as well. The next round has the prefill and the pause, if there are any.
+Invariant: every ticket ends, by its texts or by an error, unless it was cancelled.
 """
 
 from __future__ import annotations
@@ -28,26 +28,28 @@ from structgen.generation.row import Row
 from structgen.serving.temporary_errors import detached
 
 from .errors import ShuttingDown
-from .row_text import RowText
 from .settings import ServerSettings
+from .ticket import Ticket
 
-__all__ = ["Engine", "Ticket"]
+__all__ = ["ModelThread"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-_GIVE_BACK_SECONDS = 20.0
-_ALONE = 8
-"""Times `prompt_tokens` that a sampler reads in one pass where no row runs."""
-_LONG_CALL, _LEAST_PART = 1.25, 4
-"""A sampler's pass of more than `_LONG_CALL` rounds of the batch halves its tokens, to `_LEAST_PART` at least."""
-_PAUSE = 0.2
-"""Of the time of the round before,"""
-_MOST_PAUSE = 0.025
-"""and so many seconds at most."""
+_TRIM_SECONDS = 20.0
+"""Seconds between two releases of unused memory to the system."""
+_IDLE_CALL_FACTOR = 8
+"""A sampler's pass reads so many times `prompt_tokens` while no row runs."""
+_LONG_CALL = 1.25
+"""A sampler's pass that takes more than so many steps of the batch halves the tokens of the next one."""
+_LEAST_CALL_TOKENS = 4
+_YIELD_FRACTION = 0.2
+"""Fraction of the previous round's duration to sleep, so that slow work in other processes gets CPU time."""
+_MAX_YIELD_SECONDS = 0.025
+"""Upper bound of that sleep, in seconds."""
 
 
-def _trimmer() -> Callable[[], Any]:
-    """glibc's `malloc_trim`; nothing where there is none."""
+def _find_malloc_trim() -> Callable[[], Any]:
+    """Return glibc's `malloc_trim`, or a function that does nothing where there is none."""
     try:
         found = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError, TypeError):
@@ -55,50 +57,11 @@ def _trimmer() -> Callable[[], Any]:
     return lambda: found(0)
 
 
-_trim = _trimmer()
-
-
-class Ticket:
-    """One request. All but `changed` is written by the model's thread alone."""
-
-    def __init__(self, rows: Sequence[Row], texts: Sequence[RowText], changed: Callable[[], None]) -> None:
-        self.rows, self.texts, self.changed = list(rows), list(texts), changed
-        self.settled = [""] * len(rows)
-        """Of each row as much text as will stay."""
-        self.finish: list[str | None] = [None] * len(rows)
-        """`Finish` of each row; "stop" where a stop string ended it."""
-        self.drawn = [0] * len(rows)
-        """Tokens so far."""
-        self.started = time.perf_counter()
-        self.first_token: float | None = None
-        """Seconds until the first token of any row."""
-        self.gaps: list[float] = []
-        """Seconds between the rounds in which the first row went on."""
-        self._last = 0.0
-
-    @property
-    def is_done(self) -> bool:
-        return None not in self.finish
-
-    def went_on(self, place: int) -> None:
-        row, text = self.rows[place], self.texts[place]
-        now = time.perf_counter()
-        if self.first_token is None and (row.tokens or row.finish is not None):
-            self.first_token = now - self.started
-        if place == 0:
-            if self._last:
-                self.gaps.append(now - self._last)
-            self._last = now
-        text.follow(row.tokens)
-        finish = "stop" if text.stopped else row.finish
-        self.drawn[place] = len(row.tokens)
-        # subtle: whoever sees the finish sees the whole text.
-        self.settled[place] = text.settled if finish is None else text.text
-        self.finish[place] = finish
+_malloc_trim = _find_malloc_trim()
 
 
 class _Call(NamedTuple):
-    """A function for the model's thread; see `Engine.call`."""
+    """A function to run on the model's thread; see `ModelThread.call`."""
 
     function: Callable[[], Any]
     future: Future[Any]
@@ -106,27 +69,31 @@ class _Call(NamedTuple):
 
 
 def _ended_by(error: Exception) -> GenerationError:
-    """The error of a request that ends because of `error`: at the end of the server, or after a fault in it."""
+    """Return the error of a request that ends because of `error`: a shutdown, or a fault of this program."""
     if isinstance(error, ShuttingDown):
         return ShuttingDown(str(error))
-    return GenerationError(f"the server could not go on: {error}")
+    return GenerationError(f"the server could not continue: {error}")
 
 
 def computes_here(model: Any) -> bool:
-    """Does a model keep this machine's processors busy, not another device?"""
+    """Return whether a model keeps this machine's processors busy, not another device."""
     return getattr(getattr(model, "device", None), "type", "cpu") == "cpu"
 
 
-class Engine:
-    """Of one model. `start` it, `close` it.
-
-    is_in_the_way  is there work that runs only when the processors are idle? Then the thread pauses before rounds
-                   without a call, for a fifth of a round, 25 ms at most.
-    """
+class ModelThread:
+    """Runs one model. `start` it, and `close` it."""
 
     def __init__(
-        self, model: Any, settings: ServerSettings, is_in_the_way: Callable[[], bool] = lambda: False
+        self, model: Any, settings: ServerSettings, has_slow_work: Callable[[], bool] = lambda: False
     ) -> None:
+        """Prepare the thread.
+
+        Args:
+            model: A `LanguageModel`.
+            settings: `max_rows`, `patience`, `prompt_tokens` and `stall_seconds` apply here.
+            has_slow_work: Whether work is in progress that runs only on idle processors. The thread then sleeps before
+                rounds without a call, if the model computes on this machine's processors.
+        """
         self.model = model
         self.batch = ContinuousBatch(
             model,
@@ -137,21 +104,23 @@ class Engine:
         self._prompt_tokens = settings.prompt_tokens
         self._stall_seconds = settings.stall_seconds
         self._round_since: float | None = None
-        """When the round that runs began."""
-        self._is_in_the_way = is_in_the_way
-        self._pauses = computes_here(model)
+        """When the current round began."""
+        self._has_slow_work = has_slow_work
+        self._yields = computes_here(model)
         self._last_round = 0.0
+        """Duration of the last round, in seconds."""
         self._wake = threading.Condition()
-        self._new: deque[Ticket] = deque()
-        self._gone: deque[Ticket] = deque()
+        self._submitted: deque[Ticket] = deque()
+        self._cancelled: deque[Ticket] = deque()
         self._calls: deque[_Call] = deque()
         self._call_tokens = settings.prompt_tokens
         """The most tokens of one sampler pass while rows run."""
         self._has_called = False
         """Whether the last round ran a call. Waiting prompts and pauses then go before the next call."""
-        self._of: dict[int, tuple[Ticket, int]] = {}
-        self._closing = False
-        self._given_back = time.monotonic()
+        self._tickets: dict[int, tuple[Ticket, int]] = {}
+        """The ticket of each row in the batch, and its index there, by the row's `id`."""
+        self._is_closing = False
+        self._trimmed = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="structgen-model", daemon=True)
 
     def start(self) -> None:
@@ -163,56 +132,60 @@ class Engine:
 
     @property
     def stalled_seconds(self) -> float | None:
-        """For how long no step was finished although there is work, if that is more than `stall_seconds`."""
-        # subtle: rounds go on while all rows wait for their masks.
+        """For how long there has been work but no finished step, if that is more than `stall_seconds`."""
+        # subtle: rounds continue while all rows wait for their masks.
         since = [] if self.batch.is_idle else [self.batch.progressed]
         if (started := self._round_since) is not None:
             since.append(started)
         seconds = time.monotonic() - min(since, default=math.inf)
         return seconds if seconds > self._stall_seconds else None
 
-    def prompt_part(self) -> int:
+    def most_call_tokens(self) -> int:
         """Return the most tokens of one sampler pass: few while rows run, since they wait for it."""
-        return self._call_tokens if self.batch.running else _ALONE * self._prompt_tokens
+        return self._call_tokens if self.batch.running else _IDLE_CALL_FACTOR * self._prompt_tokens
 
     def submit(self, ticket: Ticket) -> None:
-        """Take a request; its rows are prepared."""
-        self._put(self._new, ticket)
+        """Take a request, whose rows are prepared."""
+        self._put(self._submitted, ticket)
 
     def cancel(self, ticket: Ticket) -> None:
-        """Nobody wants it any more; its rows leave at the next round."""
-        self._put(self._gone, ticket)
+        """Drop a request; its rows leave the batch at the next round."""
+        self._put(self._cancelled, ticket)
 
     def call(self, function: Callable[[], T], /, *, reads: bool = False) -> T:
-        """Run a function on the model's thread, between two passes; what it gives or raises.
+        """Run a function on the model's thread, between two passes, and return what it returns or raises.
 
         Args:
             function: Called once.
-            reads: Is it a forward pass of a sampler? How long that takes decides how many tokens the next one gets.
+            reads: It is a forward pass of a sampler, whose duration decides how many tokens the next one gets.
         """
         made: _Call = _Call(function, Future(), reads)
         self._put(self._calls, made)
         return made.future.result()  # type: ignore[no-any-return]
 
     def close(self, seconds: float = 10.0) -> None:
-        """End the thread; what is under way ends with an error."""
+        """End the thread. Requests in progress end with an error.
+
+        Args:
+            seconds: How long to wait for the thread.
+        """
         with self._wake:
-            self._closing = True
-            waiting = list(self._new)
+            self._is_closing = True
+            waiting = list(self._submitted)
             self._wake.notify()
-        # subtle: a call of the core that runs would keep its thread, and with it the process.
-        for ticket in (*waiting, *(ticket for ticket, _ in list(self._of.values()))):
+        # subtle: a running call of the core would keep its thread alive, and with it the process.
+        for ticket in (*waiting, *(ticket for ticket, _ in list(self._tickets.values()))):
             for row in ticket.rows:
                 row.disconnect()
         if self._thread.is_alive():
             self._thread.join(seconds)
         self.batch.close()
 
-    def _put(self, where: deque[Any], what: Any) -> None:
+    def _put(self, queue: deque[Any], what: Any) -> None:
         with self._wake:
-            if self._closing:
+            if self._is_closing:
                 raise ShuttingDown("the server is shutting down")
-            where.append(what)
+            queue.append(what)
             self._wake.notify()
 
     # -- on the model's thread
@@ -220,26 +193,31 @@ class Engine:
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not (self._new or self._gone or self._calls or self._closing) and self.batch.is_idle:
+                while (
+                    not (self._submitted or self._cancelled or self._calls or self._is_closing)
+                    and self.batch.is_idle
+                ):
                     self._wake.wait()
-                if self._closing:
+                if self._is_closing:
                     break
-                new, self._new = self._new, deque()
-                gone, self._gone = self._gone, deque()
-                should_yield = self._pauses and self._is_in_the_way()
-                others_first = self._has_called and (should_yield or bool(new) or self.batch.has_prompts)
+                submitted, self._submitted = self._submitted, deque()
+                cancelled, self._cancelled = self._cancelled, deque()
+                should_yield = self._yields and self._has_slow_work()
+                others_first = self._has_called and (
+                    should_yield or bool(submitted) or self.batch.has_prompts
+                )
                 call = self._calls.popleft() if self._calls and not others_first else None
                 self._has_called = call is not None
             self._round_since = time.monotonic()
-            self._give_back()
+            self._trim()
             if should_yield and call is None:
                 # Why: isolated matchers run only on an idle processor, which the model's threads hardly leave. Without
                 # a pause they would starve; in the middle of a pass they would delay it by an unknown time.
-                time.sleep(min(_MOST_PAUSE, _PAUSE * self._last_round))
+                time.sleep(min(_MAX_YIELD_SECONDS, _YIELD_FRACTION * self._last_round))
             before = time.perf_counter()
             try:
-                self._round(new, gone, call)
-            except Exception as error:  # subtle: without this thread nothing would ever be answered again
+                self._round(submitted, cancelled, call)
+            except Exception as error:  # subtle: without this thread, no request would ever be answered again
                 logger.exception("a round failed")
                 if call is not None and not call.future.done():
                     call.future.set_exception(_ended_by(error))
@@ -248,18 +226,14 @@ class Engine:
             self._round_since = None
         self._fail_all(ShuttingDown("the server is shutting down"))
 
-    def _round(
-        self,
-        new: deque[Ticket],
-        gone: deque[Ticket],
-        call: _Call | None,
-    ) -> None:
-        for ticket in new:
-            for place, row in enumerate(ticket.rows):
-                self._of[id(row)] = (ticket, place)
+    def _round(self, submitted: deque[Ticket], cancelled: deque[Ticket], call: _Call | None) -> None:
+        """Run a call and one step of the batch."""
+        for ticket in submitted:
+            for index, row in enumerate(ticket.rows):
+                self._tickets[id(row)] = (ticket, index)
             self.batch.add(ticket.rows)
-        for ticket in gone:
-            self._forget(ticket.rows)
+        for ticket in cancelled:
+            self._drop(ticket.rows)
         began = time.monotonic()
         if call is not None:
             try:
@@ -269,62 +243,67 @@ class Engine:
         if self.batch.is_idle:
             return
         called = time.monotonic()
-        told: dict[int, Ticket] = {}
         changed = self.batch.step(prompts=call is None)
-        if (
-            call is not None and call.reads and changed
-        ):  # a round in which all rows wait for masks is no measure
+        # A step in which all rows wait for masks says nothing about durations.
+        if call is not None and call.reads and changed:
             self._adapt_call_tokens(called - began, time.monotonic() - called)
+        self._report(changed)
+
+    def _report(self, changed: Sequence[Row]) -> None:
+        """Update the tickets of rows that got tokens or finished."""
+        tickets: dict[int, Ticket] = {}
         for row in changed:
-            known = self._of.get(id(row))
+            known = self._tickets.get(id(row))
             if known is None:
                 continue
-            ticket, place = known
+            ticket, index = known
             if row.error is not None:
-                # else a cycle keeps the row, and its lane, until the collector comes
+                # Otherwise a cycle keeps the row, and its matcher process, until the next collection.
                 row.error = detached(row.error)
-            ticket.went_on(place)
-            told[id(ticket)] = ticket
+            ticket.on_step(index)
+            tickets[id(ticket)] = ticket
             if row.finish is not None:
-                del self._of[id(row)]
-            elif ticket.finish[place] is not None:
-                self._forget([row])
-        for ticket in told.values():
-            ticket.changed()
+                del self._tickets[id(row)]
+            elif ticket.sequences[index].finish is not None:
+                self._drop([row])
+        for ticket in tickets.values():
+            ticket.on_change()
 
-    def _adapt_call_tokens(self, seconds: float, round_seconds: float) -> None:
+    def _adapt_call_tokens(self, seconds: float, step_seconds: float) -> None:
         """Adapt the tokens of a sampler pass to its duration, which grows with the length of the text."""
-        if seconds > _LONG_CALL * round_seconds:
-            self._call_tokens = max(_LEAST_PART, self._call_tokens // 2)
-        elif seconds < round_seconds:
+        if seconds > _LONG_CALL * step_seconds:
+            self._call_tokens = max(_LEAST_CALL_TOKENS, self._call_tokens // 2)
+        elif seconds < step_seconds:
             self._call_tokens = min(self._prompt_tokens, 2 * self._call_tokens)
 
-    def _forget(self, rows: Sequence[Row]) -> None:
+    def _drop(self, rows: Sequence[Row]) -> None:
         self.batch.drop(rows)
         for row in rows:
-            self._of.pop(id(row), None)
+            self._tickets.pop(id(row), None)
 
-    def _give_back(self) -> None:
-        """Let the system have what the allocator holds and nobody uses: the batch's cache grows and shrinks, and what
-        is freed in between small things would stay with the process."""
+    def _trim(self) -> None:
+        """Release memory that the allocator holds and no one uses, now and then.
+
+        The batch's cache grows and shrinks, and small objects between its parts would keep freed memory in the process.
+        """
         now = time.monotonic()
-        if now - self._given_back > _GIVE_BACK_SECONDS:
-            self._given_back = now
-            _trim()
+        if now - self._trimmed > _TRIM_SECONDS:
+            self._trimmed = now
+            _malloc_trim()
 
     def _fail_all(self, error: Exception) -> None:
-        """After a fault in this program, or at the end: every ticket is told."""
+        """End all tickets with an error: after a fault of this program, or at the end."""
         with self._wake:
-            tickets = {id(ticket): ticket for ticket in (*self._new, *(one for one, _ in self._of.values()))}
-            self._new.clear()
+            tickets = {
+                id(ticket): ticket
+                for ticket in (*self._submitted, *(one for one, _ in self._tickets.values()))
+            }
+            self._submitted.clear()
             calls, self._calls = self._calls, deque()
         for call in calls:
             call.future.set_exception(_ended_by(error))
         for ticket in tickets.values():
-            self.batch.drop(ticket.rows)
-            for place, row in enumerate(ticket.rows):
-                self._of.pop(id(row), None)
-                if ticket.finish[place] is None:
-                    row.error = _ended_by(error)
-                    ticket.finish[place] = "failed"
-            ticket.changed()
+            self._drop(ticket.rows)
+            for sequence in ticket.sequences:
+                sequence.fail(_ended_by(error))
+            ticket.on_change()

@@ -28,7 +28,7 @@ from structgen.errors import StructgenError
 from .errors import bad_request
 from .fields import Fields
 
-__all__ = ["ChatTemplate", "Thinking", "read_thinking", "read_variables"]
+__all__ = ["ChatTemplate", "ReasoningFormat", "read_reasoning", "read_variables"]
 
 _MARKERS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
 _SWITCHES = ("enable_thinking", "thinking")
@@ -48,7 +48,7 @@ _PROBE = ({"role": "user", "content": "x"},)
 
 
 @dataclass(frozen=True)
-class Thinking:
+class ReasoningFormat:
     """How reasoning is written before an answer."""
 
     open: str
@@ -81,7 +81,7 @@ class ChatTemplate:
         template = getattr(getattr(model, "tokenizer", None), "chat_template", None)
         self.source = template if isinstance(template, str) else json.dumps(template or "")
         self._variables = _variables_of(template)
-        self._known: dict[str, Thinking | None] = {}
+        self._known: dict[str, ReasoningFormat | None] = {}
         self._lock = threading.Lock()
 
     def reads(self, name: str) -> bool:
@@ -90,7 +90,7 @@ class ChatTemplate:
             return name in self._variables
         return re.search(rf"\b{re.escape(name)}\b", self.source) is not None
 
-    def thinking(self, variables: Mapping[str, Any]) -> Thinking | None:
+    def reasoning_format(self, variables: Mapping[str, Any]) -> ReasoningFormat | None:
         """How the model reasons after a prompt with these variables; None if it does not."""
         markers = next((one for one in _MARKERS if any(mark in self.source for mark in one)), None)
         if markers is None:
@@ -103,7 +103,7 @@ class ChatTemplate:
                 self._known[key] = self._probe(markers, variables)
             return self._known[key]
 
-    def _probe(self, markers: tuple[str, str], variables: Mapping[str, Any]) -> Thinking | None:
+    def _probe(self, markers: tuple[str, str], variables: Mapping[str, Any]) -> ReasoningFormat | None:
         try:
             parts = self._model.render_prompt(_PROBE, template=variables)
         except (StructgenError, TypeError):
@@ -113,8 +113,8 @@ class ChatTemplate:
         prompt = "".join(parts).rstrip()
         begin, end = markers
         if prompt.endswith(begin):
-            return Thinking("", end)
-        return None if prompt.endswith(end) else Thinking(begin, end, optional=True)
+            return ReasoningFormat("", end)
+        return None if prompt.endswith(end) else ReasoningFormat(begin, end, optional=True)
 
 
 def _variables_of(template: Any) -> frozenset[str] | None:
@@ -167,25 +167,25 @@ def read_variables(fields: Fields, template: ChatTemplate) -> dict[str, Any]:
     return found
 
 
-def read_thinking(
+def read_reasoning(
     own: Fields | None, template: ChatTemplate, variables: Mapping[str, Any], *, is_on: bool
-) -> Thinking | None:
+) -> ReasoningFormat | None:
     """How the answer reasons: as the template says, or as ``structgen.reasoning`` does."""
-    thinking = template.thinking(variables) if is_on else None
+    reasoning = template.reasoning_format(variables) if is_on else None
     if own is None:
-        return thinking
+        return reasoning
     wanted, most = own.take("reasoning"), own.number("max_reasoning", 0, 1_000_000, whole=True)
     if not isinstance(wanted, bool | None) and wanted != "optional":
         raise bad_request(
             "structgen.reasoning", f'structgen.reasoning is {wanted!r:.40}; it is true, false or "optional"'
         )
     if wanted is False:
-        thinking = None
+        reasoning = None
     elif wanted is not None:
-        begin, end = (thinking.open, thinking.close) if thinking is not None else _MARKERS[0]
-        thinking = Thinking(begin, end, optional=wanted == "optional" and bool(begin))
+        begin, end = (reasoning.open, reasoning.close) if reasoning is not None else _MARKERS[0]
+        reasoning = ReasoningFormat(begin, end, optional=wanted == "optional" and bool(begin))
     if most is not None:
-        if thinking is None:
+        if reasoning is None:
             raise bad_request("structgen.max_reasoning", "structgen.max_reasoning is given without reasoning")
-        thinking = Thinking(thinking.open, thinking.close, thinking.optional, most)
-    return thinking
+        reasoning = ReasoningFormat(reasoning.open, reasoning.close, reasoning.optional, most)
+    return reasoning

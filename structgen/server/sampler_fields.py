@@ -16,14 +16,14 @@ from .errors import bad_request, message_of
 from .fields import Fields
 from .settings import ServerSettings
 
-__all__ = ["SamplerAsked", "read_sampler"]
+__all__ = ["RequestedSampler", "read_sampler"]
 
 _BOUNDED = ("particles", "parallel", "proposals", "probes")
 _PROPOSALS = ("local", "masking", "awrs", "asap")
 
 
 @dataclass(frozen=True)
-class SamplerAsked:
+class RequestedSampler:
     """For `structgen.sample`."""
 
     name: str
@@ -55,7 +55,7 @@ class SamplerAsked:
             )
 
 
-def read_sampler(own: Fields, settings: ServerSettings) -> SamplerAsked | None:
+def read_sampler(own: Fields, settings: ServerSettings) -> RequestedSampler | None:
     """The sampler, if one is asked for."""
     given = own.take("sampler")
     limits = {
@@ -78,7 +78,7 @@ def read_sampler(own: Fields, settings: ServerSettings) -> SamplerAsked | None:
         raise bad_request(
             "structgen.sampler", 'structgen.sampler is a name, or an object such as {"name": "smc"}'
         )
-    return SamplerAsked(name, _made(name, options, settings), limits)
+    return RequestedSampler(name, _made(name, options, settings), limits)
 
 
 def _made(name: str, options: dict[str, Any], settings: ServerSettings) -> Sampler:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from structgen.errors import OptionError, a_kind, with_kind
-from structgen.serving.requests import RequestLimits
+from structgen.serving.limits import RequestLimits
 from structgen.tools import FORMATS
 
 __all__ = ["SETTING_NAMES", "ServerSettings"]

@@ -12,66 +12,72 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from structgen.errors import OutputInvalid
-from structgen.tools.partial_turn import GrowingTurn
+from structgen.tools.partial_turn import PartialTurn
 
 from .answers import Answer, choice_of, failure, new_call_id, usage_of
-from .completion_request import Asked
+from .completion_request import CompletionRequest
 from .errors import ApiError
-from .model_thread import Ticket
+from .service import RunningRequest
+from .ticket import SequenceRow
 
 __all__ = ["ChoiceStream", "parts_of"]
 
 
 async def parts_of(
-    asked: Asked, running: Any, vocabulary: Any, deadline: float
+    request: CompletionRequest, running: RunningRequest, vocabulary: Any, deadline: float
 ) -> AsyncIterator[dict[str, Any]]:
     """The chunks of a stream. Raises `ApiError`, when all rows have ended, if one of them failed.
 
     Args:
         asked: The request.
-        running: `service.Running`, whose ticket is in the engine.
+        running: Its ticket has been submitted.
         vocabulary: Spells tokens, for log probabilities.
         deadline: When to raise `TimeoutError`, in the event loop's time.
     """
-    answer, ticket = Answer(asked), running.ticket
+    answer, ticket = Answer(request), running.ticket
     assert ticket is not None
-    streams = {place: ChoiceStream(asked, ticket, place, vocabulary) for place in range(asked.n)}
+    streams = {
+        index: ChoiceStream(request, sequence, index, vocabulary)
+        for index, sequence in enumerate(ticket.sequences)
+    }
     failed: ApiError | None = None
     if answer.is_chat:
-        for place in streams:
-            yield answer.chunk(place, {"role": "assistant", "content": ""})
+        for index in streams:
+            yield answer.chunk(index, {"role": "assistant", "content": ""})
     while streams:
         # subtle: for this alone, since what is cancelled while a part is sent is not this generator.
         async with asyncio.timeout_at(deadline):
-            await running.change()
-        for place, stream in list(streams.items()):
+            await running.wait_for_change()
+        for index, stream in list(streams.items()):
             try:
                 for chunk in stream.new_chunks(answer):
                     yield chunk
             except ApiError as error:
-                failed = failed or _of_choice(error, place, asked.n)
-                del streams[place]
+                failed = failed or _of_choice(error, index, request.n)
+                del streams[index]
             else:
                 if stream.has_ended:
-                    del streams[place]
+                    del streams[index]
     if failed is not None:
         raise failed
-    if asked.include_usage:
-        yield answer.usage_chunk(usage_of(len(ticket.rows[0].prompt), sum(ticket.drawn)))
+    if request.include_usage:
+        yield answer.usage_chunk(usage_of(len(ticket.rows[0].prompt), ticket.tokens))
 
 
-def _of_choice(error: ApiError, place: int, choices: int) -> ApiError:
+def _of_choice(error: ApiError, index: int, choices: int) -> ApiError:
     if choices == 1:
         return error
-    return ApiError(error.status, f"choice {place}: {error.message}", param=error.param, code=error.code)
+    return ApiError(error.status, f"choice {index}: {error.message}", param=error.param, code=error.code)
 
 
 class ChoiceStream:
-    """One row of a request."""
+    """The chunks of one choice."""
 
-    def __init__(self, asked: Asked, ticket: Ticket, place: int, vocabulary: Any) -> None:
-        self._asked, self._ticket, self._place, self._vocabulary = asked, ticket, place, vocabulary
-        self._reader = asked.reader()
+    def __init__(
+        self, request: CompletionRequest, sequence: SequenceRow, index: int, vocabulary: Any
+    ) -> None:
+        self._request, self._sequence, self._index, self._vocabulary = request, sequence, index, vocabulary
+        self._reader = request.reader()
         self._read = ""
         self._sent = self._thought = ""
         self._calls: list[str] = []
@@ -80,20 +86,20 @@ class ChoiceStream:
 
     def new_chunks(self, answer: Answer) -> Iterator[dict[str, Any]]:
         """What is new. Raises `ApiError` if the row has failed."""
-        place, ticket = self._place, self._ticket
+        index, sequence = self._index, self._sequence
         # subtle: the finish is read first, since the model's thread writes it last.
-        finish = ticket.finish[place]
-        text = ticket.settled[place]
+        finish = sequence.finish
+        text = sequence.text
         if finish is None:
             yield from self._grown(answer, text, ends=False)
             return
-        if (error := failure(ticket, place)) is not None:
+        if (error := failure(sequence)) is not None:
             raise error
         yield from self._grown(answer, text, ends=True)
-        choice = choice_of(self._asked, ticket, place, self._vocabulary)
+        choice = choice_of(self._request, sequence, self._vocabulary)
         logprobs = None if choice.logprobs is None else answer.shown_logprobs(choice.logprobs)
         nothing: dict[str, Any] | str = {} if answer.is_chat else ""
-        yield answer.chunk(place, nothing, choice.reason, logprobs=logprobs, structgen=choice.details)
+        yield answer.chunk(index, nothing, choice.reason, logprobs=logprobs, structgen=choice.details)
         self.has_ended = True
 
     def _grown(self, answer: Answer, text: str, *, ends: bool) -> Iterator[dict[str, Any]]:
@@ -103,20 +109,20 @@ class ChoiceStream:
             if not thought.startswith(self._thought):
                 raise _went_back()
             new, self._thought = thought[len(self._thought) :], thought
-            yield answer.chunk(self._place, {"reasoning_content": new})
+            yield answer.chunk(self._index, {"reasoning_content": new})
         if not shown.startswith(self._sent):
             raise _went_back()
         if len(shown) > len(self._sent):
             new = shown[len(self._sent) :]
             self._sent = shown
-            yield answer.chunk(self._place, {"content": new} if answer.is_chat else new)
+            yield answer.chunk(self._index, {"content": new} if answer.is_chat else new)
         if self._reader is not None:
             for delta in self._call_deltas(self._reader):
-                yield answer.chunk(self._place, {"tool_calls": [delta]})
+                yield answer.chunk(self._index, {"tool_calls": [delta]})
 
-    def _follow(self, reader: GrowingTurn, text: str, *, ends: bool) -> str:
+    def _follow(self, reader: PartialTurn, text: str, *, ends: bool) -> str:
         if not text.startswith(self._read):  # the row went back from a dead end
-            again = self._asked.reader()
+            again = self._request.reader()
             assert again is not None
             self._reader = reader = again
         self._read = text
@@ -126,7 +132,7 @@ class ChoiceStream:
             raise ApiError(500, str(error), code="internal_error") from None
         return reader.text
 
-    def _call_deltas(self, reader: GrowingTurn) -> Iterator[dict[str, Any]]:
+    def _call_deltas(self, reader: PartialTurn) -> Iterator[dict[str, Any]]:
         if len(reader.calls) < len(self._calls):
             raise _went_back()
         for index, call in enumerate(reader.calls):

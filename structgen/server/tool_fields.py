@@ -10,21 +10,21 @@ from structgen.errors import StructgenError
 from structgen.tools import FORMATS, Tool, ToolFormat, instructions, read_tools
 from structgen.tools.forms import Forms
 from structgen.tools.order import formulas_of
-from structgen.tools.partial_turn import GrowingTurn
+from structgen.tools.partial_turn import PartialTurn
 
 from .errors import bad_request, message_of
 from .fields import Fields
-from .reasoning import Thinking
+from .reasoning import ReasoningFormat
 from .settings import ServerSettings
 
-__all__ = ["ToolsAsked", "read_tool_format", "read_tools_asked"]
+__all__ = ["RequestedTools", "read_requested_tools", "read_tool_format"]
 
 _MOST_TOOLS = 128
 _MODES = ("auto", "required", "none")
 
 
 @dataclass
-class ToolsAsked:
+class RequestedTools:
     """Tools that an answer may call."""
 
     offered: tuple[Tool, ...]
@@ -35,13 +35,13 @@ class ToolsAsked:
     forms: Forms = field(default_factory=dict)
     """Of the compiled constraint, which is made elsewhere; known once it is there."""
 
-    def reader(self, thinking: Thinking | None) -> GrowingTurn:
+    def reader(self, reasoning: ReasoningFormat | None) -> PartialTurn:
         """Return a reader of one turn, whole or while it is written."""
         think, optional = None, False
-        if thinking is not None:
-            begin, end = self.think(thinking)
-            think, optional = (begin, end), thinking.optional
-        return GrowingTurn(
+        if reasoning is not None:
+            begin, end = self.reasoning_markers(reasoning)
+            think, optional = (begin, end), reasoning.optional
+        return PartialTurn(
             self.format,
             self.offered,
             self.forms,
@@ -50,10 +50,10 @@ class ToolsAsked:
             answers="answer" in self.spec,
         )
 
-    def think(self, thinking: Thinking) -> tuple[str, str]:
+    def reasoning_markers(self, reasoning: ReasoningFormat) -> tuple[str, str]:
         """The texts around the reasoning, which the format may write in its own way."""
         begin, end = self.format.think
-        return (begin if thinking.open else ""), end
+        return (begin if reasoning.open else ""), end
 
     def instructions(self) -> str:
         order = self.spec.get("order")
@@ -69,7 +69,7 @@ def read_tool_format(own: Fields | None, settings: ServerSettings) -> ToolFormat
     return FORMATS[name]
 
 
-def read_tools_asked(fields: Fields, own: Fields | None, format: ToolFormat) -> ToolsAsked | None:
+def read_requested_tools(fields: Fields, own: Fields | None, format: ToolFormat) -> RequestedTools | None:
     """The tools, if there are any that may be called."""
     given, choice = fields.take("tools"), fields.take("tool_choice")
     parallel = fields.take("parallel_tool_calls")
@@ -96,7 +96,7 @@ def read_tools_asked(fields: Fields, own: Fields | None, format: ToolFormat) -> 
         parallel = False  # one call of this tool
     if parallel is False or (parallel is True and format.between is not None):
         spec["parallel"] = parallel
-    return ToolsAsked(offered, format, spec, described)
+    return RequestedTools(offered, format, spec, described)
 
 
 def _choice(given: Any, offered: tuple[Tool, ...]) -> tuple[str, frozenset[str] | None]:

@@ -1,6 +1,6 @@
-"""Is a spec fit to be served? Asked in the process where requests come in, which makes no masks.
+"""Check whether a spec can be served, in the process that receives requests and computes no masks.
 
-Why: a bad spec is refused there, with its message, and never reaches the engine.
+Why: a faulty spec is refused there, with its message, and never reaches the engine.
 Invariant: nothing is compiled in this process; verdicts are those of `ConstraintCompiler` over the same vocabulary.
 """
 
@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from .compiler import check_install
-from .probe import Trial
-from .probes import Job, Trials
+from .compiler import check_build_time
+from .probe import ProbeResult
+from .probes import CompileProbes, ProbeJob
 from .requests import Kind
 
 __all__ = ["SpecChecker"]
 
 
-class SpecChecker(Trials[bool]):
-    """The same as `ConstraintCompiler`, without what it compiles."""
+class SpecChecker(CompileProbes[bool]):
+    """Probes specs as `ConstraintCompiler` does, and compiles nothing itself."""
 
     def check(self, kind: Kind, spec: Any) -> None:
-        """Waits for the verdict. Raises `StructgenError`."""
+        """Wait for the verdict. Raises `StructgenError` if the spec is refused."""
         self.result(kind, spec)
 
-    def _outcome(self, job: Job[bool], trial: Trial) -> bool:
+    def _install(self, job: ProbeJob[bool], probe: ProbeResult) -> bool:
         if self._workers:
-            check_install(trial, self.limits)
+            check_build_time(probe, self.limits)
         return True

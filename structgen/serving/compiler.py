@@ -1,11 +1,11 @@
-"""Specs to compiled constraints, off the engine's thread: remembered, bounded, hostile ones kept apart.
+"""Compile specs to constraints outside the engine's thread: cached, bounded, and with hostile specs kept apart.
 
-Why: whoever serves strangers compiles what they send; one of them must not stop the others. A process of its own tries
-each new spec out under limits of time and memory (`trials`, `worker`). What comes back is compiled here: in the engine
-that all share if it was quick there, in one of its own, with a lock of its own, if a mask was slow, and not at all if
-building its automaton alone would hold up the process.
-Invariant: what is kept is bounded by number and by memory.
-Cost: a spec that is known is a look-up; a new one a round trip to the worker and twice its compile time.
+Why: a server for strangers compiles what they send, and one of them must not stop the others. Each new spec is first
+compiled in a worker process under limits of time and memory (`probes`). What passes is compiled here: in the engine
+that all constraints share if it was quick there, in an engine of its own, with its own lock, if a mask was slow, and
+not at all if building its automaton would hold up the process.
+Invariant: the cache is bounded by number and by memory.
+Cost: a known spec is a look-up; a new one takes a round trip to the worker and twice its compile time.
 """
 
 from __future__ import annotations
@@ -21,100 +21,102 @@ from structgen.matcher import Matcher
 from structgen.tools.forms import Forms
 from structgen.vocabulary import Vocabulary
 
-from .probe import Trial, serving_vocabulary
-from .probes import SECONDS, CompilerStats, Job, Trials
-from .requests import Kind, RequestLimits
+from .limits import RequestLimits
+from .probe import ProbeResult, serving_vocabulary
+from .probes import SECONDS, CompileProbes, CompilerStats, ProbeJob
+from .requests import Kind
 
 __all__ = [
     "MASK_BYTES",
     "SECONDS",
-    "Compiled",
+    "CompiledConstraint",
     "CompilerStats",
     "ConstraintCompiler",
-    "check_install",
+    "check_build_time",
     "install",
 ]
 
 MASK_BYTES = 64 << 20
-"""Memory of masks in the shared engine past which compiled specs are let go, those used longest ago first."""
+"""Memory of the shared engine's masks, in bytes, above which the least recently used constraints are evicted."""
 
 
 @dataclass(frozen=True, eq=False)
-class Compiled:
+class CompiledConstraint:
     """A constraint with its automaton, for any number of requests."""
 
     kind: Kind
     key: bytes
+    """The hash of its kind and spec."""
     constraint: Constraint
     vocabulary: Vocabulary
-    """That of the engine that it was compiled in."""
+    """The vocabulary in whose engine it was compiled."""
     program: _core.Program
     is_slow: bool
-    """It has an engine of its own."""
+    """Whether it has an engine of its own."""
     forms: Forms
-    """See `Trial.forms`."""
+    """See `ProbeResult.forms`."""
 
     def open(self) -> Matcher:
-        """A fresh matcher."""
+        """Return a new matcher."""
         return Matcher.of_program(self.constraint, self.vocabulary, self.program)
 
-    def apart(self) -> Compiled:
-        """The same, compiled once more, in an engine of its own."""
-        return self._again(serving_vocabulary(self.vocabulary), is_slow=True)
+    def in_own_engine(self) -> CompiledConstraint:
+        """Compile it again, in an engine of its own."""
+        return self._compiled_again(serving_vocabulary(self.vocabulary), is_slow=True)
 
-    def within(self, vocabulary: Vocabulary) -> Compiled:
-        """The same, compiled once more, in the engine of another vocabulary of the same tokens."""
-        return self._again(vocabulary, is_slow=self.is_slow)
+    def in_engine_of(self, vocabulary: Vocabulary) -> CompiledConstraint:
+        """Compile it again, in the engine of another vocabulary with the same tokens."""
+        return self._compiled_again(vocabulary, is_slow=self.is_slow)
 
-    def _again(self, vocabulary: Vocabulary, *, is_slow: bool) -> Compiled:
-        return _built(self.kind, self.key, self.constraint, vocabulary, self.forms, is_slow=is_slow)
+    def _compiled_again(self, vocabulary: Vocabulary, *, is_slow: bool) -> CompiledConstraint:
+        return _compile(self.kind, self.key, self.constraint, vocabulary, self.forms, is_slow=is_slow)
 
 
-class ConstraintCompiler(Trials[Compiled]):
-    """Compiles for one vocabulary; safe to use from any thread."""
+class ConstraintCompiler(CompileProbes[CompiledConstraint]):
+    """Compile specs for one vocabulary. Safe to use from any thread."""
 
-    def compile(self, kind: Kind, spec: Any) -> Compiled:
-        """The spec, compiled, waiting for it. Raises `StructgenError`."""
+    def compile(self, kind: Kind, spec: Any) -> CompiledConstraint:
+        """Compile a spec and wait for it. Raises `StructgenError` if it is refused."""
         return self.result(kind, spec)
 
-    def _outcome(self, job: Job[Compiled], trial: Trial) -> Compiled:
+    def _install(self, job: ProbeJob[CompiledConstraint], probe: ProbeResult) -> CompiledConstraint:
         if self._workers:
-            check_install(trial, self.limits)
-        is_slow = trial.slowest_mask > self.limits.slow_mask_seconds
-        return install(job, trial, self.vocabulary, self.limits, is_slow=is_slow)
+            check_build_time(probe, self.limits)
+        is_slow = probe.slowest_mask > self.limits.slow_mask_seconds
+        return install(job, probe, self.vocabulary, self.limits, is_slow=is_slow)
 
     def _mask_bytes(self) -> int:
         return self.vocabulary.engine.mask_memory
 
-    def _check_room(self) -> bool:
+    def _has_room(self) -> bool:
         return self._mask_bytes() <= MASK_BYTES
 
 
 def install(
-    job: Job[Any], trial: Trial, vocabulary: Vocabulary, limits: RequestLimits, *, is_slow: bool
-) -> Compiled:
-    """A spec that was tried out, compiled in this process; in an engine of its own if its masks are slow."""
-    constraint = trial.constraint(job.kind, job.spec, vocabulary, limits)
+    job: ProbeJob[Any], probe: ProbeResult, vocabulary: Vocabulary, limits: RequestLimits, *, is_slow: bool
+) -> CompiledConstraint:
+    """Compile a probed spec in this process; in an engine of its own if its masks are slow."""
+    constraint = probe.constraint(job.kind, job.spec, vocabulary, limits)
     if is_slow:
         vocabulary = serving_vocabulary(vocabulary)
-    return _built(job.kind, job.key, constraint, vocabulary, trial.forms, is_slow=is_slow)
+    return _compile(job.kind, job.key, constraint, vocabulary, probe.forms, is_slow=is_slow)
 
 
-def _built(
+def _compile(
     kind: Kind, key: bytes, constraint: Constraint, vocabulary: Vocabulary, forms: Forms, *, is_slow: bool
-) -> Compiled:
+) -> CompiledConstraint:
     try:
         program = vocabulary.engine.compile(constraint.lower())
     except _core.LimitError as error:
         raise limit_exceeded(error, constraint.describe()) from None
-    return Compiled(kind, key, constraint, vocabulary, program, is_slow, forms)
+    return CompiledConstraint(kind, key, constraint, vocabulary, program, is_slow, forms)
 
 
-def check_install(trial: Trial, limits: RequestLimits) -> None:
-    """Raises `LimitExceeded` where the automaton takes too long to build in a process that serves others."""
-    if trial.install_seconds > limits.install_seconds:
+def check_build_time(probe: ProbeResult, limits: RequestLimits) -> None:
+    """Raise `LimitExceeded` if the automaton takes too long to build in a process that serves others."""
+    if probe.install_seconds > limits.install_seconds:
         raise LimitExceeded(
-            f"the constraint's automaton takes {trial.install_seconds * 1000:.0f} ms to build, more than "
+            f"the constraint's automaton takes {probe.install_seconds * 1000:.0f} ms to build, more than "
             f"{limits.install_seconds * 1000:.0f}",
             limit="install_seconds",
             hint="Send a smaller one; the operator of the server can raise install_seconds.",

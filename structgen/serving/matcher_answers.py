@@ -1,7 +1,7 @@
 """The answers of a matcher process: what each query may return, and how many bytes that takes.
 
 Why: hostile input may take over the process that runs it. The serving process reads each answer as the type that its
-query returns, and nothing else.
+query returns, and as nothing else.
 Invariant: a reader returns a value that fits the query and the vocabulary, or raises `Garbled`.
 Cost: one pass over the tokens of an answer.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from .wire import Garbled, pack
 
-__all__ = ["STARTED", "AnswerReader", "View", "answer_reader"]
+__all__ = ["STARTED", "AnswerReader", "MatcherView", "answer_reader"]
 
 _SMALL = 64 << 10
 """Bytes of an answer without its mask: its numbers and forced tokens, or an error."""
@@ -26,16 +26,19 @@ _LARGE = 16 << 20
 
 
 @dataclass(frozen=True)
-class View:
-    """What sampling needs of a matcher at one position of a text."""
+class MatcherView:
+    """What generation needs from a matcher after one prefix."""
 
     mask: bytes
+    """int32 words, least significant bit first."""
     allowed: int
+    """Number of allowed tokens."""
     is_complete: bool
     must_stop: bool
     forced: tuple[int, ...]
+    """The run of tokens that are the only choice, from here on."""
     temperature: float | None = None
-    """What a rule of the constraint sets for the next token."""
+    """The temperature that the constraint sets for the next token; None if it sets none."""
 
     def pack(self) -> bytes:
         """Return the view as a message."""
@@ -43,8 +46,13 @@ class View:
         return pack("view", content, self.mask)
 
     @classmethod
-    def unpacked(cls, content: Any, mask: bytes, size: int) -> View:
-        """Read a message, for a vocabulary of `size` tokens. The padding bits of the mask are cleared.
+    def unpacked(cls, content: Any, mask: bytes, size: int) -> MatcherView:
+        """Read a message, and clear the padding bits of the mask.
+
+        Args:
+            content: The JSON content of the message.
+            mask: The tail of the message.
+            size: Number of tokens of the vocabulary.
 
         Raises:
             Garbled: The message is not a view.
@@ -69,10 +77,10 @@ class View:
 class AnswerReader:
     """Reads the answer to one query."""
 
-    most_bytes: int
-    """Of the frame of the answer; longer ones are not read."""
+    max_bytes: int
+    """Upper bound of the answer's frame, in bytes; a longer one is not read."""
     read: Callable[[str, Any, bytes], Any]
-    """Return the value of a message, given its kind, content and tail. Raises `Garbled`."""
+    """Returns the value of a message from its kind, content and tail. Raises `Garbled`."""
 
 
 def answer_reader(name: str, arguments: tuple[Any, ...], size: int) -> AnswerReader:
@@ -80,7 +88,8 @@ def answer_reader(name: str, arguments: tuple[Any, ...], size: int) -> AnswerRea
     match name:
         case "view":
             return AnswerReader(
-                size // 8 + _SMALL, _of_kind("view", lambda content, tail: View.unpacked(content, tail, size))
+                size // 8 + _SMALL,
+                _of_kind("view", lambda content, tail: MatcherView.unpacked(content, tail, size)),
             )
         case "forced_bytes":
             (most,) = arguments

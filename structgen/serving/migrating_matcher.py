@@ -1,12 +1,12 @@
-"""A matcher that starts in the server's process and moves to a process of its own when it is slow.
+"""A matcher that starts in the server's process and migrates to a matcher process when it is slow.
 
 Why: most constraints are quick, and a call in the same process costs microseconds. A slow one must not delay the
-others, which share its engine and its lock.
+others, which share its engine and the engine's lock.
 What: each call of the core may take `CALL_SECONDS` of CPU time here. A matcher that exceeds a limit, or whose calls are
-slow repeatedly, moves to a matcher process (`lanes`), which reads its tokens again. A matcher that exceeds a limit of
-the shared engine goes on in a fresh engine once, since another constraint may have filled the old one.
+slow repeatedly, migrates: a matcher process replays its tokens. A matcher that exceeds a limit of the shared engine
+continues in a new engine once, since another constraint may have filled the old one.
 Invariant: masks are the same in either place. A call is stopped when the client has disconnected.
-Cost: some microseconds a call beside the matcher's own.
+Cost: some microseconds per call beside the matcher's own.
 """
 
 from __future__ import annotations
@@ -20,47 +20,59 @@ from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 from structgen.protocols import TokenMatcher
 
-from .matcher_process import LaneMatcher, left
+from .isolated_matcher import IsolatedMatcher
+from .matcher_process import disconnected
 
 if TYPE_CHECKING:
-    from .isolating_compiler import LanedSpec
+    from .isolatable_constraint import IsolatableConstraint
 
-__all__ = ["CALL_SECONDS", "SHARED_LIMITS", "MovingMatcher"]
+__all__ = ["CALL_SECONDS", "SHARED_LIMITS", "MigratingMatcher"]
 
 T = TypeVar("T")
 CALL_SECONDS = 0.03
 """CPU time of one call of the core in the server's process."""
 SHARED_LIMITS = ("regex_nodes", "space_bytes")
-"""Of the engine that all quick specs share: a spec that meets one need not be the one that used it up."""
-_SLOW_CALL_SECONDS, _SLOW_SECONDS = 0.005, 0.1
-"""A matcher whose calls take longer than the first moves once they have taken the second beyond it."""
+"""Limits of the engine that all quick constraints share: one that meets them need not have used them up itself."""
+_SLOW_CALL_SECONDS = 0.005
+"""CPU time above which a call counts as slow."""
+_SLOW_SECONDS = 0.1
+"""Total CPU time of slow calls, beyond `_SLOW_CALL_SECONDS` each, above which a matcher migrates."""
 
 
-class MovingMatcher(TokenMatcher):
-    """A matcher in this process until it meets a limit there, and then in a matcher process."""
+class MigratingMatcher(TokenMatcher):
+    """A matcher in this process until it exceeds a limit there, and then in a matcher process."""
 
-    def __init__(self, matcher: Matcher, spec: LanedSpec) -> None:
-        self._now: Any = matcher
+    def __init__(self, matcher: Matcher, origin: IsolatableConstraint) -> None:
+        """Wrap a matcher of this process.
+
+        Args:
+            matcher: A new matcher.
+            origin: The constraint that opened it, and opens its matcher in a matcher process.
+        """
+        self._matcher: Any = matcher
+        """The current matcher: a `Matcher` or an `IsolatedMatcher`."""
         self._sets_temperature = matcher.sets_temperature
-        self._spec: LanedSpec | None = spec
-        self._beside: LaneMatcher | None = None
-        """Asked for something while this one stays where it is."""
+        self._origin: IsolatableConstraint | None = origin
+        """None after the migration."""
+        self._helper: IsolatedMatcher | None = None
+        """Runs a search in a matcher process, while this matcher stays here."""
         self._search_failure: str | None = None
         """Why the last search for a completion found none."""
-        self._has_left = False
+        self._is_disconnected = False
         self._stop = _core.StopFlag()
-        """Ends a call of the core that runs."""
+        """Ends a running call of the core."""
         self._is_renewed = False
         self._slow_seconds = 0.0
-        """CPU time of slow calls, so far."""
+        """CPU time of slow calls so far, beyond `_SLOW_CALL_SECONDS` each."""
 
     @property
     def tokens(self) -> list[int]:
-        return list(self._now.tokens)
+        """The tokens so far."""
+        return list(self._matcher.tokens)
 
     @property
     def unproven(self) -> int:
-        return int(self._now.unproven)
+        return int(self._matcher.unproven)
 
     @property
     def sets_temperature(self) -> bool:
@@ -68,41 +80,41 @@ class MovingMatcher(TokenMatcher):
 
     @property
     def must_stop(self) -> bool:
-        return bool(self._do(lambda now: now.must_stop))
+        return bool(self._call(lambda matcher: matcher.must_stop))
 
     @property
     def temperature(self) -> float | None:
-        found: float | None = self._do(lambda now: now.temperature)
+        found: float | None = self._call(lambda matcher: matcher.temperature)
         return found
 
     def mask(self) -> Any:
-        return self._do(lambda now: now.mask())
+        return self._call(lambda matcher: matcher.mask())
 
     def advance(self, token_id: int) -> bool:
-        return bool(self._do(lambda now: now.advance(token_id)))
+        return bool(self._call(lambda matcher: matcher.advance(token_id)))
 
     def rollback(self, n: int) -> None:
-        self._do(lambda now: now.rollback(n))
+        self._call(lambda matcher: matcher.rollback(n))
 
     def allowed_count(self) -> int:
-        return int(self._do(lambda now: now.allowed_count()))
+        return int(self._call(lambda matcher: matcher.allowed_count()))
 
     def is_complete(self) -> bool:
-        return bool(self._do(lambda now: now.is_complete()))
+        return bool(self._call(lambda matcher: matcher.is_complete()))
 
     def forced(self, most: int = 256) -> list[int]:
-        found: list[int] = self._do(lambda now: now.forced(most))
+        found: list[int] = self._call(lambda matcher: matcher.forced(most))
         return found
 
     def forced_bytes(self, most: int = 4096) -> bytes:
-        found: bytes = self._do(lambda now: now.forced_bytes(most))
+        found: bytes = self._call(lambda matcher: matcher.forced_bytes(most))
         return found
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
-        if self._spec is not None:
-            self._move(self._spec.beside(self._is_wanted))
-        found: list[int] | None = self._now.witness(max_tokens)
-        self._search_failure = self._now.search_failure if found is None else None
+        if self._origin is not None:
+            self._migrate(self._origin.open_isolated(self._is_wanted))
+        found: list[int] | None = self._matcher.witness(max_tokens)
+        self._search_failure = self._matcher.search_failure if found is None else None
         return found
 
     @property
@@ -110,78 +122,79 @@ class MovingMatcher(TokenMatcher):
         return self._search_failure
 
     def least_tokens(self, room: int) -> int | None:
-        if self._spec is not None:
+        if self._origin is not None:
             try:
-                return self._spec.least_tokens_for(room, self._lane_beside)
+                return self._origin.least_tokens_for(room, self._open_helper)
             finally:
-                self._beside = None
-        found: int | None = self._now.least_tokens(room)
+                self._helper = None
+        found: int | None = self._matcher.least_tokens(room)
         return found
 
     def on_disconnect(self) -> None:
-        """No one needs it any more. May be called from any thread, while another one waits for an answer."""
-        self._has_left = True
+        """Called, from any thread, when no one needs the text any more; another thread may wait for an answer."""
+        self._is_disconnected = True
         self._stop.set()
-        beside = self._beside
-        if beside is not None:
-            beside.on_disconnect()
-        if self._spec is None:
-            self._now.on_disconnect()
+        helper = self._helper
+        if helper is not None:
+            helper.on_disconnect()
+        if self._origin is None:
+            self._matcher.on_disconnect()
 
-    def _do(self, what: Callable[[Any], T]) -> T:
-        spec = self._spec
-        if spec is None:
-            return what(self._now)
+    def _call(self, what: Callable[[Any], T]) -> T:
+        """Call the current matcher; migrate before it if this process is too slow for it."""
+        origin = self._origin
+        if origin is None:
+            return what(self._matcher)
         if self._slow_seconds <= _SLOW_SECONDS:
             try:
-                return self._here(what)
+                return self._call_here(what)
             except LimitExceeded as error:
-                if self._has_left:
+                if self._is_disconnected:
                     raise
-                if error.limit in SHARED_LIMITS and self._renew(spec):
-                    return self._do(what)
-        self._move(spec.in_lane(self._is_wanted))
-        return what(self._now)
+                if error.limit in SHARED_LIMITS and self._renew(origin):
+                    return self._call(what)
+        self._migrate(origin.isolate(self._is_wanted))
+        return what(self._matcher)
 
-    def _here(self, what: Callable[[Any], T]) -> T:
-        """In this process, within its limits."""
+    def _call_here(self, what: Callable[[Any], T]) -> T:
+        """Call the matcher of this process, within its limits."""
         started = thread_time()
         try:
             with _core.CallLimits(cpu_seconds=CALL_SECONDS, stop=self._stop):
-                return what(self._now)
+                return what(self._matcher)
         except _core.Stopped:
-            raise left() from None
+            raise disconnected() from None
         finally:
             self._slow_seconds += max(0.0, thread_time() - started - _SLOW_CALL_SECONDS)
 
-    def _renew(self, spec: LanedSpec) -> bool:
-        """Go on in a fresh engine, once."""
+    def _renew(self, origin: IsolatableConstraint) -> bool:
+        """Continue in a new engine, once. Return whether that worked."""
         if self._is_renewed:
             return False
         self._is_renewed = True
-        tokens = list(self._now.tokens)
+        tokens = list(self._matcher.tokens)
         try:
             with _core.CallLimits(cpu_seconds=CALL_SECONDS, stop=self._stop):
-                fresh = spec.renewed(self._now)
+                fresh = origin.in_fresh_engine(self._matcher)
                 if fresh is None or not all(map(fresh.advance, tokens)):
                     return False
         except (LimitExceeded, _core.Stopped):
             return False
-        self._now = fresh
+        self._matcher = fresh
         return True
 
     def _is_wanted(self) -> bool:
-        return not self._has_left
+        return not self._is_disconnected
 
-    def _lane_beside(self) -> LaneMatcher:
-        assert self._spec is not None
-        self._beside = found = self._spec.beside(self._is_wanted)
-        if self._has_left:
+    def _open_helper(self) -> IsolatedMatcher:
+        assert self._origin is not None
+        self._helper = found = self._origin.open_isolated(self._is_wanted)
+        if self._is_disconnected:
             found.on_disconnect()
         return found
 
-    def _move(self, lane: LaneMatcher) -> None:
-        lane.replay(self._now.tokens)
-        self._now, self._spec = lane, None
-        if self._has_left:
-            lane.on_disconnect()
+    def _migrate(self, isolated: IsolatedMatcher) -> None:
+        isolated.replay(self._matcher.tokens)
+        self._matcher, self._origin = isolated, None
+        if self._is_disconnected:
+            isolated.on_disconnect()

@@ -1,8 +1,8 @@
-"""One spec tried out: read, compiled, its first masks made, and each of these timed.
+"""A compile probe: read a spec, compile it, compute its first masks, and time each of these.
 
-Why: whether a spec from a stranger is harmless is known only after it was compiled, so that is done where nothing else
-runs (`worker`), and what was seen there decides how the serving process takes it.
-Invariant: a trial has no effect but on the vocabulary's caches.
+Why: whether a stranger's spec is harmless is known only after it was compiled. A probe does that in a worker process
+(`probe_worker`), and its measurements decide how the serving process treats the spec.
+Invariant: a probe changes nothing but the caches of its vocabulary.
 Cost: compiling and a few dozen masks, about a millisecond for most specs.
 """
 
@@ -25,28 +25,37 @@ from structgen.matcher import compile_constraint
 from structgen.tools.forms import Forms, are_forms
 from structgen.vocabulary import Vocabulary
 
-from .requests import Kind, RequestLimits, constraint_of
+from .limits import RequestLimits
+from .requests import Kind, constraint_of
 from .wire import Garbled, dump_tree, load_tree, pack
 
-__all__ = ["Lowered", "Trial", "Unread", "serving_vocabulary", "special_names", "try_out"]
+__all__ = [
+    "DeferredConstraint",
+    "LoweredConstraint",
+    "ProbeResult",
+    "probe_compile",
+    "serving_vocabulary",
+    "special_names",
+]
 
-_STEPS = 24
+_MOST_TOKENS = 24
+"""Tokens for which a probe computes masks."""
 _ANY_ROOM = (1 << 63) - 1
-_SECONDS = 0.05
-"""A trial makes masks for so many tokens, or so long in CPU time."""
+_MASK_SECONDS = 0.05
+"""CPU time after which a probe computes no more masks."""
 _SERVING_LIMITS = {
     "mask_steps": 500_000,
     "oracle_budget": 10_000,
     "earley_items": 20_000,
     "space_bytes": 64 << 20,
 }
-"""Limits of the core under which one mask delays a batch by little (docs/vllm.md), where the vocabulary sets none."""
+"""Default limits of the core for serving, under which one mask delays a batch only briefly (docs/vllm.md)."""
 
 
-class Lowered(Constraint):
-    """A constraint that was read in another process: its IR (`wire.dump_tree`), and how it is described.
+class LoweredConstraint(Constraint):
+    """A constraint that another process has read: its IR as bytes (`wire.dump_tree`), and its description.
 
-    Equal bytes are an equal constraint.
+    Constraints with equal bytes are equal.
     """
 
     __slots__ = ("content", "description")
@@ -63,7 +72,7 @@ class Lowered(Constraint):
             found: IR = load_tree(self.content)
         except Garbled:
             raise LimitExceeded(
-                "the process that compiled the request's constraint answered nonsense",
+                "the process that compiled the request's constraint sent an invalid answer",
                 limit="internal",
                 hint="Please report it with the constraint.",
             ) from None
@@ -73,7 +82,7 @@ class Lowered(Constraint):
         return self.description
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Lowered) and self.content == other.content
+        return isinstance(other, LoweredConstraint) and self.content == other.content
 
     def __hash__(self) -> int:
         return hash(self.content)
@@ -82,8 +91,8 @@ class Lowered(Constraint):
         return f"<{self.description}>"
 
 
-class Unread(Constraint):
-    """A spec that is read where its IR is wanted."""
+class DeferredConstraint(Constraint):
+    """A spec that is read when its IR is needed."""
 
     __slots__ = ("description", "kind", "limits", "spec", "specials")
 
@@ -122,41 +131,41 @@ class Unread(Constraint):
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What was found out about a spec."""
+class ProbeResult:
+    """What a probe measured."""
 
     description: str
     lowered: bytes | None
-    """The IR as bytes; None where it is not data (plans unfold as they are read). Then the spec is read again."""
+    """The IR as bytes. None if it is not data (plans unfold while they are read); then the spec is read again."""
     seconds: float
-    """Reading, compiling and the masks together."""
+    """Wall time of reading, compiling and the masks together."""
     install_seconds: float
-    """CPU time to have it in another process: to read the IR and to build its automaton, holding the GIL."""
+    """CPU time to load it in another process: to read the IR and to build the automaton, which holds the GIL."""
     slowest_mask: float
-    """Seconds of CPU time, which a busy machine does not stretch."""
+    """CPU time of the slowest mask, in seconds. Other work on the machine does not lengthen it."""
     least_tokens: int | None = None
-    """Of the shortest text that was found at once; None if none was."""
+    """Tokens of a short text, if one was found at once."""
     forms: Forms = field(default_factory=dict)
-    """Of a turn with tools: how the values of parameters are written, for the reader of its text."""
+    """For a turn with tools: how the values of parameters are written, for the reader of its text."""
 
     def constraint(self, kind: Kind, spec: Any, vocabulary: Vocabulary, limits: RequestLimits) -> Constraint:
-        """What the spec describes, without anything being read yet."""
-        return _sent(kind, spec, self.lowered, self.description, vocabulary, limits)
+        """Return the spec's constraint, which reads nothing before it is lowered."""
+        return _deferred(kind, spec, self.lowered, self.description, vocabulary, limits)
 
     def pack(self) -> bytes:
-        """As a message."""
+        """Return the result as a message."""
         numbers = [self.seconds, self.install_seconds, self.slowest_mask, self.least_tokens]
         content = [self.description, self.lowered is not None, *numbers, self.forms]
-        return pack("trial", content, self.lowered or b"")
+        return pack("probe", content, self.lowered or b"")
 
     @classmethod
-    def unpacked(cls, content: Any, tail: bytes) -> Trial:
-        """From a message. Raises `Garbled`."""
+    def unpacked(cls, content: Any, tail: bytes) -> ProbeResult:
+        """Read a message. Raises `Garbled`."""
         if not isinstance(content, list) or len(content) != 7 or not isinstance(content[0], str):
-            raise Garbled("not a trial")
+            raise Garbled("not a probe")
         seconds, install, slowest, least, forms = content[2:]
         if not all(type(one) in (int, float) and one >= 0 for one in (seconds, install, slowest)):
-            raise Garbled("not the times of a trial")
+            raise Garbled("not the times of a probe")
         if least is not None and type(least) is not int:
             raise Garbled("not the length of a text")
         if not are_forms(forms):
@@ -164,26 +173,26 @@ class Trial:
         return cls(content[0], tail if content[1] is True else None, seconds, install, slowest, least, forms)
 
 
-def try_out(kind: Kind, spec: Any, vocabulary: Vocabulary, limits: RequestLimits) -> Trial:
-    """Raises `StructgenError` where the spec is refused."""
+def probe_compile(kind: Kind, spec: Any, vocabulary: Vocabulary, limits: RequestLimits) -> ProbeResult:
+    """Compile a spec in this process and measure it. Raises `StructgenError` if it is refused."""
     begin = perf_counter()
     constraint = constraint_of(kind, spec, limits, specials=special_names(vocabulary))
     lowered = dump_tree(constraint.lower())
     started = thread_time()
-    ir = _sent(kind, spec, lowered, constraint.describe(), vocabulary, limits).lower()
+    ir = _deferred(kind, spec, lowered, constraint.describe(), vocabulary, limits).lower()
     try:
         program = vocabulary.engine.compile(ir)
     except _core.LimitError as error:
         raise limit_exceeded(error, constraint.describe()) from None
     install = thread_time() - started
-    compile_constraint(constraint, vocabulary)  # tells what is wrong with an empty one
+    compile_constraint(constraint, vocabulary)  # explains why a constraint is empty
     slowest = _slowest_mask(program, vocabulary)
     least = _least_tokens(program)
     forms: Forms = getattr(constraint, "forms", {})
-    return Trial(constraint.describe(), lowered, perf_counter() - begin, install, slowest, least, forms)
+    return ProbeResult(constraint.describe(), lowered, perf_counter() - begin, install, slowest, least, forms)
 
 
-def _sent(
+def _deferred(
     kind: Kind,
     spec: Any,
     lowered: bytes | None,
@@ -192,40 +201,40 @@ def _sent(
     limits: RequestLimits,
 ) -> Constraint:
     if lowered is not None:
-        return Lowered(lowered, description)
-    return Unread(kind, spec, limits, special_names(vocabulary), description)
+        return LoweredConstraint(lowered, description)
+    return DeferredConstraint(kind, spec, limits, special_names(vocabulary), description)
 
 
 def special_names(vocabulary: Vocabulary) -> tuple[str, ...]:
-    """The special tokens that a constraint may name, without those that end a text."""
+    """Return the special tokens that a constraint may name: all but those that end a text."""
     return tuple(text for text, i in vocabulary.specials.items() if i not in vocabulary.eos_ids)
 
 
 def serving_vocabulary(vocabulary: Vocabulary) -> Vocabulary:
-    """The same tokens with an engine of its own under limits for serving; the native trie is shared."""
+    """Return the same tokens with an engine of their own, under limits for serving. They share the native trie."""
     made = vocabulary.with_limits(**{**_SERVING_LIMITS, **vocabulary.limits})
     made.__dict__["native"] = vocabulary.native
     return made
 
 
 def _slowest_mask(program: _core.Program, vocabulary: Vocabulary) -> float:
-    """CPU time that the slowest mask of a random text took, with the token read before it."""
-    # subtle: with a seed that is known a spec could be written that is slow on every text but this one.
+    """Return the CPU time of the slowest mask along a random text, including the token that is read before it."""
+    # subtle: with a known seed, a spec could be written that is slow on every text but this one.
     draw = random.Random(secrets.randbits(64))
     matcher = _core.Matcher(program)
     slowest, begin = 0.0, thread_time()
     token: int | None = None
-    for _ in range(_STEPS):
+    for _ in range(_MOST_TOKENS):
         started = thread_time()
         try:
             if token is not None and not matcher.advance(token):
                 break
             mask = matcher.mask()
-            matcher.forced()  # asked for at each token, too
+            matcher.forced()  # generation calls it at each token, too
         except _core.LimitError as error:
             raise limit_exceeded(error) from None
         slowest = max(slowest, thread_time() - started)
-        if thread_time() - begin > _SECONDS or matcher.is_finished:
+        if thread_time() - begin > _MASK_SECONDS or matcher.is_finished:
             break
         token = _one_of(mask, vocabulary.eos_ids, draw)
         if token is None:
@@ -241,7 +250,7 @@ def _least_tokens(program: _core.Program) -> int | None:
 
 
 def _one_of(mask: Any, eos_ids: Sequence[int], draw: random.Random) -> int | None:
-    """An allowed token, no end of text if there is another one; None if there is none."""
+    """Return a random allowed token, an end of text only if there is no other. Return None if none is allowed."""
     allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
     going_on = allowed[~np.isin(allowed, eos_ids)]
     return int(draw.choice(going_on)) if len(going_on) else None

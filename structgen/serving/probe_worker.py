@@ -1,14 +1,14 @@
-"""The process in which specs are tried out, and the one that makes it again when it was killed.
+"""The process that compiles specs in probes, and the one that forks it again after it was killed.
 
-Why: a hostile spec may take any time and any memory, and Python code cannot be stopped from another thread. A process
-can. Starting one takes a second, for Python and the vocabulary; so one process does that once and *forks* another one
-that tries specs out. Whenever that is killed, or dies, the next one is there in milliseconds.
-What: frames are a length of four bytes and bytes. The first one read is a pickle of the vocabulary and the limits. A
-new process sends ``ready``, its number, and how the one before it ended. A request is a pickle of (kind, spec). The
-process sends ``got`` when it has read all of it, and then a message (`wire`): a `Trial` or an error. Both end with
-their input, and with their parents.
-Invariant: nothing but frames is written to the standard output that it was given; whatever is printed goes to the
-standard error. Neither process has threads, so that forking is safe. Memory of the forked one is bounded by RLIMIT_AS.
+Why: a hostile spec may take any amount of time or memory, and Python code cannot be stopped from another thread, but a
+process can. Starting one takes a second, for Python and the vocabulary. So one process, the forker, does that once and
+*forks* workers. When a worker is killed or dies, the next one is there in milliseconds.
+What: messages are `frames`. The first one is a pickle of the vocabulary and the limits. A new worker sends ``ready``,
+its process id, and how its predecessor ended. A request is a pickle of (kind, spec). The worker sends ``got`` when it
+has read all of it, and then a message (`wire`): a `ProbeResult` or an error. Both processes end with their input, and
+with their parents.
+Invariant: only frames are written to the standard output; prints go to the standard error. Neither process has
+threads, so forking is safe. RLIMIT_AS bounds the worker's memory.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import struct
+from functools import partial
 from typing import Any
 
 from structgen._sandbox.child import die_with_parent, freeze_heap, limit_memory
+from structgen._sandbox.frames import read_frame, write_frame
 from structgen._sandbox.priority import lower_priority
 from structgen.errors import LimitExceeded, StructgenError
-from structgen.serving.probe import serving_vocabulary, try_out
-from structgen.serving.requests import RequestLimits
-from structgen.serving.server_kinds import preload
+from structgen.serving.limits import RequestLimits
+from structgen.serving.probe import probe_compile, serving_vocabulary
+from structgen.serving.server_kinds import preload_parsers
 from structgen.serving.wire import crash, pack_error
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["FAILED", "GOT", "LENGTH", "OUT_OF_MEMORY", "READY", "main", "vocabulary_parts"]
+__all__ = ["FAILED", "GOT", "OUT_OF_MEMORY", "READY", "main", "vocabulary_parts"]
 
 logger = logging.getLogger(__name__)
 
-LENGTH = struct.Struct(">I")
 READY = b"ready "
 GOT = b"got"
 FAILED, OUT_OF_MEMORY = 1, 2
-"""Exit statuses of a process that tried specs out."""
+"""Exit statuses of a worker."""
 _NICENESS = 5
-"""A spec that is quick has its turn soon all the same, and one that is not takes little from those who are served."""
+"""A quick spec is still compiled soon, and a slow one takes little CPU time from running requests."""
 
 
 def vocabulary_parts(vocabulary: Vocabulary) -> dict[str, Any]:
-    """What makes the same vocabulary in another process, without its encoder."""
+    """Return the arguments that make the same vocabulary in another process, without its encoder."""
     return {
         "tokens": [vocabulary.token_bytes(i) for i in range(vocabulary.size)],
         "eos_ids": vocabulary.eos_ids,
@@ -53,7 +53,8 @@ def vocabulary_parts(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def main() -> None:
-    target = os.dup(1)
+    """Run the forker on standard input and output."""
+    output = os.dup(1)
     os.dup2(2, 1)
     die_with_parent()
     first = _read()
@@ -61,24 +62,24 @@ def main() -> None:
         return
     parts, limits = pickle.loads(first)
     vocabulary = serving_vocabulary(Vocabulary(**parts))
-    assert vocabulary.engine is not None  # made now
-    preload()
+    assert vocabulary.engine is not None  # built now, before the forks
+    preload_parsers()
     freeze_heap()
-    this, ended = os.getpid(), 0
+    forker, ended = os.getpid(), 0
     while True:
         child = os.fork()
         if child == 0:
             status = FAILED
             try:
-                die_with_parent(this)
+                die_with_parent(forker)
                 lower_priority(_NICENESS)
                 limit_memory(limits.compile_bytes)
-                _write(target, READY + f"{os.getpid()} {ended}".encode())
-                _serve(target, vocabulary, limits)
+                _write(output, READY + f"{os.getpid()} {ended}".encode())
+                _serve(output, vocabulary, limits)
                 status = 0
             except MemoryError:
                 status = OUT_OF_MEMORY
-            except BrokenPipeError:  # no one reads any more
+            except BrokenPipeError:  # the parent has closed its end
                 status = 0
             except Exception:
                 logger.exception("the process that compiles constraints failed")
@@ -90,16 +91,16 @@ def main() -> None:
         ended = os.waitstatus_to_exitcode(status)
 
 
-def _serve(target: int, vocabulary: Vocabulary, limits: RequestLimits) -> None:
+def _serve(output: int, vocabulary: Vocabulary, limits: RequestLimits) -> None:
     while (frame := _read()) is not None:
-        _write(target, GOT)
-        _write(target, _answer(frame, vocabulary, limits))
+        _write(output, GOT)
+        _write(output, _answer(frame, vocabulary, limits))
 
 
 def _answer(frame: bytes, vocabulary: Vocabulary, limits: RequestLimits) -> bytes:
     try:
         kind, spec = pickle.loads(frame)
-        return try_out(kind, spec, vocabulary, limits).pack()
+        return probe_compile(kind, spec, vocabulary, limits).pack()
     except StructgenError as error:
         return pack_error(error)
     except MemoryError:
@@ -113,7 +114,9 @@ def _answer(frame: bytes, vocabulary: Vocabulary, limits: RequestLimits) -> byte
     except RecursionError:
         return pack_error(
             LimitExceeded(
-                "the request's constraint is nested too deep", limit="request_depth", hint="Nest less."
+                "the request's constraint is nested too deeply",
+                limit="request_depth",
+                hint="Use fewer levels.",
             )
         )
     except Exception as error:
@@ -122,25 +125,12 @@ def _answer(frame: bytes, vocabulary: Vocabulary, limits: RequestLimits) -> byte
 
 
 def _read() -> bytes | None:
-    """A frame from standard input; None where it has ended. Not buffered: what follows may be for another process."""
-    head = _exactly(LENGTH.size)
-    return None if head is None else _exactly(LENGTH.unpack(head)[0])
+    """Read a frame from standard input. subtle: unbuffered, since what follows may be for the next worker."""
+    return read_frame(partial(os.read, 0), None)
 
 
-def _exactly(length: int) -> bytes | None:
-    parts = bytearray()
-    while len(parts) < length:
-        data = os.read(0, length - len(parts))
-        if not data:
-            return None
-        parts += data
-    return bytes(parts)
-
-
-def _write(target: int, data: bytes) -> None:
-    view = memoryview(LENGTH.pack(len(data)) + data)
-    while view:
-        view = view[os.write(target, view) :]
+def _write(output: int, data: bytes) -> None:
+    write_frame(partial(os.write, output), data)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Specs tried out in worker processes: each once at a time, remembered, slow ones kept from holding up the rest.
+"""Probe specs in worker processes: each spec once at a time, cached, and without slow ones holding up the others.
 
-Why: one process that tries specs out one after the other would let a hostile one hold up all new ones for as long as
-its time limit.
-What: a spec that has taken `quick_seconds` goes on only while another process is left for the others, or nobody waits;
-otherwise its process is killed and it is tried again when there is room for slow ones.
-Invariant: equal specs are tried once at a time; what is kept is bounded; an error of a spec is remembered, too, so that
-sending it again costs nothing. Every future is answered in the end, by `close` at the latest.
-Cost: a spec that is known is a look-up; a new one a round trip to a worker.
+Why: with one worker that probes specs one after the other, a hostile spec would hold up all new ones for as long as its
+time limit.
+What: a spec that has taken `quick_seconds` continues only while another worker is left for the others, or no other spec
+waits. Otherwise its worker is killed, and the spec is probed again when a slot for slow specs is free.
+Invariant: equal specs are probed once at a time; the cache is bounded; a spec's error is cached as well, so sending it
+again costs nothing. Every future gets a result in the end, at `close` at the latest.
+Cost: a known spec is a look-up; a new one is a round trip to a worker.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from structgen._sandbox.priority import SlowWork
 from structgen.errors import LimitExceeded, OptionError, StructgenError
 from structgen.vocabulary import Vocabulary
 
-from .probe import Trial, serving_vocabulary, try_out
-from .probe_process import Preempted, WorkerProcess
-from .requests import DEFAULT_LIMITS, Kind, RequestLimits, spec_text
-from .temporary_errors import detached, passing_status
+from .limits import DEFAULT_LIMITS, RequestLimits
+from .probe import ProbeResult, probe_compile, serving_vocabulary
+from .probe_process import Preempted, ProbeProcess
+from .requests import Kind, spec_text
+from .temporary_errors import detached, temporary_status
 from .wire import crash
 
-__all__ = ["SECONDS", "CompilerStats", "Trials"]
+__all__ = ["SECONDS", "CompileProbes", "CompilerStats", "ProbeJob"]
 
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Upper bounds of the buckets of `CompilerStats.compile_seconds`; one more bucket is for what took longer."""
-_PATIENCE = 60.0
+"""Upper bounds of the buckets of `CompilerStats.compile_seconds`; one more bucket holds longer times."""
+_SPARE_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -44,44 +45,40 @@ Outcome = TypeVar("Outcome")
 
 @dataclass
 class CompilerStats:
-    """What was done so far; a copy, taken at one moment."""
+    """Counts since the start; a consistent copy."""
 
     hits: int = 0
     misses: int = 0
     joined: int = 0
-    """Requests that waited for an equal one in flight."""
+    """Requests that waited for an equal spec in flight."""
     refused: int = 0
     timed_out: int = 0
     slow: int = 0
-    """Specs with a slow mask, which have an engine of their own."""
+    """Specs with an engine or a matcher process of their own."""
     preempted: int = 0
-    """Specs that were set aside, since others waited."""
+    """Specs whose probe made way for others."""
     worker_starts: int = 0
     entries: int = 0
     mask_bytes: int = 0
     compile_seconds: list[int] = field(default_factory=lambda: [0] * (len(SECONDS) + 1))
-    """How many specs took how long, by the buckets of `SECONDS`; not cumulative."""
+    """Number of specs by compile time, in the buckets of `SECONDS`; not cumulative."""
     compile_seconds_sum: float = 0.0
 
 
 @dataclass(eq=False)
-class Job(Generic[Outcome]):
-    """One spec on its way."""
+class ProbeJob(Generic[Outcome]):
+    """One spec in flight."""
 
     kind: Kind
     spec: Any
     key: bytes
     waiting: list[Future[Outcome]]
     is_slow: bool = False
-    """It holds one of the places for slow ones."""
+    """Whether it holds one of the slots for slow specs."""
 
 
-class Trials(ABC, Generic[Outcome]):
-    """Tries specs out for one vocabulary; safe to use from any thread.
-
-    `workers`: processes; with 0, specs are tried out in the calling thread, without limits of time and memory.
-    `slow_work`: see `WorkerProcess`.
-    """
+class CompileProbes(ABC, Generic[Outcome]):
+    """Probe specs for one vocabulary; the base class of compilers. Safe to use from any thread."""
 
     def __init__(
         self,
@@ -90,38 +87,46 @@ class Trials(ABC, Generic[Outcome]):
         workers: int = 1,
         slow_work: SlowWork | None = None,
     ) -> None:
+        """Start the workers.
+
+        Args:
+            vocabulary: The vocabulary to compile for.
+            limits: Limits on each spec and on the cache.
+            workers: Worker processes. With 0, specs are probed on the calling thread without limits of time and memory.
+            slow_work: See `ProbeProcess`.
+        """
         if not isinstance(workers, int) or isinstance(workers, bool) or not 0 <= workers <= 64:
-            raise OptionError(f"workers is {workers!r:.40}; it is a whole number from 0 to 64")
+            raise OptionError(f"workers is {workers!r:.40}, not a whole number from 0 to 64")
         self.limits = limits
         self.vocabulary = serving_vocabulary(vocabulary)
         self._lock = threading.Condition()
         self._known: OrderedDict[bytes, Outcome | StructgenError] = OrderedDict()
-        self._in_flight: dict[bytes, Job[Outcome]] = {}
+        self._in_flight: dict[bytes, ProbeJob[Outcome]] = {}
         self._stats = CompilerStats()
-        self._jobs: deque[Job[Outcome]] = deque()
-        self._slow_jobs: deque[Job[Outcome]] = deque()
-        self._places = max(1, workers // 2)  # the others, and while one is started anew, are for quick ones
-        self._closed = False
+        self._jobs: deque[ProbeJob[Outcome]] = deque()
+        self._slow_jobs: deque[ProbeJob[Outcome]] = deque()
+        self._slow_slots = max(1, workers // 2)  # the other workers are left for quick specs
+        self._is_closed = False
         self._first_start: Future[None] = Future()
         self._failed_starts = 0
-        self._workers = [WorkerProcess(self.vocabulary, limits, slow_work) for _ in range(workers)]
+        self._workers = [ProbeProcess(self.vocabulary, limits, slow_work) for _ in range(workers)]
         self._threads = [
-            threading.Thread(target=self._work, args=(worker,), name="structgen-trials", daemon=True)
+            threading.Thread(target=self._work, args=(worker,), name="structgen-probes", daemon=True)
             for worker in self._workers
         ]
         for thread in self._threads:
             thread.start()
 
     @abstractmethod
-    def _outcome(self, job: Job[Outcome], trial: Trial) -> Outcome:
-        """What is kept of a spec that was tried out. Raises `StructgenError`."""
+    def _install(self, job: ProbeJob[Outcome], probe: ProbeResult) -> Outcome:
+        """Return what is kept of a spec that was probed. Raises `StructgenError`."""
 
-    def _check_room(self) -> bool:
-        """Is there room for all that is kept?"""
+    def _has_room(self) -> bool:
+        """Return whether the cached outcomes fit into their memory."""
         return True
 
     def submit(self, kind: Kind, spec: Any) -> Future[Outcome]:
-        """The spec, tried out; the future fails with `StructgenError` where it is refused."""
+        """Probe a spec. The future fails with `StructgenError` if it is refused."""
         future: Future[Outcome] = Future()
         try:
             job = self._enter(kind, spec, future)
@@ -135,9 +140,9 @@ class Trials(ABC, Generic[Outcome]):
         return future
 
     def result(self, kind: Kind, spec: Any) -> Outcome:
-        """The same, waiting for it. Raises `StructgenError`."""
-        patience = self.limits.compile_seconds * (1 + self.limits.max_pending) + _PATIENCE
-        return self.submit(kind, spec).result(patience)
+        """Probe a spec and wait for the outcome. Raises `StructgenError` if it is refused."""
+        seconds = self.limits.compile_seconds * (1 + self.limits.max_pending) + _SPARE_SECONDS
+        return self.submit(kind, spec).result(seconds)
 
     def wait_until_ready(self) -> None:
         """Wait until one worker has started.
@@ -149,7 +154,7 @@ class Trials(ABC, Generic[Outcome]):
             self._first_start.result()
 
     @property
-    def processes(self) -> tuple[WorkerProcess, ...]:
+    def processes(self) -> tuple[ProbeProcess, ...]:
         return tuple(self._workers)
 
     @property
@@ -166,11 +171,11 @@ class Trials(ABC, Generic[Outcome]):
         return 0
 
     def close(self) -> None:
-        """Ends the workers; what still waits fails."""
+        """End the workers. Specs in flight fail."""
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 return
-            self._closed = True
+            self._is_closed = True
             waiting = [future for job in self._in_flight.values() for future in job.waiting]
             self._in_flight.clear()
             self._jobs.clear()
@@ -189,11 +194,11 @@ class Trials(ABC, Generic[Outcome]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _enter(self, kind: Kind, spec: Any, future: Future[Outcome]) -> Job[Outcome] | None:
-        """Answers from what is known, joins a job in flight, or makes one."""
+    def _enter(self, kind: Kind, spec: Any, future: Future[Outcome]) -> ProbeJob[Outcome] | None:
+        """Answer from the cache, join a job in flight, or return a new job."""
         key = _key(kind, spec)
         with self._lock:
-            if self._closed:
+            if self._is_closed:
                 raise LimitExceeded("the compiler was closed", limit="closed", hint="Try again later.")
             known = self._known.get(key, _ABSENT)
             if known is not _ABSENT:
@@ -217,16 +222,16 @@ class Trials(ABC, Generic[Outcome]):
                     hint="Try again later.",
                 )
             self._stats.misses += 1
-            job = self._in_flight[key] = Job(kind, spec, key, [future])
+            job = self._in_flight[key] = ProbeJob(kind, spec, key, [future])
             if self._workers:
                 self._jobs.append(job)
                 self._lock.notify()
             return job
 
-    def _work(self, worker: WorkerProcess) -> None:
-        """A thread: hands jobs to its worker, one after the other."""
+    def _work(self, worker: ProbeProcess) -> None:
+        """Run a thread that hands jobs to its worker, one after the other."""
         while True:
-            # subtle: before a job is taken, so that none waits for a process that is being started.
+            # subtle: before a job is taken, so that no job waits for a worker that is being started.
             self._start(worker)
             job = self._next()
             if job is None:
@@ -234,8 +239,8 @@ class Trials(ABC, Generic[Outcome]):
             self._finish(job, worker)
         worker.kill()
 
-    def _start(self, worker: WorkerProcess) -> None:
-        """Start its process. If that fails, the job that needs it fails, too."""
+    def _start(self, worker: ProbeProcess) -> None:
+        """Start a worker. If that fails, the next job that needs it fails, too."""
         error: Exception | None = None
         try:
             worker.start()
@@ -250,67 +255,67 @@ class Trials(ABC, Generic[Outcome]):
             elif self._failed_starts >= len(self._workers):
                 self._first_start.set_exception(error)
 
-    def _next(self) -> Job[Outcome] | None:
+    def _next(self) -> ProbeJob[Outcome] | None:
         with self._lock:
-            while not self._closed:
+            while not self._is_closed:
                 if self._jobs:
                     return self._jobs.popleft()
-                if self._slow_jobs and self._places:
+                if self._slow_jobs and self._slow_slots:
                     job = self._slow_jobs.popleft()
-                    self._take_place(job)
+                    self._take_slow_slot(job)
                     return job
                 self._lock.wait()
         return None
 
-    def _take_place(self, job: Job[Outcome]) -> None:
-        self._places -= 1
+    def _take_slow_slot(self, job: ProbeJob[Outcome]) -> None:
+        self._slow_slots -= 1
         job.is_slow = True
 
-    def _may_go_on(self, job: Job[Outcome]) -> bool:
-        """May a job that is no longer quick keep its process?"""
+    def _may_continue(self, job: ProbeJob[Outcome]) -> bool:
+        """Return whether a job that is no longer quick may keep its worker."""
         with self._lock:
-            if not job.is_slow and self._places:
-                self._take_place(job)
+            if not job.is_slow and self._slow_slots:
+                self._take_slow_slot(job)
             return job.is_slow or not self._jobs
 
-    def _finish(self, job: Job[Outcome], worker: WorkerProcess | None) -> None:
-        """Tries the spec out, and tells all who wait for it."""
+    def _finish(self, job: ProbeJob[Outcome], worker: ProbeProcess | None) -> None:
+        """Probe the spec, and resolve the futures that wait for it."""
         begin = perf_counter()
         outcome: Outcome | StructgenError
         try:
-            trial = (
-                try_out(job.kind, job.spec, self.vocabulary, self.limits)
+            probe = (
+                probe_compile(job.kind, job.spec, self.vocabulary, self.limits)
                 if worker is None
-                else worker.ask(job.kind, job.spec, lambda: self._may_go_on(job))
+                else worker.probe(job.kind, job.spec, lambda: self._may_continue(job))
             )
-            outcome = self._outcome(job, trial)
+            outcome = self._install(job, probe)
         except Preempted:
             with self._lock:
                 self._stats.preempted += 1
-                if not self._closed:
+                if not self._is_closed:
                     self._slow_jobs.append(job)
                     self._lock.notify()
             return
         except StructgenError as error:
             outcome = error
-        except Exception as error:  # whatever it is, those who wait must be told
+        except Exception as error:  # whatever it is, the futures must be resolved
             logger.exception("compiling a constraint failed")
             outcome = crash(error, "compiling the request's constraint")
         if worker is not None and (isinstance(outcome, StructgenError) or _is_slow(outcome)):
-            worker.forget()
-        self._tell(job, outcome, perf_counter() - begin)
+            worker.drop_warm_caches()
+        self._resolve(job, outcome, perf_counter() - begin)
 
-    def _tell(self, job: Job[Outcome], outcome: Outcome | StructgenError, seconds: float) -> None:
+    def _resolve(self, job: ProbeJob[Outcome], outcome: Outcome | StructgenError, seconds: float) -> None:
         with self._lock:
             if job.is_slow:
-                self._places += 1
+                self._slow_slots += 1
                 self._lock.notify()
             if self._in_flight.pop(job.key, None) is None:
-                return  # closed meanwhile, and all who waited were told
+                return  # closed meanwhile, and all futures have failed
             self._count(outcome, seconds)
-            if not isinstance(outcome, StructgenError) or passing_status(outcome) is None:
+            if not isinstance(outcome, StructgenError) or temporary_status(outcome) is None:
                 self._known[job.key] = detached(outcome) if isinstance(outcome, StructgenError) else outcome
-                self._let_go()
+                self._evict()
             waiting = list(job.waiting)
         for future in waiting:
             if isinstance(outcome, StructgenError):
@@ -320,30 +325,30 @@ class Trials(ABC, Generic[Outcome]):
 
     def _count(self, outcome: Outcome | StructgenError, seconds: float) -> None:
         stats = self._stats
-        place = next((i for i, most in enumerate(SECONDS) if seconds <= most), len(SECONDS))
-        stats.compile_seconds[place] += 1
+        bucket = next((i for i, most in enumerate(SECONDS) if seconds <= most), len(SECONDS))
+        stats.compile_seconds[bucket] += 1
         stats.compile_seconds_sum += seconds
         stats.refused += isinstance(outcome, StructgenError)
         stats.timed_out += getattr(outcome, "limit", "") == "compile_seconds"
         stats.slow += _is_slow(outcome)
 
-    def _let_go(self) -> None:
-        """Forgets what was used longest ago, while there is too much of it."""
+    def _evict(self) -> None:
+        """Evict the least recently used outcomes while there are too many."""
         while len(self._known) > self.limits.cache_entries:
             self._known.popitem(last=False)
-        # What is in use stays anyway, so a few at a time are let go.
+        # Memory of constraints in use is not freed by eviction, so only a few are evicted at a time.
         for _ in range(4):
-            if len(self._known) < 2 or self._check_room():
+            if len(self._known) < 2 or self._has_room():
                 return
             self._known.popitem(last=False)
 
 
-_Self = TypeVar("_Self", bound=Trials[Any])
+_Self = TypeVar("_Self", bound=CompileProbes[Any])
 _ABSENT: Any = object()
 
 
 def _is_slow(outcome: Any) -> bool:
-    """Does it share no engine with others here?"""
+    """Return whether a constraint has an engine or a process of its own."""
     return getattr(outcome, "is_slow", False) is True
 
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from structgen.errors import OptionError
-from structgen.serving.requests import DEFAULT_LIMITS, RequestLimits
+from structgen.serving.limits import DEFAULT_LIMITS, RequestLimits
 
 __all__ = ["VARIABLE", "Settings", "read_settings"]
 
 VARIABLE = "STRUCTGEN_SERVING"
-_OWN_SERVER = ("max_lanes", "lane_bytes", "step_seconds")
+_OWN_SERVER = ("max_matcher_processes", "matcher_bytes", "step_seconds")
 """Of what only our own server has."""
 
 

@@ -1,7 +1,8 @@
-"""Refusals: which of them pass, and how they are kept.
+"""Which refusals are temporary, and how errors are kept.
 
-Why: clients try again after 429, 500 and 503, and not after 400; and what passes must not be remembered of a spec. An
-error that was raised holds the frames that it went through, and they hold the spec, the row, its lane.
+Why: clients retry after the statuses 429, 500 and 503, and not after 400. A temporary refusal must not be remembered
+for a spec. An error that was raised refers to the frames that it passed through, and these refer to the spec, the row
+and its matcher process.
 """
 
 from __future__ import annotations
@@ -10,28 +11,28 @@ import copy
 
 from structgen.errors import LimitExceeded, StructgenError
 
-__all__ = ["detached", "passing_status"]
+__all__ = ["detached", "temporary_status"]
 
 _STATUS = {
     "max_pending": 429,
-    "max_lanes": 429,
+    "max_matcher_processes": 429,
     "busy": 503,
     "worker": 503,
     "closed": 503,
-    "left": 503,
+    "disconnected": 503,
     "internal": 500,
 }
-"""By the limit: too many wait; the process that compiles specs did not get its time, does not start or was closed; the
-client has disconnected; or this program has a fault."""
+"""By limit: too many wait or run; the process that compiles specs got no CPU time, does not start or was closed; the
+client has disconnected; this program has a fault."""
 
 
-def passing_status(error: StructgenError) -> int | None:
-    """The HTTP status of a refusal that passes; None where it is the request's own fault."""
+def temporary_status(error: StructgenError) -> int | None:
+    """Return the HTTP status of a temporary refusal; None if the request itself is at fault."""
     return _STATUS.get(error.limit or "") if isinstance(error, LimitExceeded) else None
 
 
 def detached(error: StructgenError) -> StructgenError:
-    """The same error without the frames that it was raised in, to be kept, or raised anew."""
+    """Return a copy of an error without the frames it was raised in, which can be kept or raised again."""
     made = copy.copy(error)
     made.__traceback__ = made.__context__ = made.__cause__ = None
     return made

@@ -19,7 +19,6 @@ from structgen import errors
 from structgen.errors import LimitExceeded, StructgenError
 
 __all__ = [
-    "MOST_BYTES",
     "Garbled",
     "crash",
     "decode_error",
@@ -31,8 +30,6 @@ __all__ = [
     "unpack",
 ]
 
-MOST_BYTES = 256 << 20
-"""Of one message."""
 _LENGTH = struct.Struct(">I")
 _KINDS: dict[str, type[StructgenError]] = {
     name: kind

@@ -23,7 +23,7 @@ from .definitions import Tool
 from .formats import ToolFormat
 from .forms import Form, Forms
 
-__all__ = ["GrowingCall", "GrowingTurn"]
+__all__ = ["PartialCall", "PartialTurn"]
 
 _STRUCTURE = re.compile(r'["{}\[\]]')
 _VALUE = re.compile(r'["{}\[\](),TFN]')
@@ -44,7 +44,7 @@ class _CutOff(Exception):
 
 
 @dataclass
-class GrowingCall:
+class PartialCall:
     """A call as far as it is written."""
 
     name: str
@@ -57,7 +57,7 @@ class GrowingCall:
         self.arguments += piece
 
 
-class GrowingTurn:
+class PartialTurn:
     """One turn, read as it is written.
 
     Args:
@@ -84,7 +84,7 @@ class GrowingTurn:
         """None: there is none so far."""
         self.text = ""
         """The answer, or what was written before the calls."""
-        self.calls: list[GrowingCall] = []
+        self.calls: list[PartialCall] = []
         self._format, self._tools, self._forms = format, tools, forms or {}
         self._think, self._optional, self._answers = think, optional, answers
         self.is_whole = False
@@ -171,7 +171,7 @@ class GrowingTurn:
             # An answer may begin as calls do. Which of the two it is shows at the end.
             while not self._ends:
                 yield
-            calls = GrowingTurn(format, self._tools, self._forms)
+            calls = PartialTurn(format, self._tools, self._forms)
             with contextlib.suppress(OutputInvalid):
                 calls.feed(self._left, ends=True)
             if not calls.is_whole:
@@ -203,7 +203,7 @@ class GrowingTurn:
         if found is None:
             raise self._missing(*names)
         tool = names[found]
-        call = GrowingCall(tool.name)
+        call = PartialCall(tool.name)
         self.calls.append(call)
         if format.arguments == "json":
             yield from self._json_object(call.grow)

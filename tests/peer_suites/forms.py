@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import structgen as sg
 from structgen.constraints.base import Constraint
 from structgen.errors import StructgenError
-from structgen.serving.requests import DEFAULT_LIMITS, grammar_constraint
+from structgen.serving.limits import DEFAULT_LIMITS
+from structgen.serving.spec_readers import grammar_constraint
 from structgen.serving.structural_tags import read_structural_tag
 
 from .cases import Case

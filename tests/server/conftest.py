@@ -20,9 +20,9 @@ openai = pytest.importorskip("openai")
 from structgen.server.settings import ServerSettings  # noqa: E402
 from tests import memory  # noqa: E402
 from tests.embedded import require_embedded_package, shallow_model  # noqa: E402
-from tests.unhurried import HANG_SECONDS, stopped_lanes, unhurried_processes  # noqa: E402
+from tests.unhurried import HANG_SECONDS, stopped_processes, unhurried_processes  # noqa: E402
 
-__all__ = ["stopped_lanes", "unhurried_processes"]
+__all__ = ["stopped_processes", "unhurried_processes"]
 
 require_embedded_package()
 

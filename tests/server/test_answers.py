@@ -19,7 +19,7 @@ from structgen.errors import OptionError  # noqa: E402
 from structgen.server.completion_request import read_request  # noqa: E402
 from structgen.server.errors import ApiError  # noqa: E402
 from structgen.server.fields import Fields  # noqa: E402
-from structgen.server.reasoning import ChatTemplate, Thinking, read_thinking, read_variables  # noqa: E402
+from structgen.server.reasoning import ChatTemplate, ReasoningFormat, read_reasoning, read_variables  # noqa: E402
 from structgen.server.settings import ServerSettings  # noqa: E402
 from structgen.serving.requests import constraint_of  # noqa: E402
 
@@ -111,7 +111,7 @@ def test_which_objects_are_closed(model: Any, key: str, closes: bool | None) -> 
     body = {"model": NAME, "messages": [{"role": "user", "content": "?"}], key: asked_for[key]}
     own = {"structgen": {"closed": closes}}
     asked = read_request({**body, **own}, "chat", ServerSettings(), ChatTemplate(model))
-    compiled = asked.compiled()
+    compiled = asked.compiler_spec()
     assert compiled is not None
     matcher = sg.Matcher(constraint_of(*compiled), sg.Vocabulary.of_bytes())
     is_closed = key == "response_format" if closes is None else closes
@@ -150,14 +150,18 @@ def variables_of(template: ChatTemplate, **body: Any) -> dict[str, Any]:
 
 def test_what_templates_say_of_reasoning(model: Any) -> None:
     found = {name: ChatTemplate(with_template(model, one)) for name, one in TEMPLATES.items()}
-    optional = Thinking("<think>", "</think>", optional=True)
-    assert found["decides"].thinking({}) == found["decides"].thinking({"enable_thinking": True}) == optional
-    assert found["decides"].thinking({"enable_thinking": False}) is None
-    assert found["opens"].thinking({}) == Thinking("", "</think>")
-    assert found["thinking"].thinking({}) is None
-    assert found["thinking"].thinking({"thinking": True}) == Thinking("", "</think>")
-    assert found["effort"].thinking({}) == optional
-    assert found["none"].thinking({}) is None
+    optional = ReasoningFormat("<think>", "</think>", optional=True)
+    assert (
+        found["decides"].reasoning_format({})
+        == found["decides"].reasoning_format({"enable_thinking": True})
+        == optional
+    )
+    assert found["decides"].reasoning_format({"enable_thinking": False}) is None
+    assert found["opens"].reasoning_format({}) == ReasoningFormat("", "</think>")
+    assert found["thinking"].reasoning_format({}) is None
+    assert found["thinking"].reasoning_format({"thinking": True}) == ReasoningFormat("", "</think>")
+    assert found["effort"].reasoning_format({}) == optional
+    assert found["none"].reasoning_format({}) is None
 
 
 @pytest.mark.parametrize(
@@ -203,7 +207,7 @@ def test_reasoning_before_free_text_is_bounded(model: Any, name: str) -> None:
     template = ChatTemplate(with_template(model, TEMPLATES[name]))
     body = {"model": NAME, "messages": [{"role": "user", "content": "?"}], "structgen": {"max_reasoning": 5}}
     asked = read_request(body, "chat", ServerSettings(), template)
-    compiled = asked.compiled()
+    compiled = asked.compiler_spec()
     assert compiled is not None
     begin = "<think>" if name == "decides" else ""
     constraint = constraint_of(*compiled)
@@ -218,12 +222,12 @@ def test_reasoning_before_free_text_is_bounded(model: Any, name: str) -> None:
 def test_requests_override_what_the_template_says(model: Any) -> None:
     template = ChatTemplate(with_template(model, TEMPLATES["decides"]))
 
-    def read(is_on: bool = True, **own: Any) -> Thinking | None:
-        return read_thinking(Fields(own, "structgen"), template, {}, is_on=is_on)
+    def read(is_on: bool = True, **own: Any) -> ReasoningFormat | None:
+        return read_reasoning(Fields(own, "structgen"), template, {}, is_on=is_on)
 
-    assert read() == read(reasoning="optional") == Thinking("<think>", "</think>", optional=True)
+    assert read() == read(reasoning="optional") == ReasoningFormat("<think>", "</think>", optional=True)
     assert read(reasoning=False) is None and read(is_on=False) is None
-    assert read(reasoning=True, max_reasoning=9) == Thinking("<think>", "</think>", most=9)
+    assert read(reasoning=True, max_reasoning=9) == ReasoningFormat("<think>", "</think>", most=9)
     for own in (
         {"reasoning": 1},
         {"reasoning": "yes"},

@@ -85,7 +85,7 @@ def started(folder: Path, *arguments: str) -> Process:
 
 
 def load(server: Process, found: list[tuple[int, Any]]) -> list[threading.Thread]:
-    """Two long texts, one by a constraint that has a lane, and one whose constraint is being tried out."""
+    """Two long texts, one by a constraint that has a matcher process, and one whose constraint is being tried out."""
     long = {"structured_outputs": {"regex": "[a-z]{9000}"}, "max_tokens": 4000}
     threads: list[threading.Thread] = []
 
@@ -95,13 +95,13 @@ def load(server: Process, found: list[tuple[int, Any]]) -> list[threading.Thread
 
     ask(**long)
     ask(**long | {"structured_outputs": {"regex": "[a-y]{9000}"}})
-    # Has a lane however fast the machine is, since completions are looked for in lanes alone.
+    # Has a matcher process however fast the machine is, since completions are looked for in matcher processes alone.
     ask(
         structured_outputs={"regex": "([a-z] ){1900}"},
         max_tokens=3800,
         structgen={"close_within_budget": True},
     )
-    until(lambda: found or has_lane(server.process.pid), STARVED)
+    until(lambda: found or has_matcher_process(server.process.pid), STARVED)
     # It is being tried out until the server ends, however fast the machine is.
     compiling = workers(server.process.pid)
     assert compiling
@@ -127,8 +127,8 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def has_lane(pid: int) -> bool:
-    """Is there a process that another one, which makes lanes, has forked?"""
+def has_matcher_process(pid: int) -> bool:
+    """Is there a process that another one, which makes matcher processes, has forked?"""
     for child in descendants(pid):
         with contextlib.suppress(OSError):
             if "matcher_worker" in Path(f"/proc/{child}/cmdline").read_text() and descendants(child):

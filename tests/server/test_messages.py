@@ -12,7 +12,7 @@ from structgen.server.errors import ApiError
 from structgen.server.fields import Fields
 from structgen.server.messages import read_messages
 from structgen.server.settings import ServerSettings
-from structgen.server.tool_fields import read_tool_format, read_tools_asked
+from structgen.server.tool_fields import read_requested_tools, read_tool_format
 from structgen.tools import FORMATS
 
 CLOCK = {"type": "function", "function": {"name": "clock"}}
@@ -21,7 +21,7 @@ CLOCK = {"type": "function", "function": {"name": "clock"}}
 def read(*messages: Any, format: str | None = None) -> list[dict[str, Any]]:
     fields = Fields({"messages": list(messages), **({"tools": [CLOCK]} if format else {})})
     chosen = read_tool_format(None, ServerSettings(tool_format=format or "hermes"))
-    tools = read_tools_asked(fields, None, chosen)
+    tools = read_requested_tools(fields, None, chosen)
     if tools is not None:
         tools.described = False
     return read_messages(fields, tools, chosen)
@@ -145,7 +145,7 @@ def test_earlier_calls_are_shown_in_the_models_form_where_none_may_follow() -> N
 def choices(choice: Any, *names: str, **fields: Any) -> dict[str, Any]:
     tools = [{"type": "function", "function": {"name": name}} for name in names]
     read = Fields({"tools": tools, "tool_choice": choice, **fields})
-    asked = read_tools_asked(read, None, FORMATS["hermes"])
+    asked = read_requested_tools(read, None, FORMATS["hermes"])
     return (
         {}
         if asked is None

@@ -17,10 +17,11 @@ from structgen.errors import GenerationError, LimitExceeded
 from structgen.matcher import Matcher
 from structgen.server import model_thread
 from structgen.server.errors import failed
-from structgen.server.model_thread import Engine, Ticket, computes_here
+from structgen.server.model_thread import ModelThread, computes_here
 from structgen.server.row_text import RowText
 from structgen.server.service import Service
 from structgen.server.settings import ServerSettings
+from structgen.server.ticket import Ticket
 from tests.unhurried import HANG_SECONDS
 
 from .conftest import NAME, until
@@ -53,7 +54,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def rounds(model: Any, count: int, is_there: bool) -> None:
     """Calls of others are rounds, too."""
-    it = Engine(model, ServerSettings(model_name=NAME), is_in_the_way=lambda: is_there)
+    it = ModelThread(model, ServerSettings(model_name=NAME), has_slow_work=lambda: is_there)
     it.start()
     assert [it.call(lambda number=number: number) for number in range(count)] == list(range(count))
     it.close()
@@ -83,10 +84,10 @@ def test_it_does_not_pause_where_another_device_computes(model: Any, clock: Cloc
 def test_the_compiler_tells_the_engine_of_slow_work(model: Any) -> None:
     service = Service(model, ServerSettings(model_name=NAME))
     try:
-        assert not service.engine._is_in_the_way()
+        assert not service.model_thread._has_slow_work()
         with service.compiler.slow_work:
-            assert service.engine._is_in_the_way()
-        assert not service.engine._is_in_the_way()
+            assert service.model_thread._has_slow_work()
+        assert not service.model_thread._has_slow_work()
     finally:
         service.close()
 
@@ -94,7 +95,7 @@ def test_the_compiler_tells_the_engine_of_slow_work(model: Any) -> None:
 def test_a_step_that_does_not_end_is_seen(model: Any) -> None:
     import threading
 
-    it = Engine(model, ServerSettings(model_name=NAME, stall_seconds=0.05))
+    it = ModelThread(model, ServerSettings(model_name=NAME, stall_seconds=0.05))
     assert it.stalled_seconds is None
     it.start()
     let_go, begun = threading.Event(), threading.Event()
@@ -113,7 +114,7 @@ def test_a_step_that_does_not_end_is_seen(model: Any) -> None:
 def test_only_passes_beside_rows_that_read_decide_how_many_tokens_the_next_one_gets(
     model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    it = Engine(model, ServerSettings(model_name=NAME))
+    it = ModelThread(model, ServerSettings(model_name=NAME))
     it.batch._members = [object()]  # type: ignore[list-item]
     measured: list[float] = []
     monkeypatch.setattr(it, "_adapt_call_tokens", lambda *seconds: measured.append(min(seconds)))
@@ -126,7 +127,7 @@ def test_only_passes_beside_rows_that_read_decide_how_many_tokens_the_next_one_g
 
 
 def test_a_call_in_a_round_that_fails_ends_with_an_error(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    it = Engine(model, ServerSettings(model_name=NAME))
+    it = ModelThread(model, ServerSettings(model_name=NAME))
 
     def fails(*_: Any) -> None:
         raise RuntimeError("out of memory")
@@ -157,7 +158,7 @@ def test_rows_that_wait_for_their_masks_are_seen(model: Any) -> None:
 
             return np.full(model.vocabulary.words, -1, np.int32)
 
-    it = Engine(model, ServerSettings(model_name=NAME, stall_seconds=0.05))
+    it = ModelThread(model, ServerSettings(model_name=NAME, stall_seconds=0.05))
     row = Row(0, [1, 2], Stuck(), SamplingOptions(max_tokens=1), model.vocabulary, (1,))
     row.prepare(None)
     ticket = Ticket([row], [RowText(model.vocabulary.decode)], lambda: None)
@@ -171,18 +172,18 @@ def test_rows_that_wait_for_their_masks_are_seen(model: Any) -> None:
 
 
 def test_samplers_read_few_tokens_where_others_run(model: Any) -> None:
-    it = Engine(model, ServerSettings(model_name=NAME, prompt_tokens=8))
-    assert it.prompt_part() == 64
+    it = ModelThread(model, ServerSettings(model_name=NAME, prompt_tokens=8))
+    assert it.most_call_tokens() == 64
     it.batch._members = [object()]  # type: ignore[list-item]
-    assert it.prompt_part() == 8
+    assert it.most_call_tokens() == 8
     it._adapt_call_tokens(0.25, 0.1)
-    assert it.prompt_part() == 4
+    assert it.most_call_tokens() == 4
     it._adapt_call_tokens(9.0, 0.1)
     it._adapt_call_tokens(0.11, 0.1)
-    assert it.prompt_part() == 4
+    assert it.most_call_tokens() == 4
     it._adapt_call_tokens(0.05, 0.1)
     it._adapt_call_tokens(0.05, 0.1)
-    assert it.prompt_part() == 8
+    assert it.most_call_tokens() == 8
 
 
 def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
@@ -197,12 +198,12 @@ def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
         def allowed_count(self) -> int:
             begun.set()
             assert stopped.wait(HANG_SECONDS)
-            raise LimitExceeded("nobody waits", limit="left")
+            raise LimitExceeded("the client has disconnected", limit="disconnected")
 
         def on_disconnect(self) -> None:
             stopped.set()
 
-    it = Engine(model, ServerSettings(model_name=NAME))
+    it = ModelThread(model, ServerSettings(model_name=NAME))
     row = Row(0, [1, 2], Endless(), SamplingOptions(max_tokens=1), model.vocabulary, (1,))
     row.prepare(None)
     ticket = Ticket([row], [RowText(model.vocabulary.decode)], lambda: None)
@@ -218,7 +219,7 @@ def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
 def test_closing_stops_the_calls_of_samplers(model: Any) -> None:
     service = Service(model, ServerSettings(model_name=NAME, compilers=0))
     stop = StopFlag()
-    service._drawing.add(stop)
+    service._sampler_stops.add(stop)
     service.close()
     assert stop.is_set()
 
@@ -230,7 +231,7 @@ def test_calls_and_prompts_take_turns(model: Any, monkeypatch: pytest.MonkeyPatc
     from structgen.generation.options import SamplingOptions
     from structgen.generation.row import Row
 
-    it = Engine(model, ServerSettings(model_name=NAME, prompt_tokens=8))
+    it = ModelThread(model, ServerSettings(model_name=NAME, prompt_tokens=8))
     seen: list[tuple[bool, int]] = []
     samples, is_over = threading.Event(), threading.Event()
     step = it.batch.step

@@ -17,7 +17,7 @@ import pytest
 openai = pytest.importorskip("openai")
 
 from structgen.server.settings import ServerSettings  # noqa: E402
-from structgen.serving.requests import RequestLimits  # noqa: E402
+from structgen.serving.limits import RequestLimits  # noqa: E402
 from tests.unhurried import HANG_SECONDS  # noqa: E402
 
 from .conftest import KEY, NAME, Running, fetched, until  # noqa: E402
@@ -254,11 +254,11 @@ def test_halves_of_characters_inside_texts(server: Running, fields: dict[str, An
 def test_calls_with_halves_of_characters_are_written_as_escapes() -> None:
     from structgen.server.answers import shown_call, whole_turn
     from structgen.tools import FORMATS, read_tools
-    from structgen.tools.partial_turn import GrowingTurn
+    from structgen.tools.partial_turn import PartialTurn
 
     tools = read_tools([{"type": "function", "function": {"name": "f"}}])
     text = '<tool_call>\n{"name": "f", "arguments": {"a": "x\\ud800é"}}\n</tool_call>'
-    turn = whole_turn(GrowingTurn(FORMATS["hermes"], tools), text)
+    turn = whole_turn(PartialTurn(FORMATS["hermes"], tools), text)
     arguments = shown_call(turn.calls[0])["function"]["arguments"]
     assert arguments.encode() and json.loads(arguments) == {"a": "x\ud800é"}
 
@@ -350,14 +350,14 @@ def test_queue_time_and_draining(small: Running, monkeypatch: pytest.MonkeyPatch
     with socket.create_connection(("127.0.0.1", small.port)) as door:
         head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n"
         door.sendall(head.encode() + data)
-        until(lambda: small.service.engine.batch.running)
+        until(lambda: small.service.model_thread.batch.running)
         status, told = post(small, chat())
         assert status == 429 and told["error"]["type"] == "rate_limit_error"
     until(lambda: small.service.open == 0)
     monkeypatch.setattr(small.service, "settings", replace(small.service.settings, request_seconds=0.5))
     status, told = post(small, long)
     assert status == 504 and told["error"]["type"] == "timeout_error"
-    until(lambda: small.service.open == 0 and small.service.engine.batch.is_idle)
+    until(lambda: small.service.open == 0 and small.service.model_thread.batch.is_idle)
     small.service.is_draining = True
     status, body = post(small, chat())
     assert status == 503 and body["error"]["code"] == "draining"
@@ -371,7 +371,7 @@ def test_a_model_that_fails_is_told(small: Running) -> None:
     def broken(*_: Any) -> Any:
         raise RuntimeError("no memory left")
 
-    small.service.engine.batch._model = type("Broken", (), {"start": broken})()
+    small.service.model_thread.batch._model = type("Broken", (), {"start": broken})()
     status, body = post(small, chat())
     assert status == 500 and "no memory left" in body["error"]["message"]
     assert json.loads(fetched(f"{small.url}/health"))["status"] == "ok"
@@ -384,9 +384,9 @@ def test_too_many_constraints_that_wait_are_told_to_come_again(model: Any) -> No
     running = Running(model, settings)
     try:
         running.service.compiler.wait_until_ready()
-        until(lambda: all(one.tried_by for one in running.service.compiler.processes))
+        until(lambda: all(one.worker_pid for one in running.service.compiler.processes))
         for one in running.service.compiler.processes:
-            os.kill(one.tried_by, signal.SIGSTOP)
+            os.kill(one.worker_pid, signal.SIGSTOP)
         thread = threading.Thread(target=lambda: post(running, chat(guided_regex="b")))
         thread.start()
         until(lambda: running.service.compiler.stats.misses == 1)

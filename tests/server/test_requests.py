@@ -17,9 +17,9 @@ openai = pytest.importorskip("openai")
 
 from structgen import _core  # noqa: E402
 from structgen.errors import LimitExceeded  # noqa: E402
-from structgen.serving.isolating_compiler import LanedSpec  # noqa: E402
+from structgen.serving.isolatable_constraint import IsolatableConstraint  # noqa: E402
 from structgen.serving.requests import constraint_of  # noqa: E402
-from structgen.tools.partial_turn import GrowingTurn  # noqa: E402
+from structgen.tools.partial_turn import PartialTurn  # noqa: E402
 
 from ..serving.test_compiler import SLOW  # noqa: E402
 from .conftest import KEY, NAME, Running, fetched, until  # noqa: E402
@@ -185,7 +185,7 @@ def test_an_error_of_one_answer_comes_after_the_others(
     """What fails a row here is a limit of its matcher, as a slow constraint would meet it."""
     options = {"n": 3, "seed": 4, "extra": {"structured_outputs": {"regex": "[ab]{8,12}"}}}
     whole = ask(client, **options)
-    submit = server.service.engine.submit
+    submit = server.service.model_thread.submit
 
     def spoiled(ticket: Any) -> None:
         advance, count = ticket.rows[1].matcher.advance, 0
@@ -202,7 +202,7 @@ def test_an_error_of_one_answer_comes_after_the_others(
 
     texts = dict.fromkeys(range(3), "")
     ended: list[int] = []
-    monkeypatch.setattr(server.service.engine, "submit", spoiled)
+    monkeypatch.setattr(server.service.model_thread, "submit", spoiled)
     with pytest.raises(openai.APIError, match="choice 1: a mask takes"):  # noqa: PT012
         for part in ask(client, stream=True, **options):
             for choice in part.choices:
@@ -382,14 +382,14 @@ def test_an_answer_is_read_without_work_in_the_core(
     client: Any, stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading is done on the event loop, where nothing limits it."""
-    feed, found = GrowingTurn.feed, []
+    feed, found = PartialTurn.feed, []
 
-    def counted(turn: GrowingTurn, text: str, **options: Any) -> None:
+    def counted(turn: PartialTurn, text: str, **options: Any) -> None:
         before = _core.work_done()
         feed(turn, text, **options)
         found.append((turn._forms, _core.work_done() - before))
 
-    monkeypatch.setattr(GrowingTurn, "feed", counted)
+    monkeypatch.setattr(PartialTurn, "feed", counted)
     options: dict[str, Any] = {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False}
     options["max_tokens"] = 100  # for every possible call
     extra = {"structgen": {"tool_format": "qwen3_coder"}}
@@ -503,10 +503,12 @@ def test_mixed_constraints_at_once(server: Running) -> None:
                 *(ask(client, seed=i, **options) for i, (options, _) in enumerate(chosen))
             )
 
-    engine = server.service.engine
+    engine = server.service.model_thread
     before = engine.batch.counts
     passes, rows = before.passes, before.rows
-    holding = threading.Thread(target=engine.call, args=(lambda: until(lambda: len(engine._new) == 20),))
+    holding = threading.Thread(
+        target=engine.call, args=(lambda: until(lambda: len(engine._submitted) == 20),)
+    )
     holding.start()
     answers = asyncio.run(all_of_them())
     holding.join()
@@ -516,7 +518,7 @@ def test_mixed_constraints_at_once(server: Running) -> None:
         assert answer.choices[0].finish_reason in ("stop", "length")
         if answer.choices[0].finish_reason == "stop":
             assert check(text) in (None, True) or check(text)
-    after = server.service.engine.batch.counts
+    after = server.service.model_thread.batch.counts
     assert after.rows - rows > 1.5 * (after.passes - passes), "they were not drawn side by side"
 
 
@@ -532,37 +534,37 @@ def test_who_hangs_up_leaves(server: Running) -> None:
                 break
             await parts.close()
         else:
-            while not service.engine.batch.running:
+            while not service.model_thread.batch.running:
                 await asyncio.sleep(0.02)
             asked.cancel()
         await client.close()
 
     for stream in (False, True):
         asyncio.run(hang_up(stream))
-        until(lambda: service.open == 0 and service.engine.batch.is_idle)
+        until(lambda: service.open == 0 and service.model_thread.batch.is_idle)
 
 
-def test_who_hangs_up_does_not_keep_a_lane(
-    server: Running, monkeypatch: pytest.MonkeyPatch, stopped_lanes: list[int]
+def test_who_hangs_up_does_not_keep_a_matcher_process(
+    server: Running, monkeypatch: pytest.MonkeyPatch, stopped_processes: list[int]
 ) -> None:
-    lanes = server.service.compiler.lanes
-    assert lanes is not None
+    processes = server.service.compiler.matcher_processes
+    assert processes is not None
     pickled = pickle.dumps(constraint_of("grammar", SLOW))
     found: Future[Any] = Future()
-    found.set_result(LanedSpec("grammar", b"", pickled, lanes, None))
+    found.set_result(IsolatableConstraint("grammar", b"", pickled, processes, None))
     monkeypatch.setattr(server.service.compiler, "submit", lambda kind, spec: found)
 
     async def hang_up() -> None:
         client = server.async_client()
         asked = asyncio.ensure_future(ask(client, extra={"structured_outputs": {"grammar": "any"}}))
-        while not stopped_lanes and not asked.done():
+        while not stopped_processes and not asked.done():
             await asyncio.sleep(0.02)
         assert not asked.done()
         asked.cancel()
         await client.close()
 
     asyncio.run(hang_up())
-    until(lambda: server.service.open == 0 and lanes.open_lanes == 0)
+    until(lambda: server.service.open == 0 and processes.running == 0)
 
 
 def test_metrics_and_health(server: Running, client: Any) -> None:

@@ -14,7 +14,7 @@ from structgen.inference.samplers import SMC, Exact, sampler_of
 from structgen.models.session import BatchedSession
 from structgen.protocols import SessionCapabilities
 from structgen.server.errors import ApiError
-from structgen.server.sampler_fields import SamplerAsked
+from structgen.server.sampler_fields import RequestedSampler
 from structgen.server.settings import ServerSettings
 from structgen.server.shared_model import SharedModel
 from structgen.vocabulary import Vocabulary
@@ -185,8 +185,8 @@ def test_rows_in_groups_are_rows_of_one_session(
 def test_the_rows_of_a_sampler_are_what_takes_memory() -> None:
     for name in ("exact", "cars", "asap", "rejection", "adaptive_rejection", "awrs", "local", "mh"):
         kind = type(sampler_of(name))
-        assert SamplerAsked(name, kind(parallel=5), {}).rows == 5
-    asked = SamplerAsked("smc", SMC(particles=20), {})
+        assert RequestedSampler(name, kind(parallel=5), {}).rows == 5
+    asked = RequestedSampler("smc", SMC(particles=20), {})
     assert asked.rows == 20
     asked.check_memory(100, 10, 20_000)
     with pytest.raises(ApiError) as caught:
@@ -194,7 +194,7 @@ def test_the_rows_of_a_sampler_are_what_takes_memory() -> None:
     assert caught.value.status == 400 and caught.value.param == "structgen.sampler.particles"
     assert "--sampler-bytes" in str(caught.value) and "20 particles" in str(caught.value)
     with pytest.raises(ApiError, match="parallel"):
-        SamplerAsked("exact", Exact(parallel=3), {}).check_memory(100, 10, 2_999)
+        RequestedSampler("exact", Exact(parallel=3), {}).check_memory(100, 10, 2_999)
 
 
 def test_tokens_are_as_large_as_the_cache_makes_them(model: Any) -> None:
@@ -226,7 +226,7 @@ def test_too_many_particles_are_refused_by_name(bounded: Running) -> None:
 def test_others_have_their_turns_while_a_sampler_reads_its_prompt(
     bounded: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, steps = bounded.service.engine, []
+    engine, steps = bounded.service.model_thread, []
     call = engine.call
     monkeypatch.setattr(
         engine,

@@ -177,7 +177,7 @@ def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         (["--max-rows", "0"], "--max-rows is 0; it must be a whole number above 0"),
         (["--drain-seconds", "nan"], "--drain-seconds is nan; it must be a number of 0 or more"),
         (["--drain-seconds", "inf"], "--drain-seconds is inf"),
-        (["--max-lanes", "0"], "--max-lanes is 0"),
+        (["--max-matcher-processes", "0"], "--max-matcher-processes is 0"),
         (["--compile-seconds", "nan"], "--compile-seconds is nan"),
         (["--port", "99999"], "cannot listen on 127.0.0.1:99999"),
         (["--max-rows", "few"], "'few' is not a whole number"),

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from structgen.serving import isolating_compiler, migrating_matcher
-from tests.unhurried import HANG_SECONDS, stopped_lanes, unhurried_processes
+from tests.unhurried import HANG_SECONDS, stopped_processes, unhurried_processes
 
-__all__ = ["quick_stays_quick", "stopped_lanes", "unhurried_processes", "until"]
+__all__ = ["quick_stays_quick", "stopped_processes", "unhurried_processes", "until"]
 
 
 def until(condition: Callable[[], Any], seconds: float = HANG_SECONDS) -> None:
@@ -24,8 +24,8 @@ def until(condition: Callable[[], Any], seconds: float = HANG_SECONDS) -> None:
 
 @pytest.fixture
 def quick_stays_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is quick on an idle machine is served without a lane on a busy one, too."""
-    monkeypatch.setattr(isolating_compiler, "_INSTALL_SECONDS", 30.0)
+    """What is quick on an idle machine is served without a matcher process on a busy one, too."""
+    monkeypatch.setattr(isolating_compiler, "_BUILD_SECONDS", 30.0)
     for module in (isolating_compiler, migrating_matcher):
         monkeypatch.setattr(module, "CALL_SECONDS", 30.0)
     monkeypatch.setattr(migrating_matcher, "_SLOW_CALL_SECONDS", 30.0)

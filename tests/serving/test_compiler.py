@@ -18,11 +18,11 @@ from structgen.errors import LimitExceeded, OptionError, SchemaError, StructgenE
 from structgen.serving import probe
 from structgen.serving.checker import SpecChecker
 from structgen.serving.compiler import ConstraintCompiler
-from structgen.serving.probe_process import Preempted, WorkerProcess
+from structgen.serving.limits import RequestLimits
+from structgen.serving.probe_process import Preempted, ProbeProcess
 from structgen.serving.probe_worker import _answer
 from structgen.serving.probes import SECONDS
-from structgen.serving.requests import RequestLimits
-from structgen.serving.temporary_errors import passing_status
+from structgen.serving.temporary_errors import temporary_status
 from structgen.serving.wire import decode_error, unpack
 from tests.unhurried import HANG_SECONDS
 
@@ -119,7 +119,7 @@ def test_a_slow_spec_does_not_hold_up_others_while_another_process_is_left():
     limits = RequestLimits(compile_seconds=20.0)
     with SpecChecker(UNLIMITED_BYTES, limits, workers=2) as checker:
         for one in checker._workers:
-            until(lambda one=one: one._process is not None)
+            until(lambda one=one: one._forker is not None)
         checker.check("regex", "warm")
         slow = [checker.submit("grammar", SLOW + f' | "{i}x"') for i in range(2)]
         # One has the place for slow ones, the other one is set aside when somebody comes.
@@ -150,7 +150,7 @@ def test_what_takes_long_to_build_is_refused():
 
 def test_what_passed_elsewhere_is_measured_with_more_patience():
     limits = RequestLimits(install_seconds=1e-5, compile_seconds=1.0)
-    passed = limits.once_passed()
+    passed = limits.relaxed()
     assert (passed.install_seconds, passed.compile_seconds) == (4e-5, 4.0)
     assert passed.compile_bytes > limits.compile_bytes and passed.max_pending > limits.max_pending
     assert passed.max_bytes == limits.max_bytes and passed.slow_mask_seconds == limits.slow_mask_seconds
@@ -178,7 +178,7 @@ def test_too_many_that_wait_are_refused():
     limits = RequestLimits(max_pending=1, compile_seconds=20.0)
     with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
         compiler.wait_until_ready()
-        os.kill(compiler.processes[0].tried_by, signal.SIGSTOP)
+        os.kill(compiler.processes[0].worker_pid, signal.SIGSTOP)
         first = compiler.submit("regex", "b")
         with pytest.raises(LimitExceeded) as caught:
             compiler.compile("regex", "a")
@@ -190,8 +190,8 @@ def test_too_many_that_wait_are_refused():
 def test_closing_ends_processes_and_threads():
     compiler = ConstraintCompiler(BYTES, workers=2)
     compiler.compile("regex", "a")
-    threads = [one for one in threading.enumerate() if one.name == "structgen-trials"]
-    processes = [worker._process.pid for worker in compiler._workers if worker._process is not None]
+    threads = [one for one in threading.enumerate() if one.name == "structgen-probes"]
+    processes = [worker._forker.pid for worker in compiler._workers if worker._forker is not None]
     processes += [worker._pid for worker in compiler._workers if worker._pid]
     assert processes
     compiler.close()
@@ -212,17 +212,17 @@ def _lives(pid: int) -> bool:
 
 
 def test_processes_that_were_killed_are_made_again():
-    worker = WorkerProcess(BYTES, RequestLimits())
+    worker = ProbeProcess(BYTES, RequestLimits())
     try:
         worker.start()
-        worker._process.kill()
-        worker._process.wait()
-        assert worker.ask("regex", "a").slowest_mask >= 0
+        worker._forker.kill()
+        worker._forker.wait()
+        assert worker.probe("regex", "a").slowest_mask >= 0
         assert worker.starts == 2
         first = worker._pid
         os.kill(first, signal.SIGKILL)  # as the system does when memory ends; no spec is to blame
         assert is_readable(worker._output, HANG_SECONDS)  # the next one is there
-        assert worker.ask("regex", "b").seconds > 0
+        assert worker.probe("regex", "b").seconds > 0
         assert worker._pid != first
         assert not _lives(first)
     finally:
@@ -235,32 +235,32 @@ def test_what_is_not_kept_here_does_not_make_others_look_quick(
     monkeypatch: pytest.MonkeyPatch, forgettable: float, is_replaced: bool
 ) -> None:
     """Trials of a slow spec warm a process's caches, which are cold where the next one is built."""
-    monkeypatch.setattr("structgen.serving.probe_process._FORGETTABLE", forgettable)
+    monkeypatch.setattr("structgen.serving.probe_process._NEGLIGIBLE_SECONDS", forgettable)
     limits = RequestLimits(slow_mask_seconds=1e-9, quick_seconds=60.0, compile_seconds=60.0)
     enum = {"enum": [{"a": k, "b": [k]} for k in range(2_000)]}
     with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
         worker = compiler.processes[0]
         assert compiler.compile("json", enum).is_slow
-        assert worker.used > 0
-        first = worker.tried_by
+        assert worker.cpu_seconds > 0
+        first = worker.worker_pid
         assert compiler.compile("regex", "ab").is_slow
-        assert (worker.tried_by != first) == is_replaced
-        second = worker.tried_by
+        assert (worker.worker_pid != first) == is_replaced
+        second = worker.worker_pid
         with pytest.raises(StructgenError):
             compiler.compile("regex", "(")
         assert compiler.compile("regex", "ac").is_slow
-        assert (worker.tried_by != second) == is_replaced
+        assert (worker.worker_pid != second) == is_replaced
 
 
 def test_a_spec_makes_way_when_it_is_told_to():
-    worker = WorkerProcess(UNLIMITED_BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
+    worker = ProbeProcess(UNLIMITED_BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
     try:
         worker.start()
         with pytest.raises(Preempted):
-            worker.ask("grammar", SLOW, lambda: False)
-        first = worker._process
-        assert worker.ask("regex", "a").seconds > 0
-        assert worker._process is first and worker.starts == 2  # the next process was there
+            worker.probe("grammar", SLOW, lambda: False)
+        first = worker._forker
+        assert worker.probe("regex", "a").seconds > 0
+        assert worker._forker is first and worker.starts == 2  # the next process was there
     finally:
         worker.close()
         worker.kill()
@@ -271,33 +271,33 @@ def test_a_process_that_does_not_run_is_busy(monkeypatch, kind_and_spec):
     """Whether it is the spec that it does not take, or the answer that it does not give."""
     monkeypatch.setattr("structgen.serving.probe_process.wall_limit", lambda used: 0.5)
     monkeypatch.setattr("structgen.serving.probe_process._RENEW_SECONDS", 0.5)
-    worker = WorkerProcess(BYTES, RequestLimits())
+    worker = ProbeProcess(BYTES, RequestLimits())
     try:
         worker.start()
-        os.kill(worker.tried_by, signal.SIGSTOP)
+        os.kill(worker.worker_pid, signal.SIGSTOP)
         with pytest.raises(LimitExceeded, match="did not get its CPU time") as caught:
-            worker.ask(*kind_and_spec)
-        assert caught.value.limit == "busy" and passing_status(caught.value) == 503
-        worker._most_seconds = HANG_SECONDS
-        assert worker.ask("regex", "a").seconds > 0
+            worker.probe(*kind_and_spec)
+        assert caught.value.limit == "busy" and temporary_status(caught.value) == 503
+        worker._wall_seconds = HANG_SECONDS
+        assert worker.probe("regex", "a").seconds > 0
     finally:
         worker.close()
         worker.kill()
 
 
 def test_a_process_that_dies_is_told_as_too_large_and_not_as_too_slow():
-    worker = WorkerProcess(UNLIMITED_BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
+    worker = ProbeProcess(UNLIMITED_BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
 
     def ends():
         with contextlib.suppress(ProcessLookupError):
-            os.kill(worker.tried_by, signal.SIGKILL)
+            os.kill(worker.worker_pid, signal.SIGKILL)
         return True
 
     try:
         worker.start()
         for _ in range(12):
             with pytest.raises(LimitExceeded) as caught:
-                worker.ask("grammar", SLOW, ends)
+                worker.probe("grammar", SLOW, ends)
             assert caught.value.limit == "compile_bytes"
     finally:
         worker.close()
@@ -306,20 +306,20 @@ def test_a_process_that_dies_is_told_as_too_large_and_not_as_too_slow():
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
 def test_a_process_that_crashes_is_an_internal_error(number):
-    worker = WorkerProcess(UNLIMITED_BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
+    worker = ProbeProcess(UNLIMITED_BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
 
     def crashes():
         with contextlib.suppress(ProcessLookupError):
-            os.kill(worker.tried_by, number)
+            os.kill(worker.worker_pid, number)
         return True
 
     try:
         worker.start()
         with pytest.raises(LimitExceeded, match=number.name) as caught:
-            worker.ask("grammar", SLOW, crashes)
-        assert caught.value.limit == "internal" and passing_status(caught.value) == 500
+            worker.probe("grammar", SLOW, crashes)
+        assert caught.value.limit == "internal" and temporary_status(caught.value) == 500
         assert "MiB" not in str(caught.value)
-        assert worker.ask("regex", "a").seconds > 0
+        assert worker.probe("regex", "a").seconds > 0
     finally:
         worker.close()
         worker.kill()
@@ -339,7 +339,7 @@ def test_what_a_worker_raises_is_told_as_what_it_is(monkeypatch, caplog, raised,
     def raises(*_):
         raise raised
 
-    monkeypatch.setattr("structgen.serving.probe_worker.try_out", raises)
+    monkeypatch.setattr("structgen.serving.probe_worker.probe_compile", raises)
     frame = pickle.dumps(("regex", "a"))
     kind, content, tail = unpack(_answer(frame, BYTES, RequestLimits()))
     error = decode_error(content)
@@ -349,7 +349,7 @@ def test_what_a_worker_raises_is_told_as_what_it_is(monkeypatch, caplog, raised,
 
 def test_an_unforeseen_exception_in_this_process_is_an_internal_error(monkeypatch):
     with ConstraintCompiler(BYTES, workers=0) as compiler:
-        monkeypatch.setattr("structgen.serving.probes.try_out", lambda *_: {}["x"])
+        monkeypatch.setattr("structgen.serving.probes.probe_compile", lambda *_: {}["x"])
         with pytest.raises(LimitExceeded, match="KeyError") as caught:
             compiler.compile("regex", "a")
         assert caught.value.limit == "internal"
@@ -363,14 +363,14 @@ def test_the_texts_of_a_trial_differ(monkeypatch):
     draw = probe._one_of
     monkeypatch.setattr(probe, "_one_of", lambda *given: (found := draw(*given), seen.add(found))[0])
     for _ in range(4):
-        probe.try_out("regex", "[a-z]{24}", probe.serving_vocabulary(BYTES), RequestLimits())
+        probe.probe_compile("regex", "[a-z]{24}", probe.serving_vocabulary(BYTES), RequestLimits())
     assert len(seen) > 20
 
 
 def test_a_spec_that_takes_long_counts_as_slow_work_until_it_is_answered():
     slow_work = SlowWork()
     limits = RequestLimits(compile_seconds=0.3, quick_seconds=0.01)
-    worker = WorkerProcess(UNLIMITED_BYTES, limits, slow_work)
+    worker = ProbeProcess(UNLIMITED_BYTES, limits, slow_work)
     seen = []
 
     def looks():
@@ -380,10 +380,10 @@ def test_a_spec_that_takes_long_counts_as_slow_work_until_it_is_answered():
     try:
         worker.start()
         with pytest.raises(LimitExceeded, match="takes more than"):
-            worker.ask("grammar", SLOW, looks)
+            worker.probe("grammar", SLOW, looks)
         assert seen[0] is False and all(seen[1:]) and len(seen) > 2
         assert not slow_work
-        assert worker.ask("regex", "a").seconds > 0
+        assert worker.probe("regex", "a").seconds > 0
         assert not slow_work
     finally:
         worker.close()
@@ -410,12 +410,12 @@ def test_a_slow_spec_on_a_machine_that_is_never_idle_gets_its_turn(monkeypatch):
     monkeypatch.setattr("structgen.serving.probe_process.monotonic", lambda: time.monotonic() + ahead)
     monkeypatch.setattr("structgen.serving.probe_process.run_when_idle", stop)
     monkeypatch.setattr("structgen.serving.probe_process.lower_priority", lambda by, pid: lowered.append(pid))
-    worker = WorkerProcess(
+    worker = ProbeProcess(
         BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=1e-4), slow_work=SlowWork()
     )
     try:
         worker.start()
-        assert worker.ask("regex", "|".join(f"text {number}[a-z]*" for number in range(3_000))).seconds > 0
+        assert worker.probe("regex", "|".join(f"text {number}[a-z]*" for number in range(3_000))).seconds > 0
         assert len(starved) == 1 and len(set(lowered) - set(starved)) == 1
     finally:
         worker.close()

@@ -15,22 +15,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from structgen._sandbox.frames import read_frame
 from structgen._sandbox.priority import SlowWork
 from structgen.errors import LimitExceeded
-from structgen.serving.matcher_answers import View
-from structgen.serving.matcher_process import Lane, LaneMatcher
-from structgen.serving.matcher_worker import receive
-from structgen.serving.requests import RequestLimits
+from structgen.serving.isolated_matcher import IsolatedMatcher, open_isolated_matcher
+from structgen.serving.limits import RequestLimits
+from structgen.serving.matcher_answers import MatcherView
+from structgen.serving.matcher_process import MatcherProcess
 from structgen.serving.wire import pack
 
 SIZE = 257
 WORDS = 9
 MASK = b"\xff" * (4 * WORDS)
 VIEW = pack("view", [1, False, False, [256], None], MASK)
-QUERIES: dict[str, Callable[[LaneMatcher], Any]] = {
-    "view": LaneMatcher.mask,
+QUERIES: dict[str, Callable[[IsolatedMatcher], Any]] = {
+    "view": IsolatedMatcher.mask,
     "forced_bytes": lambda matcher: matcher.forced_bytes(10),
-    "witness": LaneMatcher.witness,
+    "witness": IsolatedMatcher.witness,
     "least_tokens": lambda matcher: matcher.least_tokens(100),
 }
 GOOD = {
@@ -64,29 +65,29 @@ BAD = {
         pack("value", 1, b"x"),
     ],
 }
-KINDS = ["view", "bytes", "value", "ready", "", "trial"]
+KINDS = ["view", "bytes", "value", "ready", "", "probe"]
 
 
 @pytest.fixture
-def hostile() -> Iterator[Callable[[Callable[[socket.socket], None]], Lane]]:
+def hostile() -> Iterator[Callable[[Callable[[socket.socket], None]], MatcherProcess]]:
     """Make a matcher process of which the test writes the answers."""
     with contextlib.ExitStack() as stack:
 
-        def made(answer: Callable[[socket.socket], None]) -> Lane:
+        def made(answer: Callable[[socket.socket], None]) -> MatcherProcess:
             mine, theirs = socket.socketpair()
-            process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-            lane = Lane(mine, process.pid, SIZE, RequestLimits(), SlowWork(), None)
+            child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+            process = MatcherProcess(mine, child.pid, SIZE, RequestLimits(), SlowWork(), None)
 
             def play() -> None:
                 with theirs, contextlib.suppress(OSError):
-                    while receive(theirs) is not None:
+                    while read_frame(theirs.recv) is not None:
                         answer(theirs)
 
             thread = threading.Thread(target=play, daemon=True)
             thread.start()
-            stack.callback(process.communicate)
-            stack.callback(lane.end)
-            return lane
+            stack.callback(child.communicate)
+            stack.callback(process.kill)
+            return process
 
         yield made
 
@@ -95,8 +96,8 @@ def frame(data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + data
 
 
-def matcher_of(lane: Lane) -> LaneMatcher:
-    matcher = lane.matcher()
+def matcher_of(process: MatcherProcess) -> IsolatedMatcher:
+    matcher = open_isolated_matcher(process)
     assert matcher is not None
     return matcher
 
@@ -112,10 +113,10 @@ def test_each_query_reads_its_own_answers(query: str, hostile: Any) -> None:
             for answer in (none_found if query == "witness" and good == none_found[0] else [good])
         ]
     )
-    lane = hostile(lambda line: line.sendall(frame(next(answers))))
+    process = hostile(lambda line: line.sendall(frame(next(answers))))
     for _ in GOOD[query]:
-        QUERIES[query](matcher_of(lane))
-    assert not lane.is_over
+        QUERIES[query](matcher_of(process))
+    assert not process.has_ended
 
 
 @pytest.mark.parametrize(
@@ -123,10 +124,10 @@ def test_each_query_reads_its_own_answers(query: str, hostile: Any) -> None:
 )
 def test_a_reason_is_a_printable_text(reason: bytes, hostile: Any) -> None:
     answers = iter([pack("value", None), reason])
-    lane = hostile(lambda line: line.sendall(frame(next(answers))))
+    process = hostile(lambda line: line.sendall(frame(next(answers))))
     with pytest.raises(LimitExceeded) as caught:
-        matcher_of(lane).witness()
-    assert caught.value.limit == "internal" and lane.is_over
+        matcher_of(process).witness()
+    assert caught.value.limit == "internal" and process.has_ended
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -135,25 +136,25 @@ def test_other_answers_are_an_internal_error(query: str, hostile: Any) -> None:
     others = [one for one in others if one not in GOOD[query]]  # a witness may be null, and so may a count
     kinds = [pack(kind, content) for kind, content in itertools.product(KINDS, [{}, "x", [[]], {"a": 1}])]
     for answer in [*BAD[query], *others, *kinds, b"", b"\0"]:
-        lane = hostile(lambda line, answer=answer: line.sendall(frame(answer)))
+        process = hostile(lambda line, answer=answer: line.sendall(frame(answer)))
         with pytest.raises(LimitExceeded) as caught:
-            QUERIES[query](matcher_of(lane))
+            QUERIES[query](matcher_of(process))
         assert caught.value.limit == "internal", answer
-        assert lane.is_over
+        assert process.has_ended
 
 
 @pytest.mark.parametrize("answer", [VIEW, pack("ready", 1), pack("ready", None, b"x"), pack("value", None)])
 def test_only_a_message_that_says_so_means_that_the_automaton_is_built(answer: bytes, hostile: Any) -> None:
-    lane = hostile(lambda line: line.sendall(frame(answer)))
-    with pytest.raises(LimitExceeded, match="nonsense"):
-        lane.begin(b"", lambda: True)
-    hostile(lambda line: line.sendall(frame(pack("ready")))).begin(b"", lambda: True)
+    process = hostile(lambda line: line.sendall(frame(answer)))
+    with pytest.raises(LimitExceeded, match="invalid answer"):
+        process.build(b"", lambda: True)
+    hostile(lambda line: line.sendall(frame(pack("ready")))).build(b"", lambda: True)
 
 
 @pytest.mark.parametrize("size", [1, 31, 32, 33, 64, 257])
 def test_the_padding_of_a_mask_is_cleared(size: int) -> None:
     words = (size + 31) // 32
-    view = View.unpacked([size, False, False, [], None], b"\xff" * (4 * words), size)
+    view = MatcherView.unpacked([size, False, False, [], None], b"\xff" * (4 * words), size)
     bits = np.unpackbits(np.frombuffer(view.mask, np.uint8), bitorder="little")
     assert bits[:size].all() and not bits[size:].any()
 
@@ -182,7 +183,7 @@ def test_an_answer_byte_by_byte_ends_when_the_client_has_left(hostile: Any) -> N
     threading.Timer(0.3, matcher.on_disconnect).start()
     with pytest.raises(LimitExceeded) as caught:
         matcher.mask()
-    assert caught.value.limit in ("left", "lane_bytes")
+    assert caught.value.limit in ("disconnected", "matcher_bytes")
 
 
 def test_an_answer_byte_by_byte_meets_the_limit_of_cpu_time(
@@ -198,7 +199,7 @@ def test_an_answer_byte_by_byte_meets_the_limit_of_cpu_time(
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_frame_is_not_longer_than_the_query_needs(query: str, hostile: Any) -> None:
     """Nothing after the announcement is read, or waited for."""
-    lane = hostile(lambda line: line.sendall(struct.pack(">I", 17 << 20)))
+    process = hostile(lambda line: line.sendall(struct.pack(">I", 17 << 20)))
     with pytest.raises(LimitExceeded, match="has ended"):
-        QUERIES[query](matcher_of(lane))
-    assert lane.is_over
+        QUERIES[query](matcher_of(process))
+    assert process.has_ended

@@ -16,9 +16,11 @@ from structgen import _core
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 from structgen.serving import isolating_compiler, migrating_matcher
-from structgen.serving.isolating_compiler import LanedCompiler, LanedSpec
-from structgen.serving.migrating_matcher import MovingMatcher
-from structgen.serving.requests import RequestLimits, constraint_of
+from structgen.serving.isolatable_constraint import IsolatableConstraint
+from structgen.serving.isolating_compiler import IsolatingCompiler
+from structgen.serving.limits import RequestLimits
+from structgen.serving.migrating_matcher import MigratingMatcher
+from structgen.serving.requests import constraint_of
 
 from .test_matcher_process import SPECS, VOCABULARY
 
@@ -44,17 +46,17 @@ class Tired:
 
 
 @pytest.fixture(scope="module")
-def compiler() -> Iterator[LanedCompiler]:
+def compiler() -> Iterator[IsolatingCompiler]:
     limits = RequestLimits(slow_mask_seconds=30.0, step_seconds=30.0, compile_seconds=60.0)
-    with LanedCompiler(VOCABULARY, limits, workers=1) as made:
+    with IsolatingCompiler(VOCABULARY, limits, workers=1) as made:
         yield made
 
 
-def quick(compiler: LanedCompiler, kind: Any, spec: Any) -> tuple[LanedSpec, MovingMatcher]:
+def quick(compiler: IsolatingCompiler, kind: Any, spec: Any) -> tuple[IsolatableConstraint, MigratingMatcher]:
     found = compiler.compile(kind, spec)
-    assert isinstance(found, LanedSpec)
+    assert isinstance(found, IsolatableConstraint)
     matcher = found.open()
-    assert isinstance(matcher, MovingMatcher)
+    assert isinstance(matcher, MigratingMatcher)
     return found, matcher
 
 
@@ -74,18 +76,18 @@ def walk_together(near: Matcher, one: Any, seed: int = 0, steps: int = 6) -> Non
     ("case", "limit"), [(0, "call_seconds"), (1, "mask_steps"), (2, "call_seconds"), (3, "earley_items")]
 )
 def test_a_text_that_meets_a_limit_goes_on_in_a_process_of_its_own(
-    compiler: LanedCompiler, case: int, limit: str
+    compiler: IsolatingCompiler, case: int, limit: str
 ) -> None:
     kind, spec = SPECS[case]
     found, one = quick(compiler, kind, spec)
-    one._now = Tired(one._now, limit)
+    one._matcher = Tired(one._matcher, limit)
     walk_together(Matcher(constraint_of(kind, spec), VOCABULARY), one, steps=5)
     if len(one.tokens) >= 3:
-        assert found.is_slow and one._spec is None
+        assert found.is_slow and one._origin is None
 
 
 def test_a_matcher_that_is_slow_again_and_again_moves(
-    compiler: LanedCompiler, monkeypatch: pytest.MonkeyPatch
+    compiler: IsolatingCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, one = quick(compiler, "regex", PATTERN)
     near = Matcher(constraint_of("regex", PATTERN), VOCABULARY)
@@ -95,43 +97,50 @@ def test_a_matcher_that_is_slow_again_and_again_moves(
     walk_together(near, one, steps=2)
     assert not found.is_slow
     walk_together(near, one, steps=4)
-    assert found.is_slow and one._spec is None
+    assert found.is_slow and one._origin is None
 
 
 @pytest.mark.parametrize("limit", ["regex_nodes", "space_bytes"])
-def test_who_meets_a_full_engine_goes_on_in_a_fresh_one(compiler: LanedCompiler, limit: str) -> None:
+def test_who_meets_a_full_engine_goes_on_in_a_fresh_one(compiler: IsolatingCompiler, limit: str) -> None:
     pattern = f"{PATTERN}{limit}"
     found, one = quick(compiler, "regex", pattern)
     neighbour, _ = quick(compiler, "regex", f"{pattern}x")
-    full, started = compiler._quick_vocabulary, compiler.lanes.starts if compiler.lanes else 0
-    one._now = Tired(one._now, limit)
+    full, started = (
+        compiler._shared_vocabulary,
+        compiler.matcher_processes.starts if compiler.matcher_processes else 0,
+    )
+    one._matcher = Tired(one._matcher, limit)
     near = Matcher(constraint_of("regex", pattern), VOCABULARY)
     walk_together(near, one)
-    assert compiler.lanes is not None and compiler.lanes.starts == started and not found.is_slow
-    assert compiler._quick_vocabulary is not full
-    assert found.quick is not None and found.quick.vocabulary is compiler._quick_vocabulary
+    assert (
+        compiler.matcher_processes is not None
+        and compiler.matcher_processes.starts == started
+        and not found.is_slow
+    )
+    assert compiler._shared_vocabulary is not full
+    assert found.compiled is not None and found.compiled.vocabulary is compiler._shared_vocabulary
     again = compiler.compile("regex", f"{pattern}x")  # what was compiled in the full one is compiled again
-    assert isinstance(again, LanedSpec) and again is not neighbour
-    assert again.quick is not None and again.quick.vocabulary is compiler._quick_vocabulary
-    one._now = Tired(one._now, limit)  # it fills every engine, so it leaves
+    assert isinstance(again, IsolatableConstraint) and again is not neighbour
+    assert again.compiled is not None and again.compiled.vocabulary is compiler._shared_vocabulary
+    one._matcher = Tired(one._matcher, limit)  # it fills every engine, so it leaves
     one.rollback(len(one.tokens))
     near.rollback(len(near.tokens))
     walk_together(near, one)
-    assert found.is_slow and one._spec is None
+    assert found.is_slow and one._origin is None
 
 
 def test_an_engine_that_holds_too_much_is_replaced(
-    compiler: LanedCompiler, monkeypatch: pytest.MonkeyPatch
+    compiler: IsolatingCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = compiler._quick_vocabulary
+    full = compiler._shared_vocabulary
     monkeypatch.setattr(isolating_compiler, "_ENGINE_BYTES", 0)
     found = compiler.compile("regex", f"{PATTERN}y")
-    assert compiler._quick_vocabulary is not full
-    assert isinstance(found, LanedSpec) and found.open().allowed_count()
+    assert compiler._shared_vocabulary is not full
+    assert isinstance(found, IsolatableConstraint) and found.open().allowed_count()
 
 
 def test_a_call_that_runs_is_stopped_when_its_client_has_left(
-    compiler: LanedCompiler, monkeypatch: pytest.MonkeyPatch
+    compiler: IsolatingCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, one = quick(compiler, "regex", f"{PATTERN}z")
     begun = threading.Event()
@@ -143,7 +152,7 @@ def test_a_call_that_runs_is_stopped_when_its_client_has_left(
                 time.sleep(0.001)
             raise _core.Stopped("the call was stopped")
 
-    one._now = Endless()
+    one._matcher = Endless()
     met: list[str] = []
 
     def wait() -> None:
@@ -156,7 +165,7 @@ def test_a_call_that_runs_is_stopped_when_its_client_has_left(
     assert begun.wait(60)
     one.on_disconnect()
     thread.join(60)
-    assert met == ["left"]
+    assert met == ["disconnected"]
 
 
 def deep(levels: int) -> dict[str, Any]:
@@ -184,7 +193,7 @@ def test_shared_references_do_not_stop_the_server(monkeypatch: pytest.MonkeyPatc
             schema["$defs"][f"d{level}"] = {"if": below, "then": {"type": "number"}, "else": below}
         text = json.dumps(schema)
     limits = RequestLimits(compile_seconds=2.0, step_seconds=1.0)
-    with LanedCompiler(VOCABULARY, limits, workers=1) as compiler:
+    with IsolatingCompiler(VOCABULARY, limits, workers=1) as compiler:
         neighbour = compiler.compile("regex", "[ab]{40}").open()
         longest = 0.0
         try:

@@ -6,7 +6,8 @@ import pytest
 
 import structgen as sg
 from structgen.errors import ConstraintError, LimitExceeded, OptionError, StructgenError
-from structgen.serving.requests import RequestLimits, constraint_of, spec_text
+from structgen.serving.limits import RequestLimits
+from structgen.serving.requests import constraint_of, spec_text
 
 BYTES = sg.Vocabulary.of_bytes()
 
@@ -64,14 +65,14 @@ def test_white_space_is_bounded():
         ("regex", 3, "a pattern is a text"),
         ("choice", [], "at least one text"),
         ("choice", [1], "needs texts"),
-        ("choice", "yes", "a choice is JSON"),
+        ("choice", "yes", "a choice is not valid JSON"),
         ("choice", {"a": 1}, "a list of texts"),
         ("grammar", "  ", "the grammar is empty"),
         ("grammar", 'root ::= "a', "no end"),
         ("grammar", "start: %%", "out of place"),
         ("grammar", ["root"], "a grammar is a text"),
         ("grammar", "%import .secret (X)\nstart: X", "no grammar"),
-        ("structural_tag", "[", "a structural tag is JSON"),
+        ("structural_tag", "[", "a structural tag is not valid JSON"),
     ],
 )
 def test_what_is_wrong_is_told(kind, spec, told):
@@ -95,7 +96,7 @@ def test_a_spec_that_is_too_large_is_refused_before_it_is_read():
 
 
 def test_a_spec_that_is_no_json_is_told():
-    with pytest.raises(ConstraintError, match="no JSON"):
+    with pytest.raises(ConstraintError, match="not JSON"):
         constraint_of("json", {"a": object()})
     nested: list = []
     for _ in range(100_000):

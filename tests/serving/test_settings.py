@@ -26,7 +26,7 @@ def test_what_is_given_counts(monkeypatch):
         ("{", "no JSON"),
         ("[]", "a JSON object"),
         ('{"seconds": 1}', "unknown setting 'seconds'"),
-        ('{"max_lanes": 1}', "unknown setting 'max_lanes'"),
+        ('{"max_matcher_processes": 1}', "unknown setting 'max_matcher_processes'"),
         ('{"workers": 0}', "workers is 0"),
         ('{"workers": 1.5}', "workers is 1.5"),
         ('{"ordered": 1}', "true or false"),

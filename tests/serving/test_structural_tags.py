@@ -8,7 +8,8 @@ import pytest
 
 import structgen as sg
 from structgen.errors import ConstraintError, LimitExceeded
-from structgen.serving.requests import RequestLimits, constraint_of
+from structgen.serving.limits import RequestLimits
+from structgen.serving.requests import constraint_of
 
 VOCABULARY = sg.Vocabulary.of_bytes(["<|call|>"])
 X = {"type": "const_string", "value": "x"}

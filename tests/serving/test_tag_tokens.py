@@ -9,7 +9,7 @@ import pytest
 
 import structgen as sg
 from structgen.errors import ConstraintError, StructgenError, VocabularyMismatch
-from structgen.serving.requests import DEFAULT_LIMITS
+from structgen.serving.limits import DEFAULT_LIMITS
 from structgen.serving.structural_tags import read_structural_tag
 from tests.oracles.token_twin import Twin
 

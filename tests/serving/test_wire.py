@@ -17,9 +17,10 @@ import pytest
 from structgen import errors
 from structgen.errors import LimitExceeded, RegexSyntaxError, SchemaInvalid, StructgenError
 from structgen.serving import matcher_process, probe_process, wire
-from structgen.serving.matcher_answers import View
-from structgen.serving.probe import Lowered, Trial
-from structgen.serving.requests import RequestLimits, constraint_of
+from structgen.serving.limits import RequestLimits
+from structgen.serving.matcher_answers import MatcherView
+from structgen.serving.probe import LoweredConstraint, ProbeResult
+from structgen.serving.requests import constraint_of
 from structgen.serving.wire import Garbled, decode_error, dump_tree, encode_error, load_tree, pack, unpack
 from structgen.vocabulary import Vocabulary
 
@@ -106,7 +107,7 @@ def test_pickles_and_junk_are_garbled(tmp_path: Any) -> None:
             unpack(data)
     assert not path.exists()
     kind, content, tail = unpack(good)
-    assert kind == "trial" and Trial.unpacked(content, tail).lowered == b"[]"
+    assert kind == "trial" and ProbeResult.unpacked(content, tail).lowered == b"[]"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_pickles_and_junk_are_garbled(tmp_path: Any) -> None:
 )
 def test_what_is_no_trial_is_garbled(content: Any) -> None:
     with pytest.raises(Garbled):
-        Trial.unpacked(content, b"")
+        ProbeResult.unpacked(content, b"")
 
 
 @pytest.mark.parametrize(
@@ -146,13 +147,13 @@ def test_what_is_no_trial_is_garbled(content: Any) -> None:
 )
 def test_what_is_no_view_is_garbled(content: Any, mask: bytes) -> None:
     with pytest.raises(Garbled):
-        View.unpacked(content, mask, 60)
+        MatcherView.unpacked(content, mask, 60)
 
 
 def test_a_view_crosses_whole() -> None:
-    view = View(b"\1\0\0\0" * 2, 2, True, False, (0, 32), 0.5)
+    view = MatcherView(b"\1\0\0\0" * 2, 2, True, False, (0, 32), 0.5)
     kind, content, tail = unpack(view.pack())
-    assert kind == "view" and View.unpacked(content, tail, 60) == view
+    assert kind == "view" and MatcherView.unpacked(content, tail, 60) == view
 
 
 @pytest.mark.parametrize("module", [probe_process, matcher_process])
@@ -162,15 +163,15 @@ def test_the_parents_load_no_pickles(module: Any) -> None:
 
 
 def test_a_process_that_answers_nonsense_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = probe_process.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+    worker = probe_process.ProbeProcess(Vocabulary.of_bytes(), RequestLimits())
     try:
         worker.start()
-        monkeypatch.setattr(worker, "_exchange", lambda data, may_go_on: pickle.dumps("x"))
+        monkeypatch.setattr(worker, "_exchange", lambda data, may_continue: pickle.dumps("x"))
         with pytest.raises(LimitExceeded) as caught:
-            worker.ask("regex", "a")
+            worker.probe("regex", "a")
         assert caught.value.limit == "internal"
         monkeypatch.undo()
-        assert worker.ask("regex", "a").description == "the pattern /a/"
+        assert worker.probe("regex", "a").description == "the pattern /a/"
     finally:
         worker.close()
         worker.kill()
@@ -237,7 +238,7 @@ def test_what_is_no_tree_is_garbled(data: bytes) -> None:
     with pytest.raises(Garbled):
         load_tree(data)
     with pytest.raises(LimitExceeded) as caught:
-        Lowered(data, "a pattern").lower()
+        LoweredConstraint(data, "a pattern").lower()
     assert caught.value.limit == "internal"
 
 
@@ -246,10 +247,10 @@ def test_what_is_no_tree_is_garbled(data: bytes) -> None:
 )
 def test_a_number_that_is_no_process_is_not_killed(announced: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
-    monkeypatch.setattr(probe_process.os, "kill", lambda pid, signal: killed.append(pid))
-    worker = probe_process.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+    monkeypatch.setattr(os, "kill", lambda pid, signal: killed.append(pid))
+    worker = probe_process.ProbeProcess(Vocabulary.of_bytes(), RequestLimits())
     with pytest.raises(probe_process._Died):
-        worker._meet(probe_process.READY + announced)
+        worker._adopt(probe_process.READY + announced)
     worker.kill()
     assert not killed
 
@@ -257,10 +258,10 @@ def test_a_number_that_is_no_process_is_not_killed(announced: bytes, monkeypatch
 def test_a_process_that_is_not_ours_is_not_killed() -> None:
     """The frame comes from where hostile input ran, and may name any process of the user."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        worker = probe_process.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
+        worker = probe_process.ProbeProcess(Vocabulary.of_bytes(), RequestLimits())
         worker.start()
         with pytest.raises(probe_process._Died):
-            worker._meet(probe_process.READY + b"%d 0" % other.pid)
+            worker._adopt(probe_process.READY + b"%d 0" % other.pid)
         worker.kill()
         assert other.poll() is None
         other.communicate(b"\n")
@@ -285,17 +286,17 @@ def test_a_number_stands_for_a_process_only_on_an_old_kernel(
         raise error
 
     killed: list[int] = []
-    monkeypatch.setattr(probe_process.os, "kill", lambda pid, signal: killed.append(pid))
-    monkeypatch.setattr(probe_process.os, "pidfd_open", refuse, raising=False)
-    worker = probe_process.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
-    worker._meet(probe_process.READY + b"5 0")
+    monkeypatch.setattr(os, "kill", lambda pid, signal: killed.append(pid))
+    monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
+    worker = probe_process.ProbeProcess(Vocabulary.of_bytes(), RequestLimits())
+    worker._adopt(probe_process.READY + b"5 0")
     worker.kill()
     assert killed == ([5] if is_killed else [])
 
 
 def test_every_exit_code_has_a_reason() -> None:
-    worker = probe_process.WorkerProcess(Vocabulary.of_bytes(), RequestLimits())
-    assert all(str(worker._ended(status)) for status in (-(1 << 70), -500, -32, -11, 0, 1, 255, 1 << 70))
+    worker = probe_process.ProbeProcess(Vocabulary.of_bytes(), RequestLimits())
+    assert all(str(worker._crash(status)) for status in (-(1 << 70), -500, -32, -11, 0, 1, 255, 1 << 70))
 
 
 @pytest.mark.parametrize(

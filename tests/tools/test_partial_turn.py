@@ -11,18 +11,18 @@ import pytest
 import structgen as sg
 from structgen.errors import OutputInvalid
 from structgen.tools import FORMATS, ToolTurn, tools
-from structgen.tools.partial_turn import GrowingTurn
+from structgen.tools.partial_turn import PartialTurn
 
 from .test_turn import TWO_CALLS, fits
 from .walks import DEFINITION, FUNCTIONS, plain, walk, weather, with_specials
 
 
-def growing(turn: ToolTurn) -> GrowingTurn:
+def growing(turn: ToolTurn) -> PartialTurn:
     format = turn.format
     think = None if turn.reasoning is False else format.think
     if turn.reasoning == "begun":
         think = ("", format.think[1])
-    return GrowingTurn(
+    return PartialTurn(
         format,
         turn.tools,
         turn.forms,
@@ -32,12 +32,12 @@ def growing(turn: ToolTurn) -> GrowingTurn:
     )
 
 
-def state(reader: GrowingTurn) -> list[str]:
+def state(reader: PartialTurn) -> list[str]:
     told = [reader.reasoning or "", reader.text]
     return [*told, *(part for call in reader.calls for part in (call.name, call.arguments))]
 
 
-def read_in_pieces(turn: ToolTurn, text: str, rng: random.Random) -> GrowingTurn:
+def read_in_pieces(turn: ToolTurn, text: str, rng: random.Random) -> PartialTurn:
     """Feeds random pieces; what was reported may only grow."""
     reader, end, before = growing(turn), 0, [""]
     while True:
@@ -51,7 +51,7 @@ def read_in_pieces(turn: ToolTurn, text: str, rng: random.Random) -> GrowingTurn
         end = min(len(text), end + rng.choice((1, 1, 2, 7)))
 
 
-def agrees(turn: ToolTurn, text: str, rng: random.Random) -> GrowingTurn:
+def agrees(turn: ToolTurn, text: str, rng: random.Random) -> PartialTurn:
     reader, whole = read_in_pieces(turn, text, rng), turn.read(text)
     assert reader.is_whole, text
     assert (reader.text, reader.reasoning) == (whole.text, whole.reasoning), text
@@ -62,7 +62,7 @@ def agrees(turn: ToolTurn, text: str, rng: random.Random) -> GrowingTurn:
     return reader
 
 
-def cut_off(turn: ToolTurn, text: str, whole: GrowingTurn, rng: random.Random) -> None:
+def cut_off(turn: ToolTurn, text: str, whole: PartialTurn, rng: random.Random) -> None:
     """A text that is cut off is read as far as it goes, as if its rest were still to come."""
     length = rng.randrange(len(text) + 1)
     reader = growing(turn)

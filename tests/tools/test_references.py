@@ -11,8 +11,8 @@ import pytest
 import structgen as sg
 from structgen import _core
 from structgen.errors import OutputInvalid, ReferenceNotFound, UnsupportedKeyword
-from structgen.serving.probe import Trial, try_out
-from structgen.serving.requests import DEFAULT_LIMITS
+from structgen.serving.limits import DEFAULT_LIMITS
+from structgen.serving.probe import ProbeResult, probe_compile
 from structgen.serving.wire import Garbled, unpack
 from structgen.tools import FORMATS, ToolTurn, tools
 
@@ -212,13 +212,13 @@ def test_reading_does_no_work_in_the_core() -> None:
 
 def test_forms_come_with_a_trial() -> None:
     spec = {"tools": [{"name": "f", "parameters": FORMED}], "format": "qwen3_coder"}
-    trial = try_out("tools", spec, with_specials("qwen3_coder"), DEFAULT_LIMITS)
+    trial = probe_compile("tools", spec, with_specials("qwen3_coder"), DEFAULT_LIMITS)
     kind, content, tail = unpack(trial.pack())
     assert kind == "trial"
-    assert Trial.unpacked(content, tail).forms == trial.forms == _turn(FORMED, "qwen3_coder").forms
+    assert ProbeResult.unpacked(content, tail).forms == trial.forms == _turn(FORMED, "qwen3_coder").forms
     for wrong in (None, [], {"f": "string"}, {"f": {"x": "text"}}, {"f": {"x": []}}):
         with pytest.raises(Garbled):
-            Trial.unpacked([*content[:-1], wrong], tail)
+            ProbeResult.unpacked([*content[:-1], wrong], tail)
 
 
 def test_a_call_that_could_not_be_made_is_no_turn() -> None:

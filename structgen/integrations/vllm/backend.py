@@ -88,7 +88,7 @@ class StructgenBackend(StructuredOutputBackend):  # type: ignore[misc, unused-ig
         self.vocabulary = vocabulary_of(self.tokenizer, self.vocab_size)
         self.times = MaskTimes()
         # What arrives here was tried out where requests come in, so one process is enough.
-        self.compiler = ConstraintCompiler(self.vocabulary, self.settings.limits.once_passed(), workers=1)
+        self.compiler = ConstraintCompiler(self.vocabulary, self.settings.limits.relaxed(), workers=1)
         _log.info("structgen constrains structured output, over %r", self.vocabulary)
 
     def compile_grammar(

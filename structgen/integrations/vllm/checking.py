@@ -24,7 +24,7 @@ from structgen.errors import StructgenError
 from structgen.serving.checker import SpecChecker
 from structgen.serving.requests import Kind
 from structgen.serving.settings import read_settings
-from structgen.serving.temporary_errors import passing_status
+from structgen.serving.temporary_errors import temporary_status
 
 from .backend import KIND_OF, vocabulary_of
 from .metrics import register_metrics
@@ -93,7 +93,7 @@ async def try_ahead(params: Any, model_config: Any, input_processor: Any) -> Non
         try:
             await asyncio.wrap_future(checker.submit(kind, spec))
         except StructgenError as error:
-            if passing_status(error) is not None:
+            if temporary_status(error) is not None:
                 passing = _refused(error)
     if passing is not None:
         raise passing
@@ -138,7 +138,7 @@ def _checker(model_config: Any, tokenizer: Any) -> SpecChecker:
 
 def _refused(error: StructgenError) -> Any:
     """The exception by which vLLM tells it."""
-    status = passing_status(error)
+    status = temporary_status(error)
     with_status: Any = getattr(vllm.exceptions, "GracefulHTTPError", None)
     if status is None or with_status is None:
         return VLLMValidationError(str(error))

@@ -20,7 +20,7 @@ from typing import Any
 from structgen.constraints.base import Constraint
 from structgen.constraints.composition.composed import Fragment
 from structgen.errors import ConstraintError, a_kind
-from structgen.serving.requests import RequestLimits
+from structgen.serving.limits import RequestLimits
 from structgen.serving.structural_tags.fields import check_fields
 
 from . import combined, leaves, triggers

@@ -13,7 +13,7 @@ from structgen.constraints.json_schema.whitespace import Whitespace
 from structgen.constraints.regex import regex as regex_of
 from structgen.constraints.token_limits import checked_token_limit, limit_tokens
 from structgen.errors import ConstraintError
-from structgen.serving.requests import grammar_constraint, schema_constraint
+from structgen.serving.spec_readers import grammar_constraint, schema_constraint
 from structgen.serving.structural_tags.fields import at, check_fields, flag, texts, whole
 from structgen.serving.structural_tags.fields import text as text_of
 

@@ -12,7 +12,7 @@ from structgen.constraints.composition.composed import Fragment
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.errors import ConstraintError, LimitExceeded, a_kind
 from structgen.ir.grammar import Body
-from structgen.serving.requests import RequestLimits
+from structgen.serving.limits import RequestLimits
 from structgen.serving.structural_tags.fields import text as text_of
 
 from .marks import TokenMark, read_mark

@@ -9,7 +9,7 @@ from structgen.constraints.base import Constraint, Operand, as_constraint
 from structgen.constraints.composition import Special, Tokens
 from structgen.constraints.composition.trigger_dispatch import dispatch_of
 from structgen.errors import ConstraintError, a_kind
-from structgen.serving.requests import schema_constraint
+from structgen.serving.spec_readers import schema_constraint
 from structgen.serving.structural_tags.fields import at, check_fields, flag, items, texts
 
 from .combined import tag_parts

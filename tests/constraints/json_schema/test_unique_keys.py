@@ -18,7 +18,8 @@ from structgen.constraints.json_schema.unique_keys import RepeatedKey, loads_uni
 from structgen.errors import ConstraintError, SchemaInvalid
 from structgen.server.errors import ApiError
 from structgen.server.fields import parse_body
-from structgen.serving.requests import RequestLimits, constraint_of
+from structgen.serving.limits import RequestLimits
+from structgen.serving.requests import constraint_of
 
 
 def _containers(inner: Any) -> Any:

@@ -1,0 +1,101 @@
+"""Constraints, matchers and processes that the tests of isolated constraints share."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from pathlib import Path
+from typing import Any
+
+from structgen.serving.isolated_matcher import open_isolated_matcher
+from structgen.serving.matcher_processes import MatcherProcesses
+from structgen.serving.requests import constraint_of
+from structgen.vocabulary import Vocabulary
+
+from .conftest import until
+
+__all__ = [
+    "EXPLODING",
+    "LARGE",
+    "SPECS",
+    "UNLIMITED",
+    "VOCABULARY",
+    "children",
+    "gone",
+    "lives",
+    "open_matcher",
+    "read_letters",
+]
+
+VOCABULARY = Vocabulary.from_tokens(
+    [*(bytes([byte]) for byte in range(256)), b'{"', b'": ', b'", "', b"tr", b"ue", b"11", b"aa"],
+    [263],
+    size=264,
+)
+
+
+UNLIMITED = VOCABULARY.with_limits(call_steps=1 << 40)
+
+
+SPECS: tuple[tuple[Any, Any], ...] = (
+    (
+        "json",
+        {
+            "type": "object",
+            "properties": {"a": {"type": "boolean"}, "bcd": {"enum": [1, "x"]}},
+            "required": ["a"],
+        },
+    ),
+    ("regex", "a{2,7}(true|11)+b?"),
+    ("choice", ["aaab", "aaac", "true"]),
+    ("grammar", 'root ::= "(" root ")" | "a" root | "11"'),
+)
+
+
+# As large as people's own schemas are: its automaton takes longer to build than others wait for.
+LARGE = {
+    "type": "object",
+    "properties": {f"key{i}": {"type": "array", "items": {"enum": [f"{i}", i, None]}} for i in range(8_000)},
+    "required": ["key7"],
+    "additionalProperties": False,
+}
+
+
+# Its states double with each letter that is read.
+EXPLODING = {
+    "type": "string",
+    "allOf": [{"pattern": f"^(.*a.{{{i + 5}}}b|.*c.{{{i + 7}}}d)$"} for i in range(30)],
+}
+
+
+def read_letters(matcher: Any) -> None:
+    draw = random.Random(3)
+    assert matcher.advance(ord('"'))
+    while True:
+        assert matcher.advance(draw.choice(b"abcd"))
+
+
+def open_matcher(processes: MatcherProcesses, kind: Any, spec: Any) -> Any:
+    matcher = open_isolated_matcher(processes.start(pickle.dumps(constraint_of(kind, spec))))
+    assert matcher is not None
+    return matcher
+
+
+def lives(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def gone(pid: int) -> None:
+    until(lambda: not lives(pid))
+
+
+def children(pid: int, name: str) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        for child in map(int, (task / "children").read_text().split()):
+            if name in Path(f"/proc/{child}/cmdline").read_text():
+                found.append(child)
+    return found
