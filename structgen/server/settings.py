@@ -90,7 +90,7 @@ class ServerSettings:
         if not isinstance(self.limits, RequestLimits):
             raise OptionError(
                 f"limits is {a_kind(self.limits)}",
-                hint="Write limits=RequestLimits(...), of structgen.serving.requests.",
+                hint="Write limits=RequestLimits(...), of structgen.serving.limits.",
             )
         for one in fields(self.limits):
             if one.type in ("int", "float"):

@@ -210,12 +210,12 @@ def test_reading_does_no_work_in_the_core() -> None:
     assert _core.work_done() == before
 
 
-def test_forms_come_with_a_trial() -> None:
+def test_forms_come_with_a_probe() -> None:
     spec = {"tools": [{"name": "f", "parameters": FORMED}], "format": "qwen3_coder"}
-    trial = probe_compile("tools", spec, with_specials("qwen3_coder"), DEFAULT_LIMITS)
-    kind, content, tail = unpack(trial.pack())
-    assert kind == "trial"
-    assert ProbeResult.unpacked(content, tail).forms == trial.forms == _turn(FORMED, "qwen3_coder").forms
+    probe = probe_compile("tools", spec, with_specials("qwen3_coder"), DEFAULT_LIMITS)
+    kind, content, tail = unpack(probe.pack())
+    assert kind == "probe"
+    assert ProbeResult.unpacked(content, tail).forms == probe.forms == _turn(FORMED, "qwen3_coder").forms
     for wrong in (None, [], {"f": "string"}, {"f": {"x": "text"}}, {"f": {"x": []}}):
         with pytest.raises(Garbled):
             ProbeResult.unpacked([*content[:-1], wrong], tail)
