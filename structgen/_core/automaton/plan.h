@@ -1,4 +1,5 @@
-// A constraint as the automaton reads it: a regular expression, a JSON Schema, a grammar, or a sequence or union of plans.
+// A constraint in the form that the automaton reads: a regular expression, a JSON Schema, a grammar, or a sequence or
+// union of plans.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,10 @@ struct Plan {
   std::unique_ptr<JsonControl> json;
   std::unique_ptr<GrammarControl> grammar;
   std::vector<std::unique_ptr<Plan>> parts;
-  uint64_t max_tokens = 0;  // Sequence of one part: the tokens after which its text ends; 0: it is not counted
-  bool cuts = false;        // it ends then, complete or not; else where it is complete for the first time
-  bool at_limit = false;    // Sequence of one part in such a part: it ends only where that one has used up its tokens
+  // A sequence of one part can limit the number of its tokens (automaton/token_counts.h).
+  uint64_t max_tokens = 0;  // 0: no limit
+  bool cuts = false;        // at the limit the text ends, complete or not; else at the first place where it is complete
+  bool at_limit = false;    // inside such a part: this text may end only where the part has used up its tokens
 };
 
 }  // namespace structgen

@@ -1,166 +1,185 @@
-// Parts of a text that hold at most so many tokens.
-//
-// A part is a `Sequence` of one part, whose frame knows the token that its text began in. Bytes know nothing of tokens,
-// so steps and masks are those of the same text without a count. Only where a token ends, the parts that have used up
-// theirs are ended: all readings in such a part become what follows it, if one of them is complete there, or if the
-// part may be cut. A part that neither is complete nor may be cut goes on until the end of a token where it is
-// complete.
-//
-// Invariant: a state that has a completion still has one afterwards, since what follows a part is alive by itself.
-#include <algorithm>
+#include "automaton/token_counts.h"
+
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "automaton/automaton.h"
+#include "automaton/alternatives.h"
+#include "automaton/grammar_steps.h"
 #include "util/stack.h"
 
 namespace structgen {
 namespace {
 
-using States = std::vector<const Node *>;
+using States = std::vector<const Frame *>;
 
+// A part with `max_tokens`; null for other frames.
+const SequenceFrame *as_limited(const Frame *frame) {
+  const auto *sequence = as_if<SequenceFrame>(frame);
+  return sequence && sequence->plan->max_tokens > 0 ? sequence : nullptr;
+}
+
+bool is_exhausted(const SequenceFrame &part, uint64_t tokens) {
+  return tokens > part.first_token && tokens - part.first_token >= part.plan->max_tokens;
+}
+
+// Calls `visit` with the parts with `max_tokens` around each parse of a state.
 template <class Visit>
-void each_reading(const Node *n, const Visit &visit) {
-  for (; n; n = n->parent) {
+void each_limited_part(const Frame *state, const Visit &visit) {
+  each_alternative(state, [&](const Frame *one) {
+    for (const Frame *frame = one; frame; frame = frame->parent) {
+      charge();
+      if (const SequenceFrame *part = as_limited(frame)) visit(*part);
+    }
+  });
+}
+
+bool is_inside(const Frame *state, const Frame *frame) {
+  while (state && state != frame) {
     charge();
-    const bool more = n->kind == Node::Alternatives;
-    visit(more ? n->control.left : n);
-    if (!more) return;
+    state = state->parent;
   }
+  return state != nullptr;
 }
 
-bool is_counted(const Node *n) { return n->kind == Node::Sequence && n->control.plan->max_tokens > 0; }
-
-bool stands_in(const Node *n, const Node *frame) {
-  while (n && n != frame) {
-    charge();
-    n = n->parent;
+// The state after the text of `part`, if that is complete.
+const Frame *after_part(Automaton &automaton, StepContext &ctx, const Frame *state, const SequenceFrame &part) {
+  check_stack("constraints are nested too deeply");
+  if (const auto *list = as_if<AlternativesFrame>(state)) {
+    const Frame *first = after_part(automaton, ctx, list->first, part);
+    return either(automaton, ctx, first, after_part(automaton, ctx, list->rest(), part));
   }
-  return n != nullptr;
+  if (!is_inside(state, &part)) return state;  // the end of an inner part was the end of this one
+  if (const auto *scalar = as_if<ScalarFrame>(state)) {
+    if (!automaton.text().complete(scalar->text) || !is_open_ended(scalar)) return nullptr;
+  } else if (!is<GrammarFrame>(state) || !is_grammar_complete(ctx, state)) {
+    return nullptr;
+  }
+  const Frame *after = automaton.finish(ctx, state->parent);
+  return after ? after_part(automaton, ctx, after, part) : nullptr;
 }
 
-bool is_used_up(const Node *frame, uint64_t tokens) {
-  return tokens > frame->count && tokens - frame->count >= frame->control.plan->max_tokens;
-}
+// Ends, at the end of a token, the parts that have used up their tokens.
+class TokenEnd {
+ public:
+  TokenEnd(Automaton &automaton, StepContext &ctx, const Frame *state, uint64_t tokens, bool is_in_character)
+      : automaton_(automaton), ctx_(ctx), state_(state), tokens_(tokens), is_in_character_(is_in_character) {
+    each_alternative(state, [&](const Frame *one) { parses_.push_back(one); });
+  }
+
+  const Frame *run() {
+    std::vector<const SequenceFrame *> *const noted = std::exchange(ctx_.ended_parts, &ended_);
+    if (noted) ended_ = *noted;
+    drop_ended_parts();
+    while (const SequenceFrame *part = innermost_exhausted_part()) {
+      end_part(*part);
+      drop_ended_parts();
+    }
+    ctx_.ended_parts = noted;
+    ctx_.is_byte_read = false;
+    if (!has_changed_) return state_;
+    const Frame *all = nullptr;
+    for (const Frame *one : parses_) all = either(automaton_, ctx_, one, all);
+    return all ? all : state_;  // nothing can follow a part that ended: it goes on
+  }
+
+ private:
+  // The frame of `part` in another parse. Each parse has frames of its own, and may have the same part several times.
+  const SequenceFrame *find_in(const Frame *parse, const SequenceFrame &part) {
+    const Frame *frame = parse;
+    while (frame && frame->depth > part.depth) frame = frame->parent;
+    const SequenceFrame *same = as_limited(frame);
+    const bool is_it =
+        same && same->plan == part.plan && same->first_token == part.first_token && is_same_state(ctx_, same, &part);
+    return is_it ? same : nullptr;
+  }
+
+  // A part whose text is complete has ended, however else it may be parsed.
+  void drop_ended_parts() {
+    for (size_t i = 0; i < ended_.size(); ++i) {  // it may grow
+      const SequenceFrame &part = *ended_[i];
+      if (part.plan->cuts || !is_exhausted(part, tokens_)) continue;
+      has_changed_ |= std::erase_if(parses_, [&](const Frame *one) { return find_in(one, part) != nullptr; }) > 0;
+    }
+    ended_.clear();
+  }
+
+  // Inner parts end first: whether an outer one is complete depends on them.
+  const SequenceFrame *innermost_exhausted_part() {
+    const SequenceFrame *innermost = nullptr;
+    for (const Frame *parse : parses_)
+      for (const Frame *frame = parse; frame; frame = frame->parent) {
+        charge();
+        const SequenceFrame *part = as_limited(frame);
+        if (part && is_exhausted(*part, tokens_) && (!innermost || part->depth > innermost->depth) && !goes_on_.contains(part))
+          innermost = part;
+      }
+    return innermost;
+  }
+
+  const Frame *after_exhausted(const SequenceFrame &part) {
+    if (part.plan->cuts) return is_in_character_ ? nullptr : automaton_.finish(ctx_, part.parent);
+    const Frame *after = nullptr;
+    ctx_.exhausted_part = part.plan;
+    for (const Frame *parse : parses_)
+      if (const SequenceFrame *same = find_in(parse, part))
+        after = either(automaton_, ctx_, after_part(automaton_, ctx_, parse, *same), after);
+    ctx_.exhausted_part = nullptr;
+    return after;
+  }
+
+  // Replaces the parses inside the part by what follows it; where nothing does, the part goes on.
+  void end_part(const SequenceFrame &part) {
+    const Frame *after = after_exhausted(part);
+    States left;
+    for (const Frame *parse : parses_) {
+      const SequenceFrame *same = find_in(parse, part);
+      if (!same || !after) left.push_back(parse);
+      if (same && !after) goes_on_.insert(same);
+    }
+    if (!after) return;
+    has_changed_ = true;
+    each_alternative(after, [&](const Frame *one) { left.push_back(one); });
+    parses_ = std::move(left);
+  }
+
+  Automaton &automaton_;
+  StepContext &ctx_;
+  const Frame *const state_;
+  const uint64_t tokens_;
+  const bool is_in_character_;
+  States parses_;
+  std::vector<const SequenceFrame *> ended_;
+  std::unordered_set<const Frame *> goes_on_;  // parts that have used up their tokens and cannot end here
+  bool has_changed_ = false;
+};
 
 }  // namespace
 
-const Node *Automaton::after_part(Reader &r, const Node *n, const Node *frame) {
-  check_stack("constraints are nested too deeply");
-  switch (n->kind) {
-    case Node::Alternatives: {
-      const Node *left = after_part(r, n->control.left, frame);
-      return alternatives(r, left, after_part(r, n->parent, frame));
-    }
-    case Node::Scalar:
-      if (!stands_in(n, frame)) return n;  // the end of an inner part was the end of this one
-      if (!text_.complete(n->text) || (n->parent->kind != Node::Sequence && n->parent->kind != Node::Symbol))
-        return nullptr;
-      break;
-    case Node::Grammar:
-      if (!stands_in(n, frame)) return n;
-      if (!grammar_ends(r, n)) return nullptr;
-      break;
-    default: return stands_in(n, frame) ? nullptr : n;
-  }
-  const Node *after = finish(r, n->parent);
-  return after ? after_part(r, after, frame) : nullptr;
-}
-
-const Node *Automaton::end_token(Reader &r, const Node *n, uint64_t tokens, bool in_character) {
-  if (!counts_tokens_ || !n || tokens == 0) return n;
+const Frame *end_token(Automaton &automaton, StepContext &ctx, const Frame *state, uint64_t tokens, bool is_in_character) {
+  if (!automaton.counts_tokens() || !state || tokens == 0) return state;
   // What ends now ends with the last byte of the token, and what begins then begins in the next token.
-  r.token = tokens - 1;
-  r.is_last_byte = r.is_read = true;
-  States ended, readings;
-  std::unordered_set<const Node *> open;  // used up, and going on, for it cannot end here
-  States *const noted = std::exchange(r.ended, &ended);
-  if (noted) ended = *noted;
-  each_reading(n, [&](const Node *one) { readings.push_back(one); });
-  // Each reading has frames of its own: the same part may be there several times.
-  const auto frame_in = [&](const Node *one, const Node *frame) -> const Node * {
-    const Node *f = one;
-    while (f && f->depth > frame->depth) f = f->parent;
-    const bool is_it =
-        f && is_counted(f) && f->control.plan == frame->control.plan && f->count == frame->count && same(r, f, frame);
-    return is_it ? f : nullptr;
-  };
-  bool has_changed = false;
-  // A part whose text is complete has ended, in whatever way it may also be read.
-  const auto leave_ended = [&] {
-    for (size_t i = 0; i < ended.size(); ++i) {  // it may grow
-      const Node *frame = ended[i];
-      if (frame->control.plan->cuts || !is_used_up(frame, tokens)) continue;
-      has_changed |= std::erase_if(readings, [&](const Node *one) { return frame_in(one, frame) != nullptr; }) > 0;
-    }
-    ended.clear();
-  };
-  leave_ended();
-  while (true) {
-    // Inner parts end first: whether an outer one is complete depends on them.
-    const Node *innermost = nullptr;
-    for (const Node *one : readings)
-      for (const Node *f = one; f; f = f->parent) {
-        charge();
-        if (is_counted(f) && is_used_up(f, tokens) && (!innermost || f->depth > innermost->depth) && !open.contains(f))
-          innermost = f;
-      }
-    if (!innermost) break;
-    const bool cut = innermost->control.plan->cuts;
-    const Node *after = cut && !in_character ? finish(r, innermost->parent) : nullptr;
-    if (!cut) {
-      r.used_up = innermost->control.plan;
-      for (const Node *one : readings)
-        if (const Node *f = frame_in(one, innermost)) after = alternatives(r, after_part(r, one, f), after);
-      r.used_up = nullptr;
-    }
-    States left;
-    for (const Node *one : readings) {
-      const Node *f = frame_in(one, innermost);
-      if (!f || !after) left.push_back(one);
-      if (f && !after) open.insert(f);
-    }
-    if (after) {
-      has_changed = true;
-      each_reading(after, [&](const Node *one) { left.push_back(one); });
-      readings = std::move(left);
-    }
-    leave_ended();
-  }
-  r.ended = noted;
-  r.is_read = false;
-  if (!has_changed) return n;
-  const Node *all = nullptr;
-  for (const Node *one : readings) all = alternatives(r, one, all);
-  return all ? all : n;  // nothing can follow a part that ended: it goes on
+  ctx.token = tokens - 1;
+  ctx.is_last_byte = ctx.is_byte_read = true;
+  return TokenEnd(automaton, ctx, state, tokens, is_in_character).run();
 }
 
-const Node *Automaton::with_cuts(Reader &r, const Node *n, uint64_t bytes) {
-  if (!cuts_ || !n) return n;
-  r.token = bytes - 1;
-  r.is_last_byte = r.is_read = true;
-  const Node *ended = nullptr;
-  each_reading(n, [&](const Node *one) {
-    for (const Node *f = one; f; f = f->parent) {
-      charge();
-      if (is_counted(f) && f->control.plan->cuts && bytes > f->count)
-        ended = alternatives(r, finish(r, f->parent), ended);
-    }
+const Frame *with_cuts(Automaton &automaton, StepContext &ctx, const Frame *state, uint64_t bytes) {
+  if (!automaton.cuts() || !state) return state;
+  ctx.token = bytes - 1;
+  ctx.is_last_byte = ctx.is_byte_read = true;
+  const Frame *after = nullptr;
+  each_limited_part(state, [&](const SequenceFrame &part) {
+    if (part.plan->cuts && bytes > part.first_token) after = either(automaton, ctx, automaton.finish(ctx, part.parent), after);
   });
-  r.is_read = false;
-  return ended ? alternatives(r, n, ended) : n;
+  ctx.is_byte_read = false;
+  return after ? either(automaton, ctx, state, after) : state;
 }
 
-bool Automaton::may_be_cut(const Node *n, uint64_t tokens) const {
-  if (!cuts_ || !n) return false;
+bool may_be_cut(const Automaton &automaton, const Frame *state, uint64_t tokens) {
+  if (!automaton.cuts() || !state) return false;
   bool found = false;
-  each_reading(n, [&](const Node *one) {
-    for (const Node *f = one; f; f = f->parent) {
-      charge();
-      found = found || (is_counted(f) && f->control.plan->cuts && is_used_up(f, tokens));
-    }
-  });
+  each_limited_part(state, [&](const SequenceFrame &part) { found = found || (part.plan->cuts && is_exhausted(part, tokens)); });
   return found;
 }
 

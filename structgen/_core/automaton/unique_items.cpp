@@ -1,187 +1,247 @@
-// `uniqueItems` where the items are objects or arrays.
-//
-// The schema of an item leaves out the scalars that the array already has. A container is compared with earlier ones only
-// when it ends. Before that, its text can be a prefix of an earlier item that has no other completion: a dead end. Usually
-// the item can still become many other values, which is cheap to see (`has_many`). Otherwise the earlier items that the
-// text can still become are removed from the item's schema, and the text is read again under that schema.
-#include <algorithm>
+#include "automaton/unique_items.h"
 
-#include "automaton/automaton.h"
-#include "text/json_space.h"
-#include "json/value.h"
+#include <algorithm>
+#include <cstring>
+
+#include "automaton/json_values.h"
 #include "json/shortest/shortest.h"
+#include "json/value.h"
+#include "text/json_space.h"
 
 namespace structgen {
 namespace {
 
-constexpr size_t MOST_ALIKE = 4;          // earlier items removed from a schema; the cost grows with the number of subsets
-constexpr size_t LONGEST_ALIKE = 16'384;  // bytes of an item that is read again
+constexpr size_t MAX_REMOVED_ITEMS = 4;      // from one schema: the cost grows with the number of their subsets
+constexpr size_t MAX_REREAD_BYTES = 16'384;  // of an item that is read again
 
 // Has the exponent of the number that is being read started?
-bool in_exponent(const TextLink *trace) {
-  for (const TextLink *l = trace; l; l = l->previous) {
+bool is_in_exponent(const TextLink *text) {
+  for (const TextLink *link = text; link; link = link->previous) {
     charge();
-    const char c = static_cast<char>(l->byte);
+    const char c = static_cast<char>(link->byte);
     if (c == 'e' || c == 'E') return true;
     if (c != '.' && c != '-' && c != '+' && (c < '0' || c > '9')) return false;
   }
   return false;
 }
 
-}  // namespace
+// The following functions give lower bounds: false means "not known".
 
-bool Automaton::has_containers(const Node *array) {
-  return array->kind == Node::Array && array->control.array->unique && array->items && array->items->containers;
-}
-
-// These functions give lower bounds: false means "not known".
-bool Automaton::scalar_has_many(const Node *n, uint64_t many) {
-  RegexSpace &space = text_.regex();
-  if (n->kind == Node::String) {
-    const StringLanguage &language = n->control.value->string;
-    if (JsonControl::free_strings(n->control.value)) return true;
-    if (n->roots || text_.escape(n->text) != 0) return false;
-    Re rest = text_.re(n->text);
-    if (language.max != UNBOUNDED || language.min > n->length) {
-      const int64_t least = language.min > n->length ? static_cast<int64_t>(language.min - n->length) : 0;
-      const int64_t most = language.max == UNBOUNDED ? -1 : static_cast<int64_t>(language.max - n->length);
-      if (rest == RegexSpace::ANY_TEXT && most != 0) return true;
-      rest = space.intersect(rest, space.repeat(space.any_char(), least, most));
-    }
-    return space.count_texts(rest) >= many;
+bool string_has_many(TextSpace &text, const StringFrame &string, uint64_t many) {
+  RegexSpace &space = text.regex();
+  const StringLanguage &language = string.control->string;
+  if (JsonControl::free_strings(string.control)) return true;
+  if (string.root_states || text.escape(string.text) != 0) return false;
+  Re rest = text.re(string.text);
+  if (language.max != UNBOUNDED || language.min > string.length) {
+    const int64_t least = language.min > string.length ? static_cast<int64_t>(language.min - string.length) : 0;
+    const int64_t most = language.max == UNBOUNDED ? -1 : static_cast<int64_t>(language.max - string.length);
+    if (rest == RegexSpace::ANY_TEXT && most != 0) return true;
+    rest = space.intersect(rest, space.repeat(space.any_char(), least, most));
   }
-  if (n->roots || in_exponent(n->trace)) return false;
-  // Appending different digits gives different numbers, except for zeros.
-  const CodeRange digit[] = {{'1', '9'}};
-  return space.count_texts(space.intersect(text_.re(n->text), space.repeat(space.text_class(digit), 0, -1))) >= many;
+  return space.count_texts(rest) >= many;
 }
 
-bool Automaton::frames_have_many(const Node *n, const Node *array, uint64_t many, Until until) {
-  const Node *below = nullptr;
-  for (const Node *f = n; f != array; below = f, f = f->parent) {
+// Appending different digits gives different numbers, except for zeros and in an exponent.
+bool number_has_many(TextSpace &text, const ScalarFrame &scalar, uint64_t many) {
+  RegexSpace &space = text.regex();
+  if (scalar.root_states || is_in_exponent(scalar.item_text)) return false;
+  const CodeRange digit[] = {{'1', '9'}};
+  const Re digits = space.repeat(space.text_class(digit), 0, -1);
+  return space.count_texts(space.intersect(text.re(scalar.text), digits)) >= many;
+}
+
+// Do the open frames inside `array`, by what may still come in them, lead to many values of its current item?
+bool frames_have_many(const Frame *state, const ArrayFrame *array, uint64_t many, Until until) {
+  const Frame *above = nullptr;
+  for (const Frame *frame = state; frame != array; above = frame, frame = frame->parent) {
     charge();
-    if (f->kind == Node::Array && f->json->has_no_last_item(f->control.array, f->count)) return true;
-    if (f->kind != Node::Object) continue;
+    if (const auto *inner = as_if<ArrayFrame>(frame); inner && inner->json->has_no_last_item(inner->control, inner->count))
+      return true;
+    const auto *object = as_if<ObjectFrame>(frame);
+    if (!object) continue;
     std::optional<JsonControl::OpenKey> open;
-    if (below && below->kind == Node::Key) open = {below->lo, below->hi};
-    if (f->json->has_many_keys(f->control.object, view(f), open, many, until == Until::Closed)) return true;
+    if (const auto *key = as_if<KeyFrame>(above)) open = {key->match_begin, key->match_end};
+    if (object->json->has_many_keys(object->control, object->view(), open, many, until == Until::Closed)) return true;
   }
   return false;
 }
 
-bool Automaton::has_many(const Node *n, const Node *array, uint64_t many, Until until) {
-  // Until::Closed: a string without a limit needs two quotes, and an open frame a bracket or a whole key, before few values
-  // are left.
-  const auto value_has_many = [&](const ValueControl *v) {
-    return until == Until::Closed ? JsonControl::only_free_strings(v) : n->json->has_many(v->goal, many);
+// Can the current item of `array` become `many` different values? For `Until::Closed` also as long as it is not closed:
+// a string without a limit needs two quotes, and an open frame a bracket or a whole key, before few values are left.
+bool has_many(Automaton &automaton, const Frame *state, const ArrayFrame *array, uint64_t many, Until until) {
+  const auto value_has_many = [&](JsonControl &json, const ValueControl *value) {
+    return until == Until::Closed ? JsonControl::only_free_strings(value) : json.has_many(value->goal, many);
   };
-  switch (n->kind) {
-    case Node::Value:
-      if (value_has_many(n->control.value)) return true;
-      break;
-    case Node::Object:
-      if (n->phase == Phase::AfterKey && value_has_many(n->child.key->child)) return true;
-      break;
-    case Node::String:
-    case Node::Scalar:
-      if (until == Until::Now && scalar_has_many(n, many)) return true;
-      break;
-    default: break;
+  if (const auto *value = as_if<ValueFrame>(state)) {
+    if (value_has_many(*value->json, value->control)) return true;
+  } else if (const auto *object = as_if<ObjectFrame>(state)) {
+    if (object->phase == Phase::AfterKey && value_has_many(*object->json, object->member->child)) return true;
+  } else if (until == Until::Now) {
+    const auto *string = as_if<StringFrame>(state);
+    const auto *scalar = as_if<ScalarFrame>(state);
+    if (string && string_has_many(automaton.text(), *string, many)) return true;
+    if (scalar && number_has_many(automaton.text(), *scalar, many)) return true;
   }
-  return frames_have_many(n, array, many, until);
+  return frames_have_many(state, array, many, until);
 }
 
-Automaton::SeenItems Automaton::items_alike(const Node *n, const Node *array, const SeenItems *among,
-                                            std::set<std::string> *rests) {
-  SeenItems out;
-  const std::string text = item_text(n->trace, array);
-  const auto take = [&](const SeenItem *s) {
-    if (s->container && may_become(text, {s->text, s->length}, rests)) out.push_back(s);
+// The seen containers, of `among` if that is not null, that the current item of `array` can become.
+SeenItems find_repeats_in(const TextLink *item_text, const ArrayFrame &array, const SeenItems *among,
+                          std::set<std::string> *rests) {
+  SeenItems found;
+  const std::string text = item_text_in(item_text, array);
+  const auto take = [&](const SeenItem *item) {
+    if (item->is_container && may_become(text, {item->text, item->length}, rests)) found.push_back(item);
   };
   if (among) std::for_each(among->begin(), among->end(), take);
   else
-    for (const SeenItem *s = array->items; s && s->containers; s = s->previous) take(s);
-  return out;
+    for (const SeenItem *item = array.seen_items; item && item->has_containers; item = item->previous) take(item);
+  return found;
 }
 
-std::vector<const Node *> Automaton::arrays_to_differ(const Node *n, int32_t above) {
-  std::vector<const Node *> arrays;
-  if (n->trace) above = std::max(above, int32_t{n->trace->differs_above});
-  for (const Node *p = n->parent; p && p->depth > above; p = p->parent)
-    if (has_containers(p)) {
-      ArrayControl *a = p->control.array;
+// The arrays around a state, deeper than `above`, whose current item must differ from seen containers. Outermost first.
+std::vector<const ArrayFrame *> arrays_to_compare(const Frame *state, const TextLink *item_text, int32_t above) {
+  std::vector<const ArrayFrame *> arrays;
+  if (item_text) above = std::max(above, int32_t{item_text->distinct_above});
+  for (const Frame *frame = state->parent; frame && frame->depth > above; frame = frame->parent)
+    if (has_seen_containers(frame)) {
+      const auto *array = as<ArrayFrame>(frame);
+      ArrayControl *control = array->control;
       // Where other branches of the schema allow equal items, a repeated item is no dead end.
-      if (!a->loose || !p->json->array_alive(p->json->after_repeat(a), p->count)) arrays.push_back(p);
+      if (!control->loose || !array->json->array_alive(array->json->after_repeat(control), array->count))
+        arrays.push_back(array);
     }
   return {arrays.rbegin(), arrays.rend()};
 }
 
-Automaton::ItemsAhead Automaton::items_ahead(const Node *n, int32_t above, Until until, const ItemsAhead *before,
-                                             std::set<std::string> *rests) {
-  ItemsAhead out;
-  const std::vector<const Node *> arrays = arrays_to_differ(n, above);
+const TextLink *item_text_of(const Frame *state) {
+  const auto *json = as_if<JsonFrame>(state);
+  return json ? json->item_text : nullptr;
+}
+
+// The state in the current item of `array` under a schema without the items `repeats`.
+const Frame *read_without(Automaton &automaton, StepContext &ctx, const Frame *state, const ArrayFrame &array,
+                          const SeenItems &repeats) {
+  const TextLink *item_text = item_text_of(state);
+  const std::string text = item_text_in(item_text, array);
+  JsonControl &json = *array.json;
+  // In ordered objects, keys that only an earlier item has would count as declared ones, which come first.
+  if (json.schema().options.ordered || repeats.size() > MAX_REMOVED_ITEMS || text.size() > MAX_REREAD_BYTES) {
+    json.leave_unproven();
+    return state;
+  }
+  std::vector<std::string> texts;
+  for (const SeenItem *item : repeats) {
+    charge(item->length);
+    texts.emplace_back(item->text, item->length);
+  }
+  ValueControl *other = json.other_than(array.item->child, texts);
+  if (!other) return nullptr;
+  StepContext again{ctx.arena};
+  again.distinct_above = array.depth;
+  const Frame *next = begin_value(again, &array, &json, other, space_start(json.schema().options, SpaceAt::AfterComma));
+  const TextLink *before = item_text;
+  while (before && before->length > array.item_begin) before = before->previous;
+  if (next) const_cast<JsonFrame *>(as<JsonFrame>(next))->item_text = before;
+  for (size_t i = 0; next && i < text.size(); ++i) next = automaton.step(again, next, static_cast<uint8_t>(text[i]));
+  return next;
+}
+
+}  // namespace
+
+std::string item_text_in(const TextLink *text, const ArrayFrame &array) {
+  if (!text || text->length <= array.item_begin) return {};
+  std::string out(text->length - array.item_begin, ' ');
+  charge(out.size());  // the links are spread over memory, so that following them is slow
+  for (const TextLink *link = text; link && link->length > array.item_begin; link = link->previous)
+    out[link->length - array.item_begin - 1] = static_cast<char>(link->byte);
+  return out;
+}
+
+bool add_seen_item(StepContext &ctx, const ArrayFrame &array, ArrayControl **control, const SeenItem **items) {
+  const std::string text = item_text_in(ctx.item_text, array);
+  const ItemValue::Kind kind = kind_of_value(text);
+  const bool is_container = kind == ItemValue::Container;
+  const bool is_free_string = kind == ItemValue::String && JsonControl::free_strings(array.item->child);
+  const bool is_excluded_by_control = !is_container && !is_free_string;
+  if (ctx.ignore_seen_items && ctx.arena.contains(&array) && (array.count > 1 || is_container)) ctx.may_repeat_items = true;
+  if (ctx.ignore_seen_items && !is_excluded_by_control) return true;
+  ctx.used_item_text = true;
+  const ItemValue value = read_value(text);
+  for (const SeenItem *seen = array.seen_items; seen; seen = seen->previous)
+    if (seen->hash == value.hash) {
+      *control = array.json->after_repeat(*control);
+      return !ctx.ignore_seen_items || array.json->array_alive(*control, array.count);
+    }
+  const std::string &kept = is_container ? text : value.text;
+  char *copy = nullptr;
+  if (is_container || kind == ItemValue::String) {
+    copy = static_cast<char *>(ctx.arena.allocate(kept.size() + 1));
+    std::memcpy(copy, kept.data(), kept.size());
+  }
+  const bool has_containers = is_container || (array.seen_items && array.seen_items->has_containers);
+  *items = ctx.arena.make<SeenItem>(array.seen_items, copy, static_cast<uint32_t>(kept.size()), is_container,
+                                    has_containers, value.hash);
+  if (is_excluded_by_control) *control = array.json->with_value(*control, value);
+  return true;
+}
+
+bool excludes_seen_values(const TextFrame &value) {
+  const auto *array = value.is_traced ? as_if<ArrayFrame>(value.parent) : nullptr;
+  const bool is_free_string = is<StringFrame>(&value) && JsonControl::free_strings(value.control);
+  return array && array->control->unique && !is_free_string;
+}
+
+bool has_seen_containers(const Frame *frame) {
+  const auto *array = as_if<ArrayFrame>(frame);
+  return array && array->control->unique && array->seen_items && array->seen_items->has_containers;
+}
+
+PossibleRepeats find_possible_repeats(Automaton &automaton, const Frame *state, int32_t above, Until until,
+                                      const PossibleRepeats *before, std::set<std::string> *rests) {
+  PossibleRepeats found;
+  const TextLink *item_text = item_text_of(state);
+  const std::vector<const ArrayFrame *> arrays = arrays_to_compare(state, item_text, above);
   uint64_t many = 1;
-  for (const Node *array : arrays) many += array->count;
-  bool differs = true;  // in all arrays so far
-  for (const Node *array : arrays) {
+  for (const ArrayFrame *array : arrays) many += array->count;
+  bool is_distinct = true;  // in all arrays so far
+  for (const ArrayFrame *array : arrays) {
     // Usually true, and cheaper than comparing items.
-    if (until != Until::Never && has_many(n, array, many, until)) {
-      differs = false;
+    if (until != Until::Never && has_many(automaton, state, array, many, until)) {
+      is_distinct = false;
       continue;
     }
     const SeenItems *among = nullptr;
     for (size_t i = 0; before && i < before->size(); ++i)
       if ((*before)[i].first == array) among = &(*before)[i].second;
-    SeenItems alike = items_alike(n, array, among, rests);
-    differs = differs && alike.empty();
-    if (!alike.empty()) out.emplace_back(array, std::move(alike));
-    else if (differs && above < 0 && n->trace && array->depth <= INT16_MAX)
-      const_cast<TextLink *>(n->trace)->differs_above = static_cast<int16_t>(array->depth);
+    SeenItems repeats = find_repeats_in(item_text, *array, among, rests);
+    is_distinct = is_distinct && repeats.empty();
+    if (!repeats.empty()) found.emplace_back(array, std::move(repeats));
+    else if (is_distinct && above < 0 && item_text && array->depth <= INT16_MAX)
+      item_text->distinct_above = static_cast<int16_t>(array->depth);
   }
   many = 1;
-  for (auto &[array, alike] : out) many += alike.size();
-  if (until != Until::Never) std::erase_if(out, [&](const auto &one) { return has_many(n, one.first, many, until); });
-  return out;
+  for (auto &[array, repeats] : found) many += repeats.size();
+  if (until != Until::Never)
+    std::erase_if(found, [&](const auto &one) { return has_many(automaton, state, one.first, many, until); });
+  return found;
 }
 
-const Node *Automaton::differing(Reader &r, const Node *n, Avoid avoid) {
-  if (!n->traced) return n;
-  for (int32_t above = r.differs_above;;) {
+const Frame *avoid_seen_items(Automaton &automaton, StepContext &ctx, const Frame *state, Avoid avoid) {
+  if (!state->is_traced) return state;
+  const Until until = avoid == Avoid::DeadEnds ? Until::Now : Until::Never;
+  for (int32_t above = ctx.distinct_above;;) {
     // The outermost array first: reading its item again checks the arrays inside it as well.
-    const ItemsAhead ahead = items_ahead(n, above, avoid == Avoid::DeadEnds ? Until::Now : Until::Never);
-    if (ahead.empty()) return n;
+    const PossibleRepeats repeats = find_possible_repeats(automaton, state, above, until);
+    if (repeats.empty()) return state;
+    const auto &[array, items] = repeats[0];
     // subtle: the state after reading again has no verdicts, which some frames need when the item ends.
-    const ItemControl *item = ahead[0].first->child.item;
-    if (avoid == Avoid::All && (!item->verdicts.empty() || !item->counted.empty())) return n;
-    n = read_again(r, n, ahead[0].first, ahead[0].second);
-    if (!n || avoid == Avoid::DeadEnds) return n;
-    above = ahead[0].first->depth;
+    if (avoid == Avoid::All && (!array->item->verdicts.empty() || !array->item->counted.empty())) return state;
+    state = read_without(automaton, ctx, state, *array, items);
+    if (!state || avoid == Avoid::DeadEnds) return state;
+    above = array->depth;
   }
-}
-
-const Node *Automaton::read_again(Reader &r, const Node *n, const Node *array, const SeenItems &alike) {
-  const std::string text = item_text(n->trace, array);
-  JsonControl &json = *array->json;
-  // In order, keys that only an earlier item has would count as declared ones, which come first.
-  if (json.schema().options.ordered || alike.size() > MOST_ALIKE || text.size() > LONGEST_ALIKE) {
-    json.leave_unproven();
-    return n;
-  }
-  std::vector<std::string> texts;
-  for (const SeenItem *s : alike) {
-    charge(s->length);
-    texts.emplace_back(s->text, s->length);
-  }
-  ValueControl *other = json.other_than(array->child.item->child, texts);
-  if (!other) return nullptr;
-  Reader again{r.arena};
-  again.differs_above = array->depth;
-  const Node *m = value(again, array, &json, other, space_start(json.schema().options, SpaceAt::AfterComma));
-  const TextLink *before = n->trace;
-  while (before && before->length > array->length) before = before->previous;
-  if (m) const_cast<Node *>(m)->trace = before;
-  for (size_t i = 0; m && i < text.size(); ++i) m = step(again, m, static_cast<uint8_t>(text[i]));
-  return m;
 }
 
 }  // namespace structgen

@@ -16,7 +16,7 @@
 #include "bind/gil.h"
 #include "bind/grammar_ir.h"
 #include "matcher/matcher.h"
-#include "automaton/offers.h"
+#include "automaton/key_offers.h"
 #include "bind/schema_ir.h"
 
 namespace nb = nanobind;
@@ -339,17 +339,17 @@ void bind_engine(nb::module_ &m) {
              return std::make_tuple(to_bytes(out), may_end);
            },
            "after"_a = nb::bytes("", 0))
-      // The names that an object offers next, whether each is owed, and whether others may come.
+      // The names that an object offers next, whether each is required, and whether others may come.
       .def("key_offers",
            [](Matcher &self, nb::bytes after) -> std::optional<std::tuple<std::vector<std::string>, std::vector<bool>, bool>> {
              const std::string_view view = as_view(after);
              const auto found = used_without_gil(self, [&] {
-               return self.with_state(view, [&](Reader &, const Node *n, size_t i) {
-                 return i == view.size() ? for_caller(key_offers(self.program().automaton(), n)) : std::nullopt;
+               return self.with_state(view, [&](StepContext &, const Frame *n, size_t i) {
+                 return i == view.size() ? for_caller(key_offers(n)) : std::nullopt;
                });
              });
              if (!found) return std::nullopt;
-             return std::make_tuple(found->declared, found->owed, found->others);
+             return std::make_tuple(found->declared, found->required, found->others);
            },
            "after"_a = nb::bytes("", 0))
       .def("witness",

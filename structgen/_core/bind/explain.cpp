@@ -8,6 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "automaton/grammar_steps.h"
+#include "automaton/seen_keys.h"
+#include "automaton/token_counts.h"
+#include "automaton/token_steps.h"
 #include "bind/gil.h"
 
 namespace nb = nanobind;
@@ -49,58 +53,56 @@ std::string decoded(std::string_view raw) {
 
 class Witnessing {
  public:
-  Witnessing(Automaton &a, Reader &r) : a_(a), r_(r) {}
+  Witnessing(Automaton &a, StepContext &ctx) : a_(a), ctx_(ctx) {}
 
-  Account account(const Node *n, std::string_view text) {
+  Account account(const Frame *n, std::string_view text) {
     size_t i = 0, begin = 0;  // begin: where the scalar or key on top started
     std::vector<std::pair<int32_t, std::pair<std::string, int64_t>>> path;  // by depth
     for (; n && i < text.size(); ++i) {
       charge();
-      a_.reads_byte(r_, i);
-      const Node *next = a_.with_cuts(r_, a_.step(r_, n, static_cast<uint8_t>(text[i])), i + 1);
+      count_byte_as_token(ctx_, i);
+      const Frame *next = with_cuts(a_, ctx_, a_.step(ctx_, n, static_cast<uint8_t>(text[i])), i + 1);
       if (!next) break;
-      if (next->kind != n->kind || next->depth != n->depth) begin = next->kind == Node::Scalar ? i : i + 1;
+      if (next->kind != n->kind || next->depth != n->depth) begin = is<ScalarFrame>(next) ? i : i + 1;
       while (!path.empty() && path.back().first >= next->depth) path.pop_back();
-      if (n->kind == Node::Key && next->kind == Node::Object)
+      if (is<KeyFrame>(n) && is<ObjectFrame>(next))
         key_ = decoded(text.substr(key_begin_, i - key_begin_));
-      if (next->kind == Node::Key && n->kind != Node::Key) key_begin_ = i + 1;
-      if (next->parent && next->parent->phase == Phase::InValue && (path.empty() || path.back().first < next->parent->depth)) {
-        if (next->parent->kind == Node::Object) path.push_back({next->parent->depth, {key_, -1}});
-        if (next->parent->kind == Node::Array)
-          path.push_back({next->parent->depth, {"", static_cast<int64_t>(next->parent->count) - 1}});
-      } else if (next->parent && next->parent->phase == Phase::InValue && next->parent->kind == Node::Array &&
-                 path.back().first == next->parent->depth) {
-        path.back().second.second = static_cast<int64_t>(next->parent->count) - 1;  // the next item
+      if (is<KeyFrame>(next) && !is<KeyFrame>(n)) key_begin_ = i + 1;
+      if (const auto *around = as_if<ContainerFrame>(next->parent); around && around->phase == Phase::InValue) {
+        const auto *array = as_if<ArrayFrame>(around);
+        const int64_t index = array ? static_cast<int64_t>(array->count) - 1 : -1;
+        if (path.empty() || path.back().first < around->depth) path.push_back({around->depth, {array ? "" : key_, index}});
+        else if (array && path.back().first == around->depth) path.back().second.second = index;  // the next item
       }
-      if (next->kind == Node::Array || next->kind == Node::Object)
-        if (next->phase != Phase::InValue)
-          while (!path.empty() && path.back().first >= next->depth) path.pop_back();
+      if (const auto *container = as_if<ContainerFrame>(next); container && container->phase != Phase::InValue)
+        while (!path.empty() && path.back().first >= next->depth) path.pop_back();
       n = next;
     }
     Account out;
     out.offset = i;
     for (auto &p : path) out.path.push_back(p.second);
     if (!n) return out;
-    out.complete = a_.accepts(r_, n);
-    out.expects_tokens = !a_.expected_sets(r_, n).empty();
+    out.complete = a_.accepts(ctx_, n);
+    out.expects_tokens = !expected_token_sets(a_, ctx_, n).empty();
     for (int b = 0; b < 256; ++b)
-      if (a_.step(r_, n, static_cast<uint8_t>(b))) out.next += static_cast<char>(b);
-    for (const Node *each = n; each; each = each->parent) {
-      grammar(each->kind == Node::Alternatives ? each->control.left : each, out);
-      if (each->kind != Node::Alternatives) break;
-    }
-    while (n->kind == Node::Alternatives) n = n->control.left;
-    if (n->json) out.optional_space = n->json->schema().options.whitespace != Whitespace::Written;
+      if (a_.step(ctx_, n, static_cast<uint8_t>(b))) out.next += static_cast<char>(b);
+    each_alternative(n, [&](const Frame *one) {
+      if (const auto *frame = as_if<GrammarFrame>(one)) grammar(*frame, out);
+    });
+    while (const auto *list = as_if<AlternativesFrame>(n)) n = list->first;
+    if (const auto *json = as_if<JsonFrame>(n); json && json->json)
+      out.optional_space = json->options().whitespace != Whitespace::Written;
     std::string_view so_far = text.substr(std::min(begin, i), i - std::min(begin, i));
     int next_byte = i < text.size() ? static_cast<unsigned char>(text[i]) : -1;
     tell(n, so_far, next_byte, out);
     nesting(n, next_byte, out);
     // A number or literal may be right, and what follows it in its array or object not.
-    if (n->kind == Node::Scalar && n->parent && a_.text().complete(n->text) &&
+    const auto *scalar = as_if<ScalarFrame>(n);
+    if (scalar && n->parent && a_.text().complete(scalar->text) &&
         (next_byte == ',' || next_byte == ']' || next_byte == '}')) {
-      r_.trace = n->trace;
-      const Node *after = a_.finish(r_, n->parent);
-      if (after && (after->kind == Node::Array || after->kind == Node::Object)) {
+      ctx_.item_text = scalar->item_text;
+      const Frame *after = a_.finish(ctx_, n->parent);
+      if (as_if<ContainerFrame>(after)) {
         if (!out.path.empty()) out.path.pop_back();
         tell(after, {}, next_byte, out);
       }
@@ -109,41 +111,41 @@ class Witnessing {
   }
 
  private:
-  void tell(const Node *n, std::string_view so_far, int next_byte, Account &out) {
+  void tell(const Frame *n, std::string_view so_far, int next_byte, Account &out) {
     switch (n->kind) {
-      case Node::Value: value(n, out); break;
-      case Node::String: string(n, so_far, next_byte, out); break;
-      case Node::Scalar: scalar(n, so_far, next_byte, out); break;
-      case Node::Object: object(n, next_byte, out); break;
-      case Node::Key: key(n, so_far, next_byte, out); break;
-      case Node::Array: array(n, next_byte, out); break;
-      case Node::Grammar: out.place = "text"; break;
+      case FrameKind::Value: value(*as<ValueFrame>(n)->json, as<ValueFrame>(n)->control, out); break;
+      case FrameKind::String: string(*as<StringFrame>(n), so_far, next_byte, out); break;
+      case FrameKind::Scalar: scalar(*as<ScalarFrame>(n), so_far, next_byte, out); break;
+      case FrameKind::Object: object(*as<ObjectFrame>(n), next_byte, out); break;
+      case FrameKind::Key: key(*as<KeyFrame>(n), so_far, next_byte, out); break;
+      case FrameKind::Array: array(*as<ArrayFrame>(n), next_byte, out); break;
+      case FrameKind::Grammar: out.place = "text"; break;
       default: break;
     }
   }
 
   // A bracket that only the limit on open containers refuses, or the dead end that it makes.
-  void nesting(const Node *n, int next_byte, Account &out) {
-    const bool is_item = n->kind == Node::Array && (n->phase == Phase::Open || n->phase == Phase::AfterComma);
-    if (n->kind != Node::Value && !is_item) return;
+  void nesting(const Frame *n, int next_byte, Account &out) {
+    const auto *array = as_if<ArrayFrame>(n);
+    const bool is_item = array && (array->phase == Phase::Open || array->phase == Phase::AfterComma);
+    if (!is<ValueFrame>(n) && !is_item) return;
     const uint32_t most = a_.text().limits().max_depth;
     const bool opens = next_byte == '[' || next_byte == '{';
     if (static_cast<uint32_t>(n->depth + is_item) < most) return;
     const bool is_stuck = out.next.find_first_not_of(out.optional_space ? " \t\r\n" : "") == out.next.npos;
     if (!opens && (next_byte >= 0 || !is_stuck)) return;
-    const ItemControl *item = is_item ? n->json->next_item(n->control.array, n->count) : nullptr;
+    const ItemControl *item = is_item ? array->json->next_item(array->control, array->count) : nullptr;
     if (is_item && !item) return;
-    const ValueControl *value = is_item ? item->child : n->control.value;
+    const ValueControl *value = is_item ? item->child : as<ValueFrame>(n)->control;
     if (opens ? !value->first.test(static_cast<size_t>(next_byte)) : value->first.none()) return;
     out.rules.assign(1, {"", "max_depth", std::to_string(most)});
   }
 
   // What could stand next, in the words of the grammar: lexemes that may begin, and those that have begun.
-  void grammar(const Node *n, Account &out) {
-    if (n->kind != Node::Grammar) return;
-    GrammarControl &g = *n->control.grammar;
+  void grammar(const GrammarFrame &frame, Account &out) {
+    GrammarControl &g = *frame.grammar;
     out.is_grammar = true;
-    for (const GrammarEntry &entry : std::span(n->entries, n->length)) {
+    for (const GrammarEntry &entry : frame.entries()) {
       out.bounded |= entry.within != ANYTHING;
       if (entry.lex == Lexer::FRESH || !g.lexer().ignored_ends(entry.lex).empty()) place(g, entry, out);
       if (entry.lex == Lexer::FRESH) continue;
@@ -155,7 +157,7 @@ class Witnessing {
       }
       for (const Lexer::End &end : g.lexer().ends(entry.lex)) {
         GrammarEntry after;
-        if (a_.after_terminal(r_, g, entry, end.terminal, &after)) place(g, after, out);
+        if (after_terminal(ctx_, g, entry, end.terminal, &after)) place(g, after, out);
       }
     }
   }
@@ -165,7 +167,7 @@ class Witnessing {
       const GrammarTerminal &terminal = g.grammar().terminals[t];
       if (at.brackets == 0 && g.bracket(t) < 0) continue;
       if (at.within != ANYTHING &&
-          !g.life().lexeme(at.set, at.brackets, t, g.life().plain(t), at.within, nullptr, r_.arena))
+          !g.life().lexeme(at.set, at.brackets, t, g.life().plain(t), at.within, nullptr, ctx_.arena))
         continue;
       if (!terminal.name.empty()) add(out.terminals, terminal.name);
       else if (terminal.kind == GrammarTerminal::Text) out.begins |= g.lexemes().first_of(terminal.language);
@@ -184,11 +186,9 @@ class Witnessing {
     if (!name.empty() && std::find(to.begin(), to.end(), name) == to.end()) to.push_back(name);
   }
 
-  std::string pointer(const Node *n, SchemaId id) { return n->json->schema().nodes[id].pointer; }
-
-  std::vector<SchemaId> applying(const Node *n, const ValueControl *v) {
-    std::vector<SchemaId> all, todo = n->json->schemas_of(v->goal);
-    const Schema &s = n->json->schema();
+  std::vector<SchemaId> applying(const JsonControl &json, const ValueControl *v) {
+    std::vector<SchemaId> all, todo = json.schemas_of(v->goal);
+    const Schema &s = json.schema();
     // References and applicators of the same place are part of the account.
     while (!todo.empty()) {
       charge();
@@ -204,12 +204,11 @@ class Witnessing {
     return all;
   }
 
-  void value(const Node *n, Account &out) {
+  void value(const JsonControl &json, const ValueControl *v, Account &out) {
     out.place = "value";
-    const ValueControl *v = n->control.value;
-    for (SchemaId id : applying(n, v)) {
-      out.schemas.push_back(pointer(n, id));
-      const SchemaNode &s = n->json->schema().nodes[id];
+    for (SchemaId id : applying(json, v)) {
+      const SchemaNode &s = json.schema().nodes[id];
+      out.schemas.push_back(s.pointer);
       if (s.has_values) out.rules.push_back({s.pointer, "enum", ""});
       else if (s.types != ALL_TYPES) out.rules.push_back({s.pointer, "type", types(s)});
     }
@@ -236,14 +235,14 @@ class Witnessing {
     return static_cast<uint64_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
   }
 
-  void string(const Node *n, std::string_view so_far, int next_byte, Account &out) {
+  void string(const StringFrame &n, std::string_view so_far, int next_byte, Account &out) {
     out.place = "string";
     const bool closing = next_byte == '"';
     std::string text = decoded(so_far);
     if (next_byte >= 0x20 && !closing && next_byte != '\\') text += static_cast<char>(next_byte);
     RegexSpace &space = a_.text().regex();
-    for (SchemaId id : applying(n, n->control.value)) {
-      const SchemaNode &s = n->json->schema().nodes[id];
+    for (SchemaId id : applying(*n.json, n.control)) {
+      const SchemaNode &s = n.json->schema().nodes[id];
       out.schemas.push_back(s.pointer);
       uint64_t length = characters(text);
       if (length > s.max_length) out.rules.push_back({s.pointer, "maxLength", std::to_string(s.max_length)});
@@ -259,21 +258,20 @@ class Witnessing {
     }
   }
 
-  void scalar(const Node *n, std::string_view so_far, int next_byte, Account &out) {
-    if (!n->json) {
+  void scalar(const ScalarFrame &n, std::string_view so_far, int next_byte, Account &out) {
+    if (!n.json) {
       out.place = "text";
       return;
     }
     out.place = "number";
-    const ValueControl *v = n->control.value;
     if (!so_far.empty() && so_far[0] >= 'f') out.place = "literal";
     static constexpr std::string_view NUMBER_BYTES = "0123456789+-.eE";
     const bool going_on = next_byte >= 0 && NUMBER_BYTES.find(static_cast<char>(next_byte)) != NUMBER_BYTES.npos;
     std::string text(so_far);
     if (going_on) text += static_cast<char>(next_byte);
     RegexSpace &space = a_.text().regex();
-    for (SchemaId id : applying(n, v)) {
-      const SchemaNode &s = n->json->schema().nodes[id];
+    for (SchemaId id : applying(*n.json, n.control)) {
+      const SchemaNode &s = n.json->schema().nodes[id];
       out.schemas.push_back(s.pointer);
       if (out.place != "number") continue;
       auto breaks = [&](Re re) { return going_on ? !language_takes(re, text) : !space.matches(re, text); };
@@ -309,76 +307,68 @@ class Witnessing {
     }
   }
 
-  void object(const Node *n, int next_byte, Account &out) {
+  void object(const ObjectFrame &n, int next_byte, Account &out) {
     out.place = "object";
-    const ObjectControl &o = *n->control.object;
+    const ObjectControl &o = *n.control;
     const KeyUniverse &u = *o.universe;
     for (SchemaId g : o.groups) {
-      const SchemaNode &s = n->json->schema().nodes[g];
+      const SchemaNode &s = n.json->schema().nodes[g];
       out.schemas.push_back(s.pointer);
       for (const std::string &name : s.required)
-        if (!bit(n->bits, static_cast<uint32_t>(u.find(name)))) {
+        if (!bit(n.seen_declared, static_cast<uint32_t>(u.find(name)))) {
           if (std::find(out.missing.begin(), out.missing.end(), name) == out.missing.end()) out.missing.push_back(name);
           if (next_byte == '}') out.rules.push_back({s.pointer, "required", name});
         }
-      if (next_byte == '}' && n->count < s.min_properties)
+      if (next_byte == '}' && n.key_count < s.min_properties)
         out.rules.push_back({s.pointer, "minProperties", std::to_string(s.min_properties)});
-      if (next_byte == ',' && n->count >= s.max_properties)
+      if (next_byte == ',' && n.key_count >= s.max_properties)
         out.rules.push_back({s.pointer, "maxProperties", std::to_string(s.max_properties)});
     }
-    keys(n, n, out);
+    keys(n, 0, static_cast<uint32_t>(u.keys.size()), out);
   }
 
-  void keys(const Node *object, const Node *key, Account &out) {
-    const KeyUniverse &u = *object->control.object->universe;
+  // Those of the universe from `begin` to `end` that may come.
+  void keys(const ObjectFrame &object, uint32_t begin, uint32_t end, Account &out) {
+    const KeyUniverse &u = *object.control->universe;
     Bits allowed(u.words() + 1);
-    object->json->allowed_keys(object->control.object, a_.view(object), allowed.data());
-    const uint32_t lo = key->kind == Node::Key ? key->lo : 0;
-    const uint32_t hi = key->kind == Node::Key ? key->hi : static_cast<uint32_t>(u.keys.size());
-    for (uint32_t i = lo; i < hi; ++i)
+    object.json->allowed_keys(object.control, object.view(), allowed.data());
+    for (uint32_t i = begin; i < end; ++i)
       if (bit(allowed.data(), i)) out.keys.push_back(u.keys[i]);
   }
 
-  void key(const Node *n, std::string_view so_far, int next_byte, Account &out) {
+  void key(const KeyFrame &n, std::string_view so_far, int next_byte, Account &out) {
     out.place = "key";
-    const Node *object = n->parent;
+    const ObjectFrame &object = *n.object();
     std::string text = decoded(so_far);
-    keys(object, n, out);
-    const KeyUniverse &u = *object->control.object->universe;
+    keys(object, n.match_begin, n.match_end, out);
+    const KeyUniverse &u = *object.control->universe;
     int64_t i = u.find(text);
     const bool closing = next_byte == '"';
-    if (closing && ((i >= 0 && bit(object->bits, static_cast<uint32_t>(i))) || a_.extra_seen(n)))
+    if (closing && ((i >= 0 && bit(object.seen_declared, static_cast<uint32_t>(i))) || is_extra_key_seen(n)))
       out.rules.push_back({"", "duplicate key", text});
-    for (SchemaId g : object->control.object->groups) {
-      const SchemaNode &s = object->json->schema().nodes[g];
+    for (SchemaId g : object.control->groups) {
+      const SchemaNode &s = object.json->schema().nodes[g];
       out.schemas.push_back(s.pointer);
       if (s.additional_properties != NO_SCHEMA && (i < 0 || !closing))
         out.rules.push_back({s.pointer, "additionalProperties", text});
     }
-    if (object->json->schema().options.ordered && closing && i >= 0) out.rules.push_back({"", "declared order", text});
+    if (object.json->schema().options.ordered && closing && i >= 0) out.rules.push_back({"", "declared order", text});
   }
 
-  void array(const Node *n, int next_byte, Account &out) {
+  void array(const ArrayFrame &n, int next_byte, Account &out) {
     out.place = "array";
-    for (SchemaId g : n->control.array->groups) {
-      const SchemaNode &s = n->json->schema().nodes[g];
+    for (SchemaId g : n.control->groups) {
+      const SchemaNode &s = n.json->schema().nodes[g];
       out.schemas.push_back(s.pointer);
-      if (next_byte == ']' && n->count < s.min_items) out.rules.push_back({s.pointer, "minItems", std::to_string(s.min_items)});
-      if (next_byte != ']' && n->count >= s.max_items) out.rules.push_back({s.pointer, "maxItems", std::to_string(s.max_items)});
+      if (next_byte == ']' && n.count < s.min_items) out.rules.push_back({s.pointer, "minItems", std::to_string(s.min_items)});
+      if (next_byte != ']' && n.count >= s.max_items) out.rules.push_back({s.pointer, "maxItems", std::to_string(s.max_items)});
     }
-    if (n->phase == Phase::Open && next_byte != ']') {
-      if (ItemControl *item = n->json->next_item(n->control.array, n->count)) {
-        Node v;
-        v.kind = Node::Value;
-        v.json = n->json;
-        v.control.value = item->child;
-        value(&v, out);
-      }
-    }
+    if (n.phase != Phase::Open || next_byte == ']') return;
+    if (const ItemControl *item = n.json->next_item(n.control, n.count)) value(*n.json, item->child, out);
   }
 
   Automaton &a_;
-  Reader &r_;
+  StepContext &ctx_;
   std::string key_;
   size_t key_begin_ = 0;
 };
@@ -404,10 +394,10 @@ nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
     WithoutGil release;
     Program::Turn turn(matcher.program(), Program::SEARCH);
     Arena arena;
-    Reader reader{arena};
+    StepContext ctx{arena};
     Automaton &automaton = matcher.program().automaton();
-    const Node *first = read.tokens > 0 ? read.node : automaton.start(reader);
-    account = for_caller(Witnessing(automaton, reader).account(first, whole));
+    const Frame *first = read.tokens > 0 ? read.node : automaton.start(ctx);
+    account = for_caller(Witnessing(automaton, ctx).account(first, whole));
   }
   nb::dict d;
   d["offset"] = account.offset + (read.tokens > 0 ? read.bytes : 0);

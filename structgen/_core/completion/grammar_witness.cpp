@@ -5,6 +5,8 @@
 #include <queue>
 #include <set>
 
+#include "automaton/token_steps.h"
+
 namespace structgen {
 namespace {
 
@@ -24,25 +26,25 @@ bool rest_of(GrammarControl &g, TextSpace &text, LexemeState s, std::string *out
 }
 
 // Do these symbols complete the grammar's text on top of `node`?
-bool completes(Automaton &a, Reader &r, const Node *node, const WitnessSymbols &symbols) {
-  GrammarControl &g = *node->control.grammar;
-  const Node *n = node;
+bool completes(Automaton &a, StepContext &ctx, const GrammarFrame *node, const WitnessSymbols &symbols) {
+  GrammarControl &g = *node->grammar;
+  const Frame *n = node;
   const size_t most = read_work(g) + WORK_READ;
   for (size_t i = 0; n && i < symbols.size(); ++i) {
-    n = step_symbol(a, r, n, symbols[i]);
+    n = step_symbol(a, ctx, n, symbols[i]);
     if (read_work(g) >= most) return false;
   }
-  return n && a.completes(r, n, node->parent);
+  return n && a.completes(ctx, n, node->parent);
 }
 
 class Completion {
  public:
-  Completion(Automaton &a, Reader &r, const Node *node)
-      : a_(a), r_(r), node_(node), g_(*node->control.grammar), shortest_(shortest_texts(g_, a)) {}
+  Completion(Automaton &a, StepContext &ctx, const GrammarFrame *node)
+      : a_(a), ctx_(ctx), node_(node), g_(*node->grammar), shortest_(shortest_texts(g_, a)) {}
 
   bool run(WitnessSymbols *out) {
     std::vector<Try> tries;
-    for (uint32_t i = 0; i < node_->length; ++i) add_tries(node_->entries[i], tries);
+    for (const GrammarEntry &entry : node_->entries()) add_tries(entry, tries);
     std::sort(tries.begin(), tries.end(), [](const Try &a, const Try &b) { return a.cost < b.cost; });
     for (const Try &t : tries) {
       out->clear();
@@ -79,7 +81,7 @@ class Completion {
       if (!g_.lexer().ignores(running.terminal) && !(newline && entry.brackets > 0)) {
         Earley::Builder builder(g_.earley(), nullptr);
         builder.recognised(set, ~static_cast<Symbol>(running.terminal));
-        set = builder.finish(r_.arena);
+        set = builder.finish(ctx_.arena);
       }
       if (set) add(set, std::move(rest), g_.lexemes().after(end), newline && entry.brackets == 0);
     }
@@ -205,13 +207,13 @@ class Completion {
 
   bool read(const WitnessSymbols &symbols) {
     // Within another constraint each byte asks for life.
-    if (node_->entries[0].within != ANYTHING && symbols.size() > MOST_READ_WITHIN) return false;
-    return completes(a_, r_, node_, symbols);
+    if (node_->first_entry->within != ANYTHING && symbols.size() > MOST_READ_WITHIN) return false;
+    return completes(a_, ctx_, node_, symbols);
   }
 
   Automaton &a_;
-  Reader &r_;
-  const Node *node_;
+  StepContext &ctx_;
+  const GrammarFrame *node_;
   GrammarControl &g_;
   const GrammarShortest &shortest_;
 };
@@ -242,9 +244,9 @@ GrammarShortest::GrammarShortest(GrammarControl &control, Automaton &automaton) 
       terminals_[t] = 1;
     } else {
       Arena arena;
-      Reader reader{arena};
-      const Node *start = automaton.start_of(reader, *terminal.plan);
-      if (start && complete_state(automaton, reader, start, &texts_[t], false)) terminals_[t] = texts_[t].size() + 1;
+      StepContext ctx{arena};
+      const Frame *start = automaton.start_of(ctx, *terminal.plan, nullptr);
+      if (start && complete_state(automaton, ctx, start, &texts_[t], false)) terminals_[t] = texts_[t].size() + 1;
     }
   }
   rules_ = rule_costs(g_, terminals_);
@@ -271,26 +273,26 @@ bool GrammarShortest::terminals(Symbol s, std::vector<uint32_t> *out) const {
 }
 
 // Breadth first over bytes: what stands side by side only in other words than the shortest.
-static bool search_symbols(Automaton &a, Reader &r, const Node *node, WitnessSymbols *out) {
+static bool search_symbols(Automaton &a, StepContext &ctx, const GrammarFrame *node, WitnessSymbols *out) {
   struct Met {
-    const Node *node;
+    const Frame *node;
     size_t from;
     uint32_t symbol;  // that led here
   };
   std::vector<Met> met{{node, 0, 0}};
   std::set<std::pair<uint64_t, uint64_t>> known;
   // An ambiguous text has sets that grow with it, and each step goes through them.
-  GrammarControl &g = *node->control.grammar;
+  GrammarControl &g = *node->grammar;
   const size_t most = read_work(g) + WORK_SEARCHED;
   auto goes_on = [&] { return met.size() < MOST_SEARCHED && read_work(g) < most; };
   for (size_t at = 0; at < met.size() && goes_on(); ++at) {
-    const Node *n = met[at].node;
-    if (a.completes(r, n, node->parent)) {
+    const Frame *n = met[at].node;
+    if (a.completes(ctx, n, node->parent)) {
       for (size_t i = at; i != 0; i = met[i].from) out->insert(out->begin(), met[i].symbol);
       return true;
     }
     auto reach = [&](uint32_t symbol) {
-      const Node *next = step_symbol(a, r, n, symbol);
+      const Frame *next = step_symbol(a, ctx, n, symbol);
       if (!next) return;
       const Hash128 h = a.signature(next);
       if (known.insert({h.a, h.b}).second) met.push_back({next, at, symbol});
@@ -298,41 +300,41 @@ static bool search_symbols(Automaton &a, Reader &r, const Node *node, WitnessSym
     const std::bitset<256> candidates = a.candidates(n);
     for (uint32_t b = 0; b < 256; ++b)
       if (candidates.test(b)) reach(b);
-    for (uint32_t set : a.expected_sets(r, n)) reach(FIRST_TOKEN_SET + set);
+    for (uint32_t set : expected_token_sets(a, ctx, n)) reach(FIRST_TOKEN_SET + set);
   }
   return false;
 }
 
 // A text that the search for life itself has written.
-static bool complete_by_search(Automaton &a, Reader &r, const Node *node, WitnessSymbols *out) {
-  GrammarControl &g = *node->control.grammar;
+static bool complete_by_search(Automaton &a, StepContext &ctx, const GrammarFrame *node, WitnessSymbols *out) {
+  GrammarControl &g = *node->grammar;
   auto found = [&](std::optional<std::string> text) {
     if (!text) return false;
     out->clear();
     append_text(*out, *text);
-    return completes(a, r, node, *out);
+    return completes(a, ctx, node, *out);
   };
-  for (const GrammarEntry &entry : std::span(node->entries, node->length)) {
+  for (const GrammarEntry &entry : node->entries()) {
     // Where anything can be written after anything, only size can have kept a completion from being found.
     if (g.life().always() && entry.within == ANYTHING) continue;
     if (entry.lex == Lexer::FRESH) {
-      if (found(g.life().completion(entry.set, entry.brackets, entry.within, r.arena))) return true;
+      if (found(g.life().completion(entry.set, entry.brackets, entry.within, ctx.arena))) return true;
       continue;
     }
     // What may end here is followed first: a letter is a name before it is the beginning of a keyword.
     for (const bool ends : {true, false})
       for (const Lexer::Running &running : g.lexer().running(entry.lex))
         if (g.lexemes().complete(running.lexeme) == ends &&
-            found(g.life().completion(entry.set, entry.brackets, running.terminal, running.lexeme, entry.within, r.arena)))
+            found(g.life().completion(entry.set, entry.brackets, running.terminal, running.lexeme, entry.within, ctx.arena)))
           return true;
   }
   return false;
 }
 
-bool complete_grammar(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out) {
-  if (Completion(automaton, reader, node).run(out) || complete_by_search(automaton, reader, node, out)) return true;
+bool complete_grammar(Automaton &automaton, StepContext &ctx, const GrammarFrame *node, WitnessSymbols *out) {
+  if (Completion(automaton, ctx, node).run(out) || complete_by_search(automaton, ctx, node, out)) return true;
   out->clear();
-  return node->entries[0].within == ANYTHING && search_symbols(automaton, reader, node, out);
+  return node->first_entry->within == ANYTHING && search_symbols(automaton, ctx, node, out);
 }
 
 }  // namespace structgen

@@ -13,7 +13,7 @@
 namespace structgen {
 
 // Completes the text of the grammar on top (not of what may follow it in the frames below); false: none was found.
-bool complete_grammar(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out);
+bool complete_grammar(Automaton &automaton, StepContext &ctx, const GrammarFrame *node, WitnessSymbols *out);
 
 // The cheapest text of each rule, made once for a grammar.
 class GrammarShortest {

@@ -15,27 +15,28 @@ constexpr size_t MOST_OTHERS = 40;  // undeclared keys that are tried at one pla
 
 // The first declared key of the range that may come, from `i` on: `owed` ones, others, or (null) any. Word by word, since
 // of a large object most keys may be there already.
-uint32_t next_key(const Node *n, uint32_t i, const Bits *required, bool owed) {
-  for (; i < n->hi; i = (i | 63) + 1) {
-    uint64_t word = n->bits[i >> 6];
+uint32_t next_key(const KeyFrame *n, uint32_t i, const Bits *required, bool owed) {
+  for (; i < n->match_end; i = (i | 63) + 1) {
+    uint64_t word = n->allowed[i >> 6];
     if (required) word &= owed ? (*required)[i >> 6] : ~(*required)[i >> 6];
     word &= ~uint64_t{0} << (i & 63);
-    if (word != 0) return std::min(n->hi, (i & ~63u) + static_cast<uint32_t>(std::countr_zero(word)));
+    if (word != 0) return std::min(n->match_end, (i & ~63u) + static_cast<uint32_t>(std::countr_zero(word)));
   }
-  return n->hi;
+  return n->match_end;
 }
 
 }  // namespace
 
 // Trying keys one by one would ask all branches about each.
-const Node *WitnessSearch::rest_of_object(const Node *n) {
-  const Node *frame = n->kind == Node::Key ? n->parent : n;
-  ObjectControl *o = frame->control.object;
-  if (o->simple || o->groups.size() < MANY_GROUPS || n->escape != 0 || hopeless_.contains(n)) return nullptr;
+const Frame *WitnessSearch::rest_of_object(const JsonFrame *n) {
+  const auto *begun = as_if<KeyFrame>(n);
+  const ObjectFrame *frame = begun ? begun->object() : as<ObjectFrame>(n);
+  ObjectControl *o = frame->control;
+  if (o->simple || o->groups.size() < MANY_GROUPS || (begun && begun->escape != 0) || hopeless_.contains(n)) return nullptr;
   const KeyUniverse &u = *o->universe;
-  const ObjectView view{frame->bits, frame->count, frame->last_rank};
+  const ObjectView view = frame->view();
   std::optional<RestOfObject> rest = n->json->rest_of_object(o, view, -1);
-  auto is_next = [&](uint32_t i) { return i >= n->lo && i < n->hi && bit(n->bits, i); };
+  auto is_next = [&](uint32_t i) { return i >= begun->match_begin && i < begun->match_end && bit(begun->allowed, i); };
   auto key_rank = [&](const std::string &key) {
     const int64_t i = u.find(key);
     return i < 0 ? u.keys.size() : u.rank[static_cast<size_t>(i)];
@@ -45,31 +46,31 @@ const Node *WitnessSearch::rest_of_object(const Node *n) {
     return i >= 0 && is_next(static_cast<uint32_t>(i));
   };
   // A key that has begun, or that a comma asks for, need not be one that is wanted.
-  if (n->kind == Node::Key && rest && std::none_of(rest->keys.begin(), rest->keys.end(), begins)) {
-    const uint32_t i = next_key(n, n->lo, nullptr, false);
-    rest = i < n->hi ? n->json->rest_of_object(o, view, i) : std::nullopt;
+  if (begun && rest && std::none_of(rest->keys.begin(), rest->keys.end(), begins)) {
+    const uint32_t i = next_key(begun, begun->match_begin, nullptr, false);
+    rest = i < begun->match_end ? n->json->rest_of_object(o, view, i) : std::nullopt;
   }
   const size_t before = out_.size();
-  const Node *m = rest && !(rest->keys.empty() && rest->extras.empty()) ? n : nullptr;
+  const JsonFrame *m = rest && !(rest->keys.empty() && rest->extras.empty()) ? n : nullptr;
   if (m) {
     charge(rest->keys.size() * search_work(rest->keys.size()));
     std::stable_sort(rest->keys.begin(), rest->keys.end(), [&](auto &a, auto &b) {
-      const bool first = n->kind == Node::Key && begins(a), second = n->kind == Node::Key && begins(b);
+      const bool first = begun && begins(a), second = begun && begins(b);
       return first != second ? first : key_rank(a.first) < key_rank(b.first);
     });
   }
   for (size_t i = 0; m && i < rest->keys.size() && !spent(); ++i)
-    m = key_and_value(m, rest->keys[i].first, rest->keys[i].second);
+    m = as_if<JsonFrame>(key_and_value(m, rest->keys[i].first, rest->keys[i].second));
   std::unordered_map<Re, size_t> used;
   for (size_t i = 0; m && i < rest->extras.size() && !spent(); ++i) {
     auto &[language, value] = rest->extras[i];
-    const KeyTree *seen = frame->seen;
+    const KeyTree *seen = frame->seen_extra;
     const std::string *key;
     do {
       charge();
       key = n->json->shortest().extra_key(*o, language, used[language]++);
     } while (key && seen && has_key(seen, *key));
-    m = key ? key_and_value(m, *key, value) : nullptr;
+    m = key ? as_if<JsonFrame>(key_and_value(m, *key, value)) : nullptr;
   }
   if (m && m != n) return m;
   out_.resize(before);
@@ -77,64 +78,73 @@ const Node *WitnessSearch::rest_of_object(const Node *n) {
   return nullptr;
 }
 
-bool WitnessSearch::by_rest_of_object(const Node *n) {
+bool WitnessSearch::by_rest_of_object(const JsonFrame *n) {
   const size_t before = out_.size();
-  const Node *rest = rest_of_object(n);
+  const Frame *rest = rest_of_object(n);
   if (rest && from(rest)) return true;
   out_.resize(before);
   return false;
 }
 
 // From a frame, or from a key of which some is there already.
-const Node *WitnessSearch::key_and_value(const Node *n, std::string_view key, Formula value) {
+const Frame *WitnessSearch::key_and_value(const JsonFrame *from, std::string_view key, Formula value) {
   std::string text;
   steps_ += WHOLE;
-  if (!n->json->shortest().text(value, &text)) return nullptr;
-  if (n->kind == Node::Scalar || (n->kind == Node::Object && n->phase == Phase::AfterValue)) {
+  if (!from->json->shortest().text(value, &text)) return nullptr;
+  const Frame *n = from;
+  const auto *object = as_if<ObjectFrame>(n);
+  if (is<ScalarFrame>(n) || (object && object->phase == Phase::AfterValue)) {
     n = read_space_before(n, ',');
     if (n) n = read(n, ",");
   }
   auto read_up_to = [&](char c) {
-    while (n && n->kind == Node::Object) {
-      const char blank = space_owed(options(n), n->space);
-      if (!blank && !(c == '"' && lines(options(n)) && n->space == SPACE_EMPTY)) break;
+    while ((object = as_if<ObjectFrame>(n))) {
+      const char blank = space_owed(object->options(), object->space);
+      if (!blank && !(c == '"' && lines(object->options()) && object->space == SPACE_EMPTY)) break;
       n = read(n, blank ? std::string(1, blank) : "\n");
     }
     if (n) n = read(n, {&c, 1});
   };
-  if (n && n->kind == Node::Object) read_up_to('"');
-  if (n && n->kind == Node::Key) n = read(n, escape_json(key.substr(n->length)) + '"');
+  if (as_if<ObjectFrame>(n)) read_up_to('"');
+  if (const auto *begun = as_if<KeyFrame>(n)) n = read(n, escape_json(key.substr(begun->length)) + '"');
   if (n) read_up_to(':');
   return n ? read_value_of(n, text) : nullptr;
 }
 
-const Node *WitnessSearch::simple_key(const Node *n) {
-  while (n && n->kind == Node::Key && n->escape != 0) n = any_of(n, "\"\\/bfnrtu0123456789abcdef");
-  if (!n || n->kind != Node::Key) return n;
-  const ObjectControl &o = *n->parent->control.object;
+const Frame *WitnessSearch::simple_key(const KeyFrame *key) {
+  const Frame *state = end_escape(key);
+  const auto *n = as_if<KeyFrame>(state);
+  if (!n) return state;
+  const ObjectControl &o = *n->object()->control;
   for (bool owed : {true, false})
-    if (const uint32_t i = next_key(n, n->lo, &o.required, owed); i < n->hi)
+    if (const uint32_t i = next_key(n, n->match_begin, &o.required, owed); i < n->match_end)
       return read(n, escape_json(std::string_view(o.universe->keys[i]).substr(n->length)) + '"');
   std::string text;
   for (uint64_t i = 0; n->text != TextSpace::DEAD && extra_key(n, i, &text); ++i)
-    if (const Node *next = read(n, text)) return next;
+    if (const Frame *next = read(n, text)) return next;
   return nullptr;
 }
 
-bool WitnessSearch::key(const Node *n, size_t before) {
-  const ObjectControl &o = *n->parent->control.object;
+// The state after the escape that has begun in a key.
+const Frame *WitnessSearch::end_escape(const KeyFrame *key) {
+  const Frame *n = key;
+  for (; key && key->escape != 0; key = as_if<KeyFrame>(n)) n = any_of(n, ESCAPE_BYTES);
+  return n;
+}
+
+bool WitnessSearch::key(const KeyFrame *n, size_t before) {
+  const ObjectControl &o = *n->object()->control;
   const KeyUniverse &u = *o.universe;
   std::vector<std::string> texts, others;
   auto offer = [&](bool owed) {
     const Bits *required = o.simple ? &o.required : nullptr;
-    for (uint32_t i = next_key(n, n->lo, required, owed); i < n->hi; i = next_key(n, i + 1, required, owed)) {
+    for (uint32_t i = next_key(n, n->match_begin, required, owed); i < n->match_end; i = next_key(n, i + 1, required, owed)) {
       texts.push_back(escape_json(std::string_view(u.keys[i]).substr(n->length)) + '"');
       if (o.simple) return;
     }
   };
   if (n->escape != 0) {
-    while (n && n->escape != 0) n = any_of(n, "\"\\/bfnrtu0123456789abcdef");
-    if (n && n->kind == Node::Key && key(n, out_.size())) return true;
+    if (const auto *next = as_if<KeyFrame>(end_escape(n)); next && key(next, out_.size())) return true;
     out_.resize(before);
     return false;
   }
@@ -159,7 +169,7 @@ bool WitnessSearch::key(const Node *n, size_t before) {
     const bool any = a_.text().re(n->text) == RegexSpace::ANY_TEXT;
     std::string text;
     for (uint64_t i = 0; extra_key(n, i, &text); ++i) {
-      const Node *next = read(n, text);
+      const Frame *next = read(n, text);
       if (!next) continue;
       if (texts.empty() && o.simple) {
         if (from(next)) return true;
@@ -175,14 +185,14 @@ bool WitnessSearch::key(const Node *n, size_t before) {
   return closing_key(n, others) || choose(n, others, before);
 }
 
-bool WitnessSearch::closing_key(const Node *n, const std::vector<std::string> &texts) {
-  if (n->parent->control.object->simple) return false;
+bool WitnessSearch::closing_key(const KeyFrame *n, const std::vector<std::string> &texts) {
+  if (n->object()->control->simple) return false;
   for (const std::string &t : texts) {
     const size_t here = out_.size();
-    const Node *next = read(n, t);
+    const Frame *next = read(n, t);
     if (next) next = read(next, ":");
-    if (next && next->kind == Node::Value) next = closing_value(next);
-    else next = nullptr;
+    const auto *value = as_if<ValueFrame>(next);
+    next = value ? closing_value(value) : nullptr;
     if (next && from(next)) return true;
     out_.resize(here);
     if (spent()) return false;
@@ -190,8 +200,8 @@ bool WitnessSearch::closing_key(const Node *n, const std::vector<std::string> &t
   return false;
 }
 
-bool WitnessSearch::extra_key(const Node *n, uint64_t i, std::string *text) {
-  ObjectControl *o = n->parent->control.object;
+bool WitnessSearch::extra_key(const KeyFrame *n, uint64_t i, std::string *text) {
+  ObjectControl *o = n->object()->control;
   *text = "\"";
   if (i == 0) return true;
   const Re re = a_.text().re(n->text);
@@ -207,8 +217,9 @@ bool WitnessSearch::extra_key(const Node *n, uint64_t i, std::string *text) {
   }
   if (re == RegexSpace::ANY_TEXT) {
     // One more name than there are keys: one of them is free.
-    if (i > n->parent->count + o->universe->keys.size() + 1) return false;
-    *text = name(n->parent->count + i) + '"';
+    const uint64_t keys = n->object()->key_count;
+    if (i > keys + o->universe->keys.size() + 1) return false;
+    *text = name(keys + i) + '"';
     return true;
   }
   std::string one;
@@ -218,8 +229,8 @@ bool WitnessSearch::extra_key(const Node *n, uint64_t i, std::string *text) {
 }
 
 // Follows the fewest keys until no key is left.
-bool WitnessSearch::other_key(const Node *n, Re re, std::string *rest) {
-  const KeyTree *seen = n->seen;
+bool WitnessSearch::other_key(const KeyFrame *n, Re re, std::string *rest) {
+  const KeyTree *seen = n->seen_extra;
   std::string read(seen ? seen->key(n->length) : std::string_view());
   while (seen && !(space_.nullable(re) && !has_key(seen, read))) {
     charge(8);
@@ -245,7 +256,7 @@ bool WitnessSearch::other_key(const Node *n, Re re, std::string *rest) {
     re = space_.row(re)[with];
     seen = fewest;
   }
-  *rest = read.substr(n->seen ? n->length : 0);
+  *rest = read.substr(n->seen_extra ? n->length : 0);
   return seen || space_.witness(re, rest);
 }
 

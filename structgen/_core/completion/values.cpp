@@ -12,9 +12,9 @@ constexpr uint64_t MANY_ITEMS = 64;  // of an array, from which on scalars that 
 constexpr size_t MOST_VERDICTS = 6;  // of one value, that are tried in all combinations
 
 // Has the array an item that equals this value?
-bool is_there(const Node &array, std::string_view value) {
+bool is_there(const ArrayFrame &array, std::string_view value) {
   const Hash128 hash = read_value(value).hash;
-  for (const SeenItem *s = array.items; s; s = s->previous) {
+  for (const SeenItem *s = array.seen_items; s; s = s->previous) {
     charge();
     if (s->hash == hash) return true;
   }
@@ -23,7 +23,7 @@ bool is_there(const Node &array, std::string_view value) {
 
 }  // namespace
 
-const Node *WitnessSearch::read_value_of(const Node *n, std::string_view compact) {
+const Frame *WitnessSearch::read_value_of(const Frame *n, std::string_view compact) {
   const size_t before = out_.size();
   bool inside = false, escaped = false;
   for (char c : compact) {
@@ -41,48 +41,48 @@ const Node *WitnessSearch::read_value_of(const Node *n, std::string_view compact
   return n;
 }
 
-const Node *WitnessSearch::read_space_before(const Node *n, char c) {
+const Frame *WitnessSearch::read_space_before(const Frame *n, char c) {
   const bool closes = c == ']' || c == '}', ends = closes || c == ',';
-  if (n->kind == Node::Scalar && !ends) return n;
-  const Node *container = n->kind == Node::Scalar ? n->parent : n;
+  const bool after_scalar = is<ScalarFrame>(n);
+  if (after_scalar && !ends) return n;
+  const auto *container = as<JsonFrame>(after_scalar ? n->parent : n);
   if (options(n).whitespace == Whitespace::Table) {
-    const uint16_t now = n->kind == Node::Scalar ? space_start(options(n), SpaceAt::AfterValue) : n->space;
+    const uint16_t now = after_scalar ? space_start(options(n), SpaceAt::AfterValue) : as<JsonFrame>(n)->space;
     return now == SPACE_CLOSED ? n : read(n, space_before(options(n), now, closes));
   }
-  if ((ends && container != n) || n->space == SPACE_AFTER) {
-    if (closes) return read(n, last_line(container));
+  if ((ends && after_scalar) || as<JsonFrame>(n)->space == SPACE_AFTER) {
+    if (closes) return read(n, last_line(*container));
     const JsonOptions &o = options(n);
     return c == ',' && o.whitespace == Whitespace::Written ? read(n, std::string(o.before_comma, ' ')) : n;
   }
-  if (lines(options(n)) && n->space == SPACE_EMPTY && !closes) n = read(n, "\n");
-  while (n && n->kind != Node::Scalar) {
+  if (lines(options(n)) && as<JsonFrame>(n)->space == SPACE_EMPTY && !closes) n = read(n, "\n");
+  while (n && !is<ScalarFrame>(n)) {
     charge();
-    const char blank = space_owed(options(n), n->space);
+    const char blank = space_owed(options(n), as<JsonFrame>(n)->space);
     if (!blank) break;
     n = read(n, {&blank, 1});
   }
   return n;
 }
 
-const Node *WitnessSearch::closing_value(const Node *n) {
-  const Node *frame = n->parent;
-  if (!frame || frame->json != n->json) return nullptr;
-  if (frame->kind == Node::Array) return closing_item(n, frame->child.item, frame->count);
-  if (frame->kind != Node::Object) return nullptr;
-  KeyControl *key = frame->child.key;
-  return closing(n, n->control.value, [&](const Holds &holds) {
-    return n->json->object_can_close(n->json->after_child(key->frame, key->verdicts, holds),
-                                     {frame->bits, frame->count, frame->last_rank});
+const Frame *WitnessSearch::closing_value(const ValueFrame *n) {
+  const auto *container = as_if<ContainerFrame>(n->parent);
+  if (!container || container->json != n->json) return nullptr;
+  if (const auto *array = as_if<ArrayFrame>(container)) return closing_item(n, array->item, array->count);
+  const auto *object = as<ObjectFrame>(container);
+  return closing(n, n->control, [&](const Holds &holds) {
+    ObjectControl *after = n->json->after_child(object->member->frame, object->member->verdicts, holds);
+    return n->json->object_can_close(after, object->view());
   });
 }
 
-const Node *WitnessSearch::closing_item(const Node *n, ItemControl *item, uint64_t count) {
+const Frame *WitnessSearch::closing_item(const JsonFrame *n, ItemControl *item, uint64_t count) {
   return closing(n, item->child, [&](const Holds &holds) {
     return n->json->array_can_close(n->json->after_item(item, holds), count);
   });
 }
 
-const Node *WitnessSearch::closing(const Node *n, const ValueControl *v, const std::function<bool(const Holds &)> &closes) {
+const Frame *WitnessSearch::closing(const JsonFrame *n, const ValueControl *v, const std::function<bool(const Holds &)> &closes) {
   JsonControl &json = *n->json;
   const std::vector<Formula> roots = json.goal(v->goal).roots;
   const Formula need = json.goal(v->goal).need;
@@ -97,26 +97,26 @@ const Node *WitnessSearch::closing(const Node *n, const ValueControl *v, const s
     std::string text;
     steps_ += WHOLE;
     if (!json.can_hold(wanted) || !json.shortest().text(wanted, &text)) continue;
-    if (const Node *m = read_value_of(n, text)) return m;
+    if (const Frame *m = read_value_of(n, text)) return m;
   }
   return nullptr;
 }
 
-const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, const Node *array, uint64_t before) {
+const Frame *WitnessSearch::whole_value(const JsonFrame *n, const ValueControl *v, const ArrayFrame *array, uint64_t before) {
   JsonControl &json = *n->json;
-  if (array && array->control.array->counting)
-    if (const ValueControl *wanted = json.helpful(array->control.array, before); wanted && wanted->first.any()) v = wanted;
+  if (array && array->control->counting)
+    if (const ValueControl *wanted = json.helpful(array->control, before); wanted && wanted->first.any()) v = wanted;
   const Formula f = json.goal(v->goal).combined;
   // The frame knows which scalars are taken; containers are told apart by value, one after the other.
   std::vector<std::string> taken;
-  while (array && array->control.array->unique && array->count >= MANY_ITEMS) {
+  while (array && array->control->unique && array->count >= MANY_ITEMS) {
     charge();
     const std::string *one = json.shortest().scalar(f, taken_[f]++);
     if (!one) break;
     steps_ += WHOLE;
     if (spent()) return nullptr;
     if (is_there(*array, *one)) continue;  // many scalars are compared only when they end
-    if (const Node *m = read_value_of(n, *one)) return m;
+    if (const Frame *m = read_value_of(n, *one)) return m;
   }
   for (;;) {
     charge();
@@ -126,23 +126,20 @@ const Node *WitnessSearch::whole_value(const Node *n, const ValueControl *v, con
       note(json.shortest().search_failure());
       return nullptr;
     }
-    if (!array || !array->control.array->unique || !is_there(*array, text)) return read_value_of(n, text);
+    if (!array || !array->control->unique || !is_there(*array, text)) return read_value_of(n, text);
     if (spent()) return nullptr;
     taken.push_back(std::move(text));
   }
 }
 
-const Node *WitnessSearch::counted(const Node *n, ArrayControl *array, uint64_t before) {
+const Frame *WitnessSearch::counted(const JsonFrame *from, ArrayControl *array, uint64_t before) {
   if (!array->counting) return nullptr;
-  ValueControl *v = n->json->helpful(array, before);
+  ValueControl *v = from->json->helpful(array, before);
   if (!v || v->first.none()) return nullptr;
-  Node alone;
-  alone.kind = Node::Value;
-  alone.depth = n->kind == Node::Value ? n->depth : n->depth + 1;
-  alone.json = n->json;
+  ValueFrame alone(nullptr, from->json, v);
+  alone.depth = is<ValueFrame>(from) ? from->depth : from->depth + 1;
   alone.space = SPACE_CLOSED;
-  alone.control.value = v;
-  WitnessSearch inner(a_, r_);
+  WitnessSearch inner(a_, ctx_);
   inner.base_ = base_;
   inner.allow(budget_ > steps_ ? budget_ - steps_ : 0, mode_ == Mode::Thorough ? Mode::Thorough : Mode::Quick);
   WitnessSymbols value;
@@ -152,6 +149,7 @@ const Node *WitnessSearch::counted(const Node *n, ArrayControl *array, uint64_t 
   if (!found) note(inner.why_);
   if (!found) return nullptr;
   const size_t here = out_.size();
+  const Frame *n = from;
   for (size_t i = 0; n && i < value.size(); ++i) n = read_symbol(n, value[i]);
   if (!n) out_.resize(here);
   return n;

@@ -22,14 +22,14 @@ constexpr uint32_t FIRST_TOKEN_SET = 256;
 
 void append_text(WitnessSymbols &out, std::string_view text);
 // Reads one symbol.
-const Node *step_symbol(Automaton &automaton, Reader &reader, const Node *node, uint32_t symbol);
+const Frame *step_symbol(Automaton &automaton, StepContext &ctx, const Frame *node, uint32_t symbol);
 
 // Appends a completion; false (and `out` unchanged) when none was found within the budget, a tenth of it if not `patient`:
 // `why` says what kept it from being found.
-bool complete_state(Automaton &automaton, Reader &reader, const Node *node, WitnessSymbols *out, bool patient = true,
+bool complete_state(Automaton &automaton, StepContext &ctx, const Frame *node, WitnessSymbols *out, bool patient = true,
                     SearchFailure *why = nullptr);
 // The same of a completion without tokens that are read whole, as bytes; false also where the one that is found has some.
-bool complete_text(Automaton &automaton, Reader &reader, const Node *node, std::string *out, bool patient = true,
+bool complete_text(Automaton &automaton, StepContext &ctx, const Frame *node, std::string *out, bool patient = true,
                    SearchFailure *why = nullptr);
 
 }  // namespace structgen

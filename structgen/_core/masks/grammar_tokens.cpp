@@ -25,7 +25,7 @@ constexpr uint64_t WORDS_PER_UNIT = 128, IDS_PER_UNIT = 16, BYTES_PER_UNIT = 32,
 }  // namespace
 
 // May the text go on with what is not the grammar's own, behind the lexemes that `set` has read?
-bool Masks::goes_beyond(GrammarControl &g, const EarleySet *set, const Node *n) {
+bool Masks::goes_beyond(GrammarControl &g, const EarleySet *set, const GrammarFrame *n) {
   return !g.others(set->outlook).empty() || (set->accepting && n->parent);
 }
 
@@ -43,9 +43,9 @@ bool Masks::reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry 
   return g.is_newline(terminal) && entry.brackets == 0;
 }
 
-void Masks::grammar_below(Vocabulary::Node at, const Node *n) {
-  GrammarControl &g = *n->control.grammar;
-  for (const GrammarEntry &entry : std::span(n->entries, n->length))
+void Masks::grammar_below(Vocabulary::Node at, const GrammarFrame *n) {
+  GrammarControl &g = *n->grammar;
+  for (const GrammarEntry &entry : n->entries())
     if (entry.lex == Lexer::FRESH) place_below(at, n, entry, RegexSpace::EMPTY);
   std::vector<Lexeme> running = running_lexemes(n);
   running_texts_below(at, n, running);
@@ -58,7 +58,7 @@ void Masks::grammar_below(Vocabulary::Node at, const Node *n) {
 // Can the text be completed, in some reading, where the lexeme stays in `end` and another constraint in `left`?
 bool Masks::lives(GrammarControl &g, const Lexeme &l, LexemeState end, Within left) {
   return std::any_of(l.readings.begin(), l.readings.end(), [&](const Reading &one) {
-    return g.life().lexeme(one.since, l.entry.brackets, one.terminal, end, left, r_->reads, r_->arena);
+    return g.life().lexeme(one.since, l.entry.brackets, one.terminal, end, left, ctx_->mask_dependencies, ctx_->arena);
   });
 }
 
@@ -139,8 +139,8 @@ void Masks::inside_within(Vocabulary::Node at, GrammarControl &g, const Lexeme &
 }
 
 // Tokens that leave a lexeme, one place after the other: what else the text must be depends on all that was read.
-void Masks::leaves_within(Vocabulary::Node at, const Node *n, const Lexeme &l) {
-  Lexemes &lexemes = n->control.grammar->lexemes();
+void Masks::leaves_within(Vocabulary::Node at, const GrammarFrame *n, const Lexeme &l) {
+  Lexemes &lexemes = n->grammar->lexemes();
   const Place &place = place_after(n, l);
   if (!place.alive) return;
   // subtle: leaves come in the order of the trie, so each is read from where its path leaves that of the one before.
@@ -164,8 +164,8 @@ void Masks::leaves_within(Vocabulary::Node at, const Node *n, const Lexeme &l) {
 }
 
 // Tokens that go on with a running lexeme; `beside_many` others.
-void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const Lexeme &l, bool beside_many) {
-  GrammarControl &g = *n->control.grammar;
+void Masks::lexeme_below(Vocabulary::Node at, const GrammarFrame *n, const Lexeme &l, bool beside_many) {
+  GrammarControl &g = *n->grammar;
   Lexemes::Fragment &f = g.lexemes().fragment(at, l.state);
   inside_below(at, g, l, f);
   leaves_below(at, n, l, f, beside_many);
@@ -173,8 +173,8 @@ void Masks::lexeme_below(Vocabulary::Node at, const Node *n, const Lexeme &l, bo
 }
 
 // Tokens that leave a lexeme for what is not the grammar's own text.
-void Masks::past_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
-  GrammarControl &g = *n->control.grammar;
+void Masks::past_below(Vocabulary::Node at, const GrammarFrame *n, const Lexeme &l) {
+  GrammarControl &g = *n->grammar;
   if (!n->parent && !g.has_constraints()) return;
   if (g.lexemes().after(l.state) == RegexSpace::EMPTY) return;  // nothing is forbidden: `leaves_below` has all
   if (const Place &place = place_after(n, l); !place.alive || !goes_beyond(g, place.at.set, n)) return;
@@ -188,9 +188,9 @@ void Masks::past_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
 // Calls `visit` for trie nodes after a lexeme by whose byte the lexer's rule would have read on: what is not the grammar's own
 // text may begin there.
 template <class Visit>
-void Masks::past_lexeme(Vocabulary::Node at, const Node *n, LexemeState lexeme, std::string &read, const Visit &visit) {
+void Masks::past_lexeme(Vocabulary::Node at, const GrammarFrame *n, LexemeState lexeme, std::string &read, const Visit &visit) {
   check_stack("a token is too long");
-  GrammarControl &g = *n->control.grammar;
+  GrammarControl &g = *n->grammar;
   Lexemes &lexemes = g.lexemes();
   for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
     count(BYTE);
@@ -203,8 +203,8 @@ void Masks::past_lexeme(Vocabulary::Node at, const Node *n, LexemeState lexeme, 
   }
 }
 
-void Masks::leaves_below(Vocabulary::Node at, const Node *n, const Lexeme &l, Lexemes::Fragment &f, bool beside_many) {
-  GrammarControl &g = *n->control.grammar;
+void Masks::leaves_below(Vocabulary::Node at, const GrammarFrame *n, const Lexeme &l, Lexemes::Fragment &f, bool beside_many) {
+  GrammarControl &g = *n->grammar;
   Lexemes &lexemes = g.lexemes();
   const bool ends = lexemes.complete(l.state);
   if (!ends && !f.leaves_any()) return;
@@ -252,8 +252,8 @@ void Masks::leaves_below(Vocabulary::Node at, const Node *n, const Lexeme &l, Le
 
 // The lexer's rule cuts a token in one way, so no readings of other lexemes arrive at the same nodes, and what follows a
 // lexeme is read at once.
-void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const Lexeme &l, Lexemes::Fragment &f) {
-  GrammarControl &g = *n->control.grammar;
+void Masks::leaves_by_rule(Vocabulary::Node at, const GrammarFrame *n, const Lexeme &l, Lexemes::Fragment &f) {
+  GrammarControl &g = *n->grammar;
   Lexemes &lexemes = g.lexemes();
   const Place &place = place_after(n, l);
   if (!place.alive) return;
@@ -275,8 +275,8 @@ void Masks::leaves_by_rule(Vocabulary::Node at, const Node *n, const Lexeme &l, 
   if (lexemes.complete(l.state)) place_below(at, n, place.at, lexemes.after(l.state));
 }
 
-void Masks::leaves(const std::vector<Lexemes::Rests> &merged, const Node *n, const Place &place) {
-  GrammarControl &g = *n->control.grammar;
+void Masks::leaves(const std::vector<Lexemes::Rests> &merged, const GrammarFrame *n, const Place &place) {
+  GrammarControl &g = *n->grammar;
   for (const Lexemes::Rests &rests : merged) {
     const RestTrie &trie = rests.trie;
     auto emit = [&](uint32_t at) {
@@ -284,19 +284,19 @@ void Masks::leaves(const std::vector<Lexemes::Rests> &merged, const Node *n, con
     };
     for (uint32_t m = 1; m < trie.ends[0]; m = trie.ends[m]) {
       if (!place.first.test(trie.bytes[m])) continue;
-      Arena::Mark mark = r_->arena.mark();
-      if (const Node *next = a_.begin_at(*r_, g, place.at, rests.after, trie.bytes[m], n->parent)) {
+      Arena::Mark mark = ctx_->arena.mark();
+      if (const Frame *next = begin_at(a_, *ctx_, g, place.at, rests.after, trie.bytes[m], n->parent)) {
         emit(m);
         if (trie.ends[m] > m + 1) read_rests(trie, m, next, emit);
       }
-      r_->arena.release(mark);
+      ctx_->arena.release(mark);
     }
   }
 }
 
 // A newline lexeme leads where the column of its last line says, so its ends are looked at one by one.
-void Masks::line_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
-  GrammarControl &g = *n->control.grammar;
+void Masks::line_below(Vocabulary::Node at, const GrammarFrame *n, const Lexeme &l) {
+  GrammarControl &g = *n->grammar;
   Lexemes &lexemes = g.lexemes();
   Lexemes::Fragment &f = lexemes.fragment(at, l.state);
   inside_below(at, g, l, f);
@@ -313,7 +313,7 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
     for (auto &[column, place] : places)
       if (column == ended.column) return place;
     Place place;
-    place.alive = a_.after_terminal(*r_, g, ended, l.terminal(), &place.at);
+    place.alive = after_terminal(*ctx_, g, ended, l.terminal(), &place.at);
     if (place.alive) {
       place.first = g.lexer().first(g.context(place.at.set->outlook, false));
       if (goes_beyond(g, place.at.set, n)) place.first.set();
@@ -327,7 +327,7 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
     const Place place = place_at(std::string_view(path).substr(skip, path.size() - skip - 1));
     if (!place.alive || !place.first.test(byte)) continue;
     Branch branch(*this);
-    go_on(leave.node, a_.begin_at(*r_, g, place.at, leave.after, byte, n->parent));
+    go_on(leave.node, begin_at(a_, *ctx_, g, place.at, leave.after, byte, n->parent));
   }
   if (lexemes.complete(l.state)) {
     const Place place = place_at({});
@@ -338,7 +338,7 @@ void Masks::line_below(Vocabulary::Node at, const Node *n, const Lexeme &l) {
   past_lexeme(at, n, l.state, read, [&](Vocabulary::Node next) {
     const Place place = place_at(read);
     Branch branch(*this);
-    if (place.alive) go_on(next, a_.begin_others_at(*r_, g, place.at, v_.byte(next), n->parent));
+    if (place.alive) go_on(next, begin_others_at(a_, *ctx_, g, place.at, v_.byte(next), n->parent));
   });
 }
 
@@ -405,8 +405,8 @@ const Masks::ContextFragment &Masks::context_fragment(Vocabulary::Node at, Gramm
 }
 
 // Tokens that begin at a place, where no beginning of them may be in `earlier`.
-void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &place, Re earlier) {
-  GrammarControl &g = *n->control.grammar;
+void Masks::place_below(Vocabulary::Node at, const GrammarFrame *n, const GrammarEntry &place, Re earlier) {
+  GrammarControl &g = *n->grammar;
   Lexemes &lexemes = g.lexemes();
   const Context context = g.context(place.set->outlook, place.brackets > 0);
   std::bitset<256> touched;  // bytes of lexemes that are left out at first
@@ -437,11 +437,11 @@ void Masks::place_below(Vocabulary::Node at, const Node *n, const GrammarEntry &
   // as many places as bytes.
   const bool others = goes_beyond(g, place.set, n);
   if (touched.none() && !others) return;
-  auto begun = [&](uint8_t byte) -> const Node * {
-    if (touched.test(byte)) return a_.begin_at(*r_, g, place, earlier, byte, n->parent, Automaton::Beginning::Touched);
+  auto begun = [&](uint8_t byte) -> const Frame * {
+    if (touched.test(byte)) return begin_at(a_, *ctx_, g, place, earlier, byte, n->parent, Beginning::Touched);
     if (!others) return nullptr;
-    a_.count_step(*r_, g);
-    return a_.begin_others_at(*r_, g, place, byte, n->parent);
+    a_.count_step(*ctx_, g);
+    return begin_others_at(a_, *ctx_, g, place, byte, n->parent);
   };
   auto child = [&](Vocabulary::Node m) {
     Branch branch(*this);

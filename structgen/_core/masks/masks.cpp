@@ -4,8 +4,9 @@
 #include <bit>
 #include <map>
 
-#include "util/bits.h"
+#include "automaton/seen_keys.h"
 #include "text/json_space.h"
+#include "util/bits.h"
 #include "util/stack.h"
 
 namespace structgen {
@@ -15,41 +16,37 @@ namespace {
 constexpr uint32_t SMALL_SUBTREE = 12;
 
 // Does white space of a flexible layout begin here, between JSON tokens?
-bool begins_flexible_gap(const Node *n) {
-  return (n->kind == Node::Value || n->kind == Node::Object || n->kind == Node::Array) && n->space == 0 &&
-         n->json->schema().options.whitespace == Whitespace::Flexible;
+bool begins_flexible_gap(const Frame *n) {
+  if (!is<ValueFrame>(n) && !is<ContainerFrame>(n)) return false;
+  const auto *json = as<JsonFrame>(n);
+  return json->space == 0 && json->options().whitespace == Whitespace::Flexible;
 }
 
 }  // namespace
 
-std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Node *node) {
-  Reader bound{arena};
-  a_.bound_mask(bound);
+std::shared_ptr<const Mask> Masks::mask(Arena &arena, const Frame *node) {
+  StepContext bound{arena};
+  a_.limit_mask_work(bound);
   work_left_ = bound.work_left;
   return of_reading(arena, node);
 }
 
-std::shared_ptr<const Mask> Masks::of_reading(Arena &arena, const Node *node) {
-  if (node->kind == Node::Alternatives) {
+std::shared_ptr<const Mask> Masks::of_reading(Arena &arena, const Frame *node) {
+  if (is<AlternativesFrame>(node)) {
     // What is allowed is allowed by one of the readings; each has a mask of its own to be remembered.
     auto all = new_mask(text_.mask_pool());
-    for (const Node *n = node; n; n = n->parent) {
-      const bool more = n->kind == Node::Alternatives;
-      const std::shared_ptr<const Mask> one = of_reading(arena, more ? n->control.left : n);
-      all->add(*one);
-      if (!more) break;
-    }
+    each_alternative(node, [&](const Frame *one) { all->add(*of_reading(arena, one)); });
     return all;
   }
-  if (node->kind == Node::Grammar) return of_grammar(arena, node);
+  if (const auto *grammar = as_if<GrammarFrame>(node)) return of_grammar(arena, grammar);
   std::shared_ptr<const Mask> made = blind(arena, node);
   return may_repeat(node) ? without_repeats(arena, node, std::move(made)) : made;
 }
 
-std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
+std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Frame *node) {
   {
     Hash128 h = a_.signature(node);
-    for (const Node *f = node;;) {
+    for (const Frame *f = node;;) {
       auto it = cache_.find(h);
       if (it == cache_.end()) break;
       if (it->second.mask) {
@@ -70,7 +67,7 @@ std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
     bytes_ = 0;
   }
   Hash128 h = a_.signature(node);
-  const Node *f = node;
+  const Frame *f = node;
   while (f && f->depth > lowest) {
     charge();
     cache_.try_emplace(h);
@@ -83,54 +80,54 @@ std::shared_ptr<const Mask> Masks::blind(Arena &arena, const Node *node) {
   return made;
 }
 
-std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Node *node, int32_t *lowest) {
+std::shared_ptr<const Mask> Masks::compute(Arena &arena, const Frame *node, int32_t *lowest) {
   forget_places();  // those of a mask that met a limit
-  Reader reader{arena};
-  a_.bound_mask(reader);
-  reader.work_left = work_left_;
-  reader.blind = true;
-  r_ = &reader;
+  StepContext ctx{arena};
+  a_.limit_mask_work(ctx);
+  ctx.work_left = work_left_;
+  ctx.ignore_seen_items = true;
+  ctx_ = &ctx;
   Arena::Mark mark = arena.mark();
   arena.prepare();
   auto made = new_mask(text_.mask_pool());
   out_ = made->data();
   below(Vocabulary::ROOT, node);
-  if (reader.repeats && !may_repeat(node)) {
+  if (ctx.may_repeat_items && !may_repeat(node)) {
     // Tokens that hold a whole array may repeat an item in it.
-    reader.blind = false;
-    const bool leaned = reader.leaned;
+    ctx.ignore_seen_items = false;
+    const bool leaned = ctx.used_item_text;
     for (uint32_t id : text_.ending_tokens(a_.writes_lines()).all)
       if (made->test(id) && !token_allowed(node, id, 0)) clear(id);
-    reader.leaned = leaned;  // on items of the token itself
+    ctx.used_item_text = leaned;  // on items of the token itself
   }
   token_sets(node);
-  made->complete = a_.accepts(reader, node);
+  made->complete = a_.accepts(ctx, node);
   if (made->complete)
     for (uint32_t id : v_.eos_ids()) set(id);
   forget_places();
   arena.release(mark);
-  work_left_ = reader.work_left;
-  *lowest = reader.leaned ? LEANED : reader.lowest;
-  r_ = nullptr;
+  work_left_ = ctx.work_left;
+  *lowest = ctx.used_item_text ? LEANED : ctx.lowest_depth;
+  ctx_ = nullptr;
   return made;
 }
 
-void Masks::below(Vocabulary::Node at, const Node *node) {
+void Masks::below(Vocabulary::Node at, const Frame *node) {
   check_stack("a token is too long");
   // subtle: also at a small root, since only these functions check that tokens can complete the text.
   if (at == Vocabulary::ROOT || v_.end(at) - at > SMALL_SUBTREE) switch (node->kind) {
-      case Node::String: return string_below(at, node);
-      case Node::Key: return key_below(at, node);
-      case Node::Scalar: return scalar_below(at, node);
-      case Node::Grammar: return walk_from(at, node);
+      case FrameKind::String: return string_below(at, as<StringFrame>(node));
+      case FrameKind::Key: return key_below(at, as<KeyFrame>(node));
+      case FrameKind::Scalar: return scalar_below(at, as<ScalarFrame>(node));
+      case FrameKind::Grammar: return walk_from(at, node);
       default: break;
     }
   walk(at, node);
 }
 
 // Tokens that begin with white space. What comes after it does not depend on how much there is.
-void Masks::blanks_before(const Node *node) {
-  const GapTokens &gap = text_.gap_tokens(node->json->schema().options);
+void Masks::blanks_before(const JsonFrame *node) {
+  const GapTokens &gap = text_.gap_tokens(node->options());
   charge(gap.blank.size() / 4);
   for (const uint32_t id : gap.blank) set(id);
   read_rests(gap.rests, 0, node, [&](uint32_t n) {
@@ -138,15 +135,15 @@ void Masks::blanks_before(const Node *node) {
   });
 }
 
-void Masks::walk(Vocabulary::Node at, const Node *node) {
+void Masks::walk(Vocabulary::Node at, const Frame *node) {
   const std::bitset<256> candidates = a_.candidates(node);
   const auto child = [&](Vocabulary::Node n) {
     Branch branch(*this);
-    if (const Node *next = a_.step(*r_, node, v_.byte(n))) from_exit(n, next);
+    if (const Frame *next = a_.step(*ctx_, node, v_.byte(n))) from_exit(n, next);
   };
   if (at == Vocabulary::ROOT) {
     const bool gap = begins_flexible_gap(node);
-    if (gap) blanks_before(node);
+    if (gap) blanks_before(as<JsonFrame>(node));
     for (int b = 0; b < 256; ++b)
       if (candidates.test(b) && !(gap && is_space(static_cast<uint8_t>(b))) && v_.root_child(static_cast<uint8_t>(b)) != Vocabulary::NONE)
         child(v_.root_child(static_cast<uint8_t>(b)));
@@ -156,22 +153,22 @@ void Masks::walk(Vocabulary::Node at, const Node *node) {
     if (candidates.test(c->byte)) child(c->node);
 }
 
-bool Masks::token_allowed(const Node *node, uint32_t id, size_t skip) {
+bool Masks::token_allowed(const Frame *node, uint32_t id, size_t skip) {
   charge();
-  Arena::Mark mark = r_->arena.mark();
+  Arena::Mark mark = ctx_->arena.mark();
   const std::string_view t = v_.token(id);
-  for (size_t i = skip; i < t.size() && node; ++i) node = a_.step(*r_, node, static_cast<uint8_t>(t[i]));
-  r_->arena.release(mark);
+  for (size_t i = skip; i < t.size() && node; ++i) node = a_.step(*ctx_, node, static_cast<uint8_t>(t[i]));
+  ctx_->arena.release(mark);
   return node != nullptr;
 }
 
 // The exit's own byte closes the text of a string: it has been read when `after` holds.
-void Masks::from_exit(Vocabulary::Node exit, const Node *after) {
+void Masks::from_exit(Vocabulary::Node exit, const Frame *after) {
   for (uint32_t id : v_.ids(exit)) set(id);
   if (v_.end(exit) > exit + 1) below(exit, after);
 }
 
-void Masks::rests(const RestTrie &trie, const Node *after, uint64_t least, uint64_t most) {
+void Masks::rests(const RestTrie &trie, const Frame *after, uint64_t least, uint64_t most) {
   auto emit = [&](uint32_t n) {
     for (uint32_t i = trie.first_item[n]; i < trie.first_item[n + 1]; ++i)
       if (trie.items[i].characters >= least && trie.items[i].characters <= most) set(trie.items[i].id);
@@ -216,7 +213,7 @@ void Masks::inside_by_end(const Fragment &f, uint64_t least, uint64_t most) {
 }
 
 // Tokens that stay inside a string of any characters, at most so many of them. It can be drawn out to any length.
-void Masks::inside_any(Vocabulary::Node at, const Node *n, const Fragment &f, uint64_t most) {
+void Masks::inside_any(Vocabulary::Node at, const StringFrame *n, const Fragment &f, uint64_t most) {
   if (!f.dense) {
     for (size_t i = 0; i < f.ids.size(); ++i)
       if (f.characters[i] <= most) set(f.ids[i]);
@@ -245,8 +242,8 @@ bool Masks::fits_surely(TextState s, uint64_t most) {
   return missing >= 0 && text_.longest_characters() + static_cast<uint64_t>(missing) <= most;
 }
 
-void Masks::string_below(Vocabulary::Node at, const Node *n) {
-  const StringLanguage &language = n->control.value->string;
+void Masks::string_below(Vocabulary::Node at, const StringFrame *n) {
+  const StringLanguage &language = n->control->string;
   const uint64_t least = language.min > n->length ? language.min - n->length : 0;
   const uint64_t most = language.max == UNBOUNDED ? UNBOUNDED : language.max - n->length;
   const bool any = text_.re(n->text) == RegexSpace::ANY_TEXT;
@@ -269,21 +266,21 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
   else
     inside_any(at, n, f, most);
   if (f.exits.empty()) return;
-  if (n->roots || Automaton::told_apart(n)) {
+  if (n->root_states || excludes_seen_values(*n)) {
     // What the text gives depends on the text: close each way on its own.
     for (const Exit &e : f.exits) {
       Branch branch(*this);
-      const Node *s = n;
+      const Frame *s = n;
       const Vocabulary::Node first = e.node;
       std::string path = v_.path(first);
-      for (size_t i = skip; i < path.size() && s; ++i) s = a_.step(*r_, s, static_cast<uint8_t>(path[i]));
+      for (size_t i = skip; i < path.size() && s; ++i) s = a_.step(*ctx_, s, static_cast<uint8_t>(path[i]));
       if (s) from_exit(first, s);
     }
     return;
   }
   Branch branch(*this);
-  r_->trace = n->trace;
-  if (const Node *after = a_.finish(*r_, n->parent)) {
+  ctx_->item_text = n->item_text;
+  if (const Frame *after = a_.finish(*ctx_, n->parent)) {
     if (at == Vocabulary::ROOT) {
       const RestTrie &trie = text_.rests(f);
       rests(trie, after, least, most);
@@ -298,11 +295,11 @@ void Masks::string_below(Vocabulary::Node at, const Node *n) {
 
 // Of a text after which another constraint may go on at any byte: tokens that stay inside it are taken together, the others one
 // by one where they are few, as in free text. False: they are not.
-bool Masks::text_below(Vocabulary::Node at, const Node *n) {
+bool Masks::text_below(Vocabulary::Node at, const ScalarFrame *n) {
   constexpr size_t FEW = 16;  // and one in so many
-  if (n->roots || Automaton::told_apart(n)) return false;
+  if (n->root_states || excludes_seen_values(*n)) return false;
   inside(text_.fragment(at, n->text));
-  r_->looked_at(n->parent);
+  ctx_->depends_on(n->parent);
   const std::span<const uint32_t> ids = v_.ids_within(at).subspan(v_.ids(at).size());
   std::vector<uint32_t> others;
   charge(ids.size() / 32);
@@ -316,9 +313,9 @@ bool Masks::text_below(Vocabulary::Node at, const Node *n) {
   return true;
 }
 
-void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
-  if (n->roots || Automaton::told_apart(n)) return walk(at, n);
-  if (n->parent && (n->parent->kind == Node::Sequence || n->parent->kind == Node::Symbol)) {
+void Masks::scalar_below(Vocabulary::Node at, const ScalarFrame *n) {
+  if (n->root_states || excludes_seen_values(*n)) return walk(at, n);
+  if (is_open_ended(n)) {
     if (!text_below(at, n)) walk(at, n);
     return;
   }
@@ -335,26 +332,26 @@ void Masks::scalar_below(Vocabulary::Node at, const Node *n) {
         if (!text_.spellable(s)) clear(id);
       }
   }
-  r_->looked_at(n->parent);
+  ctx_->depends_on(n->parent);
   if (f.exits.empty() || !n->parent) return;
   Branch branch(*this);
-  r_->trace = n->trace;
-  if (const Node *after = a_.finish(*r_, n->parent)) {
+  ctx_->item_text = n->item_text;
+  if (const Frame *after = a_.finish(*ctx_, n->parent)) {
     const std::bitset<256> candidates = a_.candidates(after);
     for (const Exit &e : f.exits) {
       if (!candidates.test(v_.byte(e.node))) continue;
       Branch inner(*this);
-      if (const Node *next = a_.step(*r_, after, v_.byte(e.node))) from_exit(e.node, next);
+      if (const Frame *next = a_.step(*ctx_, after, v_.byte(e.node))) from_exit(e.node, next);
     }
   }
 }
 
 // Extra keys that match the same patterns are alike, so each kind is closed once: the most common one
 // for all exits together, and the others put right after it.
-void Masks::extra_kinds(Vocabulary::Node at, const Node *n, Fragment &f) {
-  ObjectControl *control = n->parent->control.object;
+void Masks::extra_kinds(Vocabulary::Node at, const KeyFrame *n, Fragment &f) {
+  ObjectControl *control = n->object()->control;
   const size_t skip = v_.depth(at);
-  const std::string before = a_.key_text(n);
+  const std::string before = key_text(*n);
   std::map<uint32_t, std::vector<Vocabulary::Node>> kinds;
   std::vector<Vocabulary::Node> escaped;
   for (const Exit &e : f.exits) {
@@ -372,7 +369,7 @@ void Masks::extra_kinds(Vocabulary::Node at, const Node *n, Fragment &f) {
     if (exits.size() > most) most = exits.size(), common = kind;
   const bool together = at == Vocabulary::ROOT && most > 0;
   if (together) {
-    if (const Node *after = a_.close_extra_key_of(*r_, n, common)) rests(text_.rests(f), after, 0, UNBOUNDED);
+    if (const Frame *after = close_extra_key_of(*ctx_, *n, common)) rests(text_.rests(f), after, 0, UNBOUNDED);
     for (uint32_t id : text_.rests(f).singles)
       if (token_allowed(n, id, 0)) set(id);
   }
@@ -382,7 +379,7 @@ void Masks::extra_kinds(Vocabulary::Node at, const Node *n, Fragment &f) {
   };
   for (auto &[kind, exits] : kinds) {
     if (together && kind == common) continue;
-    const Node *after = a_.close_extra_key_of(*r_, n, kind);
+    const Frame *after = close_extra_key_of(*ctx_, *n, kind);
     for (Vocabulary::Node exit : exits) {
       each_token(exit, [&](uint32_t id) { clear(id); });
       if (!after) continue;
@@ -405,20 +402,21 @@ void Masks::extra_kinds(Vocabulary::Node at, const Node *n, Fragment &f) {
 
 // Along the keys that are there already the fragment allows too much: such a key may not close again, and where hardly
 // another one is left, the state knows which.
-void Masks::seen_keys_below(Vocabulary::Node at, const Node *n) {
+void Masks::seen_keys_below(Vocabulary::Node at, const KeyFrame *n) {
   auto child = [&](Vocabulary::Node m) {
     const uint8_t byte = v_.byte(m);
-    if (!a_.meets_seen_key(n, byte)) return;
-    Arena::Mark mark = r_->arena.mark();
-    const Node *next = a_.step(*r_, n, byte);
-    const bool inside = next && next->kind == Node::Key && next->parent == n->parent;
-    if (!next || (inside && next->text != text_.row(n->text)[byte])) {
+    if (!meets_seen_key(*n, byte)) return;
+    Arena::Mark mark = ctx_->arena.mark();
+    const Frame *next = a_.step(*ctx_, n, byte);
+    const auto *inside = as_if<KeyFrame>(next);
+    if (inside && inside->parent != n->parent) inside = nullptr;
+    if (!next || (inside && inside->text != text_.row(n->text)[byte])) {
       for (uint32_t id : v_.ids_within(m)) clear(id);
       if (next) from_exit(m, next);
-    } else if (inside && next->seen && v_.end(m) > m + 1) {
-      seen_keys_below(m, next);
+    } else if (inside && inside->seen_extra && v_.end(m) > m + 1) {
+      seen_keys_below(m, inside);
     }
-    r_->arena.release(mark);
+    ctx_->arena.release(mark);
   };
   if (at == Vocabulary::ROOT) {
     for (int b = 0; b < 256; ++b)
@@ -428,35 +426,35 @@ void Masks::seen_keys_below(Vocabulary::Node at, const Node *n) {
   for (Vocabulary::Node m = at + 1; m < v_.end(at); m = v_.end(m)) child(m);
 }
 
-void Masks::key_below(Vocabulary::Node at, const Node *n) {
+void Masks::key_below(Vocabulary::Node at, const KeyFrame *n) {
   if (agenda_) {
     const Apart apart(*this);  // keys that are there already are taken out of the mask again
     return key_below(at, n);
   }
-  const Node *object = n->parent;
-  r_->looked_at(object);
+  const ObjectFrame *object = n->object();
+  ctx_->depends_on(object);
   if (n->escape != 0) return walk(at, n);
-  const KeyUniverse &u = *object->control.object->universe;
+  const KeyUniverse &u = *object->control->universe;
   const size_t skip = v_.depth(at);
   const bool extra = n->text != TextSpace::DEAD;
-  ObjectControl *control = object->control.object;
+  ObjectControl *control = object->control;
   if (extra) {
     // Extra keys: inside, and out of a key that is no declared one and not there yet; keys for which
     // that is wrong are put right below.
     Fragment &f = text_.fragment(at, n->text);
     inside(f);
-    Arena::Mark mark = r_->arena.mark();
+    Arena::Mark mark = ctx_->arena.mark();
     auto one_by_one = [&](Vocabulary::Node exit) {
       for (Vocabulary::Node m = exit; m < v_.end(exit); ++m)
         for (uint32_t id : v_.ids(m))
           if (token_allowed(n, id, skip)) set(id);
     };
-    if (a_.keys_run_out(object)) {
+    if (are_keys_running_out(a_, *object)) {
       // What may follow a key depends on which keys are left.
       for (const Exit &e : f.exits) one_by_one(e.node);
     } else if (!f.exits.empty()) {
       if (n->json->only_extra_class(control)) {
-        if (const Node *after = a_.close_extra_key(*r_, n)) {
+        if (const Frame *after = close_extra_key(*ctx_, *n)) {
           if (at == Vocabulary::ROOT) {
             const RestTrie &trie = text_.rests(f);
             rests(trie, after, 0, UNBOUNDED);
@@ -483,20 +481,20 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
         extra_kinds(at, n, f);
       }
     }
-    if (n->seen) seen_keys_below(at, n);
-    r_->arena.release(mark);
+    if (n->seen_extra) seen_keys_below(at, n);
+    ctx_->arena.release(mark);
   }
-  if (n->lo >= n->hi) return;
+  if (n->match_begin >= n->match_end) return;
   // Declared keys: narrow the sorted range byte by byte.
   const auto step_from = [&](uint32_t lo, uint32_t hi, uint32_t length, bool is_declared, Vocabulary::Node to) {
-    const Arena::Mark mark = r_->arena.mark();
-    Node key = *n;
-    key.lo = lo;
-    key.hi = hi;
+    const Arena::Mark mark = ctx_->arena.mark();
+    KeyFrame key = *n;
+    key.match_begin = lo;
+    key.match_end = hi;
     key.length = length;
     if (is_declared) key.text = TextSpace::DEAD;
-    if (const Node *after = a_.step(*r_, &key, v_.byte(to))) from_exit(to, after);
-    r_->arena.release(mark);
+    if (const Frame *after = a_.step(*ctx_, &key, v_.byte(to))) from_exit(to, after);
+    ctx_->arena.release(mark);
   };
   const auto descend = [&](const auto &self, Vocabulary::Node here, uint32_t lo, uint32_t hi, uint32_t length) -> void {
     // Where any text may be a key the fragment has all that begins an escape; elsewhere only its own.
@@ -523,7 +521,7 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
       const Vocabulary::Node m = v_.child(here, b);
       if (m == Vocabulary::NONE) continue;
       bool any = false;
-      for (uint32_t k = first; k < i && !any; ++k) any = bit(n->bits, k);
+      for (uint32_t k = first; k < i && !any; ++k) any = bit(n->allowed, k);
       // Seen keys stay in the walk beside extra keys: closing them must be taken back.
       if (!any && !extra) continue;
       if (any)
@@ -531,7 +529,7 @@ void Masks::key_below(Vocabulary::Node at, const Node *n) {
       if (v_.end(m) > m + 1) self(self, m, first, i, length + 1);
     }
   };
-  descend(descend, at, n->lo, n->hi, n->length);
+  descend(descend, at, n->match_begin, n->match_end, n->length);
 }
 
 }  // namespace structgen

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "automaton/automaton.h"
+#include "automaton/grammar_steps.h"
+#include "automaton/unique_items.h"
 #include "vocabulary/mask.h"
 
 namespace structgen {
@@ -23,10 +25,10 @@ class Masks {
   explicit Masks(Automaton &automaton);
   ~Masks();
 
-  std::shared_ptr<const Mask> mask(Arena &arena, const Node *node);
+  std::shared_ptr<const Mask> mask(Arena &arena, const Frame *node);
   // Of a grammar's state: tokens that end what is being read, or text to ignore, and begin a lexeme of `terminal`, at one
   // of the automaton's `places`.
-  std::shared_ptr<const Mask> beginning(Arena &arena, const Node *node, size_t place, uint32_t terminal);
+  std::shared_ptr<const Mask> beginning(Arena &arena, const GrammarFrame *node, size_t place, uint32_t terminal);
   uint64_t hits() const { return hits_; }
   uint64_t misses() const { return misses_; }
   size_t memory() const { return bytes_; }
@@ -45,9 +47,9 @@ class Masks {
   // Gives back the memory that a branch of a walk has used, unless a reading that waits points to it.
   class Branch {
    public:
-    explicit Branch(Masks &masks) : m_(masks), mark_(masks.r_->arena.mark()), arrivals_(masks.arrivals_) {}
+    explicit Branch(Masks &masks) : m_(masks), mark_(masks.ctx_->arena.mark()), arrivals_(masks.arrivals_) {}
     ~Branch() {
-      if (m_.arrivals_ == arrivals_) m_.r_->arena.release(mark_);
+      if (m_.arrivals_ == arrivals_) m_.ctx_->arena.release(mark_);
     }
     Branch(const Branch &) = delete;
     Branch &operator=(const Branch &) = delete;
@@ -74,63 +76,64 @@ class Masks {
 
   static constexpr int32_t LEANED = INT32_MIN;  // the mask holds for this text alone
 
-  std::shared_ptr<const Mask> of_reading(Arena &arena, const Node *node);
+  std::shared_ptr<const Mask> of_reading(Arena &arena, const Frame *node);
   // Is the state inside an array whose items must differ?
-  static bool may_repeat(const Node *node) {
-    return node->traced || (node->kind == Node::Array && node->control.array->unique);
+  static bool may_repeat(const Frame *node) {
+    const auto *array = as_if<ArrayFrame>(node);
+    return node->is_traced || (array && array->control->unique);
   }
   // The mask as if no item of an array were there already, as far as the array's control leaves that open.
-  std::shared_ptr<const Mask> blind(Arena &arena, const Node *node);
+  std::shared_ptr<const Mask> blind(Arena &arena, const Frame *node);
   // The same without the tokens that would repeat an item (masks/unique_items.cpp).
-  std::shared_ptr<const Mask> without_repeats(Arena &arena, const Node *node, std::shared_ptr<const Mask> mask);
+  std::shared_ptr<const Mask> without_repeats(Arena &arena, const Frame *node, std::shared_ptr<const Mask> mask);
   struct Ahead {
-    Automaton::ItemsAhead items;
+    PossibleRepeats items;
     std::set<std::string> rests;  // of the string or key that is being read
     bool between = false;         // an item may begin
     bool none() const { return items.empty() && !between; }
   };
-  Ahead items_ahead(const Node *node, const Ahead *before);
-  void without_alike(Vocabulary::Node at, const Node *node, const Ahead &ahead);
-  std::shared_ptr<const Mask> compute(Arena &arena, const Node *node, int32_t *lowest);
+  Ahead items_ahead(const Frame *node, const Ahead *before);
+  void without_alike(Vocabulary::Node at, const Frame *node, const Ahead &ahead);
+  std::shared_ptr<const Mask> compute(Arena &arena, const Frame *node, int32_t *lowest);
   // All set bits for tokens below trie node `at`, whose own bytes led to `node`.
-  void below(Vocabulary::Node at, const Node *node);
-  void blanks_before(const Node *node);
-  void walk(Vocabulary::Node at, const Node *node);
+  void below(Vocabulary::Node at, const Frame *node);
+  void blanks_before(const JsonFrame *node);
+  void walk(Vocabulary::Node at, const Frame *node);
   void inside(const Fragment &fragment);
-  void inside_any(Vocabulary::Node at, const Node *node, const Fragment &fragment, uint64_t most);
+  void inside_any(Vocabulary::Node at, const StringFrame *node, const Fragment &fragment, uint64_t most);
   void inside_by_end(const Fragment &fragment, uint64_t least, uint64_t most);
   bool fits_surely(TextState s, uint64_t most);
-  void string_below(Vocabulary::Node at, const Node *node);
-  void extra_kinds(Vocabulary::Node at, const Node *node, Fragment &fragment);
-  void seen_keys_below(Vocabulary::Node at, const Node *node);
-  void key_below(Vocabulary::Node at, const Node *node);
-  void scalar_below(Vocabulary::Node at, const Node *node);
-  bool text_below(Vocabulary::Node at, const Node *node);
-  void from_exit(Vocabulary::Node exit, const Node *after);
+  void string_below(Vocabulary::Node at, const StringFrame *node);
+  void extra_kinds(Vocabulary::Node at, const KeyFrame *node, Fragment &fragment);
+  void seen_keys_below(Vocabulary::Node at, const KeyFrame *node);
+  void key_below(Vocabulary::Node at, const KeyFrame *node);
+  void scalar_below(Vocabulary::Node at, const ScalarFrame *node);
+  bool text_below(Vocabulary::Node at, const ScalarFrame *node);
+  void from_exit(Vocabulary::Node exit, const Frame *after);
   // Grammars (masks/grammar.cpp, masks/grammar_tokens.cpp).
-  std::shared_ptr<const Mask> of_grammar(Arena &arena, const Node *node);
+  std::shared_ptr<const Mask> of_grammar(Arena &arena, const GrammarFrame *node);
   template <class Walk>
   std::shared_ptr<const Mask> make(Arena &arena, Reads *reads, const Walk &walk);
-  std::shared_ptr<const Mask> of_many(Arena &arena, const Node *node);
-  std::shared_ptr<const Mask> of_entry(Arena &arena, const Node *node, const GrammarEntry &entry);
+  std::shared_ptr<const Mask> of_many(Arena &arena, const GrammarFrame *node);
+  std::shared_ptr<const Mask> of_entry(Arena &arena, const GrammarFrame *node, const GrammarEntry &entry);
   struct ContextFragment;
-  void grammar_below(Vocabulary::Node at, const Node *node);
+  void grammar_below(Vocabulary::Node at, const GrammarFrame *node);
   bool lives(GrammarControl &g, const Lexeme &lexeme, LexemeState end, Within left);
   void inside_below(Vocabulary::Node at, GrammarControl &g, const Lexeme &lexeme, Lexemes::Fragment &f);
   void inside_within(Vocabulary::Node at, GrammarControl &g, const Lexeme &lexeme, const Lexemes::Fragment &f);
-  void leaves_within(Vocabulary::Node at, const Node *node, const Lexeme &lexeme);
-  void lexeme_below(Vocabulary::Node at, const Node *node, const Lexeme &lexeme, bool beside_many = false);
+  void leaves_within(Vocabulary::Node at, const GrammarFrame *node, const Lexeme &lexeme);
+  void lexeme_below(Vocabulary::Node at, const GrammarFrame *node, const Lexeme &lexeme, bool beside_many = false);
   template <class Visit>
-  void past_lexeme(Vocabulary::Node at, const Node *node, LexemeState lexeme, std::string &read, const Visit &visit);
-  void past_below(Vocabulary::Node at, const Node *node, const Lexeme &lexeme);
-  void leaves_by_rule(Vocabulary::Node at, const Node *node, const Lexeme &lexeme, Lexemes::Fragment &f);
-  void leaves_below(Vocabulary::Node at, const Node *node, const Lexeme &lexeme, Lexemes::Fragment &f,
+  void past_lexeme(Vocabulary::Node at, const GrammarFrame *node, LexemeState lexeme, std::string &read, const Visit &visit);
+  void past_below(Vocabulary::Node at, const GrammarFrame *node, const Lexeme &lexeme);
+  void leaves_by_rule(Vocabulary::Node at, const GrammarFrame *node, const Lexeme &lexeme, Lexemes::Fragment &f);
+  void leaves_below(Vocabulary::Node at, const GrammarFrame *node, const Lexeme &lexeme, Lexemes::Fragment &f,
                     bool beside_many = false);
-  void line_below(Vocabulary::Node at, const Node *node, const Lexeme &lexeme);
-  void place_below(Vocabulary::Node at, const Node *node, const GrammarEntry &place, Re earlier);
-  void leaves(const std::vector<Lexemes::Rests> &merged, const Node *n, const Place &place);
-  static bool goes_beyond(GrammarControl &g, const EarleySet *set, const Node *n);
-  bool may_end(Reader &reader, const Node *one);
+  void line_below(Vocabulary::Node at, const GrammarFrame *node, const Lexeme &lexeme);
+  void place_below(Vocabulary::Node at, const GrammarFrame *node, const GrammarEntry &place, Re earlier);
+  void leaves(const std::vector<Lexemes::Rests> &merged, const GrammarFrame *n, const Place &place);
+  static bool goes_beyond(GrammarControl &g, const EarleySet *set, const GrammarFrame *n);
+  bool may_end(StepContext &ctx, const GrammarFrame *one);
   const ContextFragment &context_fragment(Vocabulary::Node at, GrammarControl &g, Context context, Re earlier);
   // Lexemes that are single texts, as many at once (masks/texts.cpp).
   struct TextRest {
@@ -143,17 +146,17 @@ class Masks {
   static bool is_text(GrammarControl &g, LexemeState s, Within within);
   template <class OnIds, class OnEnd>
   void walk_texts(Vocabulary::Node at, std::span<TextRest> texts, const OnIds &on_ids, const OnEnd &on_end);
-  void running_texts_below(Vocabulary::Node at, const Node *node, std::vector<Lexeme> &running);
+  void running_texts_below(Vocabulary::Node at, const GrammarFrame *node, std::vector<Lexeme> &running);
   void context_texts(Vocabulary::Node at, const std::vector<Lexer::Running> &texts, ContextFragment &made,
                      std::vector<uint32_t> &ids);
   bool reads_line(GrammarControl &g, uint32_t terminal, const GrammarEntry &entry) const;
   void add(bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids);
-  void token_sets(const Node *node);
+  void token_sets(const Frame *node);
   // The order in which readings are taken up (masks/walk.cpp).
   template <class Begin>
   void walk_readings(const Begin &begin);
-  void walk_from(Vocabulary::Node at, const Node *node);
-  void walk_from_place(const Node *node, const GrammarEntry &place, Re earlier);
+  void walk_from(Vocabulary::Node at, const Frame *node);
+  void walk_from_place(const GrammarFrame *node, const GrammarEntry &place, Re earlier);
   void arrive(const Arrival &arrival);
   void visit(Vocabulary::Node at);
   void visit_states(Vocabulary::Node at);
@@ -164,34 +167,34 @@ class Masks {
   Hash128 outcome(GrammarControl &g, const Reading &reading);
   Lexeme in_all_readings(const std::vector<const Arrival *> &arrivals);
   std::span<const Reading> kept(const std::vector<Reading> &readings);
-  void go_on(Vocabulary::Node at, const Node *next);
+  void go_on(Vocabulary::Node at, const Frame *next);
   bool is_wide(Vocabulary::Node at) const { return v_.end(at) - at > Vocabulary::WIDE; }
   bool all_set(std::span<const uint32_t> ids);
   Lexeme lexeme(const GrammarEntry &entry, const Lexer::Running &running);
-  std::vector<Lexeme> running_lexemes(const Node *node);
-  const Place &place_after(const Node *node, const Lexeme &ended);
-  const Place &place_after_all(const Node *node, const Lexeme &ended);
+  std::vector<Lexeme> running_lexemes(const GrammarFrame *node);
+  const Place &place_after(const GrammarFrame *node, const Lexeme &ended);
+  const Place &place_after_all(const GrammarFrame *node, const Lexeme &ended);
   template <class Make>
-  const Place &remembered(bool lasts, const Hash128 &key, GrammarControl &g, const Node *n, const Make &make);
+  const Place &remembered(bool lasts, const Hash128 &key, GrammarControl &g, const GrammarFrame *n, const Make &make);
   const EarleySet *first_like_it(GrammarControl &g, const EarleySet *set);
   void forget_places();
-  void rests(const RestTrie &trie, const Node *after, uint64_t least, uint64_t most);
+  void rests(const RestTrie &trie, const Frame *after, uint64_t least, uint64_t most);
   // Walks the rests below node `at`, whose own bytes led to `state`, as far as they can be read.
   template <class Emit>
-  void read_rests(const RestTrie &trie, uint32_t at, const Node *state, const Emit &emit) {
+  void read_rests(const RestTrie &trie, uint32_t at, const Frame *state, const Emit &emit) {
     const std::bitset<256> candidates = a_.candidates(state);
     for (uint32_t n = at + 1; n < trie.ends[at]; n = trie.ends[n]) {
       if (!candidates.test(trie.bytes[n])) continue;
-      Arena::Mark mark = r_->arena.mark();
-      if (const Node *next = a_.step(*r_, state, trie.bytes[n])) {
+      Arena::Mark mark = ctx_->arena.mark();
+      if (const Frame *next = a_.step(*ctx_, state, trie.bytes[n])) {
         emit(n);
         if (trie.ends[n] > n + 1) read_rests(trie, n, next, emit);
       }
-      r_->arena.release(mark);
+      ctx_->arena.release(mark);
     }
   }
-  bool token_allowed(const Node *node, uint32_t id, size_t skip);
-  void count(uint64_t units) { a_.count_work(*r_, units); }
+  bool token_allowed(const Frame *node, uint32_t id, size_t skip);
+  void count(uint64_t units) { a_.count_work(*ctx_, units); }
   void set(uint32_t id) { out_[id >> 5] |= 1u << (id & 31); }
   void clear(uint32_t id) { out_[id >> 5] &= ~(1u << (id & 31)); }
 
@@ -202,7 +205,7 @@ class Masks {
   size_t bytes_ = 0;
   uint64_t hits_ = 0, misses_ = 0;
   uint32_t *out_ = nullptr;  // the mask that is being made
-  Reader *r_ = nullptr;
+  StepContext *ctx_ = nullptr;
   std::unordered_map<Hash128, std::unique_ptr<ContextFragment>, HashOf128> context_fragments_;
   uint64_t fragments_of_ = 0;  // the generation that those are of
   // Of the mask that is made: where the parser stands after terminals, and the memory of that.

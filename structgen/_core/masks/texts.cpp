@@ -49,9 +49,9 @@ void Masks::walk_texts(Vocabulary::Node at, std::span<TextRest> texts, const OnI
 }
 
 // Takes out of `running`, the lexemes of a state, those that are texts, where they are many, and allows their tokens.
-void Masks::running_texts_below(Vocabulary::Node at, const Node *n, std::vector<Lexeme> &running) {
+void Masks::running_texts_below(Vocabulary::Node at, const GrammarFrame *n, std::vector<Lexeme> &running) {
   if (running.size() <= FEW_LEXEMES) return;
-  GrammarControl &g = *n->control.grammar;
+  GrammarControl &g = *n->grammar;
   const auto others = std::stable_partition(running.begin(), running.end(),
                                             [&](const Lexeme &l) { return !is_text(g, l.state, l.entry.within); });
   std::vector<TextRest> texts;

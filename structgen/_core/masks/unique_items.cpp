@@ -13,18 +13,18 @@
 namespace structgen {
 namespace {
 
-bool within_loose_array(const Node *node) {
+bool within_loose_array(const Frame *node) {
   for (; node; node = node->parent)
-    if (node->kind == Node::Array && node->control.array->loose) return true;
+    if (const auto *array = as_if<ArrayFrame>(node); array && array->control->loose) return true;
   return false;
 }
 
 }  // namespace
 
-std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *node, std::shared_ptr<const Mask> mask) {
-  Reader reader{arena};
-  a_.bound_mask(reader);
-  r_ = &reader;
+std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Frame *node, std::shared_ptr<const Mask> mask) {
+  StepContext ctx{arena};
+  a_.limit_mask_work(ctx);
+  ctx_ = &ctx;
   std::shared_ptr<Mask> changed;
   auto check = [&](uint32_t id) {
     const Mask &now = changed ? *changed : *mask;
@@ -39,7 +39,7 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
         check(w * 32 + static_cast<uint32_t>(std::countr_zero(rest)));
   };
   const EndingTokens &ending = text_.ending_tokens(a_.writes_lines());
-  const bool inside = node->kind == Node::String || node->kind == Node::Key;
+  const bool inside = is<StringFrame>(node) || is<KeyFrame>(node);
   for (uint32_t id : inside ? ending.after_quote : ending.all) check(id);
   if (within_loose_array(node)) {
     // Where only a repeated item helps, any other must not end.
@@ -51,17 +51,18 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
       changed->data()[id >> 5] |= 1u << (id & 31);
     }
   }
-  if (node->kind == Node::String && node->parent->kind == Node::Array && node->parent->control.array->unique &&
-      node->parent->items) {
+  const auto *string = as_if<StringFrame>(node);
+  const auto *array = string ? as_if<ArrayFrame>(string->parent) : nullptr;
+  if (array && array->control->unique && array->seen_items) {
     // The string is an item itself: it may not close where it equals an earlier one.
-    std::string read = Automaton::item_text(node->trace, node->parent);
+    std::string read = item_text_in(string->item_text, *array);
     read.erase(0, read.find('"') + 1);
-    if (a_.encoding(node) == Encoding::AllEscapes) {
+    if (string->encoding() == Encoding::AllEscapes) {
       check_all(ending.with_quote);
     } else {
       const bool plain = read.find('\\') == std::string::npos;
-      for (const SeenItem *s = node->parent->items; s; s = s->previous) {
-        if (!s->text || s->container) continue;
+      for (const SeenItem *s = array->seen_items; s; s = s->previous) {
+        if (!s->text || s->is_container) continue;
         const std::string_view text{s->text, s->length};
         if (plain && !text.starts_with(read)) continue;  // most of them, before anything is spelled
         const std::string spelled = escape_json(text) + '"';
@@ -76,7 +77,7 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
       }
     }
   }
-  if (Automaton::has_containers(node) || (node->parent && Automaton::has_containers(node->parent)))
+  if (has_seen_containers(node) || has_seen_containers(node->parent))
     for (uint32_t id : ending.commas) check(id);  // they end a scalar, and the next item may begin
   Ahead ahead = items_ahead(node, nullptr);
   if (!ahead.none()) {
@@ -84,28 +85,28 @@ std::shared_ptr<const Mask> Masks::without_repeats(Arena &arena, const Node *nod
     out_ = changed->data();
     without_alike(Vocabulary::ROOT, node, ahead);
   }
-  r_ = nullptr;
+  ctx_ = nullptr;
   if (!changed) return mask;
   return changed;
 }
 
 // The earlier items that the text can become without a bracket or two more quotes. Tokens that contain those are checked
 // one by one in `without_repeats`.
-Masks::Ahead Masks::items_ahead(const Node *node, const Ahead *before) {
+Masks::Ahead Masks::items_ahead(const Frame *node, const Ahead *before) {
   Ahead out;
-  out.between = Automaton::has_containers(node);
-  out.items = a_.items_ahead(node, -1, Automaton::Until::Closed, before ? &before->items : nullptr, &out.rests);
+  out.between = has_seen_containers(node);
+  out.items = find_possible_repeats(a_, node, -1, Until::Closed, before ? &before->items : nullptr, &out.rests);
   return out;
 }
 
 // Clears the tokens below a trie node that lead into a dead end.
-void Masks::without_alike(Vocabulary::Node at, const Node *node, const Ahead &ahead) {
+void Masks::without_alike(Vocabulary::Node at, const Frame *node, const Ahead &ahead) {
   check_stack("a token is too long");
   bool safe = true;  // no dead end is near
   const auto follow = [&](Vocabulary::Node to, std::string_view bytes, bool space) {
-    const Arena::Mark mark = r_->arena.mark();
-    const Node *next = node;
-    for (size_t i = 0; i < bytes.size() && next; ++i) next = a_.step(*r_, next, static_cast<uint8_t>(bytes[i]));
+    const Arena::Mark mark = ctx_->arena.mark();
+    const Frame *next = node;
+    for (size_t i = 0; i < bytes.size() && next; ++i) next = a_.step(*ctx_, next, static_cast<uint8_t>(bytes[i]));
     if (!next) {
       safe = false;
       for (Vocabulary::Node k = to; k < v_.end(to); ++k)
@@ -116,12 +117,13 @@ void Masks::without_alike(Vocabulary::Node at, const Node *node, const Ahead &ah
       safe = false;
       without_alike(to, next, after);
     }
-    r_->arena.release(mark);
+    ctx_->arena.release(mark);
   };
-  const bool inside = node->kind == Node::Key || node->kind == Node::String;
-  const bool spelled = inside && node->escape == 0 && a_.encoding(node) != Encoding::AllEscapes &&
-                       (node->kind == Node::Key || text_.escape(node->text) == 0);
-  if (spelled && node->kind == Node::String && JsonControl::free_strings(node->control.value)) {
+  const auto *key = as_if<KeyFrame>(node);
+  const auto *string = as_if<StringFrame>(node);
+  const bool spelled = (key && key->escape == 0 && key->encoding() != Encoding::AllEscapes) ||
+                       (string && text_.escape(string->text) == 0 && string->encoding() != Encoding::AllEscapes);
+  if (spelled && string && JsonControl::free_strings(string->control)) {
     // A dead end can only follow a string that equals the one of an earlier item.
     for (const std::string &rest : ahead.rests) {
       const std::string bytes = escape_json(rest) + '"';
@@ -135,7 +137,7 @@ void Masks::without_alike(Vocabulary::Node at, const Node *node, const Ahead &ah
   if (!spelled) bytes = a_.candidates(node);
   for (const std::string &rest : ahead.rests) bytes.set(rest.empty() ? '"' : static_cast<uint8_t>(escape_json(rest)[0]));
   // Between tokens of JSON, white space leads to the same state.
-  const bool between = node->kind == Node::Value || node->kind == Node::Object || node->kind == Node::Array;
+  const bool between = is<ValueFrame>(node) || is<ContainerFrame>(node);
   const auto follow_all = [&](bool space) {
     for (int b = 0; b < 256; ++b) {
       charge();

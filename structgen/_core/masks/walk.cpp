@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "automaton/alternatives.h"
 #include "util/bits.h"
 
 namespace structgen {
@@ -12,30 +13,30 @@ namespace {
 constexpr uint64_t PLACE = 12, PLACES = 13;
 
 // Is this a text that is read byte by byte, since another constraint may go on after each?
-bool is_read_by_bytes(const Node *n) {
-  return n->kind == Node::Scalar && n->parent && (n->parent->kind == Node::Sequence || n->parent->kind == Node::Symbol);
+bool is_read_by_bytes(const Frame *n) {
+  return is<ScalarFrame>(n) && is_open_ended(n);
 }
 
 // Can two states be told apart by looking at their frames? Those of grammars in grammars are made again at every place.
-bool are_comparable(const Node *a, const Node *b) {
-  const auto is_comparable = [](const Node *n) {
-    return n->kind == Node::Grammar || n->kind == Node::Symbol || n->kind == Node::Sequence || n->kind == Node::Scalar;
+bool are_comparable(const Frame *a, const Frame *b) {
+  const auto is_comparable = [](const Frame *n) {
+    return is<ParserFrame>(n) || is<SequenceFrame>(n) || is<ScalarFrame>(n);
   };
-  for (const Node *n = a, *m = b; n != m; n = n->parent, m = m->parent)
+  for (const Frame *n = a, *m = b; n != m; n = n->parent, m = m->parent)
     if (!n || !m || n->kind != m->kind || !is_comparable(n)) return false;
   return true;
 }
 
 // Do two states allow the same, as far as that shows?
-bool is_same_state(Automaton &automaton, Reader &r, const Node *a, const Node *b) {
-  return are_comparable(a, b) && automaton.same(r, a, b);
+bool allow_the_same(StepContext &r, const Frame *a, const Frame *b) {
+  return are_comparable(a, b) && is_same_state(r, a, b);
 }
 
 // Adds a state to some, as one with a state that goes on like it.
-void add_joined(Automaton &automaton, Reader &r, const Node *state, std::vector<const Node *> &states) {
+void add_joined(Automaton &automaton, StepContext &r, const Frame *state, std::vector<const Frame *> &states) {
   for (size_t i = 0; i < states.size(); ++i) {
     if (!are_comparable(states[i], state)) continue;
-    if (const Node *both = automaton.joined(r, state, states[i])) {
+    if (const Frame *both = join(automaton, r, state, states[i])) {
       if (both == states[i]) return;
       states.erase(states.begin() + static_cast<std::ptrdiff_t>(i));
       return add_joined(automaton, r, both, states);
@@ -124,28 +125,28 @@ void Masks::walk_readings(const Begin &begin) {
       m.arrivals_ = arrivals;
     }
   } const scope{*this, std::exchange(agenda_, &agenda)};
-  const Arena::Mark mark = r_->arena.mark();
+  const Arena::Mark mark = ctx_->arena.mark();
   begin();
   std::vector<Open> path;  // visited nodes whose subtrees are not behind yet
   while (!agenda.empty()) {
     charge();
     const Vocabulary::Node at = agenda.next();
     while (!path.empty() && path.back().end <= at) {
-      r_->arena.release(path.back().mark);
+      ctx_->arena.release(path.back().mark);
       path.pop_back();
     }
-    path.push_back({v_.end(at), r_->arena.mark()});
+    path.push_back({v_.end(at), ctx_->arena.mark()});
     visit(at);
   }
-  r_->arena.release(mark);
+  ctx_->arena.release(mark);
 }
 
-void Masks::walk_from(Vocabulary::Node at, const Node *node) {
+void Masks::walk_from(Vocabulary::Node at, const Frame *node) {
   if (agenda_) return arrive({Arrival::State, at, node});
-  walk_readings([&] { grammar_below(at, node); });
+  walk_readings([&] { grammar_below(at, as<GrammarFrame>(node)); });
 }
 
-void Masks::walk_from_place(const Node *node, const GrammarEntry &place, Re earlier) {
+void Masks::walk_from_place(const GrammarFrame *node, const GrammarEntry &place, Re earlier) {
   walk_readings([&] { place_below(Vocabulary::ROOT, node, place, earlier); });
 }
 
@@ -173,11 +174,11 @@ void Masks::visit(Vocabulary::Node at) {
   }
   if (all.after.empty() || all_set(ids.subspan(v_.ids(at).size()))) return;
   for_each_place(all.after, [&](const Arrival &a, const GrammarEntry &place, const std::bitset<256> &first) {
-    if (is_wide(at)) return place_below(at, a.node, place, a.after);
+    if (is_wide(at)) return place_below(at, as<GrammarFrame>(a.node), place, a.after);
     for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
       if (!first.test(c->byte)) continue;
       Branch branch(*this);
-      go_on(c->node, a_.begin_at(*r_, *a.node->control.grammar, place, a.after, c->byte, a.node->parent));
+      go_on(c->node, begin_at(a_, *ctx_, *as<GrammarFrame>(a.node)->grammar, place, a.after, c->byte, a.node->parent));
     }
   });
 }
@@ -185,75 +186,74 @@ void Masks::visit(Vocabulary::Node at) {
 void Masks::visit_states(Vocabulary::Node at) {
   auto &[states, before, after, merged, others, frames, open, group, same_frame] = agenda_->visit;
   merged.clear(), others.clear(), frames.clear();
-  auto add_one = [&](const Node *node) {
-    if (node->kind == Node::Grammar) merged.push_back(node);
-    else add_joined(a_, *r_, node, others);
+  auto add_one = [&](const Frame *node) {
+    if (const auto *grammar = as_if<GrammarFrame>(node)) merged.push_back(grammar);
+    else add_joined(a_, *ctx_, node, others);
   };
-  auto add = [&](const Node *node) {
-    for (; node->kind == Node::Alternatives; node = node->parent) add_one(node->control.left);
-    add_one(node);
+  auto add = [&](const Frame *node) {
+    each_alternative(node, add_one);
   };
-  auto step_by_bytes = [&](const Node *node) {
+  auto step_by_bytes = [&](const Frame *node) {
     const std::bitset<256> candidates = a_.candidates(node);
     for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
       if (!candidates.test(c->byte)) continue;
       Branch branch(*this);
-      go_on(c->node, a_.step(*r_, node, c->byte));
+      go_on(c->node, a_.step(*ctx_, node, c->byte));
     }
   };
   for (const Arrival *a : states) add(a->node);
   for_each_place(before, [&](const Arrival &a, const GrammarEntry &place, const std::bitset<256> &first) {
     if (!first.test(v_.byte(at))) return;
-    GrammarControl &g = *a.node->control.grammar;
+    GrammarControl &g = *as<GrammarFrame>(a.node)->grammar;
     const bool others_alone = a.kind == Arrival::OthersBefore;
-    if (others_alone) a_.count_step(*r_, g);
-    const Node *next = others_alone ? a_.begin_others_at(*r_, g, place, v_.byte(at), a.node->parent)
-                                    : a_.begin_at(*r_, g, place, a.after, v_.byte(at), a.node->parent);
+    if (others_alone) a_.count_step(*ctx_, g);
+    const Frame *next = others_alone ? begin_others_at(a_, *ctx_, g, place, v_.byte(at), a.node->parent)
+                                    : begin_at(a_, *ctx_, g, place, a.after, v_.byte(at), a.node->parent);
     if (next) add(next);
   });
   if (merged.empty() && others.empty()) return;
   for (uint32_t id : v_.ids(at)) set(id);
   if (v_.end(at) == at + 1) return;
-  const auto have_same_frame = [&](const Node *a, const Node *b) {
-    return a->control.grammar == b->control.grammar && is_same_state(a_, *r_, a->parent, b->parent);
+  const auto have_same_frame = [&](const GrammarFrame *a, const GrammarFrame *b) {
+    return a->grammar == b->grammar && allow_the_same(*ctx_, a->parent, b->parent);
   };
-  each_group(merged, same_frame, have_same_frame, [&] { add_joined(a_, *r_, a_.merged(*r_, same_frame), frames); });
-  for (const Node *node : frames) {
-    if (is_wide(at)) grammar_below(at, node);
+  each_group(merged, same_frame, have_same_frame, [&] { add_joined(a_, *ctx_, merge_grammar_frames(a_, *ctx_, same_frame), frames); });
+  for (const Frame *node : frames) {
+    if (is_wide(at)) grammar_below(at, as<GrammarFrame>(node));
     else step_by_bytes(node);
   }
-  for (const Node *node : others) {
+  for (const Frame *node : others) {
     if (!is_read_by_bytes(node)) below(at, node);
     // Below the root the same tokens would be tried again at each node of a token that is read in many ways.
-    else if (at != Vocabulary::ROOT || !text_below(at, node)) step_by_bytes(node);
+    else if (at != Vocabulary::ROOT || !text_below(at, as<ScalarFrame>(node))) step_by_bytes(node);
   }
 }
 
 // The byte of trie node `at` leads to `next`.
-void Masks::go_on(Vocabulary::Node at, const Node *next) {
+void Masks::go_on(Vocabulary::Node at, const Frame *next) {
   if (!next) return;
-  const bool waits = next->kind == Node::Grammar || next->kind == Node::Alternatives || is_read_by_bytes(next);
+  const bool waits = is<GrammarFrame>(next) || is<AlternativesFrame>(next) || is_read_by_bytes(next);
   if (waits && v_.end(at) > at + 1) arrive({Arrival::State, at, next});
   else from_exit(at, next);
 }
 
 // A lexeme in one reading.
 Masks::Lexeme Masks::lexeme(const GrammarEntry &entry, const Lexer::Running &running) {
-  const auto *one = r_->arena.make<Reading>(entry.set, running.terminal);
+  const auto *one = ctx_->arena.make<Reading>(entry.set, running.terminal);
   return {running.lexeme, entry, {one, 1}};
 }
 
 // The lexemes that run in a state, each in all of its readings.
-std::vector<Masks::Lexeme> Masks::running_lexemes(const Node *n) {
-  GrammarControl &g = *n->control.grammar;
+std::vector<Masks::Lexeme> Masks::running_lexemes(const GrammarFrame *n) {
+  GrammarControl &g = *n->grammar;
   std::vector<Lexeme> lexemes;
   std::vector<std::vector<Reading>> joined;  // by lexeme
   std::unordered_map<uint64_t, size_t> index;
-  for (const GrammarEntry &entry : std::span(n->entries, n->length)) {
+  for (const GrammarEntry &entry : n->entries()) {
     if (entry.lex == Lexer::FRESH) continue;
     for (const Lexer::Running &running : g.lexer().running(entry.lex)) {
       charge();
-      if (n->length == 1 || !only_moves_parser(g, running.terminal)) {
+      if (n->entry_count == 1 || !only_moves_parser(g, running.terminal)) {
         lexemes.push_back(lexeme(entry, running));
         continue;
       }
@@ -274,17 +274,17 @@ template <class Take>
 void Masks::for_each_place(const std::vector<const Arrival *> &arrivals, const Take &take) {
   auto &[states, before, after, merged, others, frames, open, group, same_frame] = agenda_->visit;
   const auto joins = [&](const Arrival *a, const Arrival *b) {
-    GrammarControl &g = *a->node->control.grammar;
+    GrammarControl &g = *as<GrammarFrame>(a->node)->grammar;
     const GrammarEntry &one = a->ended.entry, &other = b->ended.entry;
-    return a->kind == b->kind && &g == b->node->control.grammar && a->after == b->after && a->within == b->within &&
+    return a->kind == b->kind && &g == as<GrammarFrame>(b->node)->grammar && a->after == b->after && a->within == b->within &&
            one.indent == other.indent && one.brackets == other.brackets &&
            (is_same(a->ended, b->ended) || (only_moves_parser(g, a->ended.terminal()) && only_moves_parser(g, b->ended.terminal()))) &&
-           is_same_state(a_, *r_, a->node->parent, b->node->parent);
+           allow_the_same(*ctx_, a->node->parent, b->node->parent);
   };
   open = arrivals;
   each_group(open, group, joins, [&] {
     const Arrival &first = *group.front();
-    const Place &place = place_after(first.node, group.size() == 1 ? first.ended : in_all_readings(group));
+    const Place &place = place_after(as<GrammarFrame>(first.node), group.size() == 1 ? first.ended : in_all_readings(group));
     if (!place.alive) return;
     GrammarEntry entry = place.at;
     entry.within = first.within;
@@ -308,7 +308,7 @@ Masks::Lexeme Masks::in_all_readings(const std::vector<const Arrival *> &arrival
   for (const Arrival *a : arrivals)
     for (const Reading &one : a->ended.readings) {
       charge();
-      if (is_new(extend(outcome(*a->node->control.grammar, one), one.terminal))) all.push_back(one);
+      if (is_new(extend(outcome(*as<GrammarFrame>(a->node)->grammar, one), one.terminal))) all.push_back(one);
     }
   Lexeme lexeme = arrivals.front()->ended;
   lexeme.readings = kept(all);
@@ -317,13 +317,13 @@ Masks::Lexeme Masks::in_all_readings(const std::vector<const Arrival *> &arrival
 
 // What tells a reading apart from others: what its lexeme leads to, where enough is known of the set for that.
 Hash128 Masks::outcome(GrammarControl &g, const Reading &reading) {
-  if (r_->reads && r_->reads->label(reading.since) != UINT32_MAX) return reading.since->identity;
+  if (ctx_->mask_dependencies && ctx_->mask_dependencies->label(reading.since) != UINT32_MAX) return reading.since->identity;
   return g.earley().outcome(reading.since, ~static_cast<Symbol>(reading.terminal));
 }
 
 // Readings, in the memory of the walk.
 std::span<const Masks::Reading> Masks::kept(const std::vector<Reading> &readings) {
-  auto *copy = static_cast<Reading *>(r_->arena.allocate(readings.size() * sizeof(Reading)));
+  auto *copy = static_cast<Reading *>(ctx_->arena.allocate(readings.size() * sizeof(Reading)));
   std::copy(readings.begin(), readings.end(), copy);
   return {copy, readings.size()};
 }
@@ -340,15 +340,15 @@ bool Masks::only_moves_parser(GrammarControl &g, uint32_t terminal) {
 }
 
 template <class Make>
-const Masks::Place &Masks::remembered(bool lasts, const Hash128 &key, GrammarControl &g, const Node *n, const Make &make) {
+const Masks::Place &Masks::remembered(bool lasts, const Hash128 &key, GrammarControl &g, const GrammarFrame *n, const Make &make) {
   if (lasts)
     if (const auto it = places_.find(key); it != places_.end()) return *it->second;
   // subtle: what lasts is kept apart, since the walk's own memory is given back branch by branch.
-  Arena &arena = lasts ? place_memory_ : r_->arena;
-  Reader reader{arena};
-  reader.reads = r_->reads;
+  Arena &arena = lasts ? place_memory_ : ctx_->arena;
+  StepContext ctx{arena};
+  ctx.mask_dependencies = ctx_->mask_dependencies;
   Place *place = arena.make<Place>();
-  place->alive = make(reader, place->at);
+  place->alive = make(ctx, place->at);
   if (place->alive) {
     place->first = g.lexer().first(g.context(place->at.set->outlook, place->at.brackets > 0));
     if (goes_beyond(g, place->at.set, n)) place->first.set();
@@ -358,17 +358,17 @@ const Masks::Place &Masks::remembered(bool lasts, const Hash128 &key, GrammarCon
 }
 
 // Where the parser stands after a lexeme; found out once for a mask where it is asked of sets that last as long.
-const Masks::Place &Masks::place_after(const Node *n, const Lexeme &ended) {
+const Masks::Place &Masks::place_after(const GrammarFrame *n, const Lexeme &ended) {
   if (ended.readings.size() > 1) return place_after_all(n, ended);
-  GrammarControl &g = *n->control.grammar;
+  GrammarControl &g = *n->grammar;
   const GrammarEntry &entry = ended.entry;
   const auto [since, t] = ended.readings[0];
-  const bool lasts = !r_->arena.contains(since);
+  const bool lasts = !ctx_->arena.contains(since);
   const Hash128 key = hash_words(PLACE, reinterpret_cast<uint64_t>(since), static_cast<uint64_t>(t) << 32 | entry.within,
                                  reinterpret_cast<uint64_t>(entry.indent), entry.brackets, n->parent != nullptr);
-  return remembered(lasts, key, g, n, [&](Reader &reader, GrammarEntry &at) {
-    a_.count_step(*r_, g);  // each byte of a token may be a lexeme
-    if (!g.lexer().ignores(t)) return a_.after_terminal(reader, g, entry, t, &at);
+  return remembered(lasts, key, g, n, [&](StepContext &ctx, GrammarEntry &at) {
+    a_.count_step(*ctx_, g);  // each byte of a token may be a lexeme
+    if (!g.lexer().ignores(t)) return after_terminal(ctx, g, entry, t, &at);
     at = entry;
     at.lex = Lexer::FRESH;
     at.column = 0;
@@ -379,27 +379,27 @@ const Masks::Place &Masks::place_after(const Node *n, const Lexeme &ended) {
 // The first set of this mask in which the same is still needed. A run of one character may be a row of operators, each of which
 // may be the last: where the parser stands again, what follows is found as it was before.
 const EarleySet *Masks::first_like_it(GrammarControl &g, const EarleySet *set) {
-  return like_.try_emplace(g.earley().rest(set, r_->reads), set).first->second;
+  return like_.try_emplace(g.earley().rest(set, ctx_->mask_dependencies), set).first->second;
 }
 
 // Where it stands after a lexeme in several readings, or several that end at one trie node.
-const Masks::Place &Masks::place_after_all(const Node *n, const Lexeme &ended) {
-  GrammarControl &g = *n->control.grammar;
+const Masks::Place &Masks::place_after_all(const GrammarFrame *n, const Lexeme &ended) {
+  GrammarControl &g = *n->grammar;
   bool lasts = true;
   Hash128 key = hash_words(PLACES, ended.entry.within, n->parent != nullptr);
   for (const auto [since, t] : ended.readings) {
     charge();
-    lasts = lasts && !r_->arena.contains(since);
+    lasts = lasts && !ctx_->arena.contains(since);
     key = extend(extend(key, reinterpret_cast<uint64_t>(since)), t);
   }
-  return remembered(lasts, key, g, n, [&](Reader &reader, GrammarEntry &at) {
-    a_.count_step(*r_, g);
+  return remembered(lasts, key, g, n, [&](StepContext &ctx, GrammarEntry &at) {
+    a_.count_step(*ctx_, g);
     at = ended.entry;
     at.lex = Lexer::FRESH;
     at.column = 0;
-    Earley::Builder builder(g.earley(), reader.reads);
+    Earley::Builder builder(g.earley(), ctx.mask_dependencies);
     for (const auto [since, t] : ended.readings) builder.recognised(since, ~static_cast<Symbol>(t));
-    at.set = builder.finish(reader.arena);
+    at.set = builder.finish(ctx.arena);
     if (lasts && at.set) at.set = first_like_it(g, at.set);
     return at.set != nullptr;
   });

@@ -60,7 +60,7 @@ struct Masks::Arrival {
     PlaceAfter
   } kind;  // a place may stand before the node's own byte or after it
   Vocabulary::Node at;
-  const Node *node;  // the state; of a place: one with the same frame and grammar
+  const Frame *node;  // the state; of a place: one with the same frame and grammar
   // Of a place:
   Lexeme ended{};
   Re after = RegexSpace::EMPTY;  // what must not follow it
@@ -78,9 +78,10 @@ class Masks::Agenda {
   struct Visit {
     std::vector<const Arrival *> states, before, after;
     // States of grammars; of other constraints; of grammars, those with one frame as one.
-    std::vector<const Node *> merged, others, frames;
+    std::vector<const GrammarFrame *> merged;
+    std::vector<const Frame *> others, frames;
     std::vector<const Arrival *> open, group;
-    std::vector<const Node *> same_frame;
+    std::vector<const GrammarFrame *> same_frame;
   } visit;
   // Takes the readings that wait at `at` into `visit`.
   void take(Vocabulary::Node at);

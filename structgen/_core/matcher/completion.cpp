@@ -5,6 +5,7 @@
 
 #include "matcher/matcher.h"
 #include "json/shortest/shortest.h"
+#include "automaton/signatures.h"
 #include "completion/witness.h"
 
 namespace structgen {
@@ -29,27 +30,27 @@ bool Program::shortest(std::string *out, bool *exact) {
   const bool found = json->shortest().text(json->root_requirement(), out);
   *exact = found && json->shortest().exact();
   Arena arena;
-  Reader reader{arena};
-  const Node *node = automaton_->start(reader);
+  StepContext ctx{arena};
+  const Frame *node = automaton_->start(ctx);
   for (size_t i = 0; found && node && i < out->size(); ++i)
-    node = automaton_->step(reader, node, static_cast<uint8_t>((*out)[i]));
-  if (found && node && automaton_->accepts(reader, node)) return true;
+    node = automaton_->step(ctx, node, static_cast<uint8_t>((*out)[i]));
+  if (found && node && automaton_->accepts(ctx, node)) return true;
   // What the automaton does not read (too deep for its limits) is no text of it.
   *exact = false;
   out->clear();
-  node = automaton_->start(reader);
-  return node && complete_text(*automaton_, reader, node, out, false);
+  node = automaton_->start(ctx);
+  return node && complete_text(*automaton_, ctx, node, out, false);
 }
 
 bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
   search_failure_ = nullptr;
-  return with_state(after, [&](Reader &r, const Node *n, size_t i) {
+  return with_state(after, [&](StepContext &ctx, const Frame *n, size_t i) {
     if (!n || i < after.size()) {
       search_failure_ = DEAD_END;
       return false;
     }
     SearchFailure why = SearchFailure::Nothing;
-    const bool complete = complete_text(program_->automaton(), r, n, out, patient, &why);
+    const bool complete = complete_text(program_->automaton(), ctx, n, out, patient, &why);
     if (!complete) search_failure_ = why == SearchFailure::Nothing ? TOKENS : text_of(why);
     hand_over(*out);
     return complete;
@@ -72,7 +73,7 @@ static bool fewest_tokens(Automaton &automaton, const WitnessSymbols &symbols, s
 
 bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   search_failure_ = nullptr;
-  if (const Node *n = state(); n && n->kind == Node::Scalar && !n->parent) {
+  if (const auto *n = as_if<ScalarFrame>(state()); n && !n->parent) {
     Program::Turn turn(*program_, Program::SEARCH);
     if (program_->space().fewest_tokens(n->text, out)) {
       hand_over(*out);
@@ -81,9 +82,9 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
     out->clear();  // too many states for the fewest tokens: those of a short text
   }
   WitnessSymbols symbols;
-  const bool found = with_state({}, [&](Reader &r, const Node *n, size_t) {
+  const bool found = with_state({}, [&](StepContext &ctx, const Frame *n, size_t) {
     SearchFailure why = SearchFailure::Nothing;
-    const bool complete = n && complete_state(program_->automaton(), r, n, &symbols, patient, &why);
+    const bool complete = n && complete_state(program_->automaton(), ctx, n, &symbols, patient, &why);
     if (!complete) search_failure_ = n ? text_of(why) : DEAD_END;
     hand_over(symbols);
     return complete;
@@ -115,24 +116,24 @@ bool Matcher::hopeless() {
   return !program_->space().vocabulary().closed() && !(state() && can_be_spelled(state(), progress()));
 }
 
-bool Matcher::respect_limits(const Node *from, Progress at, std::vector<uint32_t> *tokens) {
+bool Matcher::respect_limits(const Frame *from, Progress at, std::vector<uint32_t> *tokens) {
   constexpr size_t MOST = 50;
   Automaton &automaton = program_->automaton();
   Arena path, ahead;
-  Reader r{path}, beyond{ahead};
+  StepContext ctx{path}, beyond{ahead};
   size_t read = 0;
   for (size_t tries = 0; tries < MOST; ++tries) {
     const size_t before = read;
     while (read < tokens->size()) {
       Progress after = at;
-      const Node *next = read_token(r, from, (*tokens)[read], after);
+      const Frame *next = read_token(ctx, from, (*tokens)[read], after);
       if (!next) break;
       from = next;
       at = after;
       ++read;
       if (at.ended_part) break;  // where the completion may have gone on
     }
-    if (automaton.accepts(r, from)) {
+    if (automaton.accepts(ctx, from)) {
       tokens->resize(read);
       return true;
     }
@@ -145,17 +146,17 @@ bool Matcher::respect_limits(const Node *from, Progress at, std::vector<uint32_t
   return false;
 }
 
-bool Matcher::can_be_spelled(const Node *node, Progress at) {
+bool Matcher::can_be_spelled(const Frame *node, Progress at) {
   constexpr size_t MOST_KNOWN = 100'000;
-  if (node->kind == Node::Scalar && !node->parent) return true;  // a regular expression: see `TextSpace::spellable`
+  if (is<ScalarFrame>(node) && !node->parent) return true;  // a regular expression: see `TextSpace::spellable`
   auto &known = program_->spelled();
-  const Hash128 key = program_->automaton().stack_signature(node, at.tokens);
+  const Hash128 key = stack_signature(program_->automaton(), node, at.tokens);
   if (const auto it = known.find(key); it != known.end()) return it->second;
   Arena ahead;
-  Reader r{ahead};
+  StepContext ctx{ahead};
   WitnessSymbols symbols;
   std::vector<uint32_t> tokens;
-  bool can = complete_state(program_->automaton(), r, node, &symbols, false) &&
+  bool can = complete_state(program_->automaton(), ctx, node, &symbols, false) &&
              fewest_tokens(program_->automaton(), symbols, &tokens) &&
              (!program_->automaton().counts_tokens() || respect_limits(node, at, &tokens));
   if (!can) {
@@ -170,12 +171,12 @@ bool Matcher::can_be_spelled(const Node *node, Progress at) {
 
 // Where some byte is only part of longer tokens, a completion need not be one that tokens spell. The tokens that masks
 // allow are followed, nearest to the end of the text first: as near as a completion in bytes is long.
-Matcher::Search Matcher::search_tokens(const Node *from, Progress start, std::vector<uint32_t> *out) {
+Matcher::Search Matcher::search_tokens(const Frame *from, Progress start, std::vector<uint32_t> *out) {
   constexpr size_t SHARE = 50;  // of the work of a call: one state of many that a call may have to decide
   const uint64_t most = work::done() + program_->space().limits().call_steps / SHARE;
   constexpr size_t FAR = 1'000'000;
   struct Met {
-    const Node *node;
+    const Frame *node;
     size_t from;
     uint32_t token;
     Progress at;
@@ -183,7 +184,7 @@ Matcher::Search Matcher::search_tokens(const Node *from, Progress start, std::ve
   Automaton &automaton = program_->automaton();
   const Vocabulary &vocabulary = program_->space().vocabulary();
   Arena path, ahead, scratch;
-  Reader r{path}, beyond{ahead};
+  StepContext ctx{path}, beyond{ahead};
   std::vector<Met> met{{from, 0, 0, start}};
   std::unordered_set<Hash128, HashOf128> known;
   std::priority_queue<std::pair<size_t, size_t>, std::vector<std::pair<size_t, size_t>>, std::greater<>> queue;
@@ -191,7 +192,7 @@ Matcher::Search Matcher::search_tokens(const Node *from, Progress start, std::ve
   while (!queue.empty()) {
     const size_t at = queue.top().second;
     queue.pop();
-    if (automaton.accepts(r, met[at].node)) {
+    if (automaton.accepts(ctx, met[at].node)) {
       for (size_t i = at; i != 0; i = met[i].from) out->insert(out->begin(), met[i].token);
       return Search::Found;
     }
@@ -201,8 +202,8 @@ Matcher::Search Matcher::search_tokens(const Node *from, Progress start, std::ve
       if (work::done() > most) return Search::Cut;
       const Arena::Mark before = path.mark();
       Progress after = met[at].at;
-      const Node *next = read_token(r, met[at].node, token, after);
-      if (!next || !known.insert(automaton.stack_signature(next, after.tokens)).second) {
+      const Frame *next = read_token(ctx, met[at].node, token, after);
+      if (!next || !known.insert(stack_signature(automaton, next, after.tokens)).second) {
         path.release(before);
         continue;
       }
@@ -224,8 +225,8 @@ std::optional<size_t> Matcher::least_tokens(size_t room) {
   if (enough()) return known.tokens;
   auto found = [&](size_t tokens) { known.tokens = std::min(known.tokens.value_or(tokens), tokens); };
   Matcher first(program_);
-  const Node *start = first.state();
-  if (start && start->kind == Node::Scalar && !start->parent) {
+  const auto *start = as_if<ScalarFrame>(first.state());
+  if (start && !start->parent) {
     TextSpace &space = program_->space();
     const Vocabulary &vocabulary = space.vocabulary();
     // A short text is found at once; one of the fewest tokens takes a search over all states.

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "automaton/automaton.h"
+#include "automaton/grammar_steps.h"
+#include "automaton/token_steps.h"
 #include "util/stack.h"
 
 namespace structgen {
@@ -15,55 +17,57 @@ constexpr uint32_t BYTES = 256;
 // While it lives, moves of a grammar's parser are written down.
 class Recording {
  public:
-  Recording(GrammarControl &g, Reader &r, EarleyTrace &trace) : earley_(g.earley()), r_(r) {
+  Recording(GrammarControl &g, StepContext &ctx, EarleyTrace &trace) : earley_(g.earley()), ctx_(ctx) {
     earley_.record(&trace);
-    r_.keeps_all = true;
+    ctx_.keep_equal_parses = true;
   }
   ~Recording() {
     earley_.record(nullptr);
-    r_.keeps_all = false;
+    ctx_.keep_equal_parses = false;
   }
   Recording(const Recording &) = delete;
 
  private:
   Earley &earley_;
-  Reader &r_;
+  StepContext &ctx_;
 };
 
 // Places are numbered where they are made: mostly by the unit after them. Those at which nothing has started are past the
 // unit that was read last, as it ended what leads there: a special token, or the bracket of a JSON value.
-void note_fresh(const Node *n, const GrammarControl *top, EarleyTrace &trace) {
+void note_fresh(const Frame *n, const GrammarControl *top, EarleyTrace &trace) {
   for (; n; n = n->parent) {
     charge();
-    if (n->kind == Node::Alternatives) {
-      note_fresh(n->control.left, top, trace);
+    if (const auto *list = as_if<AlternativesFrame>(n)) {
+      note_fresh(list->first, top, trace);
       continue;
     }
-    if (n->kind != Node::Grammar || n->control.grammar != top) continue;
-    for (const GrammarEntry &entry : n->all_entries())
+    const auto *grammar = as_if<GrammarFrame>(n);
+    if (!grammar || grammar->grammar != top) continue;
+    for (const GrammarEntry &entry : grammar->entries())
       if (entry.lex == Lexer::FRESH) trace.positions[trace.number(entry.set)] = trace.position;
   }
 }
 
 // What is open at the end of the text.
-void note_open(const Node *n, const GrammarControl *top, GrammarTrace &out) {
+void note_open(const Frame *n, const GrammarControl *top, GrammarTrace &out) {
   for (; n; n = n->parent) {
     charge();
-    if (n->kind == Node::Alternatives) {
-      note_open(n->control.left, top, out);
+    if (const auto *list = as_if<AlternativesFrame>(n)) {
+      note_open(list->first, top, out);
       continue;
     }
-    if ((n->kind != Node::Grammar && n->kind != Node::Symbol) || n->control.grammar != top) continue;
-    for (const GrammarEntry &entry : n->all_entries()) {
+    const auto *parser = as_if<ParserFrame>(n);
+    if (!parser || parser->grammar != top) continue;
+    for (const GrammarEntry &entry : parser->entries()) {
       const uint32_t place = out.places.number(entry.set);
-      if (n->kind == Node::Symbol) {
-        out.open.push_back({place, n->length});
+      if (const auto *symbol = as_if<SymbolFrame>(n)) {
+        out.open.push_back({place, symbol->terminal});
         continue;
       }
       bool runs = false;
       if (entry.lex != Lexer::FRESH)
-        for (const Lexer::Running &running : n->control.grammar->lexer().running(entry.lex))
-          if (!n->control.grammar->lexer().ignores(running.terminal)) {
+        for (const Lexer::Running &running : parser->grammar->lexer().running(entry.lex))
+          if (!parser->grammar->lexer().ignores(running.terminal)) {
             out.open.push_back({place, running.terminal});
             runs = true;
           }
@@ -73,11 +77,11 @@ void note_open(const Node *n, const GrammarControl *top, GrammarTrace &out) {
 }
 
 // Lets the text end in every way in which it can.
-void end_everywhere(Automaton &automaton, Reader &r, const Node *n) {
-  for (; n && n->kind == Node::Alternatives; n = n->parent) end_everywhere(automaton, r, n->control.left);
-  if (!n) return;
-  if (n->kind == Node::Grammar) automaton.places(r, n);
-  automaton.accepts(r, n);
+void end_everywhere(Automaton &automaton, StepContext &ctx, const Frame *n) {
+  each_alternative(n, [&](const Frame *one) {
+    if (const auto *grammar = as_if<GrammarFrame>(one)) positions_of(ctx, *grammar);
+    automaton.accepts(ctx, one);
+  });
 }
 
 // The rules around what a state reads.
@@ -85,17 +89,23 @@ class Scopes {
  public:
   explicit Scopes(Automaton &automaton) : automaton_(automaton) {}
 
-  void look(const Node *n) {
-    for (; n && n->kind == Node::Alternatives; n = n->parent) look(n->control.left);
-    if (!n) return;
-    if (n->kind == Node::Scalar && is_over(n)) {
-      const Node *after = automaton_.finish(reader_, n->parent);
+  void look(const Frame *n) {
+    each_alternative(n, [&](const Frame *one) { look_at(one); });
+  }
+
+  std::optional<double> found;
+
+ private:
+  void look_at(const Frame *n) {
+    if (const auto *scalar = as_if<ScalarFrame>(n); scalar && is_over(*scalar)) {
+      const Frame *after = automaton_.finish(ctx_, n->parent);
       if (after) return look(after);
     }
-    if (n->kind != Node::Grammar) return around(n);
-    GrammarControl &g = *n->control.grammar;
+    const auto *grammar = as_if<GrammarFrame>(n);
+    if (!grammar) return around(n);
+    GrammarControl &g = *grammar->grammar;
     bool outside = false;
-    for (const GrammarEntry &entry : n->all_entries()) {
+    for (const GrammarEntry &entry : grammar->entries()) {
       bool runs = false;
       if (entry.lex != Lexer::FRESH)
         for (const Lexer::Running &running : g.lexer().running(entry.lex))
@@ -109,27 +119,24 @@ class Scopes {
     if (outside) around(n);
   }
 
-  std::optional<double> found;
-
- private:
   // Has a text that is followed by something been read to its end, so that it can only end here?
-  bool is_over(const Node *n) const {
-    if (!n->parent || (n->parent->kind != Node::Sequence && n->parent->kind != Node::Symbol)) return false;
+  bool is_over(const ScalarFrame &scalar) const {
     TextSpace &text = automaton_.text();
-    if (!text.complete(n->text)) return false;
-    const auto &row = text.row(n->text);
+    if (!is_open_ended(&scalar) || !text.complete(scalar.text)) return false;
+    const auto &row = text.row(scalar.text);
     return std::all_of(row.begin(), row.end(), [](TextState to) { return to == TextSpace::DEAD; });
   }
 
   // The grammar around a constraint in it.
-  void around(const Node *n) {
+  void around(const Frame *n) {
     do n = n->parent;
-    while (n && n->kind != Node::Symbol);
-    if (!n) return;
+    while (n && !is<SymbolFrame>(n));
+    const auto *symbol = as_if<SymbolFrame>(n);
+    if (!symbol) return;
     bool outside = false;
-    for (const GrammarEntry &entry : n->all_entries())
-      outside |= climb(*n->control.grammar, entry.set, ~static_cast<Symbol>(n->length));
-    if (outside) around(n);
+    for (const GrammarEntry &entry : symbol->entries())
+      outside |= climb(*symbol->grammar, entry.set, ~static_cast<Symbol>(symbol->terminal));
+    if (outside) around(symbol);
   }
 
   // From a symbol that is expected at a place to the rules that expect it, up to the first that has a temperature. True: some
@@ -166,22 +173,23 @@ class Scopes {
 
   Automaton &automaton_;
   Arena arena_;  // of what follows a text that is over
-  Reader reader_{arena_};
+  StepContext ctx_{arena_};
   std::set<std::pair<const EarleySet *, Symbol>> seen_;
 };
 
 }  // namespace
 
-GrammarTrace trace_grammar(Automaton &automaton, Reader &r, std::span<const uint32_t> units) {
+GrammarTrace trace_grammar(Automaton &automaton, StepContext &ctx, std::span<const uint32_t> units) {
   GrammarTrace out;
-  const Node *n = automaton.start(r);
-  if (!n || n->kind != Node::Grammar) return out;  // it has no text, at least without the limits of its tokens
-  GrammarControl *const top = n->control.grammar;
-  const Recording recording(*top, r, out.places);
-  out.places.number(n->entries[0].set);
+  const Frame *n = automaton.start(ctx);
+  const auto *start = as_if<GrammarFrame>(n);
+  if (!start) return out;  // it has no text, at least without the limits of its tokens
+  GrammarControl *const top = start->grammar;
+  const Recording recording(*top, ctx, out.places);
+  out.places.number(start->first_entry->set);
   for (uint32_t unit : units) {
-    const Node *next = unit < BYTES ? automaton.step(r, n, static_cast<uint8_t>(unit))
-                                    : automaton.step_whole(r, n, unit - BYTES);
+    const Frame *next = unit < BYTES ? automaton.step(ctx, n, static_cast<uint8_t>(unit))
+                                    : step_token_whole(automaton, ctx, n, unit - BYTES);
     if (!next) return out;
     n = next;
     ++out.places.position;
@@ -189,7 +197,7 @@ GrammarTrace trace_grammar(Automaton &automaton, Reader &r, std::span<const uint
     note_fresh(n, top, out.places);
   }
   note_open(n, top, out);
-  end_everywhere(automaton, r, n);
+  end_everywhere(automaton, ctx, n);
   return out;
 }
 
@@ -202,7 +210,7 @@ bool sets_temperature(const Plan &plan) {
          std::any_of(g.terminals.begin(), g.terminals.end(), [](const auto &t) { return t.plan && sets_temperature(*t.plan); });
 }
 
-std::optional<double> temperature_at(Automaton &automaton, const Node *n) {
+std::optional<double> temperature_at(Automaton &automaton, const Frame *n) {
   if (!n) return std::nullopt;
   Scopes scopes(automaton);
   scopes.look(n);

@@ -20,9 +20,9 @@
 namespace structgen {
 
 class Automaton;
-struct Node;
+struct Frame;
 struct Plan;
-struct Reader;
+struct StepContext;
 
 struct GrammarTrace {
   static constexpr uint32_t NO_TERMINAL = UINT32_MAX;
@@ -34,11 +34,11 @@ struct GrammarTrace {
 
 // Reads a text from the start of a constraint that is a grammar. Units are bytes, and special tokens as 256 and more. Limits of tokens
 // are not regarded. A grammar without a text has no places.
-GrammarTrace trace_grammar(Automaton &automaton, Reader &r, std::span<const uint32_t> units);
+GrammarTrace trace_grammar(Automaton &automaton, StepContext &ctx, std::span<const uint32_t> units);
 
 // The temperature at which the next token of a state is sampled: of each rule around a terminal that is being read, or
 // may begin where none is, the innermost one that has a temperature counts, and of these the highest. Nothing: no rule has.
-std::optional<double> temperature_at(Automaton &automaton, const Node *n);
+std::optional<double> temperature_at(Automaton &automaton, const Frame *n);
 // Has any rule a temperature?
 bool sets_temperature(const Plan &plan);
 

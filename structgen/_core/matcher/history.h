@@ -15,14 +15,14 @@
 
 namespace structgen {
 
-struct Node;
+struct Frame;
 
 class History {
  public:
   struct Entry {
     uint32_t token;
     uint8_t lacking;  // bytes that the last character of the text still lacks
-    const Node *node;
+    const Frame *node;
     Arena::Mark mark;
   };
 

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "automaton/token_counts.h"
 #include "util/exclusive_use.h"
 #include "matcher/grammar_trace.h"
 #include "matcher/history.h"
@@ -152,7 +153,7 @@ class Matcher {
   std::string text() const;
   // The state after the last token that may have been read whole, how many tokens were read until then, and their bytes.
   struct Whole {
-    const Node *node;
+    const Frame *node;
     size_t tokens, bytes;
   };
   Whole last_whole() const;
@@ -181,7 +182,7 @@ class Matcher {
   std::optional<double> temperature();
   // Tokens that begin a lexeme of `terminal` at such a place.
   std::shared_ptr<const Mask> beginning(size_t place, uint32_t terminal);
-  const Node *state() const { return history_.back().node; }
+  const Frame *state() const { return history_.back().node; }
   Program &program() { return *program_; }
   std::shared_ptr<Program> shared_program() { return program_; }
   // Bytes that no fork shares.
@@ -192,26 +193,26 @@ class Matcher {
   auto with_state(std::string_view text, Fn fn) {
     Program::Turn turn(*program_, Program::SEARCH);
     Scratch scratch(scratch_);
-    Reader &r = scratch.reader;
+    StepContext &ctx = scratch.ctx;
     Automaton &automaton = program_->automaton();
-    const Node *n = state();
+    const Frame *n = state();
     size_t i = 0;
     for (; n && i < text.size(); ++i) {
-      automaton.reads_byte(r, progress().tokens + i);
-      const Node *next = automaton.with_cuts(r, automaton.step(r, n, static_cast<uint8_t>(text[i])), progress().tokens + i + 1);
+      count_byte_as_token(ctx, progress().tokens + i);
+      const Frame *next = with_cuts(automaton, ctx, automaton.step(ctx, n, static_cast<uint8_t>(text[i])), progress().tokens + i + 1);
       if (!next) break;
       n = next;
     }
-    return fn(r, n, i);
+    return fn(ctx, n, i);
   }
 
  private:
   // Memory for the states of one call, given back at its end, also where a limit ends it.
   struct Scratch {
-    explicit Scratch(Arena &arena) : reader{arena} {}
-    ~Scratch() { reader.arena.release({}); }
+    explicit Scratch(Arena &arena) : ctx{arena} {}
+    ~Scratch() { ctx.arena.release({}); }
     Scratch(const Scratch &) = delete;
-    Reader reader;
+    StepContext ctx;
   };
   explicit Matcher(Matcher *origin);
   struct Progress {
@@ -220,25 +221,16 @@ class Matcher {
     bool ended_part = false;  // a part ended there because its tokens were used up
   };
   Progress progress() const { return {history_.size() - 1 + (begun_.empty() ? 0 : 1), history_.back().lacking}; }
-  void read(uint32_t token, const Node *node, uint8_t lacking);
+  void read(uint32_t token, const Frame *node, uint8_t lacking);
   // The state after a token that is read at `at`, which moves on.
-  const Node *run(Reader &r, const Node *node, uint32_t token, Progress &at);
-  const Node *read_token(Reader &r, const Node *node, uint32_t token, Progress &at);
+  const Frame *run(StepContext &ctx, const Frame *node, uint32_t token, Progress &at);
+  const Frame *read_token(StepContext &ctx, const Frame *node, uint32_t token, Progress &at);
   // Where tokens do not spell all that their bytes do: does some sequence of tokens complete the text?
-  bool can_be_spelled(const Node *node, Progress at);
+  bool can_be_spelled(const Frame *node, Progress at);
   enum class Search : uint8_t { Found, Nothing, Cut };
-  Search search_tokens(const Node *from, Progress at, std::vector<uint32_t> *out);
+  Search search_tokens(const Frame *from, Progress at, std::vector<uint32_t> *out);
   // Makes of tokens that complete the text, but for the ends of parts with `max_tokens`, some that do; false where none are found.
-  bool respect_limits(const Node *from, Progress at, std::vector<uint32_t> *tokens);
-  const Node *keep(const Node *node);
-  const EarleySet *keep(const EarleySet *set);
-  const IndentLevel *keep(const IndentLevel *level);
-  const GrammarEntry *keep(std::span<const GrammarEntry> entries);
-  const SeenItem *keep(const SeenItem *last);
-  const KeyTree *keep(const KeyTree *tree);
-  const TextLink *keep(const TextLink *last);
-  template <class Link>
-  std::vector<const Link *> fresh(const Link *last) const;
+  bool respect_limits(const Frame *from, Progress at, std::vector<uint32_t> *tokens);
 
   std::shared_ptr<Program> program_;
   Arena arena_, scratch_;
