@@ -83,7 +83,7 @@ def _print_findings(report: GrammarReport, name: str, problems: bool) -> None:
 
 
 def _place(name: str, finding: Finding) -> str:
-    return name if finding.place is None else f"{name}:{finding.place.line}:{finding.place.column}"
+    return name if finding.position is None else f"{name}:{finding.position.line}:{finding.position.column}"
 
 
 def _why(report: GrammarReport, failure: StructgenError) -> str:

@@ -137,7 +137,7 @@ class Constraint(ABC):
         return None
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
-        """Return how its texts are parsed for captures (`grammar.captured.Parsed`); None if they are not.
+        """Return how its texts are parsed for captures (a `grammar.capture_grammar.CaptureGrammar`), or None.
 
         Args:
             compose: Makes the same of a union or a sequence, which is parsed as one grammar.

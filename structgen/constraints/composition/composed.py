@@ -17,7 +17,7 @@ from structgen.constraints.algebra import SequenceConstraint, Union, check_tree_
 from structgen.constraints.base import Constraint, together
 from structgen.constraints.expressions import literal, scope, tree_size
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
-from structgen.constraints.grammar.capture_grammar import Parsed
+from structgen.constraints.grammar.capture_grammar import CaptureGrammar
 from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower
 from structgen.ir.grammar import Body, Grammar, Rule, subbodies
@@ -58,7 +58,7 @@ class Composition(Lowered):
         return (self.body, *(rule.body for rule in self.rules))
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
-        return Parsed(_grammar(self.body, self.name, self.rules))
+        return CaptureGrammar(_grammar(self.body, self.name, self.rules))
 
     def instructions(self) -> str:
         return together(self.parts) if self.parts else super().instructions()

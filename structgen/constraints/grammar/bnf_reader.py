@@ -1,11 +1,11 @@
 """The reader that GBNF and EBNF share: rules of strings, classes, names, groups and repetitions, without a lexer.
 
-Why: both notations descend from one another, so one loop reads both; a subclass says where they differ (its token
-pattern, its escapes, a few switches) and what only it has (special tokens, macros).
-Invariant: a body means what the source says. Nothing is dropped in silence: what cannot be represented is refused with
-its place.
-Cost: linear in the source: one compiled pattern cuts it into tokens, equal tokens are understood once, and the
-place of a fault is computed only when there is one. Groups are kept on a list, so nesting costs no recursion.
+Why: the notations are close relatives, so one loop reads both. A subclass states how they differ (its token pattern,
+its escapes, a few switches) and what only it has (special tokens, macros).
+Invariant: a body means what the source says. Nothing is dropped silently: what cannot be represented is refused, with
+its position.
+Cost: linear in the source. One compiled pattern cuts it into tokens, equal tokens are parsed once, and positions are
+computed only for errors. Groups are on an explicit stack, so nesting needs no recursion.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ __all__ = [
 
 @dataclass(frozen=True)
 class NotationLimits:
-    """Bounds on one grammar."""
+    """Limits of the size of one grammar."""
 
     length: int = 2_000_000
     """Characters."""
     entries: int = 500_000
-    """Texts, classes, names and signs of all rules."""
+    """Tokens of all rules: texts, classes, names and signs."""
     depth: int = 200
     """Groups and repetitions inside one another."""
     count: int = 1_000_000
     """The number in a repetition."""
     tags: int = 256
-    """Tags and excluded texts of one `TagDispatch`; each is compared with each."""
+    """Tags and excluded texts of one `TagDispatch`, which are compared pairwise."""
     tag_length: int = 1_000
-    """Characters of one of them."""
+    """Characters of a tag or an excluded text."""
 
 
 DEFAULT_LIMITS = NotationLimits()
 
 BLANK = r"[ \t]*+(?:#[^\r\n]*+)?+"
 WIDE_BLANK = r"[ \t\r\n]*+(?:#[^\r\n]*+[ \t\r\n]*+)*+"
-"""Blanks and comments, on one line and over several."""
+"""Blanks and comments, on one line and across lines."""
 
 _NEVER = "(?!)"
 _LEAF, _NAME, _DEFINE, _OPTIONS, _REPEAT, _BAR, _OPEN, _CLOSE, _NEWLINE, _END, _STRAY = range(1, 12)
@@ -76,9 +76,9 @@ _BORDERS = _DEFINITIONS | {_NEWLINE, _END}
 def token_pattern(
     *, name: str, leaf: str, blank: str, options: str = _NEVER, newline: str = _NEVER, joint: str = ""
 ) -> re.Pattern[str]:
-    """What comes next, after blanks; the number of the last group that took part is its kind.
+    """Return the pattern of the next token after blanks; the number of the last matching group is the token's type.
 
-    `joint` are the blanks that ``::=`` and ``|`` take with them, and so also the newlines after them.
+    `joint` matches the blanks that ``::=`` and ``|`` consume after them, newlines included.
     """
     return re.compile(
         rf"{blank}(?:({leaf})|({name})(?:{blank}(::=){joint}|({options}))?+|([*+?]|\{{[^{{}}]*+\}})"
@@ -91,7 +91,7 @@ _LIMIT_HINTS = {
     "length": "Split it into several constraints.",
     "entries": "Split it into several constraints.",
     "depth": "Name the inner groups as rules of their own.",
-    "count": "Leave the upper bound out, as in {m,}, or write a smaller one.",
+    "count": "Omit the upper bound, as in {m,}, or use a smaller one.",
     "tags": "Use fewer tags and excluded texts.",
     "tag_length": "Use shorter tags and excluded texts.",
 }
@@ -103,7 +103,7 @@ _LIMIT_NAMES = {
     "tags": "dispatch_tags",
     "tag_length": "dispatch_tag_length",
 }
-"""What errors call the limits."""
+"""The names of the limits in errors."""
 _SPACE = r"[ \t\r\n]*+"
 _BOUNDS = re.compile(rf"\{{{_SPACE}([0-9]++){_SPACE}(?:(,){_SPACE}([0-9]++|-1)?+{_SPACE})?+\}}")
 _SIMPLE_BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
@@ -112,24 +112,27 @@ _HEX_DIGITS = {"x": "two", "u": "four", "U": "eight"}
 _RULE_FORM = "A rule is written as name ::= ..."
 _NEXT_RULE = re.compile(r"[\r\n][ \t]*+([A-Za-z0-9_-]++)[ \t]*+::=")
 _STRAYS = {
-    "'": "Write texts in double quotes.",
+    "'": "Use double quotes for texts.",
     "=": _RULE_FORM,
     ":": _RULE_FORM,
-    ";": "A rule needs no mark at its end.",
-    ",": "What follows one another stands side by side, without commas.",
-    "/": "Comments begin with #; what a regular expression says is written with classes, groups and repetitions.",
-    "\ufeff": "It is a byte order mark: remove it.",
+    ";": "A rule does not end with a semicolon.",
+    ",": "Write the items of a sequence side by side, without commas.",
+    "/": "Comments begin with #. Instead of a regular expression, use classes, groups and repetitions.",
+    "\ufeff": "Remove this byte order mark.",
 }
 
 
 def escape_patterns(hexadecimal: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """One escape, and one item of a class: a character or a range. `hexadecimal` are the digits after ``\\x``."""
+    """Return the patterns of an escape and of an item of a class (a character or a range).
+
+    `hexadecimal` matches the digits after ``\\x``.
+    """
     escape = rf"\\(?:x{hexadecimal}|u[0-9A-Fa-f]{{4}}|U[0-9A-Fa-f]{{8}}|.)"
     return re.compile(escape, re.DOTALL), re.compile(rf"({escape}|[^\\])(?:-({escape}|[^\\]))?+", re.DOTALL)
 
 
-class Part(NamedTuple):
-    """What stands next in a source."""
+class Token(NamedTuple):
+    """A token of the source."""
 
     kind: Literal["leaf", "repeat", "open", "close", "rule", "end", "other"]
     text: str
@@ -137,14 +140,14 @@ class Part(NamedTuple):
     end: int
 
 
-_PART_KINDS: dict[int, Literal["leaf", "repeat", "open", "close", "rule", "end", "other"]] = {
+_TOKEN_TYPES: dict[int, Literal["leaf", "repeat", "open", "close", "rule", "end", "other"]] = {
     _LEAF: "leaf", _NAME: "leaf", _REPEAT: "repeat", _OPEN: "open", _CLOSE: "close", _DEFINE: "rule",
     _OPTIONS: "rule", _END: "end",
 }  # fmt: skip
 
 
 class Reader(ABC):
-    """Reads one grammar; subclasses are the notations."""
+    """Reads one grammar. Each notation is a subclass."""
 
     notation: ClassVar[str]
     tokens: ClassVar[re.Pattern[str]]
@@ -153,51 +156,52 @@ class Reader(ABC):
     string_escapes: ClassVar[Mapping[str, int]]
     class_escapes: ClassVar[Mapping[str, int]]
     hints: ClassVar[Mapping[str, str]]
-    """What to do about a character, an escape or a name that has no meaning here."""
+    """Hints for characters, escapes and names that have no meaning in this notation."""
     newline_ends_rule: ClassVar[bool]
-    """Else the next ``name ::=`` does."""
+    """Whether a newline ends a rule; otherwise the next ``name ::=`` does."""
     empty_alternatives: ClassVar[bool]
     repeats_twice: ClassVar[bool]
-    """May a repetition be repeated without a group around it?"""
+    """Whether a repetition may be repeated without a group around it."""
     minus_one: ClassVar[bool]
-    """Is ``{m,-1}``, as XGrammar prints it, ``{m,}``?"""
+    """Whether ``{m,-1}``, as XGrammar prints it, means ``{m,}``."""
     newline_in_text: ClassVar[bool]
     reversed_ranges: ClassVar[bool] = False
-    """Has a range that ends before it begins no character? Else it is a mistake."""
+    """Whether a reversed range contains no character; otherwise it is an error."""
     duplicates: ClassVar[str]
-    """What to do about a second definition."""
+    """The hint for a second definition of a rule."""
     leaves: ClassVar[Mapping[str, Body]] = {}
-    """Leaves of one meaning each."""
+    """Terminals with a fixed body."""
     macros: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, source: str, limits: NotationLimits = DEFAULT_LIMITS) -> None:
         if not isinstance(source, str):
-            message = f"a grammar is a str, not {a_kind(source)}"
-            raise ConstraintError(message, hint="Read its file as UTF-8 text.")
+            message = f"a grammar must be a str, not {a_kind(source)}"
+            raise ConstraintError(message, hint="Read the file as UTF-8 text.")
         self.source = source
         self.limits = limits
         self._uses: dict[str, int] = {}
-        """Where each name is used first."""
+        """The offset of the first use of each name."""
         self._leaves = dict(self.leaves)
         self._bounds = dict(_SIMPLE_BOUNDS)
 
     @abstractmethod
     def special(self, raw: str, position: int) -> Body:
-        """A leaf that is neither a text nor a name."""
+        """Return the body of a terminal that is neither a text nor a name."""
 
     def macro(self, name: str, position: int, end: int) -> tuple[Body, int]:
-        """A name of `macros`, and where reading goes on."""
-        raise LookupError(f"{name} is no macro of this notation")
+        """Read a call of one of `macros`; return its body and the offset after it."""
+        raise LookupError(f"{name} is not a macro of this notation")
 
     @abstractmethod
     def empty_class(self, raw: str, position: int) -> RE:
-        """``[]`` and ``[^]``."""
+        """Return the expression of ``[]`` or ``[^]``, or raise an error."""
 
     # The grammar.
 
     def read(self, start: str) -> Grammar:
+        """Read the grammar, whose texts match the rule `start`."""
         if not isinstance(start, str):
-            message = f"the start of a grammar is the name of a rule, a str, not {a_kind(start)}"
+            message = f"start must be the name of a rule (a str), not {a_kind(start)}"
             raise ConstraintError(message)
         if len(self.source) > self.limits.length:
             raise self.limit("length", f"the grammar has {len(self.source)} characters", 0)
@@ -208,24 +212,24 @@ class Reader(ABC):
         return self.finished(Grammar(rules, start, source=self.source))
 
     def finished(self, grammar: Grammar) -> Grammar:
-        """The grammar with what only all rules together determine."""
+        """Return the grammar, completed with what depends on all rules."""
         return grammar
 
     def options(self, name: str, position: int) -> None:
-        """Reads the options of a rule, from the bracket on."""
+        """Read the options of a rule, from the opening bracket on."""
         raise LookupError("rules have no options in this notation")
 
     def _read_rules(self) -> dict[str, tuple[int, Body]]:
-        """The position and the body of each rule."""
+        """Return the offset and the body of each rule."""
         source, leaves, bounds = self.source, self._leaves, self._bounds
         rules: dict[str, tuple[int, Body]] = {}
         name: str | None = None
         name_at = position = 0
-        items: list[Body] = []  # of the alternative that is open
-        alternatives: list[Body] = []  # of the group that is open, those that are read
+        items: list[Body] = []  # of the current alternative
+        alternatives: list[Body] = []  # of the current group, those already read
         groups: list[tuple[list[Body], list[Body], re.Match[str], int]] = []
         repeated = False
-        height = tallest = 0  # of the last item, and of the tallest one in this group
+        height = tallest = 0  # of the last item, and of the tallest item in this group
         entries, most_entries = 0, self.limits.entries
         while True:
             for match in self.tokens.finditer(source, position):
@@ -303,7 +307,7 @@ class Reader(ABC):
                     raise self._stray(match)
 
     def _alternative(self, items: list[Body], match: re.Match[str], before: Sized = "rule") -> Body:
-        """The body of no items, or of several; where there is nothing `before`, all of a group may be empty."""
+        """Return the body of no items, or of several. If there is nothing `before`, the whole group may be empty."""
         if items:
             return bodies.sequence(items)
         if before and not self.empty_alternatives:
@@ -311,7 +315,7 @@ class Reader(ABC):
             following = {_BAR: "this |", _CLOSE: "this )", _END: "the end"}.get(kind, "the next rule")
             position = match.start(_NAME if kind in _DEFINITIONS else kind)
             hint = 'Write "" for the empty text.'
-            raise self.fault(f"nothing stands before {following}", position, hint=hint)
+            raise self.fault(f"the alternative before {following} is empty", position, hint=hint)
         return bodies.EMPTY
 
     def _checked(self, height: int, match: re.Match[str]) -> int:
@@ -320,22 +324,22 @@ class Reader(ABC):
             raise self.limit("depth", message, match.start(match.lastindex or 0))
         return height
 
-    def next_part(self, position: int) -> Part:
-        """What stands next, after blanks."""
+    def next_token(self, position: int) -> Token:
+        """Return the next token after blanks."""
         match = self.tokens.match(self.source, position)
-        assert match is not None  # its last group is any character, the one before it the end
+        assert match is not None  # the last two groups match any character and the end
         group = match.lastindex or _STRAY
-        kind = _PART_KINDS.get(group, "other")
+        kind = _TOKEN_TYPES.get(group, "other")
         if kind == "rule":
             group = _NAME
         elif kind == "repeat" and match[_REPEAT] not in self._bounds:
             self._read_bounds(match)
-        return Part(kind, match[group], match.start(group), match.end())
+        return Token(kind, match[group], match.start(group), match.end())
 
     # Leaves.
 
     def leaf(self, raw: str, position: int) -> Body:
-        """A text, a class, a name, or what else the notation has as a leaf."""
+        """Return the body of a text, a class, a name, or another terminal of the notation."""
         return self._leaf(raw, position)
 
     def _leaf(self, raw: str, position: int) -> Body:
@@ -353,7 +357,7 @@ class Reader(ABC):
         return ("rule", name)
 
     def string(self, raw: str, position: int) -> str:
-        """The text that a string, with its quotes, stands for."""
+        """Return the text of a string literal with its quotes."""
         inner = raw[1:-1]
         if "\\" not in inner:
             return inner
@@ -382,8 +386,8 @@ class Reader(ABC):
                 if low > high and self.reversed_ranges:
                     continue
                 if low > high:
-                    message = f"the range {_shown(match[0])} ends before it begins"
-                    hint = "Turn it round, or write \\- for a hyphen itself."
+                    message = f"the range {_shown(match[0])} is reversed"
+                    hint = "Swap its ends, or write \\- for a hyphen."
                     raise self.fault(message, place, len(match[0]), hint=hint)
             elif low in _SURROGATES:
                 raise self._surrogate(match[1], place)
@@ -392,7 +396,7 @@ class Reader(ABC):
         return expressions.character_class(expressions.negate_ranges(normal) if negative else normal)
 
     def _check_closed(self, raw: str, position: int) -> None:
-        """A newline is a character of a class, in GBNF; a rule that begins after it is none that is meant so."""
+        """Raise an error if a class contains the start of a rule, which means that it was not closed."""
         swallowed = _NEXT_RULE.search(raw)
         if swallowed is not None:
             line = position_at(self.source, position + swallowed.start(1)).line
@@ -401,7 +405,7 @@ class Reader(ABC):
             raise self.fault(message, position, hint=hint)
 
     def _character(self, raw: str, position: int, escapes: Mapping[str, int]) -> int:
-        """The code point that a character or an escape stands for."""
+        """Return the code point of a character or an escape."""
         if len(raw) == 1:
             return ord(raw)
         if len(raw) == 2:
@@ -411,15 +415,15 @@ class Reader(ABC):
             return point
         digits = raw[2:].lstrip("0")
         if len(digits) > 6 or int(digits or "0", 16) > 0x10FFFF:
-            hint = "The last character is \\U0010FFFF."
-            raise self.fault("there is no character with this number", position, len(raw), hint=hint)
+            hint = "The largest code point is \\U0010FFFF."
+            raise self.fault("no character has this number", position, len(raw), hint=hint)
         return int(digits or "0", 16)
 
     def _read_bounds(self, token: re.Match[str]) -> tuple[int, int | None]:
         raw, position = token[_REPEAT], token.start(_REPEAT)
         match = _BOUNDS.fullmatch(raw)
         if match is None or (match[3] == "-1" and not self.minus_one):
-            hint = "The forms are {m}, {m,} and {m,n}; at most n times is {0,n}."
+            hint = "The forms are {m}, {m,} and {m,n}. Write {0,n} for at most n times."
             raise self.fault("this is not a repetition", position, len(raw), hint=hint)
         low = self._count(match[1], position + match.start(1))
         high: int | None = low
@@ -427,13 +431,13 @@ class Reader(ABC):
             unbounded = match[3] is None or match[3] == "-1"
             high = None if unbounded else self._count(match[3], position + match.start(3))
         if high is not None and low > high:
-            message = f"a repetition of at least {low} and at most {high} times is none"
+            message = f"repetition bounds are reversed: {{{low},{high}}}"
             raise self.fault(message, position, len(raw), hint=f"Write {{{high},{low}}}.")
         self._bounds[raw] = (low, high)
         return low, high
 
     def _count(self, digits: str, position: int) -> int:
-        # subtle: the length is looked at first, since reading a million digits as a number is slow.
+        # subtle: the length is checked first, since converting a million digits to a number is slow.
         short = digits.lstrip("0")
         if len(short) > 18 or int(short or "0") > self.limits.count:
             raise self.limit("count", f"the count {_shown(digits)} is too large", position)
@@ -442,28 +446,28 @@ class Reader(ABC):
     # Checks.
 
     def _check_new(self, name: str, position: int, rules: Mapping[str, tuple[int, Body]]) -> None:
-        """May a rule of this name begin here?"""
+        """Raise an error if a rule of this name may not begin here."""
         if name in rules:
             first = position_at(self.source, rules[name][0]).line
-            message = f"the rule {_shown(name)} is defined a second time, after line {first}"
+            message = f"the rule {_shown(name)} is already defined in line {first}"
             raise self.fault(message, position, len(name), hint=self.duplicates)
         if self.newline_ends_rule:
-            return  # a newline is what brought us here
+            return  # the rule follows a newline
         before = position
         while before and self.source[before - 1] in " \t":
             before -= 1
         if before and self.source[before - 1] not in "\r\n":
-            message = f"the rule {_shown(name)} does not begin its line"
+            message = f"the rule {_shown(name)} is not at the start of a line"
             raise self.fault(message, position, len(name), hint="Put each rule on a line of its own.")
 
     def _check_names(self, rules: Mapping[str, object], start: str) -> None:
         for name, position in self._uses.items():
             if name not in rules:
-                hint = _nearest(name, rules) or f'Define it, or quote it if it is text: "{_shown(name)}".'
+                hint = _nearest(name, rules) or f'Define it, or quote it if it is a text: "{_shown(name)}".'
                 message = f"there is no rule {_shown(name)}"
                 raise self.fault(message, position, len(name), hint=self.hints.get(name, hint))
         if start not in rules:
-            hint = _nearest(start, rules) or "Define it, or name another rule as start."
+            hint = _nearest(start, rules) or "Define it, or pass the name of another rule as start."
             message = f"there is no rule {_shown(start)} to start from"
             raise GrammarSyntaxError(message, source=self.source, hint=hint)
 
@@ -491,79 +495,79 @@ class Reader(ABC):
         return {"source": self.source, "line": at.line, "column": at.column, "length": length}
 
     def _no_rule(self, match: re.Match[str], after_rule: bool) -> GrammarError:
-        """What stands where a rule has to begin."""
+        """Return the error for a token where a rule must begin."""
         kind = match.lastindex or _STRAY
         position, shown = match.start(kind), match[kind]
         hint = _RULE_FORM
         if kind == _STRAY:
             hint = self.hints.get(shown) or _STRAYS.get(shown, hint)
         elif shown[0] == "<":
-            hint = "The names of rules stand without angle brackets: name ::= ..."
+            hint = "Write the names of rules without angle brackets: name ::= ..."
         elif after_rule and kind != _NAME:
-            hint = "A newline ended the rule before: only in ( ) and after | does one go on."
-        return self.fault("a rule has to begin here", position, len(shown), hint=hint)
+            hint = "A newline ended the previous rule. A rule continues on the next line only in ( ) and after |."
+        return self.fault("a rule must begin here", position, len(shown), hint=hint)
 
     def _unfinished(self, name: str, match: re.Match[str], opened: int | None) -> GrammarSyntaxError:
-        """A rule or the source ends, but something before it has not ended."""
+        """Return the error for a rule or a source that ends too early."""
         following = match[_NAME] if match.lastindex in _DEFINITIONS else None
         end = "the end" if following is None else f"the rule {_shown(following)}"
         if opened is not None:
             return self.fault(f"this ( is not closed before {end}", opened, hint="Add the ) that closes it.")
-        message = f"{end} begins before {_shown(name)} has ended"
-        hint = 'Put each rule on a line of its own, and "" where an alternative is the empty text.'
+        message = f"{end} begins before {_shown(name)} is complete"
+        hint = 'Put each rule on a line of its own, and write "" for an empty alternative.'
         return self.fault(message, match.start(_NAME), len(match[_NAME]), hint=hint)
 
     def _stray(self, match: re.Match[str]) -> GrammarError:
-        """What stands in a body and has no meaning there."""
+        """Return the error for a character that has no meaning in a body."""
         kind = match.lastindex or _STRAY
         position, shown = match.start(kind), match[kind]
-        newline = "; or one before has no end" if self.newline_in_text else ", and a newline as \\n"
-        unended = {
-            '"': ("string", f'A quote in it is written as \\"{newline}.'),
-            "[": ("class", f"A ] in it is written as \\]{newline}."),
+        newline = ", or an earlier one is not closed" if self.newline_in_text else ", and a newline as \\n"
+        unclosed = {
+            '"': ("string", f'Write a quote inside it as \\"{newline}.'),
+            "[": ("class", f"Write a ] inside it as \\]{newline}."),
             "{": ("repetition", _quoted(shown)),
         }
-        if shown in unended:
-            what, hint = unended[shown]
-            return self.fault(f"this {what} has no end", position, hint=hint)
+        if shown in unclosed:
+            what, hint = unclosed[shown]
+            return self.fault(f"this {what} is not closed", position, hint=hint)
         if self.source.startswith("::=", position):
-            return self.fault("no rule's name stands before this", position, 3, hint=_RULE_FORM)
+            return self.fault("the name of a rule is missing before this", position, 3, hint=_RULE_FORM)
         hint = self.hints.get(shown) or _STRAYS.get(shown) or _quoted(shown)
         return self.fault(f"{shown!r} has no meaning here", position, hint=hint)
 
     def _no_item(self, match: re.Match[str], repeated: bool) -> GrammarSyntaxError:
         shown, position = match[_REPEAT], match.start(_REPEAT)
-        message, hint = f"there is nothing that {_shown(shown)} could repeat", _quoted(shown)
+        message, hint = f"{_shown(shown)} has nothing to repeat", _quoted(shown)
         if repeated:
             message = f"{_shown(shown)} follows another repetition"
-            hint = "Put that one into a group: (x*){2}."
+            hint = "Put the first one into a group: (x*){2}."
         return self.fault(message, position, len(shown), hint=hint)
 
     def _no_escape(self, raw: str, position: int, escapes: Mapping[str, int]) -> GrammarSyntaxError:
         known = " ".join("\\" + letter for letter in escapes)
         hint = self.hints.get(raw) or f"{self.notation} has the escapes {known} \\x \\u \\U here."
-        message = f"there is no escape {_shown(raw)}"
+        message = f"unknown escape {_shown(raw)}"
         if raw[1] in _HEX_DIGITS:
-            message, hint = f"{raw} needs hexadecimal digits", f"Write {_HEX_DIGITS[raw[1]]} of them."
+            message, hint = f"{raw} needs hexadecimal digits", f"Write {_HEX_DIGITS[raw[1]]} digits."
         return self.fault(message, position, len(raw), hint=hint)
 
     def _surrogate(self, raw: str, position: int) -> GrammarSyntaxError:
         message = f"{raw} is half of a surrogate pair, not a character"
-        hint = "Write the whole character, or its number as \\U and eight digits."
+        hint = "Write the character itself, or \\U and the eight digits of its code point."
         return self.fault(message, position, len(raw), hint=hint)
 
 
 def _shown(text: str) -> str:
-    """A name or a number in a message: not all of a long one."""
+    """Return a name or a number as messages show it, shortened if long."""
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _quoted(shown: str) -> str:
-    return "If it is text, quote it" + (f': "{_shown(shown)}".' if shown.isprintable() else ".")
+    return "If it is a text, quote it" + (f': "{_shown(shown)}".' if shown.isprintable() else ".")
 
 
 def _nearest(name: str, names: Iterable[str]) -> str | None:
-    """A hint at the name most like this one; only so many names, of ordinary length, are compared."""
+    """Return a hint at the most similar name. At most 5,000 names of up to 100 characters are compared."""
     if len(name) > 100:
         return None
     candidates = [other for _, other in zip(range(5000), names, strict=False) if len(other) <= 100]

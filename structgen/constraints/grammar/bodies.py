@@ -1,9 +1,9 @@
-"""Bodies of rules put together, simplified as far as that costs nothing.
+"""Builders of rule bodies, which simplify where that is cheap.
 
-Why: what is regular inside a rule is one expression then, which the core reads faster than productions.
-Invariant: a body means what the operation says. Neighbouring texts become one regular expression, as do alternatives
-that are texts; no group or repetition is lost or gained otherwise.
-Cost: linear in the items, without what is inside them.
+Why: the regular parts of a rule become one expression, which the core reads faster than productions.
+Invariant: a builder never changes the language. Neighbouring texts become one regular expression, and so do
+alternatives that are texts. Other groups and repetitions stay as written.
+Cost: linear in the number of items, independent of their size.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["EMPTY", "choice", "choice_of", "nesting_error", "repeat", "sequence"
 
 EMPTY: Body = ("sequence", ())
 _MERGED = 64
-"""Texts of more parts than this are not copied into larger ones: nested groups would copy them once for each group."""
+"""Expressions with more operands are not copied into larger ones: nested groups would copy them once per group."""
 
 
 def nesting_error() -> LimitExceeded:
@@ -32,23 +32,24 @@ def nesting_error() -> LimitExceeded:
 
 
 def text(expression: RE) -> Body:
+    """Return the body of a regular expression."""
     return EMPTY if expression == expressions.EPSILON else ("text", expression)
 
 
 def _joins(expression: RE) -> bool:
-    """May this text become a part of a larger sequence?"""
+    """Return whether an expression may become an operand of a larger concatenation."""
     return expression[0] != "concat" or len(expression[1]) <= _MERGED
 
 
 def _unites(expression: RE) -> bool:
-    """May this text become a part of a larger set of alternatives?"""
+    """Return whether an expression may become an operand of a larger alternation."""
     if expression[0] == "repeat":
         expression = expression[1]
     return expression[0] not in ("alternate", "literals", "class") or len(expression[1]) <= _MERGED
 
 
 def _unfolded(kind: str, items: list[Body]) -> list[Body]:
-    """The items, and instead of a small one of this kind what is in it."""
+    """Return the items, where small ones of this type are replaced by their own items."""
     result: list[Body] = []
     for item in items:
         if item[0] == kind and len(item[1]) <= _MERGED:
@@ -59,7 +60,7 @@ def _unfolded(kind: str, items: list[Body]) -> list[Body]:
 
 
 def sequence_of(parts: Iterable[Body]) -> Body:
-    """One after the other, as they are; what is empty is left out."""
+    """Return the parts one after the other, without merging texts."""
     flat: list[Body] = []
     for part in parts:
         if part[0] == "sequence":
@@ -70,7 +71,7 @@ def sequence_of(parts: Iterable[Body]) -> Body:
 
 
 def choice_of(parts: Iterable[Body]) -> Body:
-    """Any of them, as they are, each once."""
+    """Return the choice of the parts, each once, without merging texts."""
     flat: dict[Body, None] = {}
     for part in parts:
         if part[0] == "choice":
@@ -81,7 +82,7 @@ def choice_of(parts: Iterable[Body]) -> Body:
 
 
 def sequence(items: list[Body]) -> Body:
-    """One item after the other; neighbouring texts are one text."""
+    """Return the items one after the other; neighbouring texts become one text."""
     kinds = [item[0] for item in items]
     if "sequence" in kinds:
         items = _unfolded("sequence", items)
@@ -107,7 +108,7 @@ def _joined(run: list[RE]) -> Body:
 
 
 def choice(alternatives: list[Body]) -> Body:
-    """Any of several alternatives; those that are texts are one text."""
+    """Return the choice of the alternatives; those that are texts become one text."""
     texts: list[RE] = []
     others: list[Body] = []
     if "choice" in [part[0] for part in alternatives]:
@@ -125,6 +126,7 @@ def choice(alternatives: list[Body]) -> Body:
 
 
 def repeat(body: Body, low: int, high: int | None) -> Body:
+    """Return a body repeated between `low` and `high` times (None: no upper bound)."""
     if body[0] == "text":
         return text(expressions.repeat(body[1], low, high))
     if high == 0 or body == EMPTY:

@@ -1,12 +1,12 @@
-"""Productions told apart by how many brackets are open, where an indentation reads brackets.
+"""Copies of productions by the number of open brackets, for grammars that read indentation.
 
-Why: under an indentation a bracket closes only what is open, and between brackets newlines mean nothing. The core
-keeps count while a text is read; that a rule can *never* be written at a place (`")"` where none is open, a block
-between brackets) has to be known before its first symbol is offered, as it is of a rule without a text.
-Invariant: the texts stay the same. A rule is told apart by how many brackets are open before it and by how many more
-there are after it, and is left where it has a text there. Grammars that open or close brackets one after the other
-without a bound stay as they are, and so do those in which nothing is found that can never be written.
-Cost: linear in the productions for each count that matters; in most grammars these are none and some.
+Why: with indentation, newlines between brackets are ignored, and a bracket closes only one that is open. The core
+counts brackets while it reads. But a rule may have no text in a context: `")"` where no bracket is open, or a block
+between brackets. The parser must know that before it offers the rule's first symbol, as for any rule without a text.
+Invariant: the language stays the same. A rule is copied for each number of brackets open before it and each change of
+that number, and kept where it has a text. A grammar stays as it is if a rule may open or close any number of brackets,
+or if no rule is impossible in a context.
+Cost: linear in the productions for each count that matters. In most grammars the only counts are "none" and "some".
 """
 
 from __future__ import annotations
@@ -18,61 +18,62 @@ from dataclasses import dataclass
 __all__ = ["Brackets", "with_brackets"]
 
 Production = tuple[int, ...]
-"""A rule, then what it is: rules, and terminals, which are negative."""
-Place = tuple[int, int, int]
-"""A rule, how many brackets are open where it begins, and how many more where it ends."""
-Body = tuple["Place | int", ...]
+"""A rule, then its symbols: rules, and terminals as negative numbers."""
+RuleContext = tuple[int, int, int]
+"""A rule, the number of open brackets where it begins, and the change of that number by its text."""
+Body = tuple["RuleContext | int", ...]
 
 _MOST = 8
-"""Brackets by which a rule may change the count, or that it may close without having opened them."""
-_MOST_PLACED = 4
-"""Productions at places, to one as it was written."""
+"""The most brackets by which a rule may change the count, or that it may close without having opened them."""
+_MOST_GROWTH = 4
+"""The most copies of productions, as a multiple of the productions as written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Brackets:
-    """The terminals that an indentation tells apart."""
+    """The terminals that matter to indentation."""
 
     opening: frozenset[int]
     closing: frozenset[int]
     outside: frozenset[int]
-    """These are read only where no bracket is open."""
+    """Terminals that are read only where no bracket is open."""
 
     def change(self, terminal: int) -> int:
+        """Return by how much a terminal changes the number of open brackets."""
         return (terminal in self.opening) - (terminal in self.closing)
 
 
 def with_brackets(
     start: int, rules: Sequence[str], productions: Sequence[Production], brackets: Brackets
 ) -> tuple[int, tuple[str, ...], tuple[Production, ...]]:
-    """The start, the names of the rules and the productions: as they are, or of rules at their places."""
+    """Return the start, the names of the rules, and the productions, copied by context where that matters."""
     unchanged = start, tuple(rules), tuple(productions)
-    used = _used(start, productions)
+    used = _useful_by_rule(start, productions)
     changes = _changes(used, brackets)
     if changes is None:
         return unchanged
-    places = _Places(used, brackets, changes, _most_closed(used, brackets, changes))
+    contexts = _ContextProductions(used, brackets, changes, _most_closed(used, brackets, changes))
     starts = [(start, 0, change) for change in sorted(changes.get(start, ()))]
-    if not places.find(starts):
+    if not contexts.find(starts):
         return unchanged
-    kept = _useful(starts, places.bodies)
-    if all(place in kept for place in starts) and all(
-        len(bodies) == places.tried[place] for place, bodies in kept.items()
+    kept = _useful(starts, contexts.bodies)
+    if all(context in kept for context in starts) and all(
+        len(bodies) == contexts.tried[context] for context, bodies in kept.items()
     ):
         return unchanged
-    number = {place: i for i, place in enumerate(kept, 1)}
+    number = {context: i for i, context in enumerate(kept, 1)}
     numbered = tuple(
-        (number[place], *(s if isinstance(s, int) else number[s] for s in body))
-        for place, bodies in kept.items()
+        (number[context], *(s if isinstance(s, int) else number[s] for s in body))
+        for context, bodies in kept.items()
         for body in bodies
     )
-    begin = tuple((0, number[place]) for place in starts if place in kept)
-    return 0, (rules[start], *(rules[place[0]] for place in kept)), begin + numbered
+    begin = tuple((0, number[context]) for context in starts if context in kept)
+    return 0, (rules[start], *(rules[context[0]] for context in kept)), begin + numbered
 
 
-def _used(start: int, productions: Sequence[Production]) -> dict[int, list[Production]]:
-    """By rule, those that are part of some sequence of terminals."""
-    bodies: dict[Place, list[Body]] = {}
+def _useful_by_rule(start: int, productions: Sequence[Production]) -> dict[int, list[Production]]:
+    """Return the productions of each rule that take part in the derivation of some text."""
+    bodies: dict[RuleContext, list[Body]] = {}
     for head, *body in productions:
         bodies.setdefault((head, 0, 0), []).append(tuple((s, 0, 0) if s >= 0 else s for s in body))
     return {
@@ -82,7 +83,7 @@ def _used(start: int, productions: Sequence[Production]) -> dict[int, list[Produ
 
 
 def _changes(used: dict[int, list[Production]], brackets: Brackets) -> dict[int, frozenset[int]] | None:
-    """By how much each rule may change the number of open brackets; None where that has no bound."""
+    """Return by how much each rule may change the number of open brackets; None if that has no bound."""
     known: dict[int, frozenset[int]] = dict.fromkeys(used, frozenset())
     changed = True
     while changed:
@@ -106,7 +107,7 @@ def _changes(used: dict[int, list[Production]], brackets: Brackets) -> dict[int,
 def _most_closed(
     used: dict[int, list[Production]], brackets: Brackets, changes: dict[int, frozenset[int]]
 ) -> int:
-    """How many brackets that it has not opened any rule closes; more than `_MOST` where it may be any number."""
+    """Return how many brackets a rule closes at most that it has not opened; more than `_MOST` for any number."""
     closed = dict.fromkeys(used, 0)
     changed = True
     while changed:
@@ -129,10 +130,10 @@ def _most_closed(
     return max(closed.values(), default=0)
 
 
-class _Places:
-    """The productions at all places that can be reached, but those with a terminal that cannot be read there.
+class _ContextProductions:
+    """The productions in all reachable contexts, without those that need a terminal that cannot be read there.
 
-    What is more than any rule closes is not counted, nor is what is more than `_MOST`.
+    Open brackets are counted up to the most that any rule closes, and at most up to `_MOST`.
     """
 
     def __init__(
@@ -142,48 +143,48 @@ class _Places:
         changes: dict[int, frozenset[int]],
         most_closed: int,
     ) -> None:
-        self._used = used
+        self._useful_by_rule = used
         self._brackets = brackets
         self._changes = changes
         self._many = min(most_closed, _MOST) + 1
-        self._all_closed = most_closed > _MOST  # may those that are not counted all be closed?
-        self.bodies: dict[Place, list[Body]] = {}
-        self.tried: dict[Place, int] = {}
-        """How many there would be if all terminals could be read."""
+        self._all_closed = most_closed > _MOST  # whether the brackets beyond the count may all be closed
+        self.bodies: dict[RuleContext, list[Body]] = {}
+        self.tried: dict[RuleContext, int] = {}
+        """How many productions there would be if every terminal could be read."""
 
-    def find(self, starts: Sequence[Place]) -> bool:
-        """False where there are too many."""
-        room = _MOST_PLACED * sum(map(len, self._used.values())) + 100
+    def find(self, starts: Sequence[RuleContext]) -> bool:
+        """Find the productions from the starts on. Return False if there are too many."""
+        room = _MOST_GROWTH * sum(map(len, self._useful_by_rule.values())) + 100
         pending = list(starts)
         while pending:
-            place = pending.pop()
-            if place in self.bodies:
+            context = pending.pop()
+            if context in self.bodies:
                 continue
-            bodies = self.bodies[place] = []
-            self.tried[place] = 0
-            for _, *symbols in self._used[place[0]]:
+            bodies = self.bodies[context] = []
+            self.tried[context] = 0
+            for _, *symbols in self._useful_by_rule[context[0]]:
                 if math.prod(len(self._changes[symbol]) for symbol in symbols if symbol >= 0) > room:
                     return False
-                for body in self._at(place, symbols):
+                for body in self._at(context, symbols):
                     room -= 1
-                    self.tried[place] += 1
+                    self.tried[context] += 1
                     if body is not None:
                         bodies.append(body)
                         pending += (symbol for symbol in body if not isinstance(symbol, int))
         return True
 
-    def _at(self, place: Place, symbols: Sequence[int]) -> Iterator[Body | None]:
-        """All ways for these to change the count as the place says; None: one that cannot be read there."""
-        _, before, change = place
-        ways: list[tuple[int, Body | None]] = [(0, ())]
+    def _at(self, context: RuleContext, symbols: Sequence[int]) -> Iterator[Body | None]:
+        """Yield the bodies whose symbols change the count as the context says; None for one that cannot be read."""
+        _, before, change = context
+        partial: list[tuple[int, Body | None]] = [(0, ())]
         for symbol in symbols:
             changes = sorted(self._changes[symbol]) if symbol >= 0 else [self._brackets.change(symbol)]
-            ways = [
+            partial = [
                 (so_far + more, self._read(before, so_far, body, symbol, more))
-                for so_far, body in ways
+                for so_far, body in partial
                 for more in changes
             ]
-        return (body for so_far, body in ways if so_far == change)
+        return (body for so_far, body in partial if so_far == change)
 
     def _read(self, before: int, so_far: int, body: Body | None, symbol: int, more: int) -> Body | None:
         counted = before < self._many
@@ -196,17 +197,19 @@ class _Places:
         return (*body, (symbol, min(here, self._many) if counted else self._many, more))
 
 
-def _useful(starts: Sequence[Place], bodies: dict[Place, list[Body]]) -> dict[Place, list[Body]]:
-    """The places that are part of some sequence of terminals, with those of their bodies that are."""
-    uses: dict[Place, list[tuple[Place, int]]] = {}
-    missing: dict[tuple[Place, int], int] = {}
-    for place, alternatives in bodies.items():
+def _useful(
+    starts: Sequence[RuleContext], bodies: dict[RuleContext, list[Body]]
+) -> dict[RuleContext, list[Body]]:
+    """Return the contexts that take part in the derivation of some text, with their bodies that do."""
+    uses: dict[RuleContext, list[tuple[RuleContext, int]]] = {}
+    missing: dict[tuple[RuleContext, int], int] = {}
+    for context, alternatives in bodies.items():
         for i, body in enumerate(alternatives):
             needed = [symbol for symbol in body if not isinstance(symbol, int)]
-            missing[place, i] = len(needed)
+            missing[context, i] = len(needed)
             for symbol in needed:
-                uses.setdefault(symbol, []).append((place, i))
-    good = {place for (place, _), count in missing.items() if count == 0}
+                uses.setdefault(symbol, []).append((context, i))
+    good = {context for (context, _), count in missing.items() if count == 0}
     pending = list(good)
     while pending:
         for use in uses.get(pending.pop(), ()):
@@ -214,12 +217,12 @@ def _useful(starts: Sequence[Place], bodies: dict[Place, list[Body]]) -> dict[Pl
             if missing[use] == 0 and use[0] not in good:
                 good.add(use[0])
                 pending.append(use[0])
-    kept: dict[Place, list[Body]] = {}
-    pending = [place for place in reversed(starts) if place in good]
+    kept: dict[RuleContext, list[Body]] = {}
+    pending = [context for context in reversed(starts) if context in good]
     while pending:
-        place = pending.pop()
-        if place in kept:
+        context = pending.pop()
+        if context in kept:
             continue
-        kept[place] = [body for i, body in enumerate(bodies[place]) if missing[place, i] == 0]
-        pending += (symbol for body in kept[place] for symbol in body if not isinstance(symbol, int))
+        kept[context] = [body for i, body in enumerate(bodies[context]) if missing[context, i] == 0]
+        pending += (symbol for body in kept[context] for symbol in body if not isinstance(symbol, int))
     return kept

@@ -1,8 +1,8 @@
-"""A grammar as its texts are parsed for captures.
+"""A grammar as it is parsed for captures.
 
-Why: captures are of rules. For masks, what is regular becomes one expression, in which there are no rules any more.
-Invariant: rules with captures stay rules, and so do those around them; a part of a body stays a part, since each is as
-long as it can be. The language is that of the grammar.
+Why: captures belong to rules, and the lowering for masks merges regular rules into expressions.
+Invariant: rules with captures stay rules, and so do the rules that contain them. The items of a body stay separate,
+since a capture depends on which item takes how much text. The language is that of the grammar.
 Cost: that of lowering the grammar once more.
 """
 
@@ -18,11 +18,11 @@ from .bodies import text
 from .lowering import lower_bodies
 from .regular import Regular
 
-__all__ = ["Parsed"]
+__all__ = ["CaptureGrammar"]
 
 
-class Parsed:
-    """A grammar ready to be parsed: its IR, its rules, and the numbers of its leaves."""
+class CaptureGrammar:
+    """A grammar ready to be parsed for captures: its IR, its rules, and the indices of its terminals."""
 
     __slots__ = ("grammar", "ir", "rules", "terminals")
 
@@ -30,9 +30,9 @@ class Parsed:
         if grammar.lexer is not None:
             regular, bodies = None, {rule.name: rule.body for rule in grammar.rules}
         else:
-            regular = Regular(grammar, kept=_kept(grammar))
+            regular = Regular(grammar, opaque=_captured_rules(grammar))
             bodies = {
-                rule.name: _apart(regular, rule.body)
+                rule.name: _with_regular_items(regular, rule.body)
                 for rule in grammar.rules
                 if regular.rule(rule.name) is None
             }
@@ -45,26 +45,26 @@ class Parsed:
         }
         self.terminals: Mapping[Body, int] = {leaf: number for number, leaf in enumerate(leaves)}
 
-    def within(self, expression: RE) -> Parsed:
-        """The same for the texts that are in a regular language, too."""
-        found = object.__new__(Parsed)
+    def within(self, expression: RE) -> CaptureGrammar:
+        """Return the grammar restricted to the texts of a regular expression."""
+        found = object.__new__(CaptureGrammar)
         found.grammar, found.rules, found.terminals = self.grammar, self.rules, self.terminals
         found.ir = ("grammar", GrammarIR(self.ir[1], within=expression))
         return found
 
 
-def _apart(regular: Regular, body: Body) -> Body:
-    """The body with each part that is regular as one text; its parts stay apart, as each is as long as it can be."""
+def _with_regular_items(regular: Regular, body: Body) -> Body:
+    """Return the body with each regular item as one text. Items stay separate, since each is as long as possible."""
     expression = regular.body(body)
     if expression is not None:
         return text(expression)
     if body[0] in ("sequence", "choice"):
-        return (body[0], tuple(_apart(regular, part) for part in body[1]))
-    return ("repeat", _apart(regular, body[1]), *body[2:]) if body[0] == "repeat" else body
+        return (body[0], tuple(_with_regular_items(regular, part) for part in body[1]))
+    return ("repeat", _with_regular_items(regular, body[1]), *body[2:]) if body[0] == "repeat" else body
 
 
-def _kept(grammar: Grammar) -> frozenset[str]:
-    """The start, and rules with a text that is reported."""
+def _captured_rules(grammar: Grammar) -> frozenset[str]:
+    """Return the start rule and the rules whose texts are reported."""
     return frozenset(
         rule.name
         for rule in grammar.rules

@@ -1,10 +1,9 @@
-"""What is odd about a grammar, before anything is generated with it.
+"""A linter for grammars: unused rules, rules without a text, terminals that never match or compete.
 
-Why: a grammar is a program whose mistakes are silent: a rule that nothing uses, a terminal whose texts another one
-takes, a rule that can never end. Each is found here and told with its place.
-Invariant: a finding is a fact. Languages are compared by the core's own regular expressions, and a text that is shown
-as an example is in both; what there was no time to compare is counted in `GrammarReport.skipped`.
-Cost: linear in the rules; pairs of terminals within `seconds`.
+Why: mistakes in a grammar are silent. `check_grammar` finds them and reports their positions.
+Invariant: no finding is a guess. The core's regular expressions compare the languages, and an example is a text of
+both. `GrammarReport.skipped` counts the pairs that were not compared for lack of time.
+Cost: linear in the rules; the comparison of terminals is bounded by `seconds`.
 """
 
 from __future__ import annotations
@@ -30,40 +29,43 @@ _MOST_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing about the grammar; `place` is where it is written, if that is known."""
+    """One problem of a grammar; `position` is where the source defines its subject, if known."""
 
     kind: Literal["unused", "endless", "never", "overlap", "shadow"]
     subject: str
     message: str
-    place: Position | None = None
+    position: Position | None = None
     example: str | None = None
-    """A text that another terminal has, too."""
+    """A text that another terminal matches as well."""
 
     @property
     def is_warning(self) -> bool:
-        """Most likely a mistake; not so the keywords that a pattern of names matches, too."""
+        """Whether this is most likely a mistake. A pattern of names that also matches keywords is not."""
         return self.kind != "shadow"
 
 
 @dataclass(frozen=True, slots=True)
 class GrammarReport:
-    """What was found, in the order of the source."""
+    """The findings, in the order of the source."""
 
     rules: int
     terminals: int
     findings: tuple[Finding, ...]
     regular: tuple[str, ...]
-    """Rules that are known to be regular (over terminals, where there is a lexer)."""
+    """Rules that are known to be regular (over terminals, if there is a lexer)."""
     skipped: int
-    """Pairs of terminals that were not compared, for lack of time."""
+    """Number of pairs of terminals that were not compared for lack of time."""
 
 
 def check_grammar(
     constraint: GrammarConstraint, *, starts: Iterable[str] = (), seconds: float = 5.0
 ) -> GrammarReport:
-    """Looks for unused and endless rules, and for terminals that never match or compete for a text.
+    """Find unused rules, rules without a text, and terminals that never match or compete for a text.
 
-    `starts` are rules that are there for others to start at.
+    Args:
+        constraint: The grammar.
+        starts: Further rules that texts may start from.
+        seconds: Time limit for the comparison of terminals.
     """
     grammar = constraint.grammar
     space = _core.RegexSpace()
@@ -76,7 +78,7 @@ def check_grammar(
         *_endless(grammar, dead, space),
         *(terminals.findings() if terminals is not None else ()),
     ]
-    found.sort(key=lambda finding: (finding.place.line, finding.place.column) if finding.place else (0, 0))
+    found.sort(key=lambda finding: finding.position or (0, 0))
     return GrammarReport(
         rules=len(grammar.rules),
         terminals=len(grammar.lexer.terminals) if grammar.lexer else 0,
@@ -93,13 +95,13 @@ def _unused(grammar: Grammar, roots: list[str]) -> Iterator[Finding]:
     uses = {
         rule.name: [part[1] for part in subbodies(rule.body) if part[0] == "rule"] for rule in grammar.rules
     }
-    used = _reached(roots, uses)
+    used = _reachable(roots, uses)
     for rule in grammar.rules:
         if rule.name not in used:
             yield Finding("unused", rule.name, f"rule `{rule.name}` is not used", grammar.position(rule))
 
 
-def _reached(roots: Iterable[str], uses: dict[str, list[str]]) -> set[str]:
+def _reachable(roots: Iterable[str], uses: dict[str, list[str]]) -> set[str]:
     reached: set[str] = set()
     pending = list(roots)
     while pending:
@@ -110,7 +112,7 @@ def _reached(roots: Iterable[str], uses: dict[str, list[str]]) -> set[str]:
     return reached
 
 
-# Lark leaves out what is not used when it loads a grammar, so its source is looked at.
+# Lark drops unused definitions when it loads a grammar, so unused ones are searched for in the source.
 _TEXTS = re.compile(r'"(?:\\.|[^"\\\n])*"i?|/(?![/*])(?:\\.|[^/\\\n])+/[imslux]*|(?://|#)[^\n]*|->\s*\w+')
 _DEFINITION = re.compile(
     r"^[ \t]*(?P<more>%override[ \t]+|%extend[ \t]+)?[?!]*(?P<name>[A-Za-z_]\w*)(?:\{[^}]*\})?(?:\.-?\d+)?\s*:"
@@ -143,7 +145,7 @@ def _unused_in_lark(grammar: Grammar, roots: list[str]) -> Iterator[Finding]:
         uses.setdefault(match["name"], []).extend(_WORD.findall(source, match.end(), end))
         if not match["more"]:
             places.setdefault(match["name"], position_at(source, match.start("name")))
-    used = _reached(roots, uses)
+    used = _reachable(roots, uses)
     for name, place in places.items():
         if name not in used:
             what = "terminal" if name.isupper() else "rule"
@@ -155,7 +157,7 @@ def _line_at(text: str, offset: int) -> str:
 
 
 def _endless(grammar: Grammar, dead: frozenset[str], space: _core.RegexSpace) -> Iterator[Finding]:
-    """Rules without a text: what derives a text is found from the terminals up."""
+    """Yield the rules without a text. Productive rules are found from the terminals up."""
     ending: set[str] = set()
 
     def ends(body: Body) -> bool:
@@ -179,14 +181,14 @@ def _endless(grammar: Grammar, dead: frozenset[str], space: _core.RegexSpace) ->
     for rule in grammar.rules:
         if rule.name not in ending:
             message = (
-                f"rule `{rule.name}` has no text: all that it can be needs a rule or a terminal without one"
+                f"rule `{rule.name}` has no text: each alternative needs a rule or a terminal without one"
             )
             yield Finding("endless", rule.name, message, grammar.position(rule))
 
 
 def _regular(grammar: Grammar) -> Iterator[str]:
     def as_text(body: Body) -> Body:
-        """With terminals as letters."""
+        """Return the body with each terminal as one text that stands for it."""
         kind = body[0]
         if kind == "terminal":
             return ("text", literal(f"<{body[1]}>"))
@@ -205,7 +207,7 @@ def _regular(grammar: Grammar) -> Iterator[str]:
 
 
 class _Terminals:
-    """Those of one lexer, as languages of the core."""
+    """The terminals of one lexer, as languages of the core."""
 
     def __init__(self, grammar: Grammar, lexer: Lexer, space: _core.RegexSpace, until: float) -> None:
         self._grammar = grammar
@@ -215,7 +217,7 @@ class _Terminals:
         self._languages = {one.name: space.compile(one.language) for one in lexer.terminals}
         self._texts = {one.name: text_of(one.language) for one in lexer.terminals}
         self.skipped = 0
-        # A contextual lexer lets only those compete that may stand at a place: what is dead depends on it.
+        # With a contextual lexer, which terminals are dead depends on the position in the grammar.
         self.dead = frozenset() if lexer.contextual else frozenset(self._dead())
 
     def findings(self) -> Iterator[Finding]:
@@ -249,16 +251,15 @@ class _Terminals:
         )
 
     def _dead(self) -> Iterator[str]:
-        """Terminals all of whose texts the lexer's rule gives to others, or cuts before their end."""
+        """Yield terminals all of whose texts the lexer gives to others, or cuts before their end."""
         space = self._space
         lazy = _core.RegexSpace.EMPTY
         for one in self._lexer.terminals:
             if one.lazy:
                 lazy = space.alternate(lazy, self._languages[one.name])
         longer = space.concat(lazy, space.concat(space.compile(ANY), _core.RegexSpace.ANY_TEXT))
-        taken = space.alternate(
-            lazy, longer
-        )  # texts that are another terminal's, or begin with an earlier match
+        # The texts that belong to another terminal, or begin with an earlier match.
+        taken = space.alternate(lazy, longer)
         for terminal in self._lexer.terminals:
             language = self._languages[terminal.name]
             if terminal.lazy:
@@ -272,7 +273,7 @@ class _Terminals:
                 yield terminal.name
 
     def _found_earlier(self, terminal: Terminal) -> int:
-        """Of rule "ordered": texts that an earlier scanner finds the beginning of, and those of better terminals."""
+        """Return texts that start with an earlier scanner's match, and those of better terminals (rule "ordered")."""
         space, lexer = self._space, self._lexer
         lazy = {one.scanner for one in lexer.terminals if one.lazy}
         before = _core.RegexSpace.EMPTY
@@ -293,21 +294,21 @@ class _Terminals:
         return text if text is not None else f"`{terminal.name}`"
 
     def _common(self, first: Terminal, second: Terminal) -> str | None:
-        """A shortest text of both."""
+        """Return a shortest text of both terminals."""
         both = self._space.intersect(self._languages[first.name], self._languages[second.name])
         witness = self._space.witness(both)
         return None if witness is None else witness.decode("utf-8", "replace")
 
     def _overlap(self, first: Terminal, second: Terminal, example: str) -> Finding:
         if self._lexer.contextual:
-            fate = f"where both may stand it is {self._name(first)}"
+            fate = f"where both are allowed, it is read as {self._name(first)}"
         else:
             fate = f"it is read as {self._name(first)}"
         message = f"terminals {self._name(first)} and {self._name(second)} both match {example!r}; {fate}"
         return Finding("overlap", second.name, message, self._grammar.position(second), example)
 
     def _shadowed(self, pattern: Terminal) -> Finding | None:
-        """Keywords and the pattern that matches them, too: what names cannot be."""
+        """Return the finding for a pattern of names that also matches keywords, which names cannot be then."""
         language = self._languages[pattern.name]
         texts = [
             text

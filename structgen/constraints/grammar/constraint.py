@@ -1,7 +1,7 @@
-"""The constraint "a text of this grammar", and the functions that make one of each format.
+"""The constraint "a text of this grammar", and the functions that build one from each notation.
 
-Why: a user brings a grammar in the format at hand; from there on it is a constraint like any other.
-Invariant: what the grammar means is settled when the constraint is made; its mistakes show there, with their place.
+Why: users bring grammars in different notations. Once read, a grammar is a constraint like any other.
+Invariant: a grammar is read in full when the constraint is built, and its mistakes are reported then with positions.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .fixed_indentation import Indented
 from .gbnf import read_gbnf
 from .lowered import Lowered
 from .lowering import lower
-from .unproductive import endless_circle
-from .wrong_notation import is_like_gbnf, is_like_lark
+from .unproductive import find_unproductive_cycle
+from .wrong_notation import error_if_gbnf, error_if_lark
 
 if TYPE_CHECKING:
     from lark.indenter import Indenter
@@ -39,16 +39,16 @@ F = TypeVar("F", bound=Callable[..., "GrammarConstraint"])
 
 LexerRule = Literal["lark", "longest"]
 DEEPEST = 32
-"""Blocks that `GrammarConstraint.indented_by` tells apart at most."""
+"""The most nested blocks that `GrammarConstraint.indented_by` allows."""
 
 
 class GrammarConstraint(Lowered):
-    """Made by `gbnf`, `ebnf` and `lark`."""
+    """The texts of a grammar. `gbnf`, `ebnf` and `lark` build it."""
 
     __slots__ = ("_read", "format", "start")
 
     _read: Grammar | partial[Grammar]
-    """The grammar, or how it is read where only its IR was needed so far."""
+    """The grammar, or the call that reads it if only its IR was needed so far."""
     format: str
     start: str
 
@@ -57,7 +57,7 @@ class GrammarConstraint(Lowered):
 
     @classmethod
     def of_ir(cls, ir: GrammarIR, format: str, start: str, read: partial[Grammar]) -> GrammarConstraint:
-        """Of an IR that is made already; `read` reads the grammar when it is asked for."""
+        """Return the constraint of an IR that is already built; `read` reads the grammar once it is needed."""
         made = cls.__new__(cls)
         made._set(read, format, start, ("grammar", ir))
         return made
@@ -68,6 +68,7 @@ class GrammarConstraint(Lowered):
 
     @property
     def grammar(self) -> Grammar:
+        """The grammar as its front end read it."""
         read = self._read
         if isinstance(read, partial):
             read = read()
@@ -76,31 +77,38 @@ class GrammarConstraint(Lowered):
 
     def holds_captures(self) -> bool:
         if isinstance(self._read, partial):
-            return False  # such a grammar has no options of rules, and no constraints in it
+            return False  # plain grammars have neither rule options nor nested constraints
         return super().holds_captures() or any(
             rule.capture is not None or (rule.ending is not None and rule.ending.capture is not None)
             for rule in self.grammar.rules
         )
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
-        from .capture_grammar import Parsed
+        from .capture_grammar import CaptureGrammar
 
-        return Parsed(self.grammar)
+        return CaptureGrammar(self.grammar)
 
     def _bodies(self) -> Iterable[Body]:
         return [rule.body for rule in self.grammar.rules]
 
     @property
     def reads_indentation(self) -> bool:
-        """Do the columns of lines count?"""
+        """Whether the indentation of lines is part of the syntax."""
         return self._ir[0] == "grammar" and self._ir[1]["indentation"] is not None
 
     def indented_by(self, unit: str = "    ", *, deepest: int = 8, before: str = "") -> Indented:
-        """Its texts in which each block is indented by `unit`, and no block is more than `deepest` deep.
+        """Restrict a grammar with indentation to one unit per block.
 
-        For grammars with an indenter, such as ``sg.grammar("python")``. All lines but the first begin with `before`,
-        where the text is a part of an indented one. Such a grammar can be joined with a regular expression, and put on
-        a canvas, which one that reads any indentation cannot.
+        The result can be intersected with a regular expression and used on a canvas. A grammar that reads any
+        indentation, such as ``sg.grammar("python")``, cannot.
+
+        Args:
+            unit: The spaces or tabs that indent each block.
+            deepest: The most nested blocks, up to 32.
+            before: Spaces or tabs before every line but the first, for a text that is part of an indented one.
+
+        Raises:
+            OptionError: The grammar reads no indentation, or an argument has the wrong type or value.
         """
         if not self.reads_indentation:
             raise OptionError(
@@ -108,11 +116,11 @@ class GrammarConstraint(Lowered):
                 hint="Grammars with an `indenter` can be indented by a unit.",
             )
         if not isinstance(unit, str) or not unit or unit.strip(" \t"):
-            raise OptionError(f"unit is {with_kind(unit)}; it is spaces or tabs")
+            raise OptionError(f"unit is {with_kind(unit)}; it must be spaces or tabs")
         if not isinstance(before, str) or before.strip(" \t"):
-            raise OptionError(f"before is {with_kind(before)}; it is spaces or tabs, or empty")
+            raise OptionError(f"before is {with_kind(before)}; it must be spaces or tabs, or empty")
         if isinstance(deepest, bool) or not isinstance(deepest, int) or not 0 <= deepest <= DEEPEST:
-            raise OptionError(f"deepest is {deepest!r:.40}; it is a whole number up to {DEEPEST}")
+            raise OptionError(f"deepest is {deepest!r:.40}; it must be a whole number from 0 to {DEEPEST}")
         return Indented(self, unit, deepest, before)
 
     def describe(self) -> str:
@@ -120,8 +128,8 @@ class GrammarConstraint(Lowered):
 
     def empty_hint(self) -> str:
         return (
-            f"`structgen check --{self.format.lower()} FILE` names rules without a text and terminals that never "
-            "match; or the tokenizer lacks characters."
+            f"Run `structgen check --{self.format.lower()} FILE`: it lists rules without a text and terminals that "
+            "never match. The tokenizer may also lack characters that every text needs."
         )
 
     def written(self) -> list[tuple[str, str]]:
@@ -133,7 +141,7 @@ class GrammarConstraint(Lowered):
 
 
 def _check_is_source(source: Any, function: str) -> None:
-    """Refuse the path of a grammar, which reads like a mistake in one."""
+    """Raise an error for a path, which would otherwise be reported as a syntax error."""
     if isinstance(source, PurePath) or (isinstance(source, str) and _PATH.fullmatch(source)):
         raise OptionError(
             f"{str(source)!r} is a path, not a grammar",
@@ -142,26 +150,26 @@ def _check_is_source(source: Any, function: str) -> None:
 
 
 _SHOWN = 12
-"""Rules of a circle that an error names at most."""
+"""The most rules of a cycle that an error names."""
 
 
 def _check_end(constraint: GrammarConstraint) -> None:
-    """Raise where the start can be seen to have no text that ends."""
-    circle = endless_circle(constraint.lower(), lambda: constraint.grammar)
-    if not circle:
+    """Raise an error if the start rule has no finite text."""
+    cycle = find_unproductive_cycle(constraint.lower(), lambda: constraint.grammar)
+    if not cycle:
         return
-    rule = next((one for one in constraint.grammar.rules if one.name == circle[0]), None)
-    place = rule and constraint.grammar.position(rule)
-    shown = circle if len(circle) <= _SHOWN else [*circle[: _SHOWN // 2], "...", *circle[-_SHOWN // 2 :]]
+    rule = next((one for one in constraint.grammar.rules if one.name == cycle[0]), None)
+    position = rule and constraint.grammar.position(rule)
+    shown = cycle if len(cycle) <= _SHOWN else [*cycle[: _SHOWN // 2], "...", *cycle[-_SHOWN // 2 :]]
     raise EmptyConstraint(
-        f"no text of the rule `{circle[0]}` ever ends: {' -> '.join(shown)}",
-        where=f"line {place.line}, column {place.column}" if place else None,
-        hint="Give one of these rules an alternative that needs none of them.",
+        f"the rule `{cycle[0]}` has no finite text: {' -> '.join(shown)}",
+        where=f"line {position.line}, column {position.column}" if position else None,
+        hint="Give one of these rules an alternative without the others.",
     )
 
 
 def _must_end(function: F) -> F:
-    """Let a function that makes a grammar refuse one without an end. `inspect.unwrap` gives it without this check."""
+    """Let a builder of grammars refuse those without a finite text. `inspect.unwrap` returns it without this check."""
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> GrammarConstraint:
@@ -178,23 +186,45 @@ _PATH = re.compile(r"[\w./\\-]+\.(?:lark|g|gbnf|ebnf|bnf|txt)")
 @_must_end
 @checks_names
 def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
-    """Texts of a grammar in llama.cpp's GBNF; `start` is the rule that a whole text must be."""
+    """Constrain the output to a grammar in llama.cpp's GBNF.
+
+    Args:
+        source: The grammar.
+        start: The rule that the whole text must match.
+
+    Raises:
+        GrammarSyntaxError: The grammar has a mistake; the error shows its position.
+        GrammarUnsupported: The grammar uses something that cannot be represented exactly.
+        EmptyConstraint: The start rule has no finite text.
+        LimitExceeded: The grammar is too large.
+    """
     _check_is_source(source, "gbnf")
     try:
         return GrammarConstraint(read_gbnf(source, start), "GBNF")
     except GrammarError as error:
-        raise is_like_lark(source, "GBNF") or error from None
+        raise error_if_lark(source, "GBNF") or error from None
 
 
 @_must_end
 @checks_names
 def ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
-    """Texts of a grammar in XGrammar's EBNF; `start` is the rule that a whole text must be."""
+    """Constrain the output to a grammar in XGrammar's EBNF.
+
+    Args:
+        source: The grammar.
+        start: The rule that the whole text must match.
+
+    Raises:
+        GrammarSyntaxError: The grammar has a mistake; the error shows its position.
+        GrammarUnsupported: The grammar uses something that cannot be represented exactly.
+        EmptyConstraint: The start rule has no finite text.
+        LimitExceeded: The grammar is too large.
+    """
     _check_is_source(source, "ebnf")
     try:
         return GrammarConstraint(read_ebnf(source, start), "EBNF")
     except GrammarError as error:
-        raise is_like_lark(source, "EBNF") or error from None
+        raise error_if_lark(source, "EBNF") or error from None
 
 
 @_must_end
@@ -211,36 +241,49 @@ def lark(
     at_limit: AtLimit = "cut",
     json: Mapping[str, Any] | None = None,
 ) -> GrammarConstraint:
-    """Texts of a grammar in Lark's language; `start` is the rule that a text must be.
+    """Constrain the output to a grammar in Lark's language, with the extensions of llguidance and XGrammar.
 
-    `lexer` is how a text is cut into terminals: ``"lark"`` as lark's basic lexer does (the first terminal that
-    matches, in its order), ``"longest"`` the longest match of any. With `contextual` only terminals compete that the
-    grammar allows at the place. `indenter` is one of lark's (``lark.indenter.PythonIndenter``); `import_paths` are
-    folders where ``%import`` looks; `constraints` are what ``@name`` stands for in a rule; `json` are options of the
-    schemas in ``%json``, as `json_schema` takes them: ``{"escapes": "all"}``. `at_limit` is how a rule ends that has
-    used up its ``[max_tokens=...]`` (see `limit_tokens`): ``"cut"`` as in llguidance, ``"complete"`` as in XGrammar.
+    Args:
+        source: The grammar.
+        start: The rule that the whole text must match.
+        lexer: How a text is cut into terminals. ``"lark"``: the first terminal that matches, in the order of lark's
+            basic lexer. ``"longest"``: the longest match of any terminal.
+        contextual: Whether only terminals compete that the grammar allows at the position.
+        indenter: One of lark's indenters, such as ``lark.indenter.PythonIndenter``.
+        import_paths: Folders in which ``%import`` looks before lark's own modules.
+        constraints: The constraints that ``@name`` refers to.
+        at_limit: How a rule ends that has used up its ``[max_tokens=...]`` (see `limit_tokens`): ``"cut"`` as in
+            llguidance, ``"complete"`` as in XGrammar.
+        json: Options of the schemas in ``%json``, as `json_schema` takes them: ``{"escapes": "all"}``.
+
+    Raises:
+        GrammarSyntaxError: The grammar has a mistake; the error shows its position.
+        GrammarUnsupported: The grammar uses something that cannot be represented exactly.
+        EmptyConstraint: The start rule has no finite text.
+        LimitExceeded: The grammar is too large.
+        OptionError: An option has the wrong type or value.
     """
     from .lark.core_reader import lower_plain
     from .lark.reader import read_lark
 
     _check_is_source(source, "lark")
     if not isinstance(contextual, bool):
-        raise OptionError(f"contextual is {contextual!r:.40}; it is True or False")
+        raise OptionError(f"contextual is {contextual!r:.40}; it must be True or False")
     if constraints is not None and not isinstance(constraints, Mapping):
         raise OptionError(
-            f"constraints is {a_kind(constraints)}; it is a dict from the names after @ to constraints",
-            hint='Such as {"name": structgen.regex("[a-z]+")}.',
+            f"constraints is {a_kind(constraints)}; it must be a dict from the names after @ to constraints",
+            hint='For example {"name": structgen.regex("[a-z]+")}.',
         )
     if json is not None and not isinstance(json, Mapping):
         raise OptionError(
-            f"json is {a_kind(json)}; it is a dict of options of json_schema",
-            hint='Such as {"escapes": "all"}.',
+            f"json is {a_kind(json)}; it must be a dict of options of json_schema",
+            hint='For example {"escapes": "all"}.',
         )
     make_options(dict(json or {}))
     if isinstance(import_paths, str | PurePath) or not isinstance(import_paths, Sequence):
-        raise OptionError(f"import_paths is {with_kind(import_paths)}; it is a list of folders")
+        raise OptionError(f"import_paths is {with_kind(import_paths)}; it must be a list of folders")
     if lexer not in ("lark", "longest"):
-        raise OptionError(f"there is no lexer rule {lexer!r}", hint="The rules are 'lark' and 'longest'.")
+        raise OptionError(f"unknown lexer rule {lexer!r}", hint="The rules are 'lark' and 'longest'.")
     checked_token_limit(0, at_limit)
     direct = lexer == "longest" and indenter is None and not import_paths
     if direct and isinstance(source, str) and isinstance(start, str):
@@ -261,11 +304,11 @@ def lark(
             json=json,
         )
     except GrammarError as error:
-        raise is_like_gbnf(source) or error from None
+        raise error_if_gbnf(source) or error from None
     return GrammarConstraint(grammar, "Lark")
 
 
 UNCHECKED: Mapping[str, Callable[..., GrammarConstraint]] = {
     one.__name__: inspect.unwrap(one) for one in (gbnf, ebnf, lark)
 }
-"""The same functions without the check for an end, for callers that report every problem of a grammar."""
+"""The same functions without the check for a finite text, for callers that report every problem of a grammar."""

@@ -1,15 +1,15 @@
-"""A grammar whose lines are indented, by one unit a block, as a grammar without an indentation.
+"""A grammar with indentation of one fixed unit per block, as a grammar without indentation.
 
-Why: an indentation is kept on a stack while a text is read from the left, so nothing that looks at both sides of a hole
-can read it. Where every block is indented by the same unit and blocks are nested up to a bound, the column of a line is
-a number that a rule can have in its name, and what is left is a context-free grammar.
-What: a rule that reads lines is told apart by the depth where it begins and by whether a newline was read whose column
-is not known yet; the newline is written, with its column, before the next lexeme. Between brackets a newline of any
+Why: the lexer keeps indentation on a stack while it reads from left to right. Algorithms that look at both sides of a
+hole cannot do that. If every block has the same unit and nesting is bounded, the column of a line is a small number,
+and rules can be copied for each number. The result is context-free.
+What: rules that read lines are copied by the depth where they begin, and by whether a newline was read whose column is
+not known yet. That newline, with its column, is emitted before the next lexeme. Between brackets, a newline of any
 column may follow each lexeme.
-Invariant: the texts are those of the grammar whose blocks are indented so and are nested no deeper, but for a last line
-of blanks alone, and for lines that begin with a backslash (Python refuses these, too, outside of brackets): with it
-the lexeme of a newline is longer, and is one that no rule takes.
-Cost: productions of statements, once for each depth; all others twice.
+Invariant: the texts are those of the grammar whose blocks use the unit and are not nested deeper. There are two
+exceptions: a last line that is blank, and lines that begin with a backslash (Python refuses these too, outside
+brackets). With a backslash the lexeme of the newline is longer, and no rule takes it.
+Cost: productions of statements once for each depth, all others twice.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from .lowered import Lowered
 
 __all__ = ["Indented"]
 
-_FREE, _PENDING, _ENDED = range(3)
-"""Within a line; behind a newline whose column is not known yet; behind the end of a block on the last line."""
+_WITHIN_LINE, _AFTER_NEWLINE, _ENDED = range(3)
+"""States: within a line; after a newline whose column is not known yet; after a block that ended on the last line."""
 
 Key = tuple[object, ...]
-Way = tuple[int, int, tuple[object, ...]]
-"""A depth, a state and the symbols on the way there; keys stand for rules, numbers for terminals."""
+Path = tuple[int, int, tuple[object, ...]]
+"""A depth, a state, and the symbols that lead there; keys stand for rules, numbers for terminals."""
 
 
 class Indented(Lowered):
-    """The texts of a grammar whose blocks are indented by a unit each. Made by `GrammarConstraint.indented_by`."""
+    """The texts of a grammar whose blocks are indented by one unit. `GrammarConstraint.indented_by` builds it."""
 
     __slots__ = ("before", "deepest", "grammar", "unit")
 
@@ -53,7 +53,7 @@ class Indented(Lowered):
     before: str
 
     def __init__(self, grammar: Lowered, unit: str, deepest: int, before: str) -> None:
-        ir: IR = ("grammar", _Blocks(grammar._ir[1], unit, deepest, before).lowered())
+        ir: IR = ("grammar", _IndentationLowering(grammar._ir[1], unit, deepest, before).lowered())
         for name, value in (
             ("grammar", grammar), ("unit", unit), ("deepest", deepest), ("before", before), ("_ir", ir),
         ):  # fmt: skip
@@ -69,8 +69,12 @@ class Indented(Lowered):
         return f"<{self.describe()}, {self.deepest} deep>"
 
 
-class _Blocks:
-    """The productions, by key: ("line", rule), ("bracket", rule), (rule, depth, state, depth, state), ("behind", t)."""
+class _IndentationLowering:
+    """Copies the productions.
+
+    The keys of copies are ("line", rule), ("bracket", rule), ("after", terminal), and for rules that read lines
+    (rule, depth and state before, depth and state after).
+    """
 
     def __init__(self, ir: GrammarIR, unit: str, deepest: int, before: str) -> None:
         self._ir = ir
@@ -81,12 +85,14 @@ class _Blocks:
         for head, *body in ir["productions"]:
             self._bodies[head].append(tuple(body))
         marks = {~self._newline, ~self._indent, ~self._dedent}
-        self._of_lines = _found(self._bodies, lambda body, found: any(s in marks or s in found for s in body))
-        self._nullable = _found(self._bodies, lambda body, found: all(s in found for s in body))
-        self._asked = False
+        self._of_lines = _least_fixed_point(
+            self._bodies, lambda body, found: any(s in marks or s in found for s in body)
+        )
+        self._nullable = _least_fixed_point(self._bodies, lambda body, found: all(s in found for s in body))
+        self._has_new_starts = False
         self._ends = self._all_ends()
 
-    # -- what the rules become
+    # -- the copies of rules
 
     def lowered(self) -> GrammarIR:
         terminals, number = self._terminals()
@@ -126,7 +132,7 @@ class _Blocks:
         )
 
     def _temperatures(self, numbers: Mapping[Key, int]) -> dict[str, object]:
-        """Those of the rules, for what they became."""
+        """Return the temperatures of the copies."""
         known = dict(self._ir.get("temperatures", ()))
         if not known:
             return {}
@@ -139,15 +145,15 @@ class _Blocks:
     def _name(self, key: Key) -> str:
         rule = next((part for part in key if isinstance(part, int)), None)
         known: Sequence[str] = self._ir["rules"]
-        return known[rule] if rule is not None and key[0] != "behind" else ""
+        return known[rule] if rule is not None and key[0] != "after" else ""
 
     def _productions(self, key: Key) -> Iterator[tuple[object, ...]]:
         match key:
             case ("start",):
-                for depth, state in sorted(self._ends.get((self._ir["start"], 0, _FREE), ())):
+                for depth, state in sorted(self._ends.get((self._ir["start"], 0, _WITHIN_LINE), ())):
                     if depth == 0:
-                        whole = (self._ir["start"], 0, _FREE, depth, state)
-                        yield (whole, ("last",)) if state == _PENDING else (whole,)
+                        whole = (self._ir["start"], 0, _WITHIN_LINE, depth, state)
+                        yield (whole, ("last",)) if state == _AFTER_NEWLINE else (whole,)
             case ("last",):
                 yield (self._line(0),)
                 if self._before:
@@ -156,39 +162,39 @@ class _Blocks:
             case ("any",):
                 yield from ((self._line(depth),) for depth in range(self._deepest + 1))
                 yield (self._newline,)
-            case ("behind", int(terminal)):
+            case ("after", int(terminal)):
                 yield (terminal,)
                 yield (terminal, ("any",))
             case ("line" | "bracket", int(rule)):
                 for body in self._bodies[rule]:
-                    for _, _, symbols in self._ways(body, 0, _FREE, int(key[0] == "bracket")):
+                    for _, _, symbols in self._paths(body, 0, _WITHIN_LINE, int(key[0] == "bracket")):
                         yield symbols
             case (int(rule), int(depth), int(state), int(), int()):
                 for body in self._bodies[rule]:
-                    for *end, symbols in self._ways(body, depth, state, 0):
+                    for *end, symbols in self._paths(body, depth, state, 0):
                         if tuple(end) == key[3:]:
                             yield symbols
 
     def _all_ends(self) -> dict[tuple[int, int, int], set[tuple[int, int]]]:
-        """Where rules end that begin at a depth and in a state, as far as the start reaches."""
-        self._ends = {(self._ir["start"], 0, _FREE): set()}
+        """Return where rules end that begin at a depth and in a state, for all that the start reaches."""
+        self._ends = {(self._ir["start"], 0, _WITHIN_LINE): set()}
         grew = True
         while grew:
             grew = False
             for (rule, depth, state), known in list(self._ends.items()):
                 for body in self._bodies[rule]:
-                    found = {way[:2] for way in self._ways(body, depth, state, 0)}
+                    found = {way[:2] for way in self._paths(body, depth, state, 0)}
                     if not found <= known:
                         known |= found
                         grew = True
-            grew |= self._asked
-            self._asked = False
+            grew |= self._has_new_starts
+            self._has_new_starts = False
         return self._ends
 
-    def _ways(self, body: Sequence[int], depth: int, state: int, brackets: int) -> list[Way]:
-        """All ways to read a body from a depth and a state, within as many brackets."""
+    def _paths(self, body: Sequence[int], depth: int, state: int, brackets: int) -> list[Path]:
+        """Return all paths through a body from a depth and a state, with this number of open brackets."""
         first = brackets
-        ways: list[Way] = [(depth, state, ())]
+        paths: list[Path] = [(depth, state, ())]
         for symbol in body:
             if symbol < 0:
                 terminal = ~symbol
@@ -198,54 +204,54 @@ class _Blocks:
                 more = partial(self._read, terminal, brackets)
             else:
                 more = partial(self._derive, symbol, brackets)
-            ways = [
+            paths = [
                 (after, now, (*before, *symbols))
-                for depth, state, before in ways
+                for depth, state, before in paths
                 for after, now, symbols in more(depth, state)
             ]
         if brackets != first:
             raise _unbalanced("a bracket")
-        return ways
+        return paths
 
-    def _read(self, terminal: int, brackets: int, depth: int, state: int) -> Iterator[Way]:
+    def _read(self, terminal: int, brackets: int, depth: int, state: int) -> Iterator[Path]:
         if terminal in (self._newline, self._indent, self._dedent):
             if brackets:
                 return
-            if terminal == self._newline and state == _FREE:
-                yield depth, _PENDING, ()
-            elif terminal == self._indent and state == _PENDING and depth < self._deepest:
-                yield depth + 1, _PENDING, ()
+            if terminal == self._newline and state == _WITHIN_LINE:
+                yield depth, _AFTER_NEWLINE, ()
+            elif terminal == self._indent and state == _AFTER_NEWLINE and depth < self._deepest:
+                yield depth + 1, _AFTER_NEWLINE, ()
             elif terminal == self._dedent and depth:
                 # A block that ends within a line ends with the text.
-                yield depth - 1, _PENDING if state == _PENDING else _ENDED, ()
+                yield depth - 1, _AFTER_NEWLINE if state == _AFTER_NEWLINE else _ENDED, ()
         elif state != _ENDED:
-            symbol: object = ("behind", terminal) if brackets else terminal
-            yield depth, _FREE, ((self._line(depth), symbol) if state == _PENDING else (symbol,))
+            symbol: object = ("after", terminal) if brackets else terminal
+            yield depth, _WITHIN_LINE, ((self._line(depth), symbol) if state == _AFTER_NEWLINE else (symbol,))
 
-    def _derive(self, rule: int, brackets: int, depth: int, state: int) -> Iterator[Way]:
+    def _derive(self, rule: int, brackets: int, depth: int, state: int) -> Iterator[Path]:
         if brackets:
             if rule not in self._of_lines:
                 yield depth, state, (("bracket", rule),)
-        elif rule not in self._of_lines and state == _FREE:
+        elif rule not in self._of_lines and state == _WITHIN_LINE:
             yield depth, state, (("line", rule),)
-        elif rule not in self._of_lines and state == _PENDING and rule not in self._nullable:
-            yield depth, _FREE, (self._line(depth), ("line", rule))
+        elif rule not in self._of_lines and state == _AFTER_NEWLINE and rule not in self._nullable:
+            yield depth, _WITHIN_LINE, (self._line(depth), ("line", rule))
         else:
-            begun = (rule, depth, state)
-            if begun not in self._ends:
-                self._ends[begun] = set()
-                self._asked = True
-            for end in sorted(self._ends[begun]):
-                yield (*end, ((*begun, *end),))
+            entry = (rule, depth, state)
+            if entry not in self._ends:
+                self._ends[entry] = set()
+                self._has_new_starts = True
+            for end in sorted(self._ends[entry]):
+                yield (*end, ((*entry, *end),))
 
     # -- lexemes
 
     def _line(self, depth: int) -> int:
-        """A newline whose column is that of a depth: a terminal behind those that there are."""
+        """Return the number of the terminal for a newline with the column of a depth, after the existing terminals."""
         return len(self._ir["terminals"]) + depth
 
     def _terminals(self) -> tuple[tuple[tuple[str, str, RE, int], ...], dict[int, int]]:
-        """All terminals, best first, and where each went: newlines with a column go before those with any."""
+        """Return all terminals in order of preference, and their new indices. Newlines with a column come first."""
         found: list[tuple[str, str, RE, int]] = []
         number = {}
         for place, terminal in enumerate(self._ir["terminals"]):
@@ -267,22 +273,22 @@ class _Blocks:
 
 
 def _ending(newline: RE, column: str) -> RE:
-    """Newlines behind whose last line break this is all."""
+    """Return the newlines whose last line break is followed by exactly this column."""
     anything = repeat(character_class(negate_ranges(())), 0, None)
     return intersect([newline, concat([anything, literal("\n" + column)])])
 
 
 def _unbalanced(name: str) -> CombinationError:
     return CombinationError(
-        f"a rule opens or closes {name} without its counterpart, so lines cannot be told from what is in brackets",
-        hint="Write both brackets into one rule.",
+        f"a rule opens or closes {name} without its counterpart, so it is unknown which newlines are in brackets",
+        hint="Put both brackets into one rule.",
     )
 
 
-def _found(
+def _least_fixed_point(
     bodies: Sequence[Sequence[Sequence[int]]], holds: Callable[[Sequence[int], set[int]], bool]
 ) -> set[int]:
-    """The rules with a body for which it holds, given those that are found already."""
+    """Return the least set of rules that have a body for which `holds`, given the set."""
     found: set[int] = set()
     grew = True
     while grew:

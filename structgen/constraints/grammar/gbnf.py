@@ -1,12 +1,11 @@
-r"""GBNF, the grammars of llama.cpp, as its `grammars/README.md` documents them.
+r"""GBNF, the grammar notation of llama.cpp, as its `grammars/README.md` documents it.
 
-Why: the most widespread notation of grammars for language models.
-Invariant: the language is the one that llama.cpp's documentation describes. Where its reader goes another way
-without a word (a second definition of a rule replaces the first, an upper bound above 2,000 is no bound, ``[]``
-is the empty text, a class that is not closed takes the rules after it for its characters), the grammar is refused, or
-in the case of the bound meant as written. A range that ends before it begins (``[z-a]``) has no character, as there.
-Left recursion and names with underscores work here.
-Cost: that of `notation.Reader`.
+Why: it is the most widespread notation of grammars for language models.
+Invariant: the language is the one that llama.cpp's documentation describes. Its reader silently differs in four cases:
+a second definition of a rule replaces the first; ``[]`` is the empty text; a class that is not closed swallows the
+rules after it; an upper bound above 2,000 is ignored. Here the first three are errors, and the bound counts as written.
+A reversed range (``[z-a]``) contains no character, as in llama.cpp. Left recursion and underscores in names work.
+Cost: that of `bnf_reader.Reader`.
 
     rules        name ::= body, on a line of its own; a newline ends it, except in ( ), after ::= and after |
     items        "text"  [a-z]  [^a-z]  .  name  (body)  <token>
@@ -35,7 +34,7 @@ __all__ = ["read_gbnf"]
 
 
 def read_gbnf(source: str, start: str = "root", *, limits: NotationLimits = DEFAULT_LIMITS) -> Grammar:
-    """The grammar that a text in GBNF describes; `start` is the rule that a whole text follows."""
+    """Read a grammar in GBNF whose texts match the rule `start`."""
     return _Reader(source, limits).read(start)
 
 
@@ -44,7 +43,7 @@ _LEAVES: dict[str, Body] = {".": ("text", ANY)}
 _HINTS = {
     "<": "A token is written as <text>, on one line.",
     "!": "Only tokens can be negated: !<text> or !<[5]>.",
-    "\\^": 'Write a ^ that is not first in its class as it is, and one alone as "^".',
+    "\\^": 'Write ^ without a backslash: anywhere but first in a class, or as "^".',
     "\\'": "A ' needs no backslash.",
     "\\/": "A / needs no backslash.",
     "\\d": "Write [0-9].",
@@ -90,5 +89,5 @@ class _Reader(Reader):
             raise self.fault(str(error), position, len(raw), hint=TOKENS_HINT) from None
 
     def empty_class(self, raw: str, position: int) -> RE:
-        hint = 'llama.cpp takes it for the empty text: write that as "", and any character as a dot.'
-        raise self.fault("this class holds no characters", position, len(raw), hint=hint)
+        hint = 'llama.cpp reads it as the empty text: write "" for that, and a dot for any character.'
+        raise self.fault("this class contains no characters", position, len(raw), hint=hint)

@@ -1,8 +1,8 @@
-"""Constraints that lower to a grammar, and what is left of one within a regular language.
+"""Constraints that lower to a grammar, and the intersection of one with a regular language.
 
-Why: grammars that a user wrote and compositions of constraints are the same thing below; what can be said of both is
-said here. Which rules of a schema in it a text breaks is asked of that schema, with others in its place.
-Invariant: a `Within` has exactly the texts that its grammar and its expression share.
+Why: grammars of users and compositions of constraints lower to the same IR, so they share these methods. To explain
+which rule of a nested schema a text breaks, the schema is replaced by variants of itself inside the grammar.
+Invariant: a `GrammarIntersection` has exactly the texts that its grammar and its expression share.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from structgen.constraints.expressions import RE, intersect
 from structgen.errors import CombinationError
 from structgen.ir.grammar import Body, GrammarIR, subbodies
 
-__all__ = ["Lowered", "Within"]
+__all__ = ["GrammarIntersection", "Lowered"]
 
 _REASONS = {
-    "special": "has the special token {name}, which is no text",
-    "tokens": "has tokens that are read whole, {name}",
-    "constraint": "has {name}, a constraint that is not regular",
+    "special": "contains the special token {name}, which is not text",
+    "tokens": "contains tokens that are read as a whole, {name}",
+    "constraint": "contains {name}, a constraint that is not regular",
     "declared": "reads the indentation of lines",
 }
 
 
 class Lowered(Constraint):
-    """A constraint whose IR is made with it: of a grammar, or of a regular expression where all of it is regular."""
+    """A constraint with the IR of a grammar, or of a regular expression if all of it is regular."""
 
     __slots__ = ("_ir",)
 
@@ -40,7 +40,7 @@ class Lowered(Constraint):
         return self._ir[1] if self._ir[0] == "regex" else None
 
     def _bodies(self) -> Iterable[Body]:
-        """What it was made of."""
+        """Return the bodies of its rules."""
         return ()
 
     def holds_captures(self) -> bool:
@@ -59,7 +59,7 @@ class Lowered(Constraint):
         if self._ir[0] != "grammar":
             return []
         parts = {one[1]: None for body in self._bodies() for one in subbodies(body) if one[0] == "constraint"}
-        if stop.place == "text":  # what alone may begin there is to blame if nothing does
+        if stop.place == "text":  # if nothing may begin there, blame the only constraint that could
             parts = {part: None for part in parts if stop.may_begin == (part.describe(),)}
             stop = stop._replace(place="value")
         return self._broken_parts(
@@ -67,7 +67,7 @@ class Lowered(Constraint):
         )
 
     def _with(self, part: IR, other: IR) -> IR:
-        """The IR with `other` for a constraint in the grammar, whose IR is `part`."""
+        """Return the IR with `other` in place of the constraint whose IR is `part`."""
         terminals = tuple(
             (kind, name, other if kind == "constraint" and content == part else content, scanner)
             for kind, name, content, scanner in self._ir[1]["terminals"]
@@ -79,18 +79,17 @@ class Lowered(Constraint):
         reason = "is read with a contextual lexer" if grammar["contextual"] else _obstacle(grammar)
         if reason is not None:
             raise CombinationError(
-                f"& cannot join {self.describe()} and a regular expression: it {reason}, and within a regular "
-                "language that is not supported",
+                f"& cannot intersect {self.describe()} with a regular expression: the grammar {reason}",
                 hint="Give its blocks one unit: grammar.indented_by('    ')."
                 if grammar["indentation"] is not None
-                else "Join the part that it is about; or put the expression into a grammar's own terminals, which "
+                else "Intersect the regular part alone, or put the expression into the grammar's terminals, which "
                 "have & and ~ in Lark's notation.",
             )
-        return Within(self, expression)
+        return GrammarIntersection(self, expression)
 
 
-class Within(Lowered):
-    """The texts of a grammar that are in a regular language, too."""
+class GrammarIntersection(Lowered):
+    """The texts of a grammar that a regular expression also matches."""
 
     __slots__ = ("expression", "grammar")
 
@@ -103,7 +102,7 @@ class Within(Lowered):
         object.__setattr__(self, "_ir", ("grammar", GrammarIR(grammar._ir[1], within=expression)))
 
     def _within(self, expression: RE) -> Constraint:
-        return Within(self.grammar, intersect([self.expression, expression]))
+        return GrammarIntersection(self.grammar, intersect([self.expression, expression]))
 
     def holds_captures(self) -> bool:
         return self.grammar.holds_captures()
@@ -123,8 +122,8 @@ class Within(Lowered):
 
 
 def _obstacle(grammar: GrammarIR) -> str | None:
-    """Why the core would not know the rest of such a text."""
+    """Return why the core cannot decide which texts have a completion in the intersection; None if it can."""
     for kind, name, content, _ in grammar["terminals"]:
         if kind in _REASONS:
-            return _REASONS[kind].format(name=content if kind == "special" else name or "a part")
+            return _REASONS[kind].format(name=content if kind == "special" else name or "a constraint")
     return None

@@ -1,9 +1,9 @@
-"""From a grammar as its front end read it to productions over numbered symbols, as the core takes them.
+"""Lower a grammar from the form of its front end to productions over numbered symbols.
 
-Why: the core knows rules, terminals and productions alone; what of a scannerless grammar is regular is settled here,
-and the core's lowering (`_core/grammar/lowering.h`) makes productions of what is left, once for all front ends.
+Why: the core has only rules, terminals and productions. This module finds the regular parts of scannerless grammars;
+the core's lowering (`_core/grammar/lowering.h`) turns the rest into productions, once for all front ends.
 Invariant: the language stays the same.
-Cost: linear in the grammar; a count adds its logarithm.
+Cost: linear in the grammar; a repetition count adds its logarithm.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ __all__ = ["lower", "lower_bodies", "text_of"]
 
 
 def lower(grammar: Grammar) -> tuple[str, Any]:
-    """The core's IR of `grammar`: of a regular expression, where the whole of it is regular."""
+    """Return the plan of a grammar: a regular expression if all of it is regular."""
     if has_limits(grammar):
         grammar = with_limits(grammar, lower)
     warm = frozenset(rule.name for rule in grammar.rules if rule.temperature is not None)
-    regular = Regular(grammar, kept=warm) if grammar.lexer is None else None
+    regular = Regular(grammar, opaque=warm) if grammar.lexer is None else None
     if regular is not None and (whole := regular.rule(grammar.start)) is not None:
         return ("regex", whole)
-    bodies = regular.settled() if regular else {rule.name: rule.body for rule in grammar.rules}
+    bodies = regular.lowered_bodies() if regular else {rule.name: rule.body for rule in grammar.rules}
     return ("grammar", lower_bodies(grammar, bodies, regular)[0])
 
 
 def lower_bodies(
     grammar: Grammar, bodies: dict[str, Body], regular: Regular | None
 ) -> tuple[GrammarIR, list[Body]]:
-    """The IR as a grammar, with these bodies of its rules, and its leaves by number."""
+    """Return the IR of a grammar with these bodies of its rules, and the bodies of its terminals by index."""
     lexer = grammar.lexer
     lexed = {} if lexer is None else {one.name: one for one in lexer.terminals}
     temperatures = {rule.name: rule.temperature for rule in grammar.rules if rule.temperature is not None}
@@ -97,11 +97,11 @@ def lower_bodies(
 
 
 def _terminal(leaf: Body, lexed: dict[str, Terminal], names: dict[int, str]) -> tuple[str, str, Any, int]:
-    """Kind, name, content and scanner, as the core takes them."""
+    """Return the type, name, content and scanner of a terminal, as the core takes them."""
     kind, content = leaf
     if kind == "terminal":
         known = lexed.get(content)
-        if known is None:  # only the indentation makes it
+        if known is None:  # only the indentation produces it
             return "declared", content, None, 0
         shown = text_of(known.language) or content
         return "text", "" if shown.startswith("__") else shown, known.language, known.scanner
@@ -121,7 +121,7 @@ def _keyword(keyword: Keyword, numbers: dict[str, int]) -> tuple[int, tuple[tupl
 
 
 def text_of(expression: RE) -> str | None:
-    """The single text that an expression has, but for the case of its letters; as messages show it."""
+    """Return the single text of an expression, up to the case of letters, as messages show it; None if several."""
     if expression[0] == "concat":
         letters = [_letter(part) for part in expression[1]]
         return None if None in letters else repr("".join(letters))  # type: ignore[arg-type]
@@ -141,4 +141,4 @@ def _letter(expression: RE) -> str | None:
 
 
 _MOST_CASES = 4
-"""Ways to write one letter: I, i and the two that Turkish has."""
+"""The most characters that are one letter in different cases: I, i and the two Turkish ones."""

@@ -1,16 +1,16 @@
-"""One parse of a text that has been cut into terminals: which rule has which part of it.
+"""Parse a text that has been cut into terminals: find which rule derives which part of it.
 
-Why: captures are the texts of rules, and the parser of the core keeps only what can follow.
-Invariant: of several parses it is the first in an order that does not depend on how it is found. From the start down,
-each rule takes the first of its alternatives that fits its text, and in a sequence or repetition each part, from left
-to right, is as long as it can be; parts without a text are left out of repetitions. Where rules are in a circle over
-the same text, the circle is not taken.
-Cost: polynomial: the third power of the places at most, and linear for grammars that are read by a lexer without
-ambiguity. `STEPS` bounds it.
+Why: captures are the texts of rules, and the core's parser keeps only what determines the continuation.
+Invariant: of several parses, the result is the first in an order that does not depend on the search. From the start
+down, each rule takes the first alternative that fits its text. In a sequence or repetition each item, from left to
+right, is as long as possible; repetitions skip items without text. A rule that derives itself over the same text is
+not followed.
+Cost: at most cubic in the positions, and linear for unambiguous grammars with a lexer. `STEPS` bounds it.
+Source: Scott and Johnstone, "GLL parsing" (2010).
 
-The text is a graph of places (numbers from 0, the start) with terminals between them, as `Matcher.trace` of the core
-has it. A *key* is a body and the place where its text begins. The chart holds where the texts of each key end; it is
-filled from the start rule on, a continuation waiting at each key (Scott and Johnstone, "GLL parsing", 2010).
+The text is a graph: its vertices (*places*, numbered from 0, the start) are boundaries between terminals, its edges are
+terminals. `Matcher.trace` of the core returns it. A *key* is a node of the grammar and the place where its text begins.
+The chart stores where the texts of each key end. It is filled from the start rule on; continuations wait at each key.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from typing import NamedTuple
 from structgen.errors import LimitExceeded
 from structgen.ir.grammar import Body, Rule
 
-from .strong_components import components
+from .strong_components import strong_components
 
 __all__ = ["STEPS", "Event", "Parse", "Trace"]
 
 STEPS = 2_000_000
-"""Moves in the chart for one text: some seconds."""
+"""The most steps in the chart for one text; they take some seconds."""
 
 
 class Trace(NamedTuple):
-    """How a text can be cut into terminals."""
+    """All segmentations of a text into terminals."""
 
     positions: Sequence[int]
-    """Of places: units of the text before them."""
+    """For each place, the number of units of the text before it."""
     accepting: Sequence[bool]
-    """Of places: may the text end there?"""
+    """For each place, whether the text may end there."""
     edges: Sequence[tuple[int, int, int]]
-    """A place, a terminal that begins there, the place after it."""
+    """A place, a terminal that begins there, and the place after it."""
     open: Sequence[tuple[int, int]]
-    """Where the text stands at its end: a place, and a terminal that began there; -1 if nothing began."""
+    """The state at the end of the text: a place, and the terminal that starts there (-1: none)."""
 
 
 class Event(NamedTuple):
-    """A step of a parse, from left to right: a rule begins or ends, or a terminal stands between two places."""
+    """A step of a parse, from left to right: a rule begins or ends, or a terminal occurs between two places."""
 
     kind: str
-    """``"begin"``, ``"end"``, ``"leaf"``, or ``"open"`` for a terminal that has not ended where the text ends."""
+    """``"begin"``, ``"end"``, ``"leaf"``, or ``"open"`` for a terminal that is incomplete at the end of the text."""
     rule: Rule | None
     leaf: Body | None
     start: int
     end: int
-    """Places; of ``"begin"`` and ``"open"`` it is the start."""
+    """The place of the end. For ``"begin"`` and ``"open"`` it equals `start`."""
 
 
-class _Part:
-    """A body, with its parts as numbers."""
+class _Node:
+    """A body, with its items as node numbers."""
 
     __slots__ = ("body", "high", "inner", "is_cyclic", "is_empty", "kind", "low", "rule", "terminal")
 
@@ -70,7 +70,7 @@ class _Part:
         self.is_cyclic = False
 
     def step(self, state: int) -> tuple[int, int] | None:
-        """Of a sequence or repetition: the part that may follow in this state, and the state after it."""
+        """Return the item of a sequence or repetition that may follow in this state, and the state after it."""
         if self.kind == "repeat":
             if self.high is not None and state >= self.high:
                 return None
@@ -79,21 +79,21 @@ class _Part:
 
 
 _Key = tuple[int, int]
-"""The number of a part, and a place."""
+"""The number of a node, and a place."""
 
 
 class Parse:
     """The chart of one text.
 
     Args:
-        rules: Those of the grammar, by name.
-        start: The name of the rule that the text is.
-        terminals: The number of each leaf of the bodies, as the trace has it.
-        has_empty: Whether a leaf has the empty text.
+        rules: The rules of the grammar, by name.
+        start: The name of the rule that the text matches.
+        terminals: The number of each terminal body in the trace.
+        has_empty: Returns whether a terminal body accepts the empty text.
         trace: The text.
 
     Raises:
-        LimitExceeded: the text can be parsed in too many ways (`STEPS`).
+        LimitExceeded: The text is too ambiguous (`STEPS`).
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Parse:
         self._terminals = terminals
         self._has_empty = has_empty
         self._trace = trace
-        self._parts: list[_Part] = []
+        self._nodes: list[_Node] = []
         self._numbers: dict[int, int] = {}
         self._rule_numbers: dict[str, int] = {}
         self._steps = 0
@@ -121,7 +121,7 @@ class Parse:
             if position == last and trace.accepting[place]
         ]
         self._whole = ends[0] if ends else None
-        """The place where the text may end; several such places are one."""
+        """The place where the text may end. Several such places are merged into one."""
         self._after: dict[tuple[int, int], list[int]] = {}
         for place, terminal, to in trace.edges:
             after = self._after.setdefault((place, terminal), [])
@@ -130,44 +130,44 @@ class Parse:
             if to not in after:
                 after.append(to)
         root = self._rule(start)
-        _mark_cycles(self._parts)
+        _mark_cycles(self._nodes)
         self._root: _Key = (root, 0)
         self._fill()
 
     # -- the grammar
 
     def _rule(self, name: str) -> int:
-        """The number of a rule, whose body is numbered with all that it names."""
+        """Return the number of a rule after numbering its body and all rules that it uses."""
         pending = [name]
         while pending:
             one = pending.pop()
             number = self._rule_number(one)
-            if self._parts[number].inner:
+            if self._nodes[number].inner:
                 continue
-            self._parts[number].inner = [self._number(self._rules[one].body, pending)]
+            self._nodes[number].inner = [self._number(self._rules[one].body, pending)]
         return self._rule_number(name)
 
     def _rule_number(self, name: str) -> int:
         number = self._rule_numbers.get(name)
         if number is None:
-            part = _Part("rule", ("rule", name))
+            part = _Node("rule", ("rule", name))
             part.rule = self._rules[name]
-            number = self._rule_numbers[name] = len(self._parts)
-            self._parts.append(part)
+            number = self._rule_numbers[name] = len(self._nodes)
+            self._nodes.append(part)
         return number
 
     def _number(self, body: Body, pending: list[str]) -> int:
-        """Bodies are at most as deep as the readers of grammars allow (limit grammar_depth)."""
+        """Return the number of a body. Recursion is safe, since readers limit the depth (limit grammar_depth)."""
         known = self._numbers.get(id(body))
         if known is not None:
             return known
         kind = body[0]
         if kind == "rule":
             number = self._rule_number(body[1])
-            if not self._parts[number].inner:
+            if not self._nodes[number].inner:
                 pending.append(body[1])
             return number
-        part = _Part(kind if kind in ("sequence", "choice", "repeat") else "leaf", body)
+        part = _Node(kind if kind in ("sequence", "choice", "repeat") else "leaf", body)
         if part.kind == "leaf":
             part.terminal = self._terminals.get(body)
             part.is_empty = self._has_empty(body)
@@ -176,8 +176,8 @@ class Parse:
             part.inner = [self._number(body[1], pending)]
         else:
             part.inner = [self._number(one, pending) for one in body[1]]
-        number = self._numbers[id(body)] = len(self._parts)
-        self._parts.append(part)
+        number = self._numbers[id(body)] = len(self._nodes)
+        self._nodes.append(part)
         return number
 
     # -- the chart
@@ -188,11 +188,11 @@ class Parse:
             raise LimitExceeded(
                 f"parsing the text for captures takes more than {STEPS} steps",
                 limit="capture_steps",
-                hint="The grammar is ambiguous: make rules of which each text has one parse.",
+                hint="The grammar is ambiguous. Rewrite its rules so that each text has one parse.",
             )
 
     def _fill(self) -> None:
-        """Continuations are (key, state): the parts of a sequence, or the rounds of a repetition, that have ended."""
+        """Fill the chart. A continuation is a key and a state: the number of items or rounds that are complete."""
         fresh: list[_Key] = [self._root]
         self._waiting[self._root] = []
         self._ends[self._root] = {}
@@ -225,7 +225,7 @@ class Parse:
             else:
                 key, state = fresh.pop(), 0
                 at = key[1]
-                part = self._parts[key[0]]
+                part = self._nodes[key[0]]
                 if part.kind == "leaf":
                     if part.is_empty:
                         ended(key, at)
@@ -237,7 +237,7 @@ class Parse:
                     for one in part.inner:
                         wait((one, at), key, 0)
                     continue
-            part = self._parts[key[0]]
+            part = self._nodes[key[0]]
             if part.kind in ("rule", "choice"):
                 ended(key, at)
                 continue
@@ -257,16 +257,16 @@ class Parse:
                 wait((part.inner[0], at), key, min(state + 1, most))
 
     def _empties(self) -> frozenset[int]:
-        if not hasattr(self, "_empty_parts"):
-            self._empty_parts = frozenset(n for n, part in enumerate(self._parts) if part.is_empty)
-        return self._empty_parts
+        if not hasattr(self, "_empty_nodes"):
+            self._empty_nodes = frozenset(n for n, part in enumerate(self._nodes) if part.is_empty)
+        return self._empty_nodes
 
     # -- a parse
 
     def events(self) -> Iterator[Event]:
-        """Yield the parse of a whole text; of a text that is not complete, the parse of what is there.
+        """Yield the parse of the text, or of the prefix that exists if the text is incomplete.
 
-        A rule that has started and not ended has no ``"end"``.
+        A rule that is incomplete has no ``"end"``.
         """
         if self._whole is not None and self._whole in self._ends[self._root]:
             yield from self._derived(self._root, self._whole)
@@ -282,7 +282,7 @@ class Parse:
                 yield now
                 continue
             key, end = now
-            part = self._parts[key[0]]
+            part = self._nodes[key[0]]
             if part.kind == "leaf":
                 if end != key[1]:
                     yield Event("leaf", None, part.body, key[1], end)
@@ -293,8 +293,8 @@ class Parse:
             pending.extend(reversed(self._inside(key, end)))
 
     def _inside(self, key: _Key, end: int) -> list[tuple[_Key, int]]:
-        """What a key is made of, from its place to an end."""
-        part = self._parts[key[0]]
+        """Return the children of a key whose text ends at a place."""
+        part = self._nodes[key[0]]
         at = key[1]
         if part.kind == "rule":
             return [((part.inner[0], at), end)]
@@ -306,28 +306,28 @@ class Parse:
         return self._chain(key, end)
 
     def _fits(self, inner: _Key, end: int, key: _Key, key_end: int) -> bool:
-        """Has `inner` this end, as a part of `key`, found without `key` itself?"""
+        """Return whether `inner` has this end as a child of `key`, derived without `key` itself."""
         serial = self._ends.get(inner, {}).get(end)
         if serial is None:
             return False
-        if inner[1] == key[1] and end == key_end and self._parts[inner[0]].is_cyclic:
+        if inner[1] == key[1] and end == key_end and self._nodes[inner[0]].is_cyclic:
             return serial < self._ends[key][key_end]
         return True
 
     def _chain(self, key: _Key, end: int) -> list[tuple[_Key, int]]:
-        """The parts of a sequence, or the rounds of a repetition, each as long as it can be."""
-        part = self._parts[key[0]]
+        """Return the items of a sequence, or the rounds of a repetition, each as long as possible."""
+        part = self._nodes[key[0]]
         is_repeat = part.kind == "repeat"
-        # Forward: states and places that can be reached; then backward: of these, the ones that lead to the end.
+        # First forward: the states and places that can be reached. Then backward: those that lead to the end.
         begin = (0, key[1])
-        ways: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        following_states: dict[tuple[int, int], list[tuple[int, int]]] = {}
         pending = [begin]
         while pending:
             state, at = one = pending.pop()
-            if one in ways:
+            if one in following_states:
                 continue
             self._count()
-            following = ways[one] = []
+            following = following_states[one] = []
             step = part.step(state)
             if step is None:
                 continue
@@ -348,10 +348,10 @@ class Parse:
             return at == end and (state >= enough if is_repeat else state == len(part.inner))
 
         back: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for one, following in ways.items():
+        for one, following in following_states.items():
             for other in following:
                 back.setdefault(other, []).append(one)
-        good = {one for one in ways if stops(*one)}
+        good = {one for one in following_states if stops(*one)}
         pending = list(good)
         while pending:
             for one in back.get(pending.pop(), ()):
@@ -360,27 +360,27 @@ class Parse:
                     pending.append(one)
         result = []
         state, at = begin
-        while not (stops(state, at) and not any(one in good for one in ways[state, at])):
+        while not (stops(state, at) and not any(one in good for one in following_states[state, at])):
             number = part.inner[0] if is_repeat else part.inner[state]
             after, to = max(
-                (one for one in ways[state, at] if one in good),
+                (one for one in following_states[state, at] if one in good),
                 key=lambda one: (self._trace.positions[one[1]], -one[1]),
             )
             result.append(((number, at), to))
             state, at = after, to
         return result
 
-    # -- a text that is not complete
+    # -- an incomplete text
 
     def _unfinished(self) -> Iterator[Event]:
-        """The parse of a beginning: what is open at its end, and what has ended before that."""
+        """Yield the parse of a prefix: the rules that are open at its end, and what is complete before that."""
         ranks = self._open_ranks()
         if self._root not in ranks:
             return
         key = self._root
         while True:
             self._count()
-            part = self._parts[key[0]]
+            part = self._nodes[key[0]]
             if part.kind == "leaf":
                 yield Event("open", None, part.body, key[1], key[1])
                 return
@@ -396,12 +396,12 @@ class Parse:
             key = following
 
     def _open_ranks(self) -> dict[_Key, int]:
-        """Keys of texts that have started and not ended, with the number of steps from what is open to them."""
+        """Return the keys of incomplete texts, each with its distance from what is open at the end."""
         ranks: dict[_Key, int] = {}
         level = [
             (number, place)
             for place, terminal in self._trace.open
-            for number, part in enumerate(self._parts)
+            for number, part in enumerate(self._nodes)
             if part.kind == "leaf"
             and part.terminal is not None
             and terminal in (-1, part.terminal)
@@ -420,8 +420,8 @@ class Parse:
         return ranks
 
     def _open_chain(self, key: _Key, ranks: Mapping[_Key, int]) -> tuple[list[tuple[_Key, int]], _Key]:
-        """The parts that have ended, and the one that is open: of several, the one nearest to the end of its text."""
-        part = self._parts[key[0]]
+        """Return the complete items and the open one. Of several open ones, the nearest to the open terminal wins."""
+        part = self._nodes[key[0]]
         is_repeat = part.kind == "repeat"
         came: dict[tuple[int, int], tuple[int, int] | None] = {(0, key[1]): None}
         pending = [(0, key[1])]
@@ -454,8 +454,8 @@ class Parse:
         return before[::-1], (number, last[1])
 
 
-def _mark_cycles(parts: list[_Part]) -> None:
-    """Which parts have the empty text, and which may have a text of their own as a part."""
+def _mark_cycles(parts: list[_Node]) -> None:
+    """Mark the nodes that accept the empty text, and those that may derive themselves over the same text."""
     users: list[list[int]] = [[] for _ in parts]
     for number, part in enumerate(parts):
         for one in part.inner:
@@ -481,7 +481,7 @@ def _mark_cycles(parts: list[_Part]) -> None:
         ]
         for part in parts
     ]
-    for group in components(alike):
+    for group in strong_components(alike):
         if len(group) > 1 or group[0] in alike[group[0]]:
             for number in group:
                 parts[number].is_cyclic = True

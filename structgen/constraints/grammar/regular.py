@@ -1,13 +1,10 @@
-"""Which parts of a scannerless grammar are regular, and their regular expressions.
+"""Find the regular parts of a scannerless grammar and build their regular expressions.
 
-Why: a regular part is read by a table, byte by byte, with the masks of its texts made once for a vocabulary; the
-parser has only to see what is left. Grammars without a lexer write their words, numbers, strings and white space
-as rules, so most of what they say is regular.
-Invariant: the expression of a body has the body's language, exactly. What is not made an expression stays a rule,
-which means the same.
-Cost: linear. Bodies are looked at once. Rules that share rules would be exponentially large as expressions, and chains
-of rules quadratically large; so an expression is measured before it is made, and all expressions of a grammar share a
-budget.
+Why: a table reads a regular part byte by byte, and its masks are computed once per vocabulary, so the parser sees only
+the rest. Grammars without a lexer define words, numbers, strings and white space as rules, so most of them is regular.
+Invariant: the expression of a body has exactly the body's language. A part without an expression stays a rule.
+Cost: linear; each body is visited once. Expressions of rules that share rules could be exponentially large, and those
+of chains of rules quadratically large. So an expression is measured before it is built, and all of them share a budget.
 """
 
 from __future__ import annotations
@@ -22,41 +19,41 @@ from .bodies import EMPTY
 __all__ = ["Regular", "used_rules"]
 
 _LARGEST = 5_000
-"""Size of an expression beyond which it stays a rule: what many places share would be many times as large."""
+"""The largest size of an expression; a larger one stays a rule, since each use would copy it."""
 _HIGHEST = 300
-"""Levels of an expression beyond which it stays a rule."""
+"""The most levels of an expression; a deeper one stays a rule."""
 _BUDGET = 100_000
 _BUDGET_PER_SIZE = 8
-"""Size of all expressions made of rules: this much, and so many times the size of the grammar as it is written."""
+"""The total size of expressions: `_BUDGET` plus `_BUDGET_PER_SIZE` times the size of the grammar as written."""
 _CHARACTERS = 32
 """Characters of texts, or ranges of classes, that count as one node of an expression."""
 _LEAST_OF_TEXT = 4
-"""Characters that a text in a set of texts counts as, beside its own."""
+"""Extra characters that each text in a set of texts counts as."""
 
 
 class Regular:
-    """Of one grammar. Rules that are `kept` stay rules, also where they are regular."""
+    """The regular parts of one grammar. Rules in `opaque` stay rules, even if they are regular."""
 
-    def __init__(self, grammar: Grammar, *, kept: frozenset[str] = frozenset()) -> None:
-        self._kept_rules = kept
+    def __init__(self, grammar: Grammar, *, opaque: frozenset[str] = frozenset()) -> None:
+        self._opaque_rules = opaque
         self._bodies = {rule.name: rule.body for rule in grammar.rules}
         self._rules: dict[str, RE | None] = {}
-        self._known: dict[int, tuple[Body, RE | None]] = {}  # by id, whose body is kept
+        self._known: dict[int, tuple[Body, RE | None]] = {}  # by the id of the body, which is kept alive
         self._sizes: dict[int, tuple[int, int]] = {}
         self._free: dict[int, bool] = {}
-        self._kept: list[RE] = []  # their ids are keys of these
+        self._keep_alive: list[RE] = []  # expressions whose ids are keys above
         self._uses = {name: used_rules(body) for name, body in self._bodies.items()}
         self._budget = _BUDGET + _BUDGET_PER_SIZE * sum(map(self._written, self._bodies.values()))
         for name in _innermost_first(self._uses):
             self._rules[name] = self._of_rule(name)
-        self._known.clear()  # where rules use each other, more is known now
+        self._known.clear()  # for rules that use each other, more is known now
 
     def rule(self, name: str) -> RE | None:
-        """The expression of a rule; None if it is not known to be regular."""
+        """Return the expression of a rule; None if it is not known to be regular."""
         return self._rules.get(name)
 
     def body(self, body: Body) -> RE | None:
-        """The expression of a body; None if it is not known to be regular."""
+        """Return the expression of a body; None if it is not known to be regular."""
         kind = body[0]
         if kind == "text":
             return body[1]  # type: ignore[no-any-return]
@@ -85,7 +82,7 @@ class Regular:
         return concat(parts) if kind == "sequence" else _choice(parts)
 
     def _pays_for(self, parts: Sequence[RE]) -> bool:
-        """Is there room for an expression of these parts, which are copied into it?"""
+        """Charge the budget for an expression of these parts. Return whether it suffices."""
         size = 0
         for part in parts:
             size += self._size(part)
@@ -95,17 +92,17 @@ class Regular:
         return self._budget >= 0
 
     def _written(self, body: Body) -> int:
-        """The size of a body, in which rules count as one."""
+        """Return the size of a body as written, where a reference to a rule counts as one."""
         size = 0
         for part in subbodies(body):
             size += self._size(part[1]) if part[0] == "text" else 1
         return size
 
     def joined(self, parts: Sequence[Body]) -> list[Body]:
-        """The parts of a sequence, where short regular neighbours are one.
+        """Return the parts of a sequence, where short regular neighbours are merged.
 
-        What holds free text stays apart: the tokens inside it are looked up for the expression that is left, and
-        are shared only where that is the same.
+        Parts that contain free text stay separate: masks inside free text are cached by the remaining expression, and
+        are shared only if that is the same.
         """
         out: list[Body] = []
         run: list[RE] = []
@@ -125,31 +122,31 @@ class Regular:
             out.append(_joined(run))
         return out
 
-    def settled(self) -> dict[str, Body]:
-        """The bodies of the rules, where what is regular is a text; of rules that are, nothing is left to use."""
+    def lowered_bodies(self) -> dict[str, Body]:
+        """Return the bodies of the rules that are not regular, with their regular parts as texts."""
         return {
-            name: self._settled(body) if name in self._kept_rules else self._apart(body)
+            name: self._lowered(body) if name in self._opaque_rules else self._lowered_items(body)
             for name, body in self._bodies.items()
             if self._rules[name] is None
         }
 
-    def _settled(self, body: Body) -> Body:
+    def _lowered(self, body: Body) -> Body:
         expression = self.body(body)
         if expression is not None:
             return ("text", expression) if expression != EPSILON else EMPTY
-        return self._apart(body)
+        return self._lowered_items(body)
 
-    def _apart(self, body: Body) -> Body:
-        """The body with its parts settled: of a rule that is regular, but too large to be one text."""
+    def _lowered_items(self, body: Body) -> Body:
+        """Return the body with its items lowered, for a body that is not, or must not become, one text."""
         kind = body[0]
         if kind == "sequence":
-            return ("sequence", tuple(map(self._settled, self.joined(body[1]))))
+            return ("sequence", tuple(map(self._lowered, self.joined(body[1]))))
         if kind == "choice":
-            return ("choice", tuple(map(self._settled, body[1])))
-        return (kind, self._settled(body[1]), *body[2:]) if kind == "repeat" else body
+            return ("choice", tuple(map(self._lowered, body[1])))
+        return (kind, self._lowered(body[1]), *body[2:]) if kind == "repeat" else body
 
     def names(self) -> dict[int, str]:
-        """What the expressions of rules are called, by their ids."""
+        """Return the names of rules by the ids of their expressions."""
         found: dict[int, str] = {}
         for name, expression in self._rules.items():
             if expression is not None:
@@ -162,11 +159,11 @@ class Regular:
         known = self._free.get(id(expression))
         if known is None:
             known = self._free[id(expression)] = _holds_free_text(expression)
-            self._kept.append(expression)
+            self._keep_alive.append(expression)
         return known
 
     def _of_rule(self, name: str) -> RE | None:
-        if name in self._kept_rules:
+        if name in self._opaque_rules:
             return None
         body = self._bodies[name]
         expression = self._linear(name, body) if name in self._uses[name] else self.body(body)
@@ -175,7 +172,7 @@ class Regular:
         return expression
 
     def _linear(self, name: str, body: Body) -> RE | None:
-        """A rule that repeats itself on one side only: `A = x A | y` is `x* y`."""
+        """Return the expression of a rule that is recursive on one side only: `A = x A | y` is `x* y`."""
         around: list[RE] = []
         ends: list[RE] = []
         sides = set()
@@ -190,7 +187,7 @@ class Regular:
             if len(places) > 1 or parts[places[0]] != ("rule", name):
                 return None
             if len(parts) == 1:
-                continue  # A = A says nothing
+                continue  # A = A adds no text
             place = places[0]
             if place not in (0, len(parts) - 1):
                 return None
@@ -207,11 +204,11 @@ class Regular:
         return concat([end, loop] if sides == {"left"} else [loop, end])
 
     def _size(self, expression: RE) -> int:
-        """Nodes, shared ones as often as they occur; more than `_LARGEST` of what is nested too deep."""
+        """Return the number of nodes, counting shared ones each time; more than `_LARGEST` if nested too deep."""
         return self._measured(expression)[0]
 
     def _measured(self, expression: RE) -> tuple[int, int]:
-        """The size and the height."""
+        """Return the size and the height."""
         known = self._sizes.get(id(expression))
         if known is not None:
             return known
@@ -232,7 +229,7 @@ class Regular:
         height = 1 + max((height for _, height in measures), default=0)
         size += sum(size for size, _ in measures) + (_LARGEST if height > _HIGHEST else 0)
         self._sizes[id(expression)] = size, height
-        self._kept.append(expression)
+        self._keep_alive.append(expression)
         return size, height
 
 
@@ -245,7 +242,7 @@ def _choice(parts: Sequence[RE]) -> RE:
 
 
 def _holds_free_text(expression: RE) -> bool:
-    """Does it repeat a class of many characters without end?"""
+    """Return whether an expression repeats a class of many characters."""
     pending = [expression]
     while pending:
         node = pending.pop()
@@ -277,7 +274,7 @@ def _is_wide(expression: RE) -> bool:
 
 
 def used_rules(body: Body) -> set[str]:
-    """The names of the rules in a body."""
+    """Return the names of the rules in a body."""
     found: set[str] = set()
     pending = [body]
     while pending:
@@ -300,7 +297,7 @@ _MOST_ALTERNATIVES = 64
 
 
 def _distributed(body: Body, name: str) -> list[list[Body]]:
-    """The alternatives of a body as flat sequences, where choices and options that hold `name` are taken apart."""
+    """Return the alternatives of a body as flat sequences: choices and options that contain `name` are expanded."""
     if name not in used_rules(body):
         return [[body]]
     kind = body[0]
@@ -320,7 +317,7 @@ def _distributed(body: Body, name: str) -> list[list[Body]]:
 
 
 def _innermost_first(uses: dict[str, set[str]]) -> list[str]:
-    """Rule names, those that a rule uses before it (as far as that goes); without recursion."""
+    """Return the rule names such that a rule follows those it uses, as far as there is no cycle; without recursion."""
     order: list[str] = []
     met: set[str] = set()
     for root in uses:

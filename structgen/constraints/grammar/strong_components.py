@@ -1,6 +1,6 @@
-"""The strongly connected components of a graph.
+"""The strongly connected strong_components of a graph.
 
-Why: rules that have a text of their own as a part are in a circle, which a parse must not follow.
+Why: rules that derive themselves without other text form a cycle, which a parse must not follow.
 Cost: linear in the edges, without recursion.
 Source: Tarjan, "Depth-first search and linear graph algorithms" (1972).
 """
@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-__all__ = ["components"]
+__all__ = ["strong_components"]
 
 
-def components(following: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield the components; `following` are the nodes after each node."""
+def strong_components(successors: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Yield the strong_components of a graph, given the successors of each node."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
     on_stack: set[int] = set()
-    for root in range(len(following)):
+    for root in range(len(successors)):
         if root in index:
             continue
-        path = [(root, iter(following[root]))]
+        path = [(root, iter(successors[root]))]
         index[root] = low[root] = len(index)
         stack.append(root)
         on_stack.add(root)
@@ -32,7 +32,7 @@ def components(following: Sequence[Sequence[int]]) -> Iterator[list[int]]:
                     index[one] = low[one] = len(index)
                     stack.append(one)
                     on_stack.add(one)
-                    path.append((one, iter(following[one])))
+                    path.append((one, iter(successors[one])))
                     break
                 if one in on_stack:
                     low[number] = min(low[number], index[one])

@@ -1,9 +1,9 @@
-"""Rules whose tokens are limited: each becomes a constraint of its own, which the grammar has in its place.
+"""Rules with a token limit (`max_tokens`): each becomes a constraint of its own inside the grammar.
 
-Why: an Earley set cannot count tokens; a frame around the text of a rule can (`constraints/token_limits.py`).
-Invariant: a rule with a limit has the texts that it has without, as far as its tokens last. Its part is a grammar with
-the same lexer, which sees its text alone: lexemes end where the part does. Inside its own text a rule is not counted
-again, since its outermost occurrence runs out first.
+Why: an Earley item set cannot count tokens, but a frame around the text of a rule can (`constraints/token_limits.py`).
+Invariant: a limited rule has the texts that it has without the limit, as long as its tokens suffice. Its constraint is
+a grammar with the same lexer that sees its text alone, so lexemes end where that text ends. Inside its own text a rule
+is not counted again, since the outermost occurrence reaches its limit first.
 Cost: the rules that a limited rule uses are copied for it.
 """
 
@@ -23,15 +23,15 @@ from .regular import used_rules
 
 __all__ = ["has_limits", "with_limits"]
 
-_MOST_PARTS = 500
-"""Limited rules, each counted for every set of limited rules that it is inside of and leads back to."""
+_MOST_CONSTRAINTS = 500
+"""The most constraints: one for each limited rule and each set of enclosing limited rules that it may contain again."""
 _MOST_COPIES = 50_000
-"""Rules of all parts together."""
+"""The most rules of all constraints together."""
 _DEEPEST = 100
-"""Limited rules inside one another."""
+"""The most levels of limited rules inside one another."""
 
 
-class RulePart(Constraint):
+class RuleConstraint(Constraint):
     """The texts of one rule of a grammar."""
 
     __slots__ = ("_ir", "rule")
@@ -54,20 +54,25 @@ class RulePart(Constraint):
 
 
 def has_limits(grammar: Grammar) -> bool:
+    """Return whether a rule has a token limit."""
     return any(rule.token_limit is not None for rule in grammar.rules)
 
 
 def with_limits(grammar: Grammar, lower: Callable[[Grammar], tuple[str, Any]]) -> Grammar:
-    """Return the grammar with a constraint for each rule that has a limit; `lower` makes the IR of a grammar.
+    """Return the grammar with a constraint in place of each rule that has a limit.
+
+    Args:
+        grammar: The grammar.
+        lower: Returns the plan of a grammar.
 
     Raises:
-        GrammarUnsupported: the grammar reads indentation.
-        LimitExceeded: the limits stand inside one another too deeply, or in too many ways.
+        GrammarUnsupported: The grammar reads indentation.
+        LimitExceeded: Limited rules are nested too deeply or in too many combinations.
     """
-    return _Parts(grammar, lower).whole()
+    return _LimitedRules(grammar, lower).whole()
 
 
-class _Parts:
+class _LimitedRules:
     def __init__(self, grammar: Grammar, lower: Callable[[Grammar], tuple[str, Any]]) -> None:
         self.grammar = grammar
         self.lower = lower
@@ -84,12 +89,12 @@ class _Parts:
             raise GrammarUnsupported(
                 f"max_tokens of the rule {limited.name} is not supported in a grammar that reads indentation",
                 where=f"line {place.line}, column {place.column}" if place else None,
-                hint="Leave it out, or leave out the indenter.",
+                hint="Remove the option, or pass no indenter.",
             )
-        return replace(self.grammar, rules=self._without(self.rules, frozenset(), 0))
+        return replace(self.grammar, rules=self._with_constraints(self.rules, frozenset(), 0))
 
-    def _without(self, names: Any, inside: frozenset[str], depth: int) -> tuple[Rule, ...]:
-        """These rules, those with a limit as constraints; what is `inside` is not counted again."""
+    def _with_constraints(self, names: Any, inside: frozenset[str], depth: int) -> tuple[Rule, ...]:
+        """Return these rules, those with a limit as constraints, except for those that are already counted."""
         self.copies += len(names)
         if self.copies > _MOST_COPIES:
             raise _too_many(f"the rules with max_tokens use more than {_MOST_COPIES:,} rules")
@@ -97,37 +102,38 @@ class _Parts:
         for name in names:
             rule = self.rules[name]
             if rule.token_limit is not None and name not in inside:
-                rule = replace(rule, body=self._part(name, inside, depth), token_limit=None)
+                rule = replace(rule, body=self._constraint_of(name, inside, depth), token_limit=None)
             made.append(replace(rule, token_limit=None))
         return tuple(made)
 
-    def _part(self, name: str, inside: frozenset[str], depth: int) -> Body:
-        # Only the limits that it leads back to make a difference.
-        around = (inside | {name}) & self._led_to(name) | {name}
+    def _constraint_of(self, name: str, inside: frozenset[str], depth: int) -> Body:
+        # Only enclosing limited rules that the text may contain again make a difference.
+        around = (inside | {name}) & self._limited_rules_in(name) | {name}
         key = name, around
         if key not in self.known:
             if depth == _DEEPEST:
                 raise LimitExceeded(
-                    f"rules with max_tokens are inside one another more than {_DEEPEST} deep",
+                    f"rules with max_tokens are nested more than {_DEEPEST} deep",
                     limit="constraint_depth",
-                    hint="Limit the outer ones alone.",
+                    hint="Limit the outer rules only.",
                 )
-            if len(self.known) == _MOST_PARTS:
+            if len(self.known) == _MOST_CONSTRAINTS:
                 raise _too_many(
-                    f"rules with max_tokens stand in more than {_MOST_PARTS:,} ways in one another"
+                    f"rules with max_tokens are nested in more than {_MOST_CONSTRAINTS:,} combinations"
                 )
             ir = self._lexeme(name)
             if ir is None:
-                rules = self._without(self._reached(name, around), around, depth + 1)
+                rules = self._with_constraints(self._used_by(name, around), around, depth + 1)
                 ir = self.lower(replace(self.grammar, rules=rules, start=name))
-            part = RulePart(name, ir)
+            part = RuleConstraint(name, ir)
             self.known[key] = ("constraint", _limited(part, self.rules[name]))
         return self.known[key]
 
     def _lexeme(self, name: str) -> tuple[str, Any] | None:
-        """The language of a rule that is one terminal, which nothing competes with in its own text.
+        """Return the language of a rule that is one terminal, if no other terminal competes in its text.
 
-        The core knows of a language whether it may end anywhere; then a cut text is a complete one."""
+        The core knows whether a language may end anywhere. If so, a text that is cut is complete.
+        """
         lexer, body = self.grammar.lexer, self.rules[name].body
         may_be_empty = body[0] == "repeat" and body[2:] == (0, 1)
         if may_be_empty:
@@ -139,8 +145,8 @@ class _Parts:
             return None
         return ("regex", alternate([EPSILON, language]) if may_be_empty else language)
 
-    def _reached(self, name: str, around: frozenset[str]) -> list[str]:
-        """The rule and those that it uses, not through the limits of others."""
+    def _used_by(self, name: str, around: frozenset[str]) -> list[str]:
+        """Return the rule and those that it uses, but not those used only through other limited rules."""
         found = {name: None}
         pending = [name]
         while pending:
@@ -151,8 +157,8 @@ class _Parts:
                         pending.append(used)
         return list(found)
 
-    def _led_to(self, name: str) -> frozenset[str]:
-        """The rules with a limit that its text may hold."""
+    def _limited_rules_in(self, name: str) -> frozenset[str]:
+        """Return the limited rules that may occur in the text of a rule."""
         if name not in self.leading:
             found: set[str] = set()
             pending = [name]
@@ -165,15 +171,15 @@ class _Parts:
         return self.leading[name]
 
 
-def _limited(part: RulePart, rule: Rule) -> TokenLimit:
+def _limited(part: RuleConstraint, rule: Rule) -> TokenLimit:
     assert rule.token_limit is not None
     most, cuts = rule.token_limit
     if cuts or rule.ending is None:
         return TokenLimit(part, most, "cut" if cuts else "complete")
-    # Where the tokens are used up, the text before an ending is enough, as long as no ending has been read.
+    # When the tokens are used up, the text before the ending suffices, unless an ending has been read.
     before, end = rule.ending.before, rule.ending.text
     return TokenLimit(part, most, "complete", intersect([before, complement(concat([before, end, TEXT]))]))
 
 
 def _too_many(message: str) -> LimitExceeded:
-    return LimitExceeded(message, limit="counted_rules", hint="Limit fewer rules, or the outer ones alone.")
+    return LimitExceeded(message, limit="counted_rules", hint="Limit fewer rules, or the outer ones only.")

@@ -1,9 +1,9 @@
 """Sets of tokens, as Lark (llguidance) and GBNF (llama.cpp) write them: ``<[5]>``, ``<[5,10-12]>``, ``<[^5]>``.
 
-Why: a grammar may name tokens of one tokenizer, which are read whole, whatever their bytes are. Which tokens a set has
-is found by the core, for each vocabulary.
-Invariant: a set has exactly the tokens that it names, those beyond the vocabulary apart. A set of all tokens, or of all
-but some, has those that are text or have a name, and none that ends a text.
+Why: a grammar may name tokens of one tokenizer. They are read as a whole, independent of their bytes. The core
+determines the tokens of a set for each vocabulary.
+Invariant: a set has exactly the tokens that it names, except numbers beyond the vocabulary. A set of all tokens, or of
+all but some, has those with text or a name, and none that ends a sequence.
 Cost: linear in the text.
 """
 
@@ -30,11 +30,11 @@ Member = tuple[int, int] | str
 """The first and the last number of a range, or the text of a token."""
 
 MOST_NUMBER = 2**32 - 2
-"""The largest number of a token."""
+"""The largest token number."""
 
 TOKENS_HINT = (
-    "Name tokens by number or range, as in <[5,10-12]>, all but some, as in <[^5]>, all, as in <[*]>, or a token by "
-    "its text, as in <|name|>."
+    "The forms are numbers and ranges, <[5,10-12]>; all but some, <[^5]>; all, <[*]>; or the text of one token, "
+    "<|name|>."
 )
 
 _SET = re.compile(r"<\[\s*+(\^?)(.*)\]>", re.DOTALL)
@@ -50,22 +50,23 @@ def tokens_body(
     *,
     may_be_spelled: bool = False,
 ) -> Body:
-    """The body of one token out of a set.
+    """Return the body of one token of a set.
 
     Args:
-        allowed: The tokens that it has; None: all.
-        excluded: The tokens that it has not.
-        where: Where it is written, for the errors of vocabularies that lack a token.
-        may_be_spelled: It has one text, and is that text where no token is.
+        allowed: The tokens of the set; None: all.
+        excluded: The tokens that are left out.
+        where: Where the set is written, for the error if a vocabulary lacks a token.
+        may_be_spelled: Whether other tokens may spell the text if no token has it. The set must be one text then.
     """
     members = None if allowed is None else tuple(dict.fromkeys(allowed))
     return ("tokens", (members, tuple(dict.fromkeys(excluded)), where, may_be_spelled))
 
 
 def token_set(written: str, where: str, *, negated: bool = False) -> Body:
-    """The body of a set of numbers; `negated`: of all other tokens.
+    """Return the body of a set in brackets; with `negated`, of all other tokens.
 
-    Raises `ValueError` for what is no set; the message is for the user, without a place.
+    Raises:
+        ValueError: This is not a set. The message is for the user and states no position.
     """
     found = _SET.fullmatch(written)
     if found is None:
@@ -74,7 +75,7 @@ def token_set(written: str, where: str, *, negated: bool = False) -> Body:
         raise ValueError("this set is negated twice")
     if found[2].strip() == "*":
         if found[1] or negated:
-            raise ValueError("the set of all tokens is negated: nothing is left")
+            raise ValueError("the set of all tokens is negated, so it is empty")
         return tokens_body(None, where=where)
     members = [_member(part) for part in found[2].split(",")]
     return tokens_body(None, members, where) if found[1] or negated else tokens_body(members, (), where)
@@ -84,8 +85,8 @@ def _member(part: str) -> Member:
     span = _RANGE.fullmatch(part)
     if span is None:
         shown = part.strip()[:40]
-        why = ": * stands alone, as in <[*]>" if shown == "*" else ""
-        raise ValueError(f"{shown!r} is not a token's number{why}")
+        why = ": * must be alone, as in <[*]>" if shown == "*" else ""
+        raise ValueError(f"{shown!r} is not a token number{why}")
     first, last = span[1].lstrip("0") or "0", (span[2] or span[1]).lstrip("0") or "0"
     if max(len(first), len(last)) > _MOST_DIGITS or max(int(first), int(last)) > MOST_NUMBER:
         raise ValueError("no token has a number this large")
@@ -95,7 +96,7 @@ def _member(part: str) -> Member:
 
 
 def shown_tokens(content: tuple[Sequence[Member] | None, Sequence[Member], str, bool]) -> str:
-    """A set as messages show it."""
+    """Return a set as messages show it."""
     allowed, excluded, _, _ = content
     if allowed is None:
         return f"<[^{_listed(excluded)}]>" if excluded else "<[*]>"
@@ -122,14 +123,14 @@ def dispatch_body(
     *,
     at_once: bool = False,
 ) -> Body:
-    """The body of free tokens in which a tag starts what `calls` gives for it.
+    """Return the body of free tokens with tags: each tag is a token that starts a body.
 
     Args:
-        calls: What follows each tag, a token.
-        excluded: Tokens that free text does not have.
-        loops: Free tokens and tags may come after what follows a tag; otherwise that ends it, or there is no tag.
-        where: Where it is written, for the errors of vocabularies that lack a token.
-        at_once: A tag comes first, without free tokens before it.
+        calls: The body that follows each tag.
+        excluded: Tokens that may not occur among the free tokens.
+        loops: Whether free tokens and tags may follow the body of a tag. If not, there is one tag at most.
+        where: Where the dispatch is written, for the error if a vocabulary lacks a token.
+        at_once: Whether a tag comes first, without free tokens before it.
     """
     free = ("repeat", tokens_body(None, [*calls, *excluded], where), 0, None)
     some = [bodies.sequence([tokens_body([tag], (), where), call]) for tag, call in calls.items()]

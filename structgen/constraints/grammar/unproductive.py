@@ -1,7 +1,8 @@
-"""Rules without an end: grammars whose start has no finite text, found before anything is compiled.
+"""Find grammars whose start rule is unproductive: it has no finite text.
 
-Why: ``start: "a" start`` is a common mistake. Said where it is written, it can name the rule.
-Invariant: what is found is a fact. Terminals count as having a text, so what else makes a grammar empty shows later.
+Why: ``start: "a" start`` is a common mistake. An error before compilation can name the rules.
+Invariant: a cycle that is found is always a mistake. Terminals count as productive, so a grammar that is empty for
+another reason is found later.
 Cost: linear in the productions.
 """
 
@@ -12,16 +13,18 @@ from typing import Any
 
 from structgen.ir.grammar import Body, Grammar, subbodies
 
-__all__ = ["endless_circle"]
+__all__ = ["find_unproductive_cycle"]
 
 
-def endless_circle(ir: Any, read: Callable[[], Grammar]) -> list[str]:
-    """Return names of rules from the start on, each of which needs the next, without end; empty where it ends.
+def find_unproductive_cycle(ir: Any, read: Callable[[], Grammar]) -> list[str]:
+    """Return the names of rules from the start to a repeated one, each of which needs the next; empty if productive.
 
-    `read` gives the grammar that the IR was made of; a regular one is an expression there, without rules.
+    Args:
+        ir: The plan of the grammar.
+        read: Returns the grammar that was lowered, which has rules even where the plan is a regular expression.
     """
     if ir == ("regex", ("empty",)):
-        return _circle_of_rules(read())
+        return _cycle_of_rules(read())
     if ir[0] != "grammar":
         return []
     grammar = ir[1]
@@ -29,7 +32,7 @@ def endless_circle(ir: Any, read: Callable[[], Grammar]) -> list[str]:
     empty = {-number - 1 for number, one in enumerate(grammar["terminals"]) if one[2] == ("empty",)}
     missing = [0] * len(productions)
     users: dict[int, list[int]] = {}
-    ending: set[int] = set()
+    productive: set[int] = set()
     ready: list[int] = []
     for number, (head, *parts) in enumerate(productions):
         needed = {one for one in parts if one >= 0}
@@ -38,30 +41,29 @@ def endless_circle(ir: Any, read: Callable[[], Grammar]) -> list[str]:
         missing[number] = len(needed)
         for one in needed:
             users.setdefault(one, []).append(number)
-        if not needed and head not in ending:
-            ending.add(head)
+        if not needed and head not in productive:
+            productive.add(head)
             ready.append(head)
     while ready:
         for number in users.get(ready.pop(), ()):
             missing[number] -= 1
             head = productions[number][0]
-            if not missing[number] and head not in ending:
-                ending.add(head)
+            if not missing[number] and head not in productive:
+                productive.add(head)
                 ready.append(head)
     start: int = grammar["start"]
-    if start in ending:
+    if start in productive:
         return []
-    return _circle(grammar, start, ending) or _circle_of_rules(
-        read()
-    )  # lowering may drop rules that never end
+    # Lowering may drop unproductive rules, so the grammar itself is searched as well.
+    return _cycle_of_productions(grammar, start, productive) or _cycle_of_rules(read())
 
 
-def _circle(grammar: Any, start: int, ending: set[int]) -> list[str]:
-    """From the start to a rule that comes again."""
+def _cycle_of_productions(grammar: Any, start: int, productive: set[int]) -> list[str]:
+    """Follow unproductive rules from the start to one that repeats."""
     names, path = grammar["rules"], [start]
     needs: dict[int, int] = {}
     for head, *parts in grammar["productions"]:
-        wanted = next((one for one in parts if one >= 0 and one not in ending), None)
+        wanted = next((one for one in parts if one >= 0 and one not in productive), None)
         if wanted is not None:
             needs.setdefault(head, wanted)
     seen: set[int] = set()
@@ -75,27 +77,27 @@ def _circle(grammar: Any, start: int, ending: set[int]) -> list[str]:
     ]
 
 
-def _circle_of_rules(grammar: Grammar) -> list[str]:
-    """The same from the rules."""
+def _cycle_of_rules(grammar: Grammar) -> list[str]:
+    """Do the same on the rules of the grammar."""
     bodies = {rule.name: rule.body for rule in grammar.rules}
-    ending = _ending_rules(bodies)
-    if grammar.start in ending:
-        return []  # it is empty for another reason
+    productive = _productive_rules(bodies)
+    if grammar.start in productive:
+        return []  # the grammar is empty for another reason
     path, seen = [grammar.start], set[str]()
     while path[-1] not in seen:
         seen.add(path[-1])
         used = (one[1] for one in subbodies(bodies[path[-1]]) if one[0] == "rule")
-        wanted = next((name for name in used if name not in ending), None)
+        wanted = next((name for name in used if name not in productive), None)
         if wanted is None:
             return []
         path.append(wanted)
     return path
 
 
-def _ending_rules(bodies: Mapping[str, Body]) -> set[str]:
-    """The rules that have a finite text, where terminals have one.
+def _productive_rules(bodies: Mapping[str, Body]) -> set[str]:
+    """Return the rules that have a finite text, provided that terminals have one.
 
-    Each rule, sequence and choice is a node that waits for a number of parts: a sequence for all, the others for one.
+    Each rule, sequence and choice is a node that waits for some of its parts: a sequence for all, the others for one.
     """
     numbers = {name: number for number, name in enumerate(bodies)}
     missing = [1] * len(bodies)

@@ -1,8 +1,8 @@
-"""A grammar that was given to the reader of another notation.
+"""Recognise a grammar that was passed to the reader of another notation.
 
-Why: what a reader says of a text that is not meant for it leads nowhere ("parametric rules are not supported" of the
-first ``::=``); the useful answer is the name of the right reader.
-Invariant: asked only about grammars that were refused, so a wrong guess costs a message and no grammar.
+Why: the syntax error of the wrong reader does not help ("parametric rules are not supported" for the first ``::=``).
+The useful message names the right reader.
+Invariant: it is used only for grammars that were refused, so a wrong guess costs a message, not a grammar.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 from structgen.errors import GrammarSyntaxError
 
-__all__ = ["is_like_gbnf", "is_like_lark"]
+__all__ = ["error_if_gbnf", "error_if_lark"]
 
 _DEFINITION = re.compile(r"^[ \t]*<?[A-Za-z0-9_.-]+>?[ \t]*(::=)", re.MULTILINE)
 _LARK_DEFINITION = re.compile(
@@ -21,27 +21,27 @@ _LARK_DEFINITION = re.compile(
 )
 
 
-def is_like_gbnf(source: object) -> GrammarSyntaxError | None:
-    """What to say of a refused Lark grammar whose rules are written with ``::=``, each of them."""
+def error_if_gbnf(source: object) -> GrammarSyntaxError | None:
+    """Return the error for a refused Lark grammar all of whose rules use ``::=``; None for other grammars."""
     found = _first(_DEFINITION, source, unless=_LARK_DEFINITION)
     if found is None:
         return None
     return _error(
         "this looks like GBNF or EBNF, not like a Lark grammar",
         found,
-        "Read GBNF (llama.cpp) with sg.gbnf and EBNF (XGrammar) with sg.ebnf. A rule of Lark is name: ...",
+        "Use sg.gbnf for GBNF (llama.cpp) and sg.ebnf for EBNF (XGrammar). A rule in Lark is written name: ...",
     )
 
 
-def is_like_lark(source: object, notation: str) -> GrammarSyntaxError | None:
-    """What to say of a refused grammar in GBNF or EBNF whose rules are written with ``:``, each of them."""
+def error_if_lark(source: object, notation: str) -> GrammarSyntaxError | None:
+    """Return the error for a refused GBNF or EBNF grammar all of whose rules use ``:``; None for other grammars."""
     found = _first(_LARK_DEFINITION, source, unless=_DEFINITION)
     if found is None:
         return None
     return _error(
         f"this looks like a Lark grammar, not like {notation}",
         found,
-        f"Read it with sg.lark. A rule of {notation} is name ::= ...",
+        f"Use sg.lark. A rule in {notation} is written name ::= ...",
     )
 
 

@@ -23,7 +23,7 @@ BYTES = Vocabulary.from_tokens([bytes([byte]) for byte in range(256)], [256], si
 
 def told(constraint: GrammarConstraint) -> list[str]:
     found = check_grammar(constraint).findings
-    return [f"{one.place.line}: {one.kind} {one.subject}" for one in found if one.place is not None]
+    return [f"{one.position.line}: {one.kind} {one.subject}" for one in found if one.position is not None]
 
 
 def test_unused_rules_and_terminals_of_lark() -> None:
@@ -43,9 +43,9 @@ HEX: /[0-9a-f]+/
 """
     assert told(sg.lark(source)) == ["5: unused old", "8: unused HEX", "10: unused CNAME", "11: unused LINE"]
     assert "5: unused old" not in [
-        f"{one.place.line}: {one.kind} {one.subject}"
+        f"{one.position.line}: {one.kind} {one.subject}"
         for one in check_grammar(sg.lark(source), starts=["old"]).findings
-        if one.place
+        if one.position
     ]
 
 

@@ -77,9 +77,9 @@ def test_what_may_be_empty_may_be_left_out() -> None:
     ("grammar", "reason"),
     [
         (lambda: sg.grammar("python"), "reads the indentation of lines"),
-        (lambda: sg.lark('start: <|x|> "a" start?'), "has the special token <|x|>, which is no text"),
+        (lambda: sg.lark('start: <|x|> "a" start?'), "contains the special token <|x|>, which is not text"),
         (lambda: sg.lark('start: "a"* "b"', contextual=True), "is read with a contextual lexer"),
-        (lambda: sg.repeat(NESTED), "has the GBNF grammar of `root`, a constraint that is not regular"),
+        (lambda: sg.repeat(NESTED), "contains the GBNF grammar of `root`, a constraint that is not regular"),
         (lambda: NESTED + "x" + NESTED, "is not regular"),
         (lambda: sg.gbnf('root ::= "a" root "b" | ""'), "undecidable"),
     ],

@@ -52,7 +52,7 @@ def test_mistakes_in_the_right_notation_stay_as_they_are() -> None:
         (sg.lark, 'start: "x ::= y', "this text is not closed"),
         (sg.lark, 'start: "a" // b ::= c\n  | d', "there is no rule d"),
         (sg.gbnf, 'root ::= "a" | x: y', "':' has no meaning here"),
-        (sg.gbnf, 'root = "a"', "a rule has to begin here"),
+        (sg.gbnf, 'root = "a"', "a rule must begin here"),
         (sg.ebnf, "", "there is no rule root"),
     ):
         with pytest.raises(GrammarError, match=told):

@@ -1,29 +1,28 @@
-r"""EBNF as XGrammar 0.2 writes it: GBNF's relative, in which a rule ends where the next ``name ::=`` begins.
+r"""EBNF as XGrammar 0.2 writes it: a relative of GBNF, in which a rule ends where the next ``name ::=`` begins.
 
-Why: grammars written for XGrammar, by hand or printed by it, are read as they are.
-Invariant: the language is the one that XGrammar's documentation describes, over characters. What XGrammar does
-otherwise by oversight is not followed: a string does not end at ``\0``, ``[\^a]`` is no negation, and counts are not
-cut to 32 bits.
-Cost: that of `notation.Reader`; a `TagDispatch` costs the comparison of its tags, which are bounded in number.
+Why: grammars for XGrammar, written by hand or printed by it, are read unchanged.
+Invariant: the language is the one that XGrammar's documentation describes, over characters. Defects of XGrammar are not
+copied: a string does not end at ``\0``, ``[\^a]`` is not a negation, and counts are not cut to 32 bits.
+Cost: that of `bnf_reader.Reader`; a `TagDispatch` also compares its tags pairwise, and their number is bounded.
 
     rules        name ::= body; a name begins its line: letters, digits, _ - and dots, no digit first
     items        "text"  [a-z]  [^a-z]  []  [^]  name  (body)  ()  TagDispatch(...)  Regex(...)  Substring(...)
     options      name[lazy, max_chars=80] ::= body        (`rule_options`)
-    assertions   (= ...) at the end of a rule, which change no text  (`assertions`)
+    assertions   (= ...) at the end of a rule, without effect on the language  (`assertions`)
     repetitions  * + ? {m} {m,} {m,n}; a repetition of a repetition needs a group
     escapes      \n \r \t \b \f \a \v \0 \e \" \\ \/ \' \? \xH... \uHHHH \UHHHHHHHH; in a class also
                  \^ \$ \. \* \+ \( \) \[ \] \{ \} \| \-
 
     Token(1, "text")  ExcludeToken(1)  TokenTagDispatch((1, rule), ...): see `token_macros`
-    TagDispatch(("tag", rule), ..., loop_after_dispatch=true, excludes=("text", ...)) is represented as it is
-    documented: free text without tags and excluded texts; after a tag its rule; then free text again. Of tags that
-    end at the same place the longest counts, as in XGrammar.
+    TagDispatch(("tag", rule), ..., loop_after_dispatch=true, excludes=("text", ...)) means what is documented:
+    free text without tags and excluded texts; after a tag its rule; then free text again. If several tags end at
+    the same position, the longest counts, as in XGrammar.
 
-A rule that is lazy ends at the first place where it may; one with ``max_chars`` ends at the first place from that
-many characters on. Both need a body that is regular. One with ``max_tokens`` ends so from that many tokens on.
+A lazy rule ends at the first position where it may. A rule with ``max_chars`` ends at the first such position from that
+many characters on, and one with ``max_tokens`` from that many tokens on. The first two need a regular body.
 
-A `TagDispatch` is unsupported where one tag has another one in it before its end: XGrammar's documentation and its
-matcher disagree there.
+A `TagDispatch` is unsupported if one tag contains another one before its end, since XGrammar's documentation and its
+matcher disagree on that.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from ..bnf_reader import DEFAULT_LIMITS, WIDE_BLANK, NotationLimits, Reader, esc
 from .arguments import NAME, STRING, ArgumentReader
 from .assertions import read_assertion
 from .regular_macros import REGULAR_MACROS, read_regular_macro
-from .rule_options import RuleOptions, carried_out, read_options
+from .rule_options import RuleOptions, apply_options, read_options
 from .token_macros import TOKEN_MACROS, read_token_macro
 
 __all__ = ["read_ebnf"]
 
 
 def read_ebnf(source: str, start: str = "root", *, limits: NotationLimits = DEFAULT_LIMITS) -> Grammar:
-    """The grammar that a text in XGrammar's EBNF describes; `start` is the rule that a whole text follows."""
+    """Read a grammar in XGrammar's EBNF whose texts match the rule `start`."""
     return _Reader(source, limits).read(start)
 
 
@@ -59,10 +58,10 @@ _STRING_ESCAPES = {
 _CLASS_ESCAPES = _STRING_ESCAPES | {letter: ord(letter) for letter in "^$.*+()[]{}|-"}
 _HINTS = {
     ".": "Any character is [^].",
-    "true": 'Quote it if it is text: "true".',
-    "false": 'Quote it if it is text: "false".',
+    "true": 'Quote it if it is a text: "true".',
+    "false": 'Quote it if it is a text: "false".',
     "<": 'A token is written as Token("text").',
-    "!": "Nothing can be negated but classes: [^...].",
+    "!": "Only classes can be negated: [^...].",
     "\\d": "Write [0-9].",
     "\\D": "Write [^0-9].",
     "\\s": "Write [ \\t\\n\\r].",
@@ -100,10 +99,10 @@ class _Reader(Reader):
         self._options[name] = read_options(self, name, position)
 
     def finished(self, grammar: Grammar) -> Grammar:
-        return carried_out(self, grammar, self._options) if self._options else grammar
+        return apply_options(self, grammar, self._options) if self._options else grammar
 
     def special(self, raw: str, position: int) -> Body:
-        raise LookupError(f"{raw} is not among the leaves of this notation")
+        raise LookupError(f"{raw} is not a terminal of this notation")
 
     def empty_class(self, raw: str, position: int) -> RE:
         return ANY if raw == "[^]" else NOTHING
@@ -118,14 +117,14 @@ class _Reader(Reader):
             return bodies.text(scope(language)), end
         if name == "(=":
             return bodies.EMPTY, read_assertion(self, position, end)
-        raise LookupError(f"{name} is not among the macros of this notation")
+        raise LookupError(f"{name} is not a macro of this notation")
 
 
 _DISPATCH_FORM = 'TagDispatch(("tag", rule), ..., loop_after_dispatch=true, excludes=("text",))'
 
 
 class _TagDispatch(ArgumentReader):
-    """Reads the arguments of a `TagDispatch` and makes the body."""
+    """Reads the arguments of a `TagDispatch` and builds its body."""
 
     def __init__(self, reader: _Reader, position: int, end: int) -> None:
         super().__init__(reader, "TagDispatch", _DISPATCH_FORM, end)
@@ -161,12 +160,12 @@ class _TagDispatch(ArgumentReader):
             message = f"TagDispatch has no option {option!r:.60}"
             raise self.fault(message, at, len(option), "Its options are loop_after_dispatch and excludes.")
         if (self.loops if option == "loop_after_dispatch" else self.excludes) is not None:
-            raise self.fault(f"{option} is given a second time", at, len(option), "Give it once.")
+            raise self.fault(f"{option} is given twice", at, len(option), "Remove one of them.")
         self.take("=", f"{option}=...")
         if option == "loop_after_dispatch":
             value, at = self.take(NAME, "true or false")
             if value not in ("true", "false"):
-                raise self.fault("here TagDispatch needs true or false", at, len(value))
+                raise self.fault("TagDispatch needs true or false here", at, len(value))
             self.loops = value == "true"
             return
         self.take("(", "a tuple of strings")
@@ -182,16 +181,16 @@ class _TagDispatch(ArgumentReader):
         raw, at = self.take(STRING, meaning)
         text = self.reader.string(raw, at)
         if not text:
-            raise self.fault("the empty text cannot be looked for", at, len(raw))
+            raise self.fault("a tag or an excluded text must not be empty", at, len(raw))
         self.words += 1
         if self.words > self.reader.limits.tags:
             raise self.reader.limit("tags", "a TagDispatch has too many tags and excluded texts", at)
         if len(text) > self.reader.limits.tag_length:
-            raise self.reader.limit("tag_length", f"a text of {len(text)} characters is looked for", at)
+            raise self.reader.limit("tag_length", f"a tag or an excluded text has {len(text)} characters", at)
         return text
 
     def _end_of_tuple(self, *, more: bool = False) -> bool:
-        """Takes ``)`` or ``,)``; where there may be `more`, a comma alone, and the answer is False."""
+        """Consume ``)`` or ``,)``. If `more` may follow, consume a comma alone and return False."""
         if self.peek() == ",":
             self.take(",", "")
             if more and self.peek() != ")":
@@ -216,16 +215,16 @@ class _TagDispatch(ArgumentReader):
         return ("sequence", (("repeat", call, 0, None), free))
 
     def _check(self, tags: Sequence[str], excludes: Sequence[str]) -> None:
-        """Refuses tags and excluded texts that together have no clear meaning."""
+        """Raise an error for tags and excluded texts that contradict each other."""
         for tag in tags:
             for other in excludes:
                 if tag.startswith(other):
                     message = f"the tag {tag!r:.60} begins with an excluded text, {other!r:.60}"
-                    raise self.fault(message, self.position, len("TagDispatch"), "It could never appear.")
+                    raise self.fault(message, self.position, len("TagDispatch"), "The tag can never occur.")
             for other in tags:
                 if other in tag[:-1]:
                     raise self.reader.unsupported(
-                        f"the tag {tag!r:.60} with another tag in it, {other!r:.60}, is not supported",
+                        f"the tag {tag!r:.60} contains another tag, {other!r:.60}; that is not supported",
                         self.position, len("TagDispatch"),
-                        hint="Make the tags differ: XGrammar leaves open which of the two is meant.",
+                        hint="Rename one of the tags. XGrammar does not define which of the two counts.",
                     )  # fmt: skip

@@ -1,12 +1,13 @@
-"""The macros of XGrammar's EBNF that stand for regular languages: `Regex` and `Substring`.
+"""Read the macros of XGrammar's EBNF that denote regular languages: `Regex` and `Substring`.
 
 Why: XGrammar writes patterns and runs of chunks as calls in a rule's body.
-Invariant: what a macro cannot take is refused at its argument; the expression has exactly the macro's texts.
+Invariant: the expression has exactly the macro's texts. An argument that a macro cannot take is an error at its
+position.
 Cost: linear in the arguments.
 Source: XGrammar 0.2.6, "EBNF Grammar", sections Macros and Accepted Arguments.
 
     Regex("pattern", flags="is", json_string=true)    the texts of a pattern (`regex.xgrammar`)
-    Substring("chunk", ...)                           any run of neighbouring chunks, none included
+    Substring("chunk", ...)                           any run of neighbouring chunks, also the empty one
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ REGULAR_MACROS = frozenset(_FORMS)
 
 
 class _Value(NamedTuple):
-    """An argument: a string with its quotes, a name or a number, as it is written."""
+    """An argument as it is written: a string with its quotes, a name or a number."""
 
     kind: int
     raw: str
@@ -39,7 +40,7 @@ class _Value(NamedTuple):
 
 
 class _Call(ArgumentReader):
-    """Reads the arguments of one call, positional and named."""
+    """The positional and named arguments of one call."""
 
     def __init__(self, reader: Reader, macro: str, end: int) -> None:
         super().__init__(reader, macro, _FORMS[macro], end)
@@ -56,7 +57,7 @@ class _Call(ArgumentReader):
     def _value(self) -> _Value:
         kind, raw, position = self.next()
         if kind not in (STRING, NUMBER, NAME):
-            raise self.fault(f"here {self.macro} needs an argument", position, max(1, len(raw)))
+            raise self.fault(f"{self.macro} needs an argument here", position, max(1, len(raw)))
         self.end = position + len(raw)
         return _Value(kind, raw, position)
 
@@ -64,24 +65,26 @@ class _Call(ArgumentReader):
         first = self._value()
         if first.kind != NAME or self.peek() != "=":
             if self.named:
-                raise self.fault("a value without a name follows a named one", first.position, len(first.raw))
+                raise self.fault("a positional argument follows a named one", first.position, len(first.raw))
             self.positional.append(first)
             return
         if first.raw in self.named:
             raise self.fault(
-                f"{first.raw} is given a second time", first.position, len(first.raw), "Give it once."
+                f"{first.raw} is given twice", first.position, len(first.raw), "Remove one of them."
             )
         self.take("=", "a value")
         self.named[first.raw] = self._value()
 
     def text(self, value: _Value, what: str) -> str:
+        """Return the text of a string argument."""
         if value.kind != STRING:
-            raise self.fault(f"{what} is a string in double quotes", value.position, len(value.raw))
+            raise self.fault(f"{what} must be a string in double quotes", value.position, len(value.raw))
         return self.reader.string(value.raw, value.position)
 
     def boolean(self, value: _Value, what: str) -> bool:
+        """Return the value of a boolean argument."""
         if value.raw not in ("true", "false"):
-            raise self.fault(f"{what} is true or false", value.position, len(value.raw))
+            raise self.fault(f"{what} must be true or false", value.position, len(value.raw))
         return value.raw == "true"
 
 
@@ -91,11 +94,11 @@ def read_regular_macro(reader: Reader, macro: str, position: int, end: int) -> t
     Args:
         reader: The grammar.
         macro: The name of the macro.
-        position: Where the name stands.
-        end: Where it ends.
+        position: The offset of the name.
+        end: The offset after the name.
 
     Returns:
-        The expression, and where the call ends.
+        The expression, and the offset after the call.
     """
     call = _Call(reader, macro, end)
     return (_regex if macro == "Regex" else _substring)(call, position), call.end

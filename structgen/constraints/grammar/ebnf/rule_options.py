@@ -1,19 +1,18 @@
-"""Options of rules in XGrammar's EBNF: ``name[lazy, max_chars=80] ::= ...``.
+"""Read and apply the options of rules in XGrammar's EBNF: ``name[lazy, max_chars=80] ::= ...``.
 
-Why: they say where a rule ends, or what is done with its text.
-Invariant: every option is carried out or refused by name; each is read once. An option that needs a regular body is
-refused for other rules.
+Why: options decide where a rule ends, or what happens with its text.
+Invariant: each option is applied or refused by name. An option that needs a regular body is refused for other rules.
 Cost: linear in the rules.
 Source: XGrammar 0.2.6, "EBNF Grammar", section Rule Options.
 
-    lazy                          the rule ends at the first place where it may
-    max_chars=80                  it ends at the first place where it may from 80 characters on
+    lazy                          the rule ends at the first position where it may
+    max_chars=80                  it ends at the first position where it may from 80 characters on
     capture, capture="name"       its texts are captured
-    temperature=0.7               of the tokens in it
+    temperature=0.7               the sampling temperature inside it
     capture_hidden_suffix_bytes=3 the last bytes are a marker, which its capture leaves out
-    capture_hidden_stop_bytes=3   the same, and captures of the rules around it leave the marker out, too
+    capture_hidden_stop_bytes=3   the same; captures of the rules around it also leave the marker out
     capture_hidden_body_rule_id=4, capture_hidden_marker_rule_id=5
-                                  the rules, by number, of what is before a marker of any length, and of the marker
+                                  the rules, by number, before a marker of any length, and of the marker
     stop_capture="name"           the marker is captured
 """
 
@@ -33,7 +32,7 @@ from ..bnf_reader import Reader
 from ..regular import Regular, used_rules
 from ..rule_option_values import MOST_TEMPERATURE, capture_name_fault, temperature_of
 
-__all__ = ["RuleOptions", "carried_out", "read_options"]
+__all__ = ["RuleOptions", "apply_options", "read_options"]
 
 _STRING = r'"(?:[^"\\\r\n]|\\[^\r\n])*+"'
 _ITEM = re.compile(rf'[ \t]*+([A-Za-z_]\w*+)[ \t]*+(?:=[ \t]*+({_STRING}|[^,\]\s"]*+)[ \t]*+)?+([,\]])')
@@ -53,10 +52,10 @@ _KNOWN = ("lazy", "capture", "stop_capture", "temperature", *_COUNTS)
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """Of one rule."""
+    """The options of one rule."""
 
     position: int
-    """Of the bracket."""
+    """The offset of the opening bracket."""
     length: int
     lazy: bool = False
     max_chars: int | None = None
@@ -71,27 +70,28 @@ class RuleOptions:
 
     @property
     def ends_early(self) -> bool:
+        """Whether an option makes the rule end before its longest match."""
         return self.lazy or self.max_chars is not None
 
     @property
     def hidden_bytes(self) -> int | None:
-        """Of a marker at the end."""
+        """The length of a marker at the end, in bytes."""
         return self.capture_hidden_suffix_bytes or self.capture_hidden_stop_bytes
 
     def shape(self, language: RE) -> RE:
-        """The texts of the rule's body that its options leave."""
+        """Return the texts of the rule's body that its options allow."""
         if self.lazy:
-            return earliest_end(language)  # which a budget of characters can make no earlier
+            return earliest_end(language)  # a limit of characters cannot end it earlier
         return language if self.max_chars is None else earliest_end(language, self.max_chars)
 
 
 def read_options(reader: Reader, name: str, position: int) -> RuleOptions:
-    """The options of a rule.
+    """Read the options of a rule.
 
     Args:
         reader: The grammar.
         name: The rule.
-        position: Of the opening bracket.
+        position: The offset of the opening bracket.
     """
     found: dict[str, bool | int | str | float] = {}
     at = position + 1
@@ -99,14 +99,14 @@ def read_options(reader: Reader, name: str, position: int) -> RuleOptions:
         item = _ITEM.match(reader.source, at)
         if item is None:
             hint = "The form is name[option, option=value] ::= ..."
-            raise reader.fault("here an option is needed, its value and a comma or ]", at, hint=hint)
+            raise reader.fault("an option, its value and a comma or ] are needed here", at, hint=hint)
         option, value = item[1], item[2]
         if option not in _KNOWN:
-            hint = f"There are {', '.join(_KNOWN)}."
+            hint = f"The options are {', '.join(_KNOWN)}."
             raise reader.fault(f"rules have no option {option:.60}", item.start(1), len(option), hint=hint)
         if option in found:
             raise reader.fault(
-                f"{option} is given a second time", item.start(1), len(option), hint="Give it once."
+                f"{option} is given twice", item.start(1), len(option), hint="Remove one of them."
             )
         found[option] = _value(reader, name, option, value, item)
         at = item.end()
@@ -118,27 +118,27 @@ def read_options(reader: Reader, name: str, position: int) -> RuleOptions:
 
 
 def _check_marker(reader: Reader, options: RuleOptions) -> None:
-    """Options that are about a marker stand together."""
+    """Raise an error if options of a marker are incomplete or contradict each other."""
     kinds = [options.capture_hidden_suffix_bytes, options.capture_hidden_stop_bytes]
     rules = [options.capture_hidden_body_rule_id, options.capture_hidden_marker_rule_id]
     needs = options.stop_capture is not None or rules != [None, None]
     if None not in kinds:
         message, hint = (
             "a marker is a suffix or a stop, not both",
-            f"Leave {_HIDDEN_SUFFIX} or {_HIDDEN_STOP} out.",
+            f"Remove {_HIDDEN_SUFFIX} or {_HIDDEN_STOP}.",
         )
     elif needs and kinds == [None, None]:
-        message = "there is no marker that these options could be about"
+        message = "these options need a marker"
         hint = f"Add {_HIDDEN_SUFFIX} or {_HIDDEN_STOP}."
     elif rules.count(None) == 1:
-        message, hint = f"{_BODY_RULE} and {_MARKER_RULE} stand together", "Add the other one."
+        message, hint = f"{_BODY_RULE} and {_MARKER_RULE} need each other", "Add the missing one."
     else:
         return
     raise reader.fault(message, options.position, options.length, hint=hint)
 
 
 class _Shaped(Regular):
-    """The expressions of rules, where options say where a rule ends."""
+    """The expressions of rules, restricted by the options that end rules early."""
 
     def __init__(self, grammar: Grammar, shaped: Mapping[str, RuleOptions]) -> None:
         self._shaped = shaped
@@ -151,8 +151,8 @@ class _Shaped(Regular):
         return None if name in self._uses[name] else self._shaped[name].shape(language)
 
 
-def carried_out(reader: Reader, grammar: Grammar, options: Mapping[str, RuleOptions]) -> Grammar:
-    """The grammar whose rules are as their options say."""
+def apply_options(reader: Reader, grammar: Grammar, options: Mapping[str, RuleOptions]) -> Grammar:
+    """Return the grammar with the options applied to its rules."""
     shaped = {name: one for name, one in options.items() if one.ends_early or one.hidden_bytes is not None}
     regular = _Shaped(grammar, shaped) if shaped else None
     _check_inside(reader, grammar, options, shaped)
@@ -173,20 +173,20 @@ def carried_out(reader: Reader, grammar: Grammar, options: Mapping[str, RuleOpti
 
 
 def _still_used(grammar: Grammar, rules: list[Rule], shaped: Mapping[str, RuleOptions]) -> list[Rule]:
-    """The rules without those that are a part of a rule which is one text now, and of no other."""
+    """Return the rules without those that only occurred in a rule that has become one text."""
     before = {rule.name: used_rules(rule.body) for rule in grammar.rules}
     after = {rule.name: used_rules(rule.body) for rule in rules}
     parts = {part for name in shaped for part in before[name]}
     for one in shaped.values():
         for number in (one.capture_hidden_body_rule_id, one.capture_hidden_marker_rule_id):
             parts |= set() if number is None else {grammar.rules[number].name}
-    inside = _reached(parts, before) - {grammar.start, *shaped}
-    kept = _reached(after.keys() - inside, after)
+    inside = _reachable(parts, before) - {grammar.start, *shaped}
+    kept = _reachable(after.keys() - inside, after)
     return [rule for rule in rules if rule.name in kept]
 
 
-def _reached(names: Iterable[str], uses: Mapping[str, set[str]]) -> set[str]:
-    """These rules and all that they use."""
+def _reachable(names: Iterable[str], uses: Mapping[str, set[str]]) -> set[str]:
+    """Return these rules and all that they use."""
     found = set(names)
     pending = list(found)
     while pending:
@@ -199,7 +199,7 @@ def _reached(names: Iterable[str], uses: Mapping[str, set[str]]) -> set[str]:
 def _check_inside(
     reader: Reader, grammar: Grammar, options: Mapping[str, RuleOptions], shaped: Mapping[str, RuleOptions]
 ) -> None:
-    """A rule that becomes one text cannot have rules in it whose texts are captured, counted, or drawn otherwise."""
+    """Raise an error if a rule that becomes one text contains a rule with a capture, temperature or token limit."""
     inner = {
         name
         for name, one in options.items()
@@ -208,7 +208,7 @@ def _check_inside(
     if not inner:
         return
     uses = {rule.name: used_rules(rule.body) for rule in grammar.rules}
-    met: set[str] = set()  # what a rule uses is looked at for the first rule alone
+    met: set[str] = set()  # each used rule is checked once, for the first rule that uses it
     for name, found in shaped.items():
         pending = list(uses[name] - met)
         met |= uses[name]
@@ -216,10 +216,10 @@ def _check_inside(
             used = pending.pop()
             if used in inner and used != name:
                 raise reader.unsupported(
-                    f"the rule {used:.60} has a capture, temperature or max_tokens, inside {name:.60}, whose options "
-                    "make it one text",
+                    f"the rule {used:.60} has a capture, temperature or max_tokens, but {name:.60} around it has "
+                    "options that make it one text",
                     found.position, found.length,
-                    hint="Give the option to the outer rule.",
+                    hint="Move the option to the outer rule.",
                 )  # fmt: skip
             more = uses.get(used, set()) - met
             met |= more
@@ -228,16 +228,16 @@ def _check_inside(
 
 def _refuse_body(reader: Reader, name: str, found: RuleOptions) -> NoReturn:
     raise reader.unsupported(
-        f"the rule {name:.60} is too large, or has recursion or tokens in it, for an option that says where it ends",
+        f"the rule {name:.60} is too large, recursive or contains tokens, so no option may end it early",
         found.position, found.length,
-        hint="Lazy rules and those with max_chars are made of texts, classes, patterns, repetitions and rules of such.",
+        hint="Lazy rules and those with max_chars may use texts, classes, patterns, repetitions and rules of these.",
     )  # fmt: skip
 
 
 def _ending(
     reader: Reader, grammar: Grammar, regular: Regular, found: RuleOptions, language: RE
 ) -> Ending | None:
-    """How a text of the rule is divided."""
+    """Return how a text of the rule is divided at its marker."""
     if found.hidden_bytes is None:
         return None
     before: RE | None
@@ -246,9 +246,9 @@ def _ending(
         numbers = found.capture_hidden_body_rule_id, found.capture_hidden_marker_rule_id
         if max(numbers) >= len(grammar.rules):
             hint = f"Rules are numbered from 0 to {len(grammar.rules) - 1}, in their order."
-            raise reader.fault("there is no rule with this number", found.position, found.length, hint=hint)
+            raise reader.fault("no rule has this number", found.position, found.length, hint=hint)
         before, text = (regular.rule(grammar.rules[number].name) for number in numbers)
-        if language == EPSILON:  # the marker stands before the rule, in a text that dispatched to it
+        if language == EPSILON:  # the marker is before the rule, in a text that dispatched to it
             before = None
     else:
         marker = (_literal_end(language) or "").encode()[-found.hidden_bytes :]
@@ -256,14 +256,14 @@ def _ending(
         before, text = (TEXT, ("literal", marker.decode())) if is_whole else (None, None)
     if before is None or text is None:
         raise reader.unsupported(
-            "the marker at the end of this rule is not known", found.position, found.length,
-            hint="The rule has to end with a text of as many bytes, or its parts to be regular rules.",
+            "the marker at the end of this rule is unknown", found.position, found.length,
+            hint="The rule must end with a text of that many bytes, or its parts must be regular rules.",
         )  # fmt: skip
     return Ending(before, text, found.stop_capture, found.capture_hidden_stop_bytes is not None)
 
 
 def _literal_end(language: RE) -> str | None:
-    """What all texts of a language end with, of those alternatives that end with something known."""
+    """Return the text that ends all alternatives whose end is known; None if it is unknown."""
     kind = language[0]
     if kind == "literal":
         return language[1] or None
@@ -284,7 +284,7 @@ def _value(
     length = max(1, len(option if value is None else value))
     if option == "lazy":
         if value is not None:
-            raise reader.fault("lazy takes no value", at, length, hint="Write it alone: name[lazy] ::= ...")
+            raise reader.fault("lazy takes no value", at, length, hint="Write name[lazy] ::= ...")
         return True
     if option in ("capture", "stop_capture"):
         if value is None and option == "capture":
@@ -294,7 +294,7 @@ def _value(
             raise reader.fault(f"{option} takes a name in double quotes", at, length, hint=hint)
         found = reader.string(value, at)
         if fault := capture_name_fault(found):
-            raise reader.fault(f"the name of a capture {fault}", at, length, hint="Use a short word.")
+            raise reader.fault(f"the capture's name {fault}", at, length, hint="Use a short word.")
         return found
     if option == "temperature":
         return _temperature(reader, value, at, length)

@@ -1,14 +1,15 @@
-"""The token macros of XGrammar's EBNF: `Token`, `ExcludeToken` and `TokenTagDispatch`.
+"""Read the token macros of XGrammar's EBNF: `Token`, `ExcludeToken` and `TokenTagDispatch`.
 
-Why: XGrammar's structural tags print their token formats so, and grammars for one tokenizer name tokens by number.
-What: a token is a number, or a string that is the text of a token.
+Why: XGrammar's structural tags print their token formats with them, and grammars for one tokenizer name tokens by
+number.
+What: a token is given by its number, or by its text as a string.
 
     Token(1, "text", ...)         one of these tokens
-    ExcludeToken(1, "text", ...)  one token, not these, and not one that ends a text
+    ExcludeToken(1, "text", ...)  any token but these and those that end a sequence
     TokenTagDispatch((1, rule), ("text", rule), ..., loop_after_dispatch=true, excludes=(2, "text", ...))
-                                  free tokens, neither tags nor excluded; after a tag its rule; then again
+                                  free tokens (neither tags nor excluded); after a tag its rule; then free tokens again
 
-Invariant: as documented; a tag that is excluded, too, is an error.
+Invariant: the macros mean what is documented. A tag that is also excluded is an error.
 Cost: linear in the text.
 """
 
@@ -32,14 +33,14 @@ _FORMS = {
 
 
 def read_token_macro(reader: Reader, name: str, position: int, end: int) -> tuple[Body, int]:
-    """The body of a macro whose name stands at `position`, and where reading goes on."""
+    """Return the body of a macro whose name is at `position`, and the offset after the call."""
     macro = _Macro(reader, name, position, end)
     body = macro.dispatch() if name == "TokenTagDispatch" else macro.one(name == "ExcludeToken")
     return body, macro.end
 
 
 class _Macro(ArgumentReader):
-    """Reads the arguments and makes the body."""
+    """Reads the arguments of a macro and builds its body."""
 
     def __init__(self, reader: Reader, name: str, position: int, end: int) -> None:
         super().__init__(reader, name, _FORMS[name], end)
@@ -47,6 +48,7 @@ class _Macro(ArgumentReader):
         self.where = f"line {at.line}, column {at.column}"
 
     def one(self, is_excluding: bool) -> Body:
+        """Return the body of a `Token` or an `ExcludeToken`."""
         self.take("(", "its tokens in parentheses")
         members: list[Member] = []
         if self.peek() != ")" or not is_excluding:
@@ -62,6 +64,7 @@ class _Macro(ArgumentReader):
         )
 
     def dispatch(self) -> Body:
+        """Return the body of a `TokenTagDispatch`."""
         tags: dict[Member, tuple[Body, int]] = {}
         excluded: dict[Member, int] | None = None
         loops: bool | None = None
@@ -71,7 +74,7 @@ class _Macro(ArgumentReader):
                 self.take("(", "")
                 tag, at = self._token()
                 if tag in tags:
-                    raise self.fault(f"the tag {_shown(tag)} is there a second time", at)
+                    raise self.fault(f"the tag {_shown(tag)} is given twice", at)
                 self.take(",", "a comma and the name of the tag's rule")
                 name, name_at = self.take(NAME, "the name of the tag's rule")
                 tags[tag] = self.reader.reference(name, name_at), at
@@ -84,14 +87,14 @@ class _Macro(ArgumentReader):
                         "Its options are loop_after_dispatch and excludes.",
                     )  # fmt: skip
                 if (loops if option == "loop_after_dispatch" else excluded) is not None:
-                    raise self.fault(f"{option} is given a second time", at, len(option), "Give it once.")
+                    raise self.fault(f"{option} is given twice", at, len(option), "Remove one of them.")
                 self.take("=", f"{option}=...")
                 if option == "excludes":
                     excluded = self._excludes()
                 else:
                     value, at = self.take(NAME, "true or false")
                     if value not in ("true", "false"):
-                        raise self.fault("here TokenTagDispatch needs true or false", at, len(value))
+                        raise self.fault("TokenTagDispatch needs true or false here", at, len(value))
                     loops = value == "true"
             if self.peek() != ",":
                 break
@@ -99,7 +102,7 @@ class _Macro(ArgumentReader):
         self.take(")", "a comma or the closing parenthesis")
         for one, at in (excluded or {}).items():
             if one in tags:
-                raise self.fault(f"the tag {_shown(one)} is excluded, too", at, 1, "Remove one of the two.")
+                raise self.fault(f"the tag {_shown(one)} is also excluded", at, 1, "Remove one of the two.")
         return dispatch_body(
             {tag: rule for tag, (rule, _) in tags.items()}, excluded or (), loops is not False, self.where
         )

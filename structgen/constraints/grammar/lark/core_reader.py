@@ -1,10 +1,10 @@
-"""A plain Lark grammar under rule "longest", straight from its text to the core's IR.
+"""Lower a plain Lark grammar with lexer rule "longest" in the core, straight from its text to the IR.
 
-Why: rules and words are most of most grammars, and need nothing that Python knows; the core
-(`_core/grammar/lark/grammar.h`) makes symbols and productions of them at once, in a tenth of the time. What patterns
-match is found here.
-Invariant: the IR that the long way (`lark`, `lowering`) makes of the same text, or none: whatever is not plain, and
-every mistake, is the long way's business.
+Why: most of a grammar is rules and words, for which the core needs nothing from Python. It
+(`_core/grammar/lark/grammar.h`) turns them into productions in a tenth of the time. This module only computes what the
+patterns match.
+Invariant: the result is the IR that `reader` and `lowering` make of the same text, or None. Anything that is not plain,
+and every mistake, is left to them.
 Cost: about a microsecond a token, and twenty for each pattern.
 """
 
@@ -33,18 +33,24 @@ from .terminals import widest_text
 __all__ = ["lower_plain"]
 
 _ENDLESS = 2**62
-"""Lark's own is beyond what the core counts with; patterns that long are refused anyway."""
+"""The width of an unbounded pattern. Lark's own number is too large for the core; such widths are refused anyway."""
 
 
 def lower_plain(source: str, start: str, contextual: bool) -> GrammarIR | None:
-    """The IR; None if the long way has to be taken."""
+    """Return the IR of a plain grammar; None if `reader` must read it.
+
+    Args:
+        source: The grammar.
+        start: The start rule.
+        contextual: Whether only terminals compete that the grammar allows at the position.
+    """
     try:
-        source.encode()  # the long way refuses lone surrogates
+        source.encode()  # `reader` reports lone surrogates
         plain = PlainLark.read(source) if len(source) <= LENGTH else None
         if plain is None:
             return None
         lowered = _lowered(plain, start)
-    except Exception:  # of patterns lark and Python raise what they like; the long way words it
+    except Exception:  # lark and Python raise any exception for patterns; `reader` words the error
         return None
     if lowered is None:
         return None
@@ -74,7 +80,7 @@ def _lowered(
     known: dict[str, Pattern] = {}
 
     def key(pattern: Pattern) -> str:
-        """What tells it apart, as lark does."""
+        """Return what distinguishes a pattern for lark."""
         told = f"{pattern.type}/{''.join(sorted(pattern.flags))}/{pattern.value}"
         known[told] = pattern
         return told
@@ -94,7 +100,10 @@ def _lowered(
 
 
 def _language(name: str, pattern: Pattern) -> tuple[bool, int, int, str, RE] | None:
-    """Is it a pattern, its longest text, its length, how it is shown, what it matches; None if not plain."""
+    """Return whether it is a pattern, its longest text, its length, its name in messages and its language.
+
+    None if it is not plain.
+    """
     expression = pattern.to_regexp()
     if pattern.type == "str":
         reader = PythonParser(expression, NO_FLAGS)
@@ -107,7 +116,7 @@ def _language(name: str, pattern: Pattern) -> tuple[bool, int, int, str, RE] | N
         language = greedy.parse()
         if greedy.lazy or greedy.has_looks:
             return None
-        if "(?" in expression:  # of all else that is read here Python can read more
+        if "(?" in expression:  # without it, Python accepts all that is accepted here
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)  # about brackets in sets
                 re.compile(expression)

@@ -1,7 +1,7 @@
-"""The additions of llguidance and XGrammar to Lark's language, rewritten into what lark itself reads.
+"""Rewrite llguidance's and XGrammar's extensions of Lark's language into lark's own language.
 
-Why: grammars for language models use them, and lark's own reader is to read all the rest, with its own messages.
-Each addition is replaced by a name that nothing else has, and what the name stands for is kept beside the text:
+Why: grammars for language models use them, and lark must still read all the rest, with its own messages. Each extension
+is replaced by an unused name, and the meaning of that name is stored beside the text:
 
     %json {...}, <|token|>, <[123]>, @name      a rule, in `Rewritten.bodies`
     %regex {...}, A & B, ~A, name[lazy]: ...    a terminal whose pattern is a mark, in `Rewritten.stand_ins`
@@ -9,12 +9,11 @@ Each addition is replaced by a name that nothing else has, and what the name sta
     x{2}, x{2,5}, x{2,}                         lark's x~2..5; without an upper bound, up to `UNBOUNDED`
     names-with-hyphens                          underscores
     %lark {...}                                 a rule, in `Rewritten.bodies`: a grammar of its own
-    name::_ : ..., name::0x1, %if true          rules and what stands for conditions (`parameters`)
+    name::_ : ..., name::0x1, %if true          rules, and names for conditions (`parameters`)
     %llguidance {...}, %grammar_options {...}   `Rewritten.settings` (`grammar_options`)
-    ""                                          a group without anything in it
+    ""                                          an empty group
 
-Invariant: every character of the new text knows where it came from, so that errors point into what was written; what
-is refused is refused with its place.
+Invariant: each character of the new text has its origin, so errors point into the user's text.
 Cost: linear in the text.
 Source: llguidance, docs/syntax.md.
 """
@@ -41,8 +40,8 @@ from .source import Piece, Source
 
 __all__ = ["rewrite"]
 
-_WRITTEN_OUT = 100_000
-"""Parts of one terminal, those of the terminals in it included: lark writes them all out."""
+_MOST_PARTS = 100_000
+"""The most parts of one terminal, with the terminals in it expanded, as lark does."""
 
 _DIRECTIVES = frozenset(["%ignore", "%import", "%declare", "%override", "%extend"])
 _NAME = re.compile(r"_?[a-z][a-z0-9_]*|_?[A-Z][A-Z0-9_]*")
@@ -55,17 +54,17 @@ def rewrite(
     nested: Callable[[Source], Constraint] | None = None,
     json_options: Mapping[str, Any] | None = None,
 ) -> Rewritten:
-    """The text without the additions.
+    """Rewrite a grammar into lark's own language.
 
     Args:
         source: The grammar.
-        constraints: What ``@name`` may stand for, strings themselves.
+        constraints: The constraints that ``@name`` refers to; a string is the constraint of that text.
         nested: Reads the grammar of a ``%lark``.
-        json_options: Of the schemas in ``%json``, as `json_schema` takes them.
+        json_options: Options of the schemas in ``%json``, as `json_schema` takes them.
     """
     if str(UNBOUNDED) in source.text:
         raise LimitExceeded(
-            f"the count {UNBOUNDED} is too large", limit="repetition_count", hint="Leave it out: x{2,}."
+            f"the count {UNBOUNDED} is too large", limit="repetition_count", hint="Omit it: x{2,}."
         )
     known = {name: as_constraint(constraint) for name, constraint in (constraints or {}).items()}
     return _Rewriter(source, known, nested, json_options or {}).run()
@@ -88,7 +87,7 @@ class _Rewriter(ParametricRules):
         self.result = Rewritten(source)
         self.taken = {piece.text for piece in self.pieces if piece.kind == "name"}
         self.numbers: dict[str, int] = {}
-        """The last number after each name that was wished for."""
+        """The last number that was appended to each name."""
         self.renamed: dict[str, str] = {}
         self.extra: Out = []
         self.position = 0
@@ -117,9 +116,11 @@ class _Rewriter(ParametricRules):
         if piece.kind != "name" or piece.text[0] in "%@":
             return [(piece.text, piece.offset, True)]
         if _NAME.fullmatch(piece.text.replace("-", "_")) is None:
-            what = "two underscores, which lark keeps for itself" if piece.text.startswith("__") else None
-            message = f"the name {piece.text} starts with {what}" if what else f"{piece.text} is no name"
-            hint = "Rules are named in lower case, terminals in upper case; one underscore may come first."
+            what = "two underscores, which lark reserves" if piece.text.startswith("__") else None
+            message = (
+                f"the name {piece.text} starts with {what}" if what else f"{piece.text} is not a valid name"
+            )
+            hint = "Use lower case for rules and upper case for terminals. One underscore may come first."
             self.source.fail(message, piece.offset, len(piece.text), hint)
         if "-" in piece.text:
             return [(self._without_hyphens(piece.text), piece.offset, False)]
@@ -129,16 +130,16 @@ class _Rewriter(ParametricRules):
         return self._copy() if self._now.kind == "space" else []
 
     def _next(self, start: int) -> Piece:
-        """The next piece that is no space."""
+        """Return the next piece that is not a space."""
         return next((one for one in self.pieces[start:] if one.kind != "space"), self.pieces[-1])
 
     def _before(self) -> str:
-        """The last piece before this one that is no space."""
+        """Return the text of the last piece before this one that is not a space."""
         start = max(self.position - 2, 0)
         return next((one.text for one in self.pieces[start : self.position][::-1] if one.kind != "space"), "")
 
-    def _over(self) -> bool:
-        """Is this the end of a statement? Alternatives may go on in the next line."""
+    def _at_end(self) -> bool:
+        """Return whether the statement ends here. Alternatives may continue on the next line."""
         if self._now.kind != "newline":
             return False
         place = self.position
@@ -163,14 +164,14 @@ class _Rewriter(ParametricRules):
         return self.renamed[name]
 
     def _define(self, wish: str, out: Out, offset: int) -> str:
-        """The name of a new terminal."""
+        """Define a new terminal and return its name."""
         name = self._unused(wish)
         self.result.helpers[name] = offset
         self.extra += [(f"{name}: ", offset, False), *out, ("\n", offset, False)]
         return name
 
     def _stand_in(self, wish: str, meaning: StandIn, offset: int) -> Out:
-        """The name of a new terminal that means something that no pattern can say."""
+        """Define a new terminal whose meaning no pattern can express; return its name."""
         mark = f"/(?#structgen {len(self.result.stand_ins)})/"
         self.result.stand_ins.append(meaning)
         return [(self._define(wish, [(mark, offset, False)], offset), offset, False)]
@@ -183,7 +184,7 @@ class _Rewriter(ParametricRules):
     # -- statements
 
     def _statement(self) -> Out:
-        """A definition, a directive or an empty line, with its end."""
+        """Rewrite a definition, a directive or an empty line, with the newline at its end."""
         out = self._spaces()
         piece = self._now
         if piece.text in ("%override", "%extend"):
@@ -199,17 +200,17 @@ class _Rewriter(ParametricRules):
             self.position += 1
         elif piece.kind == "block":
             name = piece.text.split("{")[0].strip()
-            hint = f"As in start: {name} {{...}}"
-            self.source.fail(f"{name} stands in a definition", piece.offset, len(name), hint)
+            hint = f"For example start: {name} {{...}}"
+            self.source.fail(f"{name} must be inside a definition", piece.offset, len(name), hint)
         elif piece.kind == "name" and piece.text[0] == "%" and piece.text not in _DIRECTIVES:
-            message = f"there is no directive {piece.text}"
-            self.source.fail(message, piece.offset, len(piece.text), f"Known are {_KNOWN}.")
+            message = f"unknown directive {piece.text}"
+            self.source.fail(message, piece.offset, len(piece.text), f"The directives are {_KNOWN}.")
         while self._now.kind != "newline":
             out += self._item(terminal=False)
         return out + self._copy()
 
     def _definition(self) -> Out:
-        """``name: ...``, with template parameters, options and a priority."""
+        """Rewrite ``name: ...``, with template parameters, options and a priority."""
         name = self._now
         out = self._copy() + self._spaces()
         if self._now.text == "::":
@@ -217,7 +218,7 @@ class _Rewriter(ParametricRules):
         while self._now.kind != "newline":
             here = self._now
             if here.text == "[" and self.owner is not None:
-                hint = "Give the options to a rule without a parameter that this one uses."
+                hint = "Move the options to a rule without a parameter that this one uses."
                 self._refuse("options of a rule with a parameter are not supported", here, hint)
             if here.text == "[":
                 return out + self._optional_rule(name)
@@ -234,7 +235,7 @@ class _Rewriter(ParametricRules):
         return out
 
     def _check_sizes(self) -> None:
-        """Terminals are written out where they are used: a few lines can ask for any amount of text."""
+        """Limit the size of terminals. Lark expands terminals inside terminals, so a few lines can become huge."""
         sizes: dict[str, int] = {}
         total = 0
         pending = list(self.parts)
@@ -252,27 +253,29 @@ class _Rewriter(ParametricRules):
                 continue
             sizes[name] = len(self.parts[name]) + sum(sizes.get(part, 1) for part in inner)
             total += sizes[name]
-            if sizes[name] > _WRITTEN_OUT or total > 5 * _WRITTEN_OUT:
+            if sizes[name] > _MOST_PARTS or total > 5 * _MOST_PARTS:
                 raise LimitExceeded(
-                    f"the terminal {name}, with the terminals in it, has more than {_WRITTEN_OUT} parts",
+                    f"the terminal {name}, with the terminals in it, has more than {_MOST_PARTS} parts",
                     limit="terminal_parts",
-                    hint="Make the larger parts of it rules (lower-case names).",
+                    hint="Turn its larger parts into rules (lower-case names).",
                 )
 
     def _optional_rule(self, name: Piece) -> Out:
-        """``name[lazy, suffix="</end>"]: ...``: with some options its body is one terminal."""
+        """Rewrite ``name[lazy, suffix="</end>"]: ...``. With some options the body becomes one terminal."""
         rule = name.text
         options, self.position = read_options(self.source, self.pieces, self.position, rule)
         is_terminal = rule.lstrip("_")[:1].isupper()
         if is_terminal and options != RuleOptions(
             lazy=options.lazy, end=options.end, is_stop=options.is_stop
         ):
-            hint = "Give the rule that uses it the options, or make it a rule (lower-case name)."
-            self._refuse("a terminal has no captures, temperature, max_chars or max_tokens", name, hint)
+            hint = "Move the options to the rule that uses it, or make it a rule (lower-case name)."
+            self._refuse("a terminal cannot have capture, temperature, max_chars or max_tokens", name, hint)
         while self._now.text != ":":
             if self._now.kind == "newline":
                 self.source.fail(
-                    "a ':' is missing after the options", self._now.offset, hint="As in name[lazy]: /.*/"
+                    "a ':' is missing after the options",
+                    self._now.offset,
+                    hint="For example name[lazy]: /.*/",
                 )
             self.position += 1
         self.position += 1
@@ -286,7 +289,7 @@ class _Rewriter(ParametricRules):
         ]
 
     def _bounded(self, name: Piece, options: RuleOptions, body: Out) -> Out:
-        """The terminal that is the body of a rule with these options."""
+        """Return the terminal that is the body of a rule with these options."""
         offset = name.offset
         wish = re.sub("[^A-Z0-9_]", "_", name.text.upper())
         part = before = self._define("PART_1", body, offset)
@@ -309,10 +312,10 @@ class _Rewriter(ParametricRules):
         return self._stand_in(wish, ("bounded", part, options.max_chars, None), offset)
 
     def _special_body(self, name: Piece, options: RuleOptions) -> Out | None:
-        """A body with special tokens that options leave as it is, but for what comes before them.
+        """Return a body with special tokens that the options do not change, except before the tokens; None for others.
 
-        ``TEXT <|tool|>`` with `lazy`: no text holds a special token, so the first one ends it anyway. ``<|wide|>`` with
-        `max_chars`: a special token has no characters.
+        ``TEXT <|tool|>`` with `lazy`: no text contains a special token, so the first one ends it anyway. ``<|wide|>``
+        with `max_chars`: a special token has no characters.
         """
         rest = self.pieces[self.position :]
         until = next(at for at, piece in enumerate(rest) if piece.kind == "newline")
@@ -321,8 +324,8 @@ class _Rewriter(ParametricRules):
         if options.end is not None or not specials:
             return None
         if specials[0].text.startswith(("<[^", "<[*")) and options.lazy:
-            hint = "Name the tokens that end it, as in TEXT <[100-200]>."
-            self._refuse("a negated set of tokens does not end a lazy rule", specials[0], hint)
+            hint = "List the tokens that end it: TEXT <[100-200]>."
+            self._refuse("a negated set of tokens cannot end a lazy rule", specials[0], hint)
         if all(piece.kind == "special" or piece.text == "|" for piece in pieces):
             return self._body(terminal=False)
         is_head = options.lazy and options.max_chars is None and pieces.index(specials[0]) == len(pieces) - 1
@@ -337,25 +340,25 @@ class _Rewriter(ParametricRules):
     # -- bodies
 
     def _body(self, terminal: bool) -> Out:
-        """What stands behind a colon, without the end of the line."""
+        """Rewrite the body after a colon, without the newline at its end."""
         out: Out = []
         if terminal:
             out += self._choice()
-        while not self._over():
+        while not self._at_end():
             out += self._item(terminal)
         return out
 
     def _choice(self) -> Out:
         out = self._conjunction()
         while True:
-            while self._now.kind == "space" or (self._now.kind == "newline" and not self._over()):
+            while self._now.kind == "space" or (self._now.kind == "newline" and not self._at_end()):
                 out += self._copy()
             if self._now.text != "|":
                 return out
             out += self._copy() + self._conjunction()
 
     def _conjunction(self) -> Out:
-        """``A B & C``."""
+        """Rewrite ``A B & C``."""
         start = self._next(self.position).offset
         first = self._sequence()
         if self._now.text != "&":
@@ -383,12 +386,12 @@ class _Rewriter(ParametricRules):
         return out
 
     def _complement(self) -> Out:
-        """``~A``, which binds tighter than what repeats it."""
+        """Rewrite ``~A``, which binds tighter than a repetition."""
         start = self._now.offset
         self.position += 1
         self._spaces()
         if self._now.kind == "newline" or self._now.text in ("|", "&", ")", "]"):
-            self.source.fail("'~' has nothing to work on", start, hint='As in ~"text" or ~NAME.')
+            self.source.fail("'~' needs an operand", start, hint='For example ~"text" or ~NAME.')
         inner = self._complement() if self._now.text == "~" else self._atom()
         return self._stand_in("NOT_1", ("not", self._define("PART_1", inner, start)), start)
 
@@ -400,7 +403,7 @@ class _Rewriter(ParametricRules):
         return self._item(terminal=True)
 
     def _item(self, terminal: bool) -> Out:
-        """One piece of a body."""
+        """Rewrite one item of a body."""
         piece = self._now
         if piece.kind == "block":
             return self._block(piece, terminal)
@@ -409,15 +412,17 @@ class _Rewriter(ParametricRules):
         if piece.kind == "name" and self.pieces[self.position + 1].text == "::":
             return self._use(terminal)
         if piece.text in self.parametric and piece.kind == "name":
-            hint = f"Give it its parameter: {piece.text}::0"
+            hint = f"Pass the parameter: {piece.text}::0"
             self.source.fail(f"the rule {piece.text} has a parameter", piece.offset, len(piece.text), hint)
         if piece.text in ('""', '""i') and ".." not in (self._next(self.position + 1).text, self._before()):
             self.position += 1
             return [("()", piece.offset, False)]
         if piece.kind == "special" or (piece.kind == "name" and piece.text[0] == "@"):
             if terminal:
-                what = "special tokens are" if piece.kind == "special" else "other constraints are"
-                self._refuse(f"{what} not part of terminals", piece, "Use them in rules (lower-case names).")
+                what = "special tokens" if piece.kind == "special" else "other constraints"
+                self._refuse(
+                    f"terminals cannot contain {what}", piece, "Use them in rules (lower-case names)."
+                )
             self.position += 1
             return self._token(piece) if piece.kind == "special" else self._reference(piece)
         if piece.text == "{":
@@ -425,17 +430,17 @@ class _Rewriter(ParametricRules):
             if found and (found[1] or found[3]):
                 return self._repetition(found)
         if terminal and piece.text == "->":
-            hint = "Only alternatives of rules have such names."
-            self.source.fail("'->' stands in a terminal", piece.offset, 2, hint)
+            hint = "Only alternatives of rules can have aliases."
+            self.source.fail("a terminal cannot contain '->'", piece.offset, 2, hint)
         if piece.text == "..":
             self._check_range()
         if not terminal and (piece.text == "&" or (piece.text == "~" and self._is_prefix())):
-            hint = "Join them in a terminal (upper-case name), and use that in the rule."
-            self._refuse(f"{piece.text!r} joins terminals, not rules", piece, hint)
+            hint = "Use it in a terminal (upper-case name), and the terminal in the rule."
+            self._refuse(f"{piece.text!r} applies to terminals, not to rules", piece, hint)
         return self._copy()
 
     def _check_range(self) -> None:
-        """``~2..5``: the counts in order."""
+        """Raise an error if the bounds of ``~2..5`` are reversed."""
         before = [
             one for one in self.pieces[max(self.position - 3, 0) : self.position] if one.kind != "space"
         ]
@@ -443,8 +448,8 @@ class _Rewriter(ParametricRules):
         if before and before[-1].kind == after.kind == "number" and len(before[-1].text + after.text) < 100:
             start, end = before[-1].offset, after.offset + len(after.text)
             if not 0 <= int(before[-1].text) <= int(after.text):
-                hint = "The smaller comes first, as in x~2..5."
-                self.source.fail("these counts are out of order", start, end - start, hint)
+                hint = "Write the smaller number first: x~2..5."
+                self.source.fail("repetition bounds are reversed", start, end - start, hint)
 
     def _is_prefix(self) -> bool:
         return self._next(self.position + 1).kind in ("string", "regexp", "name") or (
@@ -457,7 +462,10 @@ class _Rewriter(ParametricRules):
         if last < low:
             length = found.end() - found.start()
             self.source.fail(
-                "these counts are out of order", found.start(), length, hint="The smaller comes first."
+                "repetition bounds are reversed",
+                found.start(),
+                length,
+                hint="Write the smaller number first.",
             )
         while self.position < len(self.pieces) and self._now.offset < found.end():
             self.position += 1
@@ -470,30 +478,30 @@ class _Rewriter(ParametricRules):
             whole = self._substrings(json.loads(content), block)
             if terminal:
                 return self._stand_in("REGEX_1", ("language", repeat(whole, 0, 1)), block.offset)
-            # No lexeme is empty, so in a rule the empty part is one that is left out.
+            # No lexeme is empty, so in a rule the empty text is an optional terminal.
             made = self._stand_in("REGEX_1", ("language", whole), block.offset)
             return [("(", block.offset, False), *made, ("?)", block.offset, False)]
         if block.text.startswith("%lark"):
             return self._nested(block, terminal)
         if not block.text.startswith("%json"):
             name = block.text.split("{")[0].strip()
-            hint = f"As in a line {name} {{}} before the rules."
-            self.source.fail(f"{name} stands on a line of its own", block.offset, len(name), hint)
+            hint = f"Write a line {name} {{}} before the rules."
+            self.source.fail(f"{name} must be on a line of its own", block.offset, len(name), hint)
         if terminal:
-            self._refuse("JSON is not part of terminals", block, "Use it in a rule (lower-case name).")
+            self._refuse("terminals cannot contain JSON", block, "Use it in a rule (lower-case name).")
         try:
             schema = schema_constraint(self.source, block, self.json_options)
         except (SchemaError, RegexError) as error:
-            place = self.source.place(block.offset)
+            place = self.source.position(block.offset)
             at = f"%json at line {place.line}, column {place.column}"
             error.where = f"{at}, {error.where}" if error.where else at
             raise
         return self._rule("json_1", ("constraint", schema), block.offset)
 
     def _nested(self, block: Piece, terminal: bool) -> Out:
-        """``%lark {...}``: a grammar with its own names, terminals and ignored text."""
+        """Rewrite ``%lark {...}``, a grammar with its own names, terminals and ignored text."""
         if terminal:
-            self._refuse("a grammar is not part of terminals", block, "Use it in a rule (lower-case name).")
+            self._refuse("terminals cannot contain a grammar", block, "Use it in a rule (lower-case name).")
         assert self.nested is not None
         start = block.content + 1
         inner = Source(self.source.text[start : block.offset + len(block.text) - 1], (self.source, start))
@@ -507,24 +515,24 @@ class _Rewriter(ParametricRules):
         return self._rule("lark_1", ("constraint", constraint), block.offset)
 
     def _substrings(self, value: dict[str, Any], block: Piece) -> RE:
-        """``{"substring_chunks": [...]}``: any run of one or more of these, joined."""
+        """Return the expression of ``{"substring_chunks": [...]}``: any non-empty run of neighbouring chunks."""
         kinds = {"substring_chunks": list, "substring_words": str, "substring_chars": str}
         [(key, content)] = value.items() if len(value) == 1 else [("", None)]
         if key not in kinds or not isinstance(content, kinds[key]):
             hint = (
-                'It is {"substring_chunks": [...]}, {"substring_words": "..."} or {"substring_chars": "..."}.'
+                'Use {"substring_chunks": [...]}, {"substring_words": "..."} or {"substring_chars": "..."}.'
             )
             self._refuse("this %regex is not supported", block, hint)
         chunks = WORDS.findall(content) if key == "substring_words" else list(content)
         if not all(isinstance(chunk, str) for chunk in chunks):
-            self._refuse("chunks are texts", block, 'As in {"substring_chunks": ["one ", "two"]}.')
+            self._refuse("chunks must be texts", block, 'For example {"substring_chunks": ["one ", "two"]}.')
         return substring(content if key == "substring_chars" else chunks, empty=False)
 
     def _token(self, piece: Piece) -> Out:
-        """A special token by its text, or by numbers."""
+        """Rewrite a special token, given by its text or by numbers."""
         if not piece.text.startswith("<["):
             return self._rule("special_1", ("special", piece.text), piece.offset)
-        place = self.source.place(piece.offset)
+        place = self.source.position(piece.offset)
         where = f"line {place.line}, column {place.column}"
         try:
             tokens = token_set(piece.text, where)
@@ -537,7 +545,7 @@ class _Rewriter(ParametricRules):
         constraint = self.constraints.get(name)
         if constraint is None:
             known = ", ".join(f"@{one}" for one in self.constraints)
-            hint = f"There are {known}." if known else f"Pass it: constraints={{{name!r}: ...}}."
+            hint = f"The constraints are {known}." if known else f"Pass it: constraints={{{name!r}: ...}}."
             self.source.fail(f"there is no constraint {name!r}", piece.offset, len(piece.text), hint)
         return self._rule("constraint_1", ("constraint", constraint), piece.offset)
 

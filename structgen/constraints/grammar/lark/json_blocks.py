@@ -101,7 +101,7 @@ class _Guidance:
             name = next((one for one in names if error.message.startswith(one)), "whitespace_pattern")
             self._fail(name, error.message, error.hint or "It is a regular expression of white space.")
         except LimitExceeded as error:
-            place = self.source.place(self.block.offset)
+            place = self.source.position(self.block.offset)
             error.where = f"%json at line {place.line}, column {place.column}"
             raise
 

@@ -1,12 +1,12 @@
-"""A grammar as lark's own loader reads it: terminals as patterns, rules as bodies over lark's terminals.
+"""Read a grammar with lark's own loader: terminals as patterns, rules as bodies over lark's terminals.
 
-Why: imports, templates, priorities, `%extend` and the names of anonymous terminals are lark's business; all of that
-is asked of lark itself (`plain_reader` knows what lark makes of grammars that need little of it). Lark's last step,
-which spells every optional part out as alternatives (2^k of them) and counted repetitions as copies, is left out: a
-body that says "repeat" is smaller and means the same.
-Invariant: the terminals are those that `Lark(grammar).terminals` would have, in that order, with those patterns.
-Cost: that of lark, about a millisecond for a rule; templates that are used in templates are bounded here, terminals
-that are used in terminals in `dialect`.
+Why: lark defines imports, templates, priorities, `%extend` and the names of anonymous terminals. Its loader words the
+errors, and reads the few grammars that the faster readers do not. Lark's last step is left out: it expands optional
+parts into alternatives (2^k of them) and counted repetitions into copies. A body with "repeat" is smaller and means the
+same.
+Invariant: the terminals are those of `Lark(grammar).terminals`, in that order, with those patterns.
+Cost: that of lark, about a millisecond a rule. This module bounds templates inside templates, `dialect` bounds
+terminals inside terminals.
 Source: lark 1.3, load_grammar.Grammar.compile.
 """
 
@@ -41,7 +41,7 @@ from structgen.ir.grammar import Body
 from .errors import explain
 from .rewritten import UNBOUNDED, Rewritten
 
-__all__ = ["ARGUMENTS", "INSTANCES", "ImportPath", "Loaded", "last_place", "load", "select", "symbols_of"]
+__all__ = ["ARGUMENTS", "INSTANCES", "ImportPath", "Loaded", "find_import", "load", "select", "symbols_of"]
 
 _Node = Any
 """A tree of lark, or one of its symbols."""
@@ -49,34 +49,45 @@ _Node = Any
 ImportPath = str | Path | Callable[[Any, str], tuple[Any, str]]
 
 INSTANCES = 2_000
-"""Uses of templates with different arguments."""
+"""The most uses of templates with different arguments."""
 
 ARGUMENTS = 10_000
-"""Characters of the arguments of one use of a template, uses of templates in them written out."""
+"""The most characters of the arguments of one use of a template, with uses of templates in them expanded."""
 
 _MANY = 50
-"""Counts from which on lark makes rules of their own for a repetition."""
+"""The repetition count from which on lark uses helper rules."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What lark loaded."""
+    """A loaded grammar."""
 
     terminals: list[TerminalDef]
-    """Those that count: of rules that are used, to ignore, to keep."""
+    """The terminals that the lexer knows: of used rules, ignored ones, and those that were asked for."""
     all_terminals: dict[str, TerminalDef]
     rules: dict[str, Body]
-    """In order; those that lark would keep. Repetitions may have more parts, which say nothing here."""
+    """The rules that lark would keep, in order. Repetitions may have extra items, which are to be ignored."""
     ignore: list[str]
     declared: frozenset[str] = frozenset()
     """Terminals without a pattern."""
     literals: Mapping[str, str] = field(default_factory=dict)
-    """The terminals of what rules may have in their place: texts and patterns as they are written."""
+    """The terminals of texts and patterns that rules contain as they are written."""
 
 
 def load(rewritten: Rewritten, start: str, keep: Iterable[str], import_paths: Sequence[ImportPath]) -> Loaded:
-    """Reads the text with lark; raises errors of ours."""
-    paths = [*(path if callable(path) else str(path) for path in import_paths), last_place]
+    """Read the grammar with lark.
+
+    Args:
+        rewritten: The grammar, in lark's own language.
+        start: The start rule.
+        keep: Terminals to keep even if no rule uses them.
+        import_paths: Folders, or lark's loaders, in which ``%import`` looks.
+
+    Raises:
+        GrammarError: Lark refuses the grammar.
+        LimitExceeded: Templates are used too often, or with arguments that are too long.
+    """
+    paths = [*(path if callable(path) else str(path) for path in import_paths), find_import]
     builder = _Builder(False, paths, {})
     try:
         builder.load_grammar(rewritten.text, "<string>")
@@ -84,7 +95,7 @@ def load(rewritten: Rewritten, start: str, keep: Iterable[str], import_paths: Se
     except _Missing as error:
         missing = FileNotFoundError(ENOENT, "no such grammar", str(error))
         raise explain(missing, rewritten, list(builder.used_files), _read) from None
-    except Exception as error:  # lark raises what Python raises, too: assertions, key errors
+    except Exception as error:  # lark also raises AssertionError, KeyError and others
         files: list[object] = list(builder.used_files)
         raise explain(error, rewritten, files, _read) from (
             None if isinstance(error, RecursionError) else error
@@ -92,10 +103,11 @@ def load(rewritten: Rewritten, start: str, keep: Iterable[str], import_paths: Se
 
 
 class _Builder(GrammarBuilder):
-    """Lark's own, for which ``%import .name`` in a text means the folder of the program that runs.
+    """Lark's builder, restricted to the files that `import_paths` offers.
 
-    Grammars come from strangers: theirs may read what `import_paths` offers, and no other files.
-    Files that are imported are read by builders of lark's own, and may import what lies beside them.
+    In lark, ``%import .name`` in a text that is not a file reads from the folder of the running program. Grammars may
+    come from untrusted users, so they must not. Imported files are read by lark's own builders and may import files
+    beside them.
     """
 
     def do_import(
@@ -109,11 +121,11 @@ class _Builder(GrammarBuilder):
 
 
 class _Missing(Exception):
-    """A grammar that is nowhere; no `OSError`, after which lark would go on and look in the current folder."""
+    """Raised for a grammar that does not exist. After an `OSError` lark would also search the current folder."""
 
 
-def last_place(base_path: Any, grammar_path: str) -> tuple[Any, str]:
-    """What lark asks behind the paths that are offered: beside the file that imports, then lark's own grammars."""
+def find_import(base_path: Any, grammar_path: str) -> tuple[Any, str]:
+    """Find an imported grammar beside the importing file, then among lark's own. Lark calls it after other paths."""
     try:
         if isinstance(base_path, str):
             found = Path(base_path) / grammar_path
@@ -127,7 +139,7 @@ def last_place(base_path: Any, grammar_path: str) -> tuple[Any, str]:
 
 
 def _read(file: Any) -> str:
-    """The text of an imported file, for messages; empty if it is not to be had."""
+    """Return the text of an imported file for messages; empty if it cannot be read."""
     try:
         if isinstance(file, PackageResource):
             content = pkgutil.get_data(file.pkg_name, file.path)
@@ -138,20 +150,20 @@ def _read(file: Any) -> str:
 
 
 class _Templates(ApplyTemplates):
-    """Lark's own, which names a use by its arguments: uses in uses in uses have names that double."""
+    """Lark's transformer, with a limit: it names a use by its arguments, so names of nested uses double."""
 
     def template_usage(self, children: list[Any]) -> Any:
         if sum(len(argument.name) for argument in children[1:]) > ARGUMENTS:
             raise LimitExceeded(
-                f"the arguments of a template, written out, have more than {ARGUMENTS} characters",
+                f"the expanded arguments of a template have more than {ARGUMENTS} characters",
                 limit="template_arguments",
-                hint="Name a use of a template as a rule, and pass that.",
+                hint="Define a rule for the inner use of the template, and pass its name.",
             )
         return super().template_usage(children)  # type: ignore[no-untyped-call]
 
 
 class _Patterns(TerminalTreeToPattern):
-    """Lark's own, with a count that has no upper bound."""
+    """Lark's transformer, extended by counts without an upper bound."""
 
     def expr(self, args: list[Any]) -> Pattern:
         if args[1] == "~" and len(args) == 4 and int(args[3]) == UNBOUNDED:
@@ -171,7 +183,7 @@ def _compile(builder: GrammarBuilder, rewritten: Rewritten, start: str, keep: fr
                     f"the terminal {name} is empty",
                     rewritten.source.definition(name),
                     len(name),
-                    hint="Give it a text; what may be left out is marked by '?' in the rule.",
+                    hint="Give it a text. Write '?' after it in the rule if it is optional.",
                 )
             terminals.append(TerminalDef(name, to_pattern.transform(_copy(tree)), priority))
     declared = frozenset(name for name, (tree, _) in grammar.term_defs if tree is None)
@@ -182,12 +194,12 @@ def _compile(builder: GrammarBuilder, rewritten: Rewritten, start: str, keep: fr
     templates = _Templates(definitions)  # type: ignore[no-untyped-call]
     transformer = PrepareLiterals() * ValidateSymbols() * anonymous * templates
     rules: dict[str, Body] = {}
-    for name, parameters, tree, options in definitions:  # grows while templates are used
+    for name, parameters, tree, options in definitions:  # the list grows while templates are used
         if len(definitions) > INSTANCES + len(grammar.rule_defs):
             raise LimitExceeded(
                 f"templates are used with more than {INSTANCES} different arguments",
                 limit="template_instances",
-                hint="A template that uses itself with larger arguments has no end; write it as a rule.",
+                hint="A template that uses itself with larger arguments never ends. Write it as a rule.",
             )
         if not parameters:
             anonymous.rule_options = options if options is not None and options.keep_all_tokens else None
@@ -207,10 +219,10 @@ def select(
     keep: frozenset[str],
     declared: frozenset[str] = frozenset(),
 ) -> Loaded:
-    """What lark keeps of a grammar; `named` are the rules and terminals that each rule mentions.
+    """Return what lark keeps of a grammar; `named` are the rules and terminals that each rule mentions.
 
-    subtle: not the rules that can be reached, but those that others mention; a rule that mentions itself only through
-    a helper rule stays. Lark's lexer knows the terminals of all of them.
+    subtle: lark keeps the rules that other rules mention, whether or not the start reaches them. A rule that mentions
+    itself only through a helper rule stays. Lark's lexer knows the terminals of all of them.
     """
     mentions = dict(named)
     for name, body in rules.items():
@@ -219,7 +231,7 @@ def select(
     mentioned = Counter(one for name in rules for one in mentions[name])
     mentioned[start] += 1
     dropped = [name for name in rules if not mentioned[name]]
-    for name in dropped:  # grows: what only they mention goes, too
+    for name in dropped:  # the list grows by rules that only dropped rules mention
         for one in mentions[name]:
             mentioned[one] -= 1
             if one in rules and not mentioned[one]:
@@ -238,7 +250,7 @@ def select(
 
 
 def _copy(tree: _Node) -> _Node:
-    """A tree that may be changed, as lark does in place."""
+    """Copy a tree, since lark changes trees in place."""
     return nr_deepcopy_tree(tree)  # type: ignore[no-untyped-call]
 
 
@@ -246,14 +258,14 @@ def _check_rules(rules: Mapping[str, Body], placeholders: set[str], rewritten: R
     source = rewritten.source
     if start not in rules:
         near = source.near(start)
-        hint = f"Did you mean start={near!r}?" if near else "Name the rule to start from: start=..."
+        hint = f"Did you mean start={near!r}?" if near else "Pass the name of a rule: start=..."
         raise GrammarSyntaxError(f"there is no rule {start!r} to start from", hint=hint)
     for name in placeholders - set(rewritten.bodies):
         source.fail(
             f"the rule {name} is declared, but never defined",
             source.definition(name),
             len(name),
-            hint=f"Define it ({name}: ...); only terminals can be left to others.",
+            hint=f"Define it ({name}: ...). Only terminals may be declared without a definition.",
         )
     known = {*rules, *placeholders}
     for body in rules.values():
@@ -263,12 +275,12 @@ def _check_rules(rules: Mapping[str, Body], placeholders: set[str], rewritten: R
                     f"there is no rule {name}",
                     source.use(name),
                     len(name),
-                    hint="If it is a template, give it arguments; if it is a terminal, its name is in upper case.",
+                    hint="If it is a template, pass arguments. If it is a terminal, its name must be in upper case.",
                 )
 
 
 def _body(node: _Node) -> Body:
-    """A tree of lark as a body."""
+    """Return the body of a tree of lark."""
     if isinstance(node, NonTerminal):
         return ("rule", str(node.name))
     if isinstance(node, LarkTerminal):
@@ -286,15 +298,15 @@ def _body(node: _Node) -> Body:
 
 
 def _counted(expression: _Node) -> tuple[Body, int, int | None]:
-    """What an ``expr`` node repeats, and how often."""
+    """Return the repeated body of an ``expr`` node, and its counts."""
     inner, operator, *counts = expression.children
     if operator != "~":
         return (_body(inner), *_OPERATORS[str(operator)])
     low, high = int(counts[0]), int(counts[-1])
     if not 0 <= low <= high:
         raise GrammarSyntaxError(
-            f"the counts {low}..{high} of a repetition are out of order",
-            hint="The smaller count comes first.",
+            f"repetition bounds are reversed: {low}..{high}",
+            hint="Write the smaller number first.",
         )
     return _body(inner), low, None if high == UNBOUNDED else high
 
@@ -303,7 +315,7 @@ _OPERATORS: dict[str, tuple[int, int | None]] = {"?": (0, 1), "*": (0, None), "+
 
 
 def symbols_of(body: Body) -> Iterator[tuple[str, str, bool]]:
-    """The kind and the name of each symbol in a rule's body, and whether lark would put it into a helper rule."""
+    """Yield the type and the name of each symbol in a body, and whether lark would put it into a helper rule."""
     pending = [(body, False)]
     while pending:
         part, helper = pending.pop()

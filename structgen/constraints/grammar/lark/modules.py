@@ -1,14 +1,14 @@
-"""Modules of Lark grammars: `%import`, `%override`, `%extend` and `%declare`, as lark's loader joins them.
+"""Join the modules of a Lark grammar (`%import`, `%override`, `%extend`, `%declare`) as lark's loader does.
 
-Why: the core reads each module (`_core/grammar/lark/text.h`); here their definitions become those of one grammar, which
-`templates` makes ready.
-Invariant: the definitions are those of lark's `GrammarBuilder`, in its order; what it would refuse raises `NotPlain`.
+Why: the core reads each module (`_core/grammar/lark/text.h`). This module merges their definitions into one grammar,
+and `templates` expands it.
+Invariant: the definitions are those of lark's `GrammarBuilder`, in its order. What lark would refuse raises `NotPlain`.
 Cost: about ten microseconds a definition.
 Source: lark 1.3, load_grammar (`GrammarBuilder`).
 
-Names of an imported module get its path in front (``common__DIGIT``), but for those that are imported by name. What an
-imported terminal is made of is decided in its module, and stays when the importing one overrides a part of it; what is
-extended is extended everywhere.
+Names of an imported module get its path as a prefix (``common__DIGIT``), except for those that are imported by name.
+Names inside an imported terminal refer to its own module, even if the importing one overrides them. An extension
+applies everywhere.
 """
 
 from __future__ import annotations
@@ -31,34 +31,38 @@ __all__ = ["Module", "ModuleReader", "RuleDefinition", "TerminalDefinition"]
 
 _DEFINE, _OVERRIDE, _EXTEND, _DECLARE = range(4)
 _DEEPEST = 20
-"""Modules that import modules."""
+"""The most levels of imports."""
 _Texts = list[tuple[int, Any]]
-"""Texts, or uses of templates, and the depths of their nodes in lark's tree."""
+"""Texts, or uses of templates, with the depths of their nodes in lark's tree."""
 
 
 @dataclass(eq=False)
 class RuleDefinition:
+    """A rule or a template."""
+
     parameters: tuple[str, ...]
     body: Body
     symbols: set[str]
-    """The names, texts and patterns in it."""
+    """The names, texts and patterns in the body."""
     literals: _Texts
     uses: _Texts
     names_more: bool = False
-    """Does `symbols` hold other names than the body uses, such as those of x~0?"""
+    """Whether `symbols` contains names that the body does not use, such as those of x~0."""
 
 
 @dataclass(eq=False)
 class TerminalDefinition:
+    """A terminal."""
+
     priority: int
     body: Body | None
-    """None where it is declared."""
+    """None for a declared terminal."""
     alternatives: int
     scope: Mapping[str, TerminalDefinition] = field(default_factory=dict)
-    """What names in it stand for."""
+    """The terminals that names in the body refer to."""
     pattern: Pattern | None = None
     is_open: bool = False
-    """Is its pattern being made?"""
+    """Whether its pattern is being computed."""
 
 
 @dataclass
@@ -66,13 +70,13 @@ class Module:
     """The definitions of a module and of what it imports."""
 
     rules: dict[str, RuleDefinition | None] = field(default_factory=dict)
-    """None where a rule is declared."""
+    """None for a declared rule."""
     terminals: dict[str, TerminalDefinition] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=16)
 def _file(text: str) -> Any:
-    """An imported module as the core reads it."""
+    """Return an imported module as the core reads it."""
     return read_lark_module(text, -1)
 
 
@@ -82,9 +86,10 @@ class ModuleReader:
     def __init__(self, paths: list[Any]) -> None:
         self.paths = paths
         self.is_odd = False
-        """May lark give a text in a rule the name that it gives to another one?"""
+        """Whether lark might give two texts in rules the same name."""
 
     def module(self, read: Any, folder: Any, renamed: Callable[[str], str] | None, depth: int) -> Module:
+        """Return the definitions of a module that the core has read, with what it imports."""
         rules, terminals, _, imports, written = read
         self.is_odd |= any("__anon_" in one.casefold() for one in written)
         made = Module()
@@ -108,7 +113,7 @@ class ModuleReader:
         for one in made.terminals.values():
             if not one.scope:
                 one.scope = made.terminals
-        _check_circles(made.terminals.values())
+        _check_cycles(made.terminals.values())
         return made
 
     @staticmethod
@@ -117,7 +122,7 @@ class ModuleReader:
         if kind == _EXTEND:
             if known is None or known.parameters != rule.parameters:
                 raise NotPlain
-            # What is added stands first, and in a group.
+            # The extension comes first, as a group.
             known.body = ("choice", (rule.body, known.body))
             known.symbols = known.symbols | rule.symbols
             known.names_more |= rule.names_more
@@ -146,7 +151,7 @@ class ModuleReader:
 
     @staticmethod
     def _imports(imports: list[Any]) -> dict[tuple[str, ...], tuple[bool, dict[str, str]]]:
-        """By module, in the order in which the modules are first named."""
+        """Return the imports by module, in the order of the first mention."""
         result: dict[tuple[str, ...], tuple[bool, dict[str, str]]] = {}
         for relative, path, names in imports:
             known = result.setdefault(path, (relative, {}))
@@ -166,14 +171,14 @@ class ModuleReader:
     ) -> None:
         if depth >= _DEEPEST:
             raise NotPlain
-        place, text = self._find(os.path.join(*path) + ".lark", folder)
+        location, text = self._find(os.path.join(*path) + ".lark", folder)
         read = _file(text)
         if read is None:
             raise NotPlain
-        if isinstance(place, PackageResource):
-            beside: Any = PackageResource(place.pkg_name, os.path.split(place.path)[0])
+        if isinstance(location, PackageResource):
+            beside: Any = PackageResource(location.pkg_name, os.path.split(location.path)[0])
         else:
-            beside = os.path.split(place)[0]
+            beside = os.path.split(location)[0]
         prefix = "__".join(path)
 
         @cache
@@ -201,18 +206,18 @@ class ModuleReader:
         for path in self.paths:
             try:
                 if callable(path):
-                    place, text = path(folder, name)
-                    return place, text
-                place = os.path.join(path, name)
-                with open(place, encoding="utf8") as file:
-                    return place, file.read()
+                    location, text = path(folder, name)
+                    return location, text
+                location = os.path.join(path, name)
+                with open(location, encoding="utf8") as file:
+                    return location, file.read()
             except OSError:
                 continue
         raise NotPlain
 
 
-def _check_circles(terminals: Iterable[TerminalDefinition]) -> None:
-    """Lark refuses terminals that are made of themselves, also those that nothing uses."""
+def _check_cycles(terminals: Iterable[TerminalDefinition]) -> None:
+    """Raise `NotPlain` for a terminal that contains itself, since lark refuses it even if it is unused."""
     closed: set[TerminalDefinition] = set()
     for first in terminals:
         path: list[tuple[TerminalDefinition, list[TerminalDefinition]]] = [(first, _parts(first))]
@@ -231,7 +236,7 @@ def _check_circles(terminals: Iterable[TerminalDefinition]) -> None:
 
 
 def _parts(terminal: TerminalDefinition) -> list[TerminalDefinition]:
-    """The terminals that one is made of."""
+    """Return the terminals in the body of a terminal."""
     found: list[TerminalDefinition] = []
     pending = [] if terminal.body is None else [(terminal.body, terminal.scope)]
     while pending:
@@ -252,7 +257,7 @@ def _parts(terminal: TerminalDefinition) -> list[TerminalDefinition]:
 
 
 def _reachable(module: Module, names: Iterable[str]) -> set[str]:
-    """The names that these rules and terminals need, themselves included; terminals are closed."""
+    """Return the names that these rules and terminals need, themselves included. Terminals need no others."""
     pending = list(names)
     found = set(pending)
     while pending:

@@ -1,12 +1,12 @@
-"""A plain Lark grammar, read without lark: what `lark_loader` makes of the same text, in a fiftieth of the time.
+"""Read a plain Lark grammar without lark: the same result as `lark_loader`, in a fiftieth of the time.
 
-Why: lark's loader is a general parser in Python whose trees are transformed several times over; it took two thirds of
-the time to a first mask. Most grammars need little of it: rules, terminals, priorities, aliases, `%ignore` and
-imports from `common`. The core reads the text (`_core/grammar/lark/text.h`); what the terminals are to lark,
-and what it calls texts and patterns in rules, is found here.
-Invariant: what is returned is what lark would have loaded, down to the names of anonymous terminals, which decide
-ties between them. Whatever else a text holds (other directives, templates, the additions of llguidance, any mistake)
-makes `read_plain` return None: lark itself is asked then, and words the error.
+Why: lark's loader is a general parser in Python that transforms its trees several times; it took two thirds of the time
+to a first mask. Most grammars need only rules, terminals, priorities, aliases, `%ignore` and imports from `common`. The
+core reads such a text (`_core/grammar/lark/text.h`). This module computes lark's patterns of the terminals and its
+names for texts and patterns in rules.
+Invariant: the result is what lark would load, down to the names of anonymous terminals, which decide ties. For any
+other text (other directives, templates, extensions of llguidance, mistakes) `read_plain` returns None. Another reader
+takes over, and lark words the errors.
 Cost: about two microseconds a terminal.
 Source: lark 1.3, load_grammar (`TerminalTreeToPattern`, `PrepareAnonTerminals`).
 """
@@ -29,30 +29,33 @@ from .source import Source
 __all__ = ["Defined", "NotPlain", "Patterns", "imported_terminals", "read_plain"]
 
 _LONGEST = 20_000
-"""Characters of a terminal's pattern: patterns in patterns are written out."""
+"""The most characters of a terminal's pattern; patterns inside patterns are expanded."""
 _ALL = 200_000
-"""Characters of all patterns."""
+"""The most characters of all patterns together."""
 
 _Tree = Any
-"""A body of `ir` whose repetitions say how they are written, too; or a pattern."""
+"""A body whose repetitions also state how they are written; or a pattern."""
 
 
 Defined = tuple[int, _Tree, bool]
-"""Of a terminal: its priority, its body, and whether that is a word or sign as it is."""
+"""A terminal: its priority, its body, and whether the body is a single word or sign."""
 
 
 class NotPlain(Exception):
-    """The text is lark's business."""
+    """Raised when the text is not plain, so another reader must read it."""
 
 
 def read_plain(source: Source, start: str, keep: Iterable[str], imports: bool = True) -> Loaded | None:
-    """What lark would load; None if it has to be asked. `imports`: does `common` mean lark's own module?"""
+    """Return what lark would load, or None if the grammar is not plain.
+
+    `imports` states whether `common` is lark's own module.
+    """
     read = read_lark(source.text, imports)
     if read is None:
         return None
     rules, terminals, ignore, literals, imported, defined, used, written = read
     if any("__anon_" in text.casefold() for text in written):
-        return None  # lark may take the name that such a text suggests for that of another one
+        return None  # lark may give such a text the name of another one
     try:
         if imported:
             terminals = imported_terminals(imported, terminals) | terminals
@@ -66,7 +69,7 @@ def read_plain(source: Source, start: str, keep: Iterable[str], imports: bool = 
         )
         for text in literals:
             names.note(text)
-    except Exception:  # of patterns lark raises what Python raises, too; it shall tell them itself
+    except Exception:  # lark's code for patterns raises any exception; lark itself shall report it
         return None
     source.index(defined, used, written)
     bodies = {name: body for name, (body, _) in rules.items()}
@@ -75,7 +78,7 @@ def read_plain(source: Source, start: str, keep: Iterable[str], imports: bool = 
 
 
 class Patterns:
-    """The patterns of terminals, by priorities and trees."""
+    """The patterns of terminals, computed from their bodies."""
 
     def __init__(self, terminals: Mapping[str, Defined]) -> None:
         self._terminals = terminals
@@ -83,9 +86,10 @@ class Patterns:
         self._characters = 0
 
     def of(self, name: str) -> Pattern:
+        """Return the pattern of a terminal."""
         known = self._known.get(name, self)
         if known is None or name not in self._terminals:
-            raise NotPlain  # defined by itself, or a rule
+            raise NotPlain  # the terminal is defined by itself, or the name is a rule
         if isinstance(known, Pattern):
             return known
         self._known[name] = None
@@ -116,7 +120,11 @@ class Patterns:
 
 
 def imported_terminals(imports: list[tuple[str, str]], defined: Mapping[str, Defined]) -> dict[str, Defined]:
-    """Terminals of lark's own module, in its order, which come before all others; raises where that is not plain."""
+    """Return the terminals imported from lark's own module, in its order; they come before all others.
+
+    Raises:
+        NotPlain: A name does not exist there, or is also defined here.
+    """
     terminals, patterns = _common()
     names = dict(imports)
     found: dict[str, Defined] = {
@@ -131,7 +139,7 @@ def imported_terminals(imports: list[tuple[str, str]], defined: Mapping[str, Def
 
 @cache
 def _common() -> tuple[dict[str, Defined], Patterns]:
-    """Lark's own module of common terminals."""
+    """Return the terminals and patterns of lark's own module `common`."""
     _, text = stdlib_loader(None, "common.lark")
     read = read_lark(text, imports=False)
     assert read is not None

@@ -129,7 +129,7 @@ class _Options:
             raise LimitExceeded(
                 f"grammars are nested more than {_NESTED} deep",
                 limit="grammar_depth",
-                where="line {}, column {}".format(*source.place(0)),
+                where="line {}, column {}".format(*source.position(0)),
                 hint="Name the inner ones with constraints={...}, and write @name.",
             )
         inner = replace(self, depth=self.depth + 1)
@@ -168,7 +168,7 @@ def _check_entries(source: Source) -> None:
     entries = (piece for piece in source.pieces if piece.kind not in ("space", "comment", "newline"))
     last = next(islice(entries, ENTRIES, None), None)
     if last is not None:
-        place = source.place(last.offset)
+        place = source.position(last.offset)
         raise LimitExceeded(
             f"the grammar has more than {ENTRIES} names, texts and signs",
             limit="grammar_entries",

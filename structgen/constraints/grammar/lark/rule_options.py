@@ -168,7 +168,7 @@ class _Reader:
             self._fail(f"{option} is a whole number from 0 on", value, f"As in {_FORMS[option]}.")
         digits = value.text.lstrip("+0") or "0"
         if len(digits) > len(str(MAX_CHARS)) or int(digits) > MAX_CHARS:
-            place = self.source.place(value.offset)
+            place = self.source.position(value.offset)
             raise LimitExceeded(
                 f"{option} is larger than {MAX_CHARS}",
                 limit=limit,

@@ -1,10 +1,10 @@
-"""The text of a Lark grammar as pieces: what is a string, a comment, a name, and where each one stands.
+"""Split the text of a Lark grammar into tokens (*pieces*) with their offsets.
 
-Why: the extensions of Lark's language are rewritten before lark reads the text (`dialect`), and lark tells the
-names in its messages rather than their places; both need to know what in the text is not inside something else.
-Invariant: the pieces, joined, are the text; reading is linear, so that what would make lark's own reader take
-exponential time (a string or pattern that is not closed) is refused here.
-Cost: about a microsecond for each piece.
+Why: extensions of Lark's language are rewritten before lark reads the text (`dialect`), and lark's messages contain
+names without positions. Both need the tokens, so that they do not mistake the content of a string or a comment.
+Invariant: the joined pieces are the text. Splitting is linear: a string or pattern that is not closed, which would take
+lark exponential time, is an error here.
+Cost: about a microsecond a piece.
 Source: Lark's grammar reference; llguidance, docs/syntax.md, for blocks of JSON and special tokens.
 """
 
@@ -22,7 +22,7 @@ from structgen.ir.grammar import Position, position_at
 __all__ = ["LENGTH", "Piece", "Source"]
 
 LENGTH = 1_000_000
-"""Characters of a grammar."""
+"""The most characters of a grammar."""
 
 Kind = Literal[
     "space", "newline", "comment", "string", "regexp", "special", "block", "name", "number", "sign"
@@ -46,7 +46,7 @@ _DECODER = json.JSONDecoder()
 
 
 class Piece(NamedTuple):
-    """`text` stands at `offset`; of a block, `content` is where its JSON starts."""
+    """A token: its text and offset. For a block, `content` is the offset of its JSON."""
 
     kind: Kind
     text: str
@@ -55,7 +55,7 @@ class Piece(NamedTuple):
 
 
 class Source:
-    """A grammar's text; of a grammar inside another one, `outer` is that one's and the offset there."""
+    """The text of a grammar. For a nested grammar, `outer` is the source around it and the offset there."""
 
     def __init__(self, text: str, outer: tuple[Source, int] | None = None) -> None:
         self.text = text
@@ -69,13 +69,15 @@ class Source:
 
     @cached_property
     def pieces(self) -> list[Piece]:
-        """All of the text."""
+        """All tokens of the text."""
         text = self.text
         result: list[Piece] = []
         position = 0
         while position < len(text):
             found = _PIECE.match(text, position)
-            assert found is not None and found.lastgroup is not None  # the last alternative takes anything
+            assert (
+                found is not None and found.lastgroup is not None
+            )  # the last alternative matches any character
             kind: Kind = found.lastgroup  # type: ignore[assignment]
             piece = Piece(kind, found[0], position)
             if found[0] in _BLOCKS:
@@ -94,13 +96,13 @@ class Source:
         return result
 
     def _block(self, name: Piece) -> Piece:
-        """A directive with an object in JSON behind it."""
+        """Return the piece of a directive and the JSON object after it."""
         start = name.offset + len(name.text)
         brace = _BLOCK_START.match(self.text, start)
         if brace is None:
-            hint = f'As in {name.text} {{"type": "object"}}.'
+            hint = f'For example {name.text} {{"type": "object"}}.'
             self.fail(
-                f"{name.text} needs an object in braces behind it", name.offset, len(name.text), hint=hint
+                f"{name.text} needs an object in braces after it", name.offset, len(name.text), hint=hint
             )
         try:
             _, end = _DECODER.raw_decode(self.text, brace.end())
@@ -108,13 +110,13 @@ class Source:
             self.fail(
                 f"this is not JSON: {error.msg}",
                 error.pos,
-                hint=f"What follows {name.text} is one JSON value.",
+                hint=f"Write one JSON value after {name.text}.",
             )
-        except ValueError:  # Python reads no whole number of so many digits
+        except ValueError:  # Python limits the digits of a whole number
             raise LimitExceeded(
                 "a number in the JSON of the grammar has too many digits",
                 limit="number_digits",
-                hint="Write it with fewer digits, or as 1e5000.",
+                hint="Write it with fewer digits, or with an exponent: 1e5000.",
             ) from None
         except RecursionError:
             raise LimitExceeded(
@@ -123,11 +125,11 @@ class Source:
         return Piece("block", self.text[name.offset : end], name.offset, brace.end())
 
     def _nested(self, name: Piece) -> Piece:
-        """``%lark`` with a grammar in braces after it; braces in texts, patterns and comments do not count."""
+        """Return the piece of ``%lark`` and its grammar in braces; braces in texts and comments do not count."""
         start = name.offset + len(name.text)
         brace = _BLOCK_START.match(self.text, start)
         if brace is None:
-            hint = 'As in %lark {\n  start: "a" | "b"\n}.'
+            hint = 'For example %lark {\n  start: "a" | "b"\n}.'
             self.fail("%lark needs a grammar in braces after it", name.offset, len(name.text), hint=hint)
         depth, position = 0, brace.end()
         while position < len(self.text):
@@ -141,17 +143,17 @@ class Source:
             "this brace is not closed", brace.end(), hint="Add the } that ends the grammar of %lark."
         )
 
-    # -- where things are
+    # -- positions
 
-    def place(self, offset: int) -> Position:
-        """The line and column of an offset, in the outermost text."""
+    def position(self, offset: int) -> Position:
+        """Return the line and column of an offset in the outermost text."""
         if self.outer is not None:
             source, start = self.outer
-            return source.place(start + offset)
+            return source.position(start + offset)
         return position_at(self.text, offset)
 
     def offset(self, line: int, column: int) -> int:
-        """The offset of a line and column."""
+        """Return the offset of a line and column."""
         start = 0
         for _ in range(line - 1):
             start = self.text.find("\n", start) + 1
@@ -160,25 +162,25 @@ class Source:
         return min(start + max(column, 1) - 1, len(self.text))
 
     def index(self, defined: dict[str, int], used: dict[str, int], written: dict[str, int]) -> None:
-        """Where names are defined and mentioned and texts written, from a reader that knows already."""
+        """Set the offsets of names and texts, from a reader that already knows them."""
         self._names = defined, used
         self._written = written
 
     @cached_property
     def _written(self) -> dict[str, int]:
-        """Where each text in quotes and pattern in slashes stands first, among other pieces."""
+        """The first offset of each piece by its text."""
         found: dict[str, int] = {}
         for piece in self.pieces:
             found.setdefault(piece.text, piece.offset)
         return found
 
     def written(self, text: str) -> int | None:
-        """Where a text in quotes or a pattern in slashes stands first."""
+        """Return the first offset of a text in quotes or a pattern in slashes."""
         return self._written.get(text)
 
     @cached_property
     def _names(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Where each name is defined first, and where it is mentioned first otherwise."""
+        """The offset of the first definition of each name, and of its first other use."""
         defined: dict[str, int] = {}
         used: dict[str, int] = {}
         fresh, heading = True, False
@@ -205,17 +207,17 @@ class Source:
         return frozenset([*defined, *used])
 
     def definition(self, name: str) -> int | None:
-        """Where a rule or terminal is defined; where it is mentioned, if that is in another file."""
+        """Return the offset of a definition, or of the first use if the definition is in another file."""
         defined, used = self._names
         return defined.get(name, used.get(name))
 
     def use(self, name: str) -> int | None:
-        """Where a rule or terminal is mentioned."""
+        """Return the offset of the first use of a rule or terminal."""
         defined, used = self._names
         return used.get(name, defined.get(name))
 
     def definitions(self, name: str) -> list[int]:
-        """Every place where a line starts with this name."""
+        """Return all offsets where a line starts with this name."""
         pattern = re.compile(
             rf"^[ \t]*(?:%(?:override|extend)[ \t]+)?[?!]*({re.escape(name)})\b", re.MULTILINE
         )
@@ -223,7 +225,7 @@ class Source:
         return [found.start(1) for found in pattern.finditer(self.text) if found.start(1) in starts]
 
     def near(self, name: str) -> str | None:
-        """The name that was perhaps meant."""
+        """Return a similar name that may have been meant; None if there is none."""
         defined, used = self._names
         known = [one for one in {**defined, **used} if one != name and one.isupper() == name.isupper()]
         known = [one for one in known if one in defined or used[one] != self.use(name)]
@@ -235,23 +237,22 @@ class Source:
     def error(
         self, message: str, offset: int | None, length: int = 1, hint: str | None = None
     ) -> GrammarSyntaxError:
-        """A mistake at a place; without an offset, in the grammar as a whole."""
+        """Return the error of a mistake; without an offset, of the grammar as a whole."""
         return GrammarSyntaxError(message, **self._where(offset, length), hint=hint)
 
     def unsupported(
         self, message: str, offset: int | None, length: int = 1, hint: str | None = None
     ) -> GrammarUnsupported:
-        """Something that is refused."""
+        """Return the error of something that is not supported."""
         return GrammarUnsupported(message, **self._where(offset, length), hint=hint)
 
     def _where(self, offset: int | None, length: int) -> dict[str, Any]:
-        place = None if offset is None else self.place(offset)
-        line, column = (place.line, place.column) if place else (0, 0)
+        line, column = (0, 0) if offset is None else self.position(offset)
         source = self
         while source.outer is not None:
             source = source.outer[0]
         return {"source": source.text, "line": line, "column": column, "length": length}
 
     def fail(self, message: str, offset: int | None, length: int = 1, hint: str | None = None) -> NoReturn:
-        """Raises the error."""
+        """Raise the error of a mistake."""
         raise self.error(message, offset, length, hint)

@@ -20,7 +20,7 @@ from structgen._core._native import read_lark_module
 from structgen.errors import LimitExceeded
 from structgen.ir.grammar import Body
 
-from .lark_loader import ARGUMENTS, INSTANCES, ImportPath, Loaded, last_place, select, symbols_of
+from .lark_loader import ARGUMENTS, INSTANCES, ImportPath, Loaded, find_import, select, symbols_of
 from .literals import Names, literal_pattern
 from .modules import Module, ModuleReader, RuleDefinition, TerminalDefinition
 from .plain_reader import NotPlain
@@ -56,7 +56,7 @@ def read_modules(
     Raises:
         LimitExceeded: Templates have too many uses or too long arguments.
     """
-    paths = [*(path if callable(path) else str(path) for path in import_paths), last_place]
+    paths = [*(path if callable(path) else str(path) for path in import_paths), find_import]
     reader = ModuleReader(paths)
     try:
         read = read_lark_module(text, -1 if unbounded is None else unbounded)
