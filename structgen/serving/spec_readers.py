@@ -11,7 +11,7 @@ from typing import Any
 from structgen.constraints.base import Constraint
 from structgen.constraints.choice import choice
 from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
-from structgen.constraints.grammar.wrong_notation import is_like_gbnf
+from structgen.constraints.grammar.wrong_notation import error_if_gbnf
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
 from structgen.constraints.json_schema.unique_keys import loads_unique
@@ -87,7 +87,7 @@ def grammar_constraint(source: Any) -> Constraint:
         raise ConstraintError(f"a grammar is a text, not {a_kind(source)}")
     if not source.strip():
         raise GrammarSyntaxError("the grammar is empty", hint='Write, for example, root ::= "yes" | "no".')
-    if is_like_gbnf(source) is None:
+    if error_if_gbnf(source) is None:
         return lark(source, lexer="longest")
     try:
         return ebnf(source)

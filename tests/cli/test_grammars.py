@@ -86,7 +86,7 @@ def test_explain(calls: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_another_notation(calls: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--gbnf", calls]) == 2
-    assert "Read it with --lark." in capsys.readouterr().err
+    assert "Use --lark." in capsys.readouterr().err
 
 
 def test_mask(capsys: pytest.CaptureFixture[str]) -> None:

@@ -155,11 +155,11 @@ def test_grammars_without_a_text_lead_to_the_check(constraint: sg.Constraint, to
 def test_a_grammar_without_an_end_is_refused_at_once(
     source: str, circle: str, place: str, lexer: Any
 ) -> None:
-    with pytest.raises(EmptyConstraint, match="ever ends") as caught:
+    with pytest.raises(EmptyConstraint, match="has no finite text") as caught:
         sg.lark(source, lexer=lexer)
     assert circle in caught.value.message and caught.value.where == place
     for make in (sg.gbnf, sg.ebnf):
-        with pytest.raises(EmptyConstraint, match="ever ends") as caught:
+        with pytest.raises(EmptyConstraint, match="has no finite text") as caught:
             make(re.sub("start", "root", re.sub(r"^(\w+):", r"\1 ::=", source, flags=re.MULTILINE)))
         assert circle.replace("start", "root") in caught.value.message
 

@@ -48,7 +48,7 @@ def test_lark_that_is_read_as_gbnf_or_ebnf(read: object, source: str, place: tup
 
 def test_mistakes_in_the_right_notation_stay_as_they_are() -> None:
     for read, source, told in (
-        (sg.lark, 'start: "a"\nroot ::= "a"', "is written as _"),
+        (sg.lark, 'start: "a"\nroot ::= "a"', "must be written as _"),
         (sg.lark, 'start: "x ::= y', "this text is not closed"),
         (sg.lark, 'start: "a" // b ::= c\n  | d', "there is no rule d"),
         (sg.gbnf, 'root ::= "a" | x: y', "':' has no meaning here"),

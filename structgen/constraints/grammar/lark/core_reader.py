@@ -24,7 +24,7 @@ from structgen.constraints.regex.python import PythonParser
 from structgen.ir.grammar import GrammarIR
 
 from ..lowering import text_of
-from .literals import literal_pattern, telling_name
+from .literals import literal_pattern, name_from_text
 from .pattern_program import GreedyParser
 from .plain_reader import Defined, Patterns, imported_terminals
 from .source import LENGTH
@@ -81,21 +81,21 @@ def _lowered(
 
     def key(pattern: Pattern) -> str:
         """Return what distinguishes a pattern for lark."""
-        told = f"{pattern.type}/{''.join(sorted(pattern.flags))}/{pattern.value}"
-        known[told] = pattern
-        return told
+        identity = f"{pattern.type}/{''.join(sorted(pattern.flags))}/{pattern.value}"
+        known[identity] = pattern
+        return identity
 
     literals = {}
     for text in plain.literals:
         pattern = literal_pattern(text)
-        literals[text] = key(pattern), telling_name(pattern) or ""
+        literals[text] = key(pattern), name_from_text(pattern) or ""
     return plain.lower(
         start,
         [(name, priority, key(patterns.of(name))) for name, (priority, *_) in imported.items()],
         {name: key(patterns.of(name)) for name, (_, _, is_word) in defined.items() if not is_word},
         literals,
         _TERMINAL_NAMES,
-        lambda name, told: _language(name, known[told]),
+        lambda name, identity: _language(name, known[identity]),
     )
 
 

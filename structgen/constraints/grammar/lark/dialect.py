@@ -1,7 +1,7 @@
 """Rewrite llguidance's and XGrammar's extensions of Lark's language into lark's own language.
 
 Why: grammars for language models use them, and lark must still read all the rest, with its own messages. Each extension
-is replaced by an unused name, and the meaning of that name is stored beside the text:
+is replaced by an unused name, and `Rewritten` stores the meaning of that name:
 
     %json {...}, <|token|>, <[123]>, @name      a rule, in `Rewritten.bodies`
     %regex {...}, A & B, ~A, name[lazy]: ...    a terminal whose pattern is a mark, in `Rewritten.stand_ins`

@@ -1,8 +1,8 @@
-"""What lark says of a grammar that it cannot read, in our words and with a place.
+"""Translate lark's errors about a grammar into `StructgenError`s with a position and a hint.
 
-Why: lark's errors are meant for authors of parsers; some name no place, some only symbols of its own grammar.
-Invariant: every exception becomes a `StructgenError`; lark's own text is kept where ours would lose something.
-Cost: only paid on errors.
+Why: lark's errors are written for authors of parsers. Some have no position, others mention symbols of lark's grammar.
+Invariant: every exception becomes a `StructgenError`. Lark's own text is kept where a translation would lose something.
+Cost: none without an error.
 """
 
 from __future__ import annotations
@@ -50,36 +50,36 @@ _WORDS = {
     "RULE_MODIFIERS": "'?' or '!'",
     "$END": "the end of the grammar",
 }
-"""What lark's own terminals are called here."""
+"""Names of the terminals of lark's own grammar."""
 
 _SHAPES = {
-    "Incorrect type of value": "a rule is made of names, texts, patterns and groups",
+    "Incorrect type of value": "a rule may contain only names, texts, patterns and groups",
     "Unclosed parenthesis": "a parenthesis is not closed",
-    "Unmatched closing parenthesis": "this closes no parenthesis",
+    "Unmatched closing parenthesis": "this parenthesis was never opened",
     "Expecting rule or terminal definition (missing colon)": "a ':' is missing after the name",
-    "Illegal name for rules or terminals": "a name is all lower case (a rule) or all upper case (a terminal)",
+    "Illegal name for rules or terminals": "a name must be all lower case (a rule) or all upper case (a terminal)",
     "Alias expects lowercase name": "the name after '->' must be in lower case",
-    "Unexpected colon": "a ':' is out of place",
-    "Misplaced operator": "this operator has nothing to work on",
-    'Expecting option ("|") or a new rule or terminal definition': "a line starts with '|' or with a definition",
-    "Terminal names cannot contain dots": "the name of a terminal has no dots, except before its priority",
-    "Expecting rule or terminal definition": "a line starts with a definition or a directive",
+    "Unexpected colon": "unexpected ':'",
+    "Misplaced operator": "this operator needs an operand",
+    'Expecting option ("|") or a new rule or terminal definition': "a line must start with '|' or a definition",
+    "Terminal names cannot contain dots": "the name of a terminal must not contain dots, except before its priority",
+    "Expecting rule or terminal definition": "a line must start with a definition or a directive",
     "%import expects a name": "%import needs a name",
     "%ignore expects a value": "%ignore needs a terminal, a text or a pattern",
     "Expecting a value": "something to match is missing",
 }
-"""Lark's verdicts on a wrong place, in our words."""
+"""Translations of lark's messages about syntax errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Lark's text, ours, and what to do; `{0}` is the first group, whose name is looked for in the source."""
+    """A pattern of lark's message, the translation and the hint; the second group is a name in the source."""
 
     pattern: re.Pattern[str]
     message: str
     hint: str
     defined: bool = False
-    """Is the place that of the definition?"""
+    """Whether the error is at the definition of the name rather than at its use."""
 
 
 def _rule(pattern: str, message: str, hint: str, defined: bool = False) -> _Rule:
@@ -106,13 +106,13 @@ _RULES = (
     _rule(
         r"Cannot override a nonexisting (rule|terminal) (\S+)",
         "there is no {kind} {name} to override",
-        "Import it first, or leave out %override.",
+        "Import it first, or remove %override.",
         True,
     ),
     _rule(
         r"Can't extend (rule|terminal) (\S+?)(?: as| -)",
         "there is no {kind} {name} to extend",
-        "Define or import it first, or leave out %extend.",
+        "Define or import it first, or remove %extend.",
         True,
     ),
     _rule(
@@ -124,39 +124,39 @@ _RULES = (
     _rule(
         r"Cannot extend (rule|terminal) with different parameters: (\S+)",
         "the template {name} is extended with other parameters",
-        "Repeat the parameters as they are.",
+        "Repeat the parameters of the first definition.",
         True,
     ),
     _rule(
         r"(Names) starting with double-underscore are reserved \(Error at (\S+)\)",
-        "the name {name} starts with two underscores, which lark keeps for itself",
+        "the name {name} starts with two underscores, which lark reserves",
         "Use one underscore, or none.",
         True,
     ),
     _rule(
         r"Recursion in (terminal) '(.+?)'",
         "the {kind} {name} is defined by itself",
-        "Terminals are regular: write it as a rule (lower-case name), or with '*' and '+'.",
+        "Terminals must be regular: make it a rule (lower-case name), or use '*' and '+'.",
         True,
     ),
     _rule(
         r"(Rules) aren't allowed inside terminals \(NonTerminal\(Token\('RULE', '(.+?)'\)\)",
-        "the rule {name} stands in a terminal",
-        "A terminal is made of texts, patterns and terminals; make {name} one (upper-case name).",
+        "a terminal cannot contain the rule {name}",
+        "A terminal may contain texts, patterns and terminals. Make {name} a terminal (upper-case name).",
     ),
     _rule(
         r"(Rules) aren't allowed inside terminals \(NonTerminal\('(.+?)'\)",
-        "the rule {name} stands in a terminal",
-        "A terminal is made of texts, patterns and terminals; make {name} one (upper-case name).",
+        "a terminal cannot contain the rule {name}",
+        "A terminal may contain texts, patterns and terminals. Make {name} a terminal (upper-case name).",
     ),
     _rule(
         r"(Wrong) number of template arguments used for (\S+) \((expected \d+, got \d+)",
         "the template {name} is used with the wrong number of arguments",
-        "Give it as many as it has parameters.",
+        "Pass one argument for each parameter.",
     ),
     _rule(
         r"(Template) Parameter conflicts with rule (\S+)",
-        "a template's parameter is called {name}, as is a rule",
+        "a template's parameter and a rule are both named {name}",
         "Rename the parameter.",
     ),
     _rule(
@@ -172,54 +172,54 @@ _RULES = (
     _rule(
         r"(Terminals) cannot be empty \((\S+)\)",
         "the terminal {name} is empty",
-        "Give it a text; what may be left out is marked by '?' in the rule.",
+        "Give it a text. Write '?' after it in the rule if it is optional.",
         True,
     ),
     _rule(
         r"Cannot import '(.+?)' from '(.+?)': Symbol already defined",
-        "the import of {kind} from {name} brings a name that is there already",
+        "the import of {kind} from {name} redefines a name",
         "Import it under another name: %import module.NAME -> OTHER.",
     ),
     _rule(
         r"(Nothing) was imported from grammar `(.+?)`",
         "this imports nothing from {name}",
-        "Name what is imported: %import {name}.NAME, or %import {name} (NAME, OTHER).",
+        "List the names to import: %import {name}.NAME, or %import {name} (NAME, OTHER).",
     ),
 )
-"""Verdicts without a place; the first group is a kind, the second a name."""
+"""Translations of messages without a position. The first group is "rule" or "terminal", the second a name."""
 
 _PLAIN = (
     (
         r"Empty terminals are not allowed",
         "a text or pattern is empty",
-        "Leave it out, or mark what follows with '?'.",
+        "Remove it, or write '?' after an optional item.",
     ),
     (
         r"Aliasing not allowed in terminals",
-        "'->' stands in a terminal",
-        "Only alternatives of rules have such names.",
+        "a terminal cannot contain '->'",
+        "Only alternatives of rules can have aliases.",
     ),
     (
         r"Bad Range",
-        "the counts of a repetition are out of order",
-        "The smaller count comes first, as in x~2..5.",
+        "repetition bounds are reversed",
+        "Write the smaller number first: x~2..5.",
     ),
     (
         r"Inlined rules \(_rule\) cannot use",
-        "a rule whose name starts with '_' has a '?'",
-        "Leave one of them out.",
+        "a rule whose name starts with '_' cannot have a '?'",
+        "Remove one of them.",
     ),
     (
         r"You can only use newlines in regular",
-        "a pattern goes over several lines",
-        "Give it the flag x: /.../x.",
+        "a pattern contains a newline",
+        "Add the flag x: /.../x.",
     ),
-    (r"You cannot put newlines in string", "a text goes over several lines", "Write \\n for a line's end."),
-    (r"Literal ended unexpectedly", "a text or pattern ends in a backslash", "Write two for the character."),
+    (r"You cannot put newlines in string", "a text contains a newline", "Write \\n for a newline."),
+    (r"Literal ended unexpectedly", "a text or pattern ends with a backslash", "Write \\\\ for a backslash."),
     (
         r"Conflicting flags for the same terminal",
         "a text is used with and without flags",
-        "Use it one way only.",
+        "Use the same flags everywhere.",
     ),
 )
 
@@ -227,7 +227,14 @@ _PLAIN = (
 def explain(
     error: Exception, rewritten: Rewritten, files: list[object], read: Callable[[object], str]
 ) -> StructgenError:
-    """The error to raise; `files` are the imported files in order, `read` gives the text of one."""
+    """Return the error to raise for an exception of lark.
+
+    Args:
+        error: The exception.
+        rewritten: The grammar.
+        files: The imported files, in order.
+        read: Returns the text of an imported file.
+    """
     while isinstance(error, VisitError):
         error = error.orig_exc
     if isinstance(error, StructgenError):
@@ -235,14 +242,14 @@ def explain(
     source = rewritten.source
     if isinstance(error, RecursionError):
         return LimitExceeded(
-            "the grammar is nested too deeply", limit="grammar_depth", hint="Name parts of it as rules."
+            "the grammar is nested too deeply", limit="grammar_depth", hint="Move parts of it into rules."
         )
     if isinstance(error, FileNotFoundError):
         module = str(error.filename or "").removesuffix(".lark").replace("/", ".")
         offset = next((p.offset for p in source.pieces if p.text == module.split(".")[-1]), None)
-        hint = "Pass the folder that holds it: import_paths=[...]."
+        hint = "Pass the folder that contains it: import_paths=[...]."
         return source.error(f"there is no grammar {module!r} to import", offset, len(module), hint)
-    read_text = read(files[-1]) if files else rewritten.text  # all before the last file could be read
+    read_text = read(files[-1]) if files else rewritten.text  # only the last file can have failed
     failed = _parse_error(read_text)
     if failed is None:
         return _without_place(str(error), rewritten)
@@ -259,7 +266,7 @@ def explain(
 
 
 def _parse_error(text: str) -> UnexpectedInput | None:
-    """Where lark cannot go on; its own loader does not always tell."""
+    """Return the syntax error of a text, which lark's loader does not always report."""
     try:
         _get_parser().parse(text + "\n", "start")  # type: ignore[no-untyped-call]
     except UnexpectedInput as error:
@@ -268,7 +275,7 @@ def _parse_error(text: str) -> UnexpectedInput | None:
 
 
 _SYNTAX_HINT = (
-    'The syntax is that of Lark: name: part part | part, with "texts", /patterns/, names, ( ), [ ], * + ?.'
+    'In Lark a rule is written name: item item | item, with "texts", /patterns/, names, ( ), [ ], * + ?.'
 )
 
 
@@ -278,13 +285,9 @@ def _unexpected(error: UnexpectedInput) -> str:
         shown = "the end of the line" if error.token.type == "_NL" else repr(str(error.token))
         if error.token.type == "$END":
             shown = "the end of the grammar"
-        return (
-            f"{shown} is out of place here; expected: {', '.join(wanted)}"
-            if wanted
-            else f"{shown} is out of place"
-        )
+        return f"unexpected {shown}; expected: {', '.join(wanted)}" if wanted else f"unexpected {shown}"
     if isinstance(error, UnexpectedCharacters):
-        return "this character is out of place here"
+        return "unexpected character"
     return "the grammar ends too early"
 
 
@@ -294,7 +297,7 @@ def _without_place(text: str, rewritten: Rewritten) -> GrammarSyntaxError:
         found = rule.pattern.search(text)
         if found:
             kind, name = found[1].lower(), rewritten.written(found[2])
-            if kind in ("rule", "terminal"):  # lark tells what it is used in
+            if kind in ("rule", "terminal"):  # lark states what it is used in instead
                 kind = "terminal" if name.isupper() else "rule"
             places = source.definitions(name)
             offset = places[-1] if rule.defined and places else source.use(name)
@@ -307,14 +310,14 @@ def _without_place(text: str, rewritten: Rewritten) -> GrammarSyntaxError:
         if re.search(pattern, text):
             return source.error(message, offset, length, hint)
     if offset is not None:
-        hint = 'Escapes are those of Python; a range is between two single characters, as in "a".."z".'
+        hint = 'Use the escapes of Python. The ends of a range must be single characters: "a".."z".'
         return source.error(f"lark cannot read this{why}", offset, length, hint)
-    shown = text.strip().split("\n")[0][:200] or "it gives no reason"
+    shown = text.strip().split("\n")[0][:200] or "no reason given"
     return source.error(f"lark cannot load this grammar: {shown}", None, hint=_SYNTAX_HINT)
 
 
 def _wrong_literal(source: Source) -> tuple[int | None, int, str]:
-    """The first text or pattern that lark or Python cannot read, its length, and why."""
+    """Return the offset of the first text or pattern that lark or Python cannot read, its length, and the reason."""
     pieces = [piece for piece in source.pieces if piece.kind not in ("space", "comment")]
     for index, piece in enumerate(pieces):
         if piece.kind not in ("string", "regexp"):

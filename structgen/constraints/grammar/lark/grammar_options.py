@@ -1,14 +1,14 @@
-"""Options that a Lark grammar sets for itself: ``%llguidance {...}`` and ``%grammar_options {...}``.
+"""Read and apply the options that a Lark grammar sets for itself: ``%llguidance {...}``, ``%grammar_options {...}``.
 
-Why: llguidance and XGrammar let a grammar say where ignored text may stand. Lark's rule is that it may stand anywhere,
-also first, and any number of times.
-Invariant: an option either has its meaning or is refused. ``no_forcing`` has none here: a token is committed without a
-draw only where the mask allows no other, so that both values describe what is done.
-Cost: one more symbol for each part of a rule, where an option changes what may be ignored.
+Why: llguidance and XGrammar let a grammar restrict ignored text. In Lark it may occur anywhere, also first, and any
+number of times.
+Invariant: an option is applied or refused. ``no_forcing`` needs no effect: a token is forced only if the mask allows no
+other, so both values describe the same output.
+Cost: one more symbol for each item of a rule, if an option restricts ignored text.
 Source: llguidance, docs/syntax.md; XGrammar, Lark frontend.
 
-Where the options ask for less than Lark's rule, the lexer ignores nothing. Instead each terminal, special token and
-constraint in a rule is followed by what may be ignored there.
+If the options allow less than Lark does, the lexer ignores nothing. Instead, each terminal, special token and
+constraint in a rule is followed by a rule for the ignored text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Settings"]
 
 _IGNORED = "%ignore"
 _TEXT = "%start"
-"""Names of the rules that are made here; no rule of a source has one of them."""
+"""Names of the added rules; no rule of a grammar can have them."""
 
 _SWITCHES = ("allow_initial_skip", "ignore_once", "no_forcing", "allow_invalid_utf8")
 _KNOWN = (*_SWITCHES, "skip_repetition")
@@ -35,12 +35,12 @@ _KNOWN = (*_SWITCHES, "skip_repetition")
 
 @dataclass
 class Settings:
-    """What the options say; the last one of a name counts."""
+    """The values of the options; the last one of a name counts."""
 
     initial_skip: bool = True
-    """May ignored text stand before everything else?"""
+    """Whether the text may start with ignored text."""
     skip_once: bool = False
-    """Is one lexeme ignored at each place at most?"""
+    """Whether at most one lexeme is ignored at each position."""
 
     def read(self, source: Source, block: Piece) -> None:
         """Add the options of a block.
@@ -62,27 +62,29 @@ class Settings:
                 f"{name} has no option {key!r:.60}", offset, length, f"The options are {', '.join(_KNOWN)}."
             )
         if key in _SWITCHES and not isinstance(value, bool):
-            source.fail(f"the option {key} is true or false", offset, length, f'As in {{"{key}": true}}.')
+            source.fail(
+                f"the option {key} must be true or false", offset, length, f'For example {{"{key}": true}}.'
+            )
         if key == "skip_repetition":
             if value != "once":
-                hint = "Leave it out: ignored text may be repeated then."
-                source.fail('the option skip_repetition is "once"', offset, length, hint)
+                hint = "Remove it to allow any number of ignored lexemes."
+                source.fail('the option skip_repetition must be "once"', offset, length, hint)
             self.skip_once = True
         elif key == "ignore_once":
             self.skip_once = value
         elif key == "allow_initial_skip":
             self.initial_skip = value
         elif key == "allow_invalid_utf8" and value:
-            hint = "Leave it out; patterns match characters, and texts are UTF-8."
+            hint = "Remove it. Patterns match characters, and texts are UTF-8."
             raise source.unsupported("bytes that are not UTF-8 are not supported", offset, length, hint)
 
     @property
     def are_larks(self) -> bool:
-        """Is what they say Lark's rule?"""
+        """Whether ignored text follows Lark's rule."""
         return self.initial_skip and not self.skip_once
 
     def with_ignored(self, bodies: Mapping[str, Body], start: str, ignore: Sequence[str]) -> dict[str, Body]:
-        """The rules of a grammar whose lexer ignores nothing, with what may be ignored in them."""
+        """Return the rules with ignored text inside them, for a lexer that ignores nothing."""
         known: dict[Body, Body] = {}
 
         def body(part: Body) -> Body:

@@ -1,7 +1,7 @@
-"""The schema of a ``%json {...}`` as a constraint, with llguidance's options in its ``"x-guidance"``.
+"""Build the constraint of a ``%json {...}`` block, with llguidance's options in its ``"x-guidance"``.
 
-Why: grammars for llguidance say there how JSON is written. Elsewhere the key has no meaning, as JSON Schema rules.
-Invariant: an option has its meaning or is refused, with its place.
+Why: grammars for llguidance state there how JSON is written. Elsewhere the key has no meaning, as JSON Schema requires.
+Invariant: an option is applied or refused, with its position.
 Cost: that of reading the schema.
 Source: llguidance, docs/json_schema.md.
 """
@@ -25,18 +25,18 @@ __all__ = ["schema_constraint"]
 _OPTIONS = "x-guidance"
 _WRITTEN = re.compile(" {0,8}[,:] {0,8}")
 _ANY = r"[ \t\n\r]+"
-"""What flexible white space is to llguidance."""
+"""Flexible white space in llguidance."""
 _ESCAPES = frozenset('nrbtf\\"u')
 """What may follow a backslash in JSON that escapes only what it must."""
 
 
 def schema_constraint(source: Source, block: Piece, options: Mapping[str, Any]) -> Constraint:
-    """Return what a ``%json`` block stands for.
+    """Return the constraint of a ``%json`` block.
 
     Args:
         source: The grammar.
         block: The block in it.
-        options: As `json_schema` takes them; ``"x-guidance"`` goes first.
+        options: Options as `json_schema` takes them; those in ``"x-guidance"`` override them.
     """
     text = source.text[block.content : block.offset + len(block.text)]
     if f'"{_OPTIONS}"' not in text:
@@ -57,7 +57,9 @@ class _Guidance:
 
     def read(self, written: Any) -> dict[str, Any]:
         if not isinstance(written, dict):
-            self._fail(_OPTIONS, f"{_OPTIONS} is an object", 'As in {"whitespace_flexible": false}.')
+            self._fail(
+                _OPTIONS, f"{_OPTIONS} must be an object", 'For example {"whitespace_flexible": false}.'
+            )
         for name, value in written.items():
             check = _CHECKS.get(name)
             if check is None:
@@ -66,18 +68,20 @@ class _Guidance:
                 )
             if not isinstance(value, check):
                 kind = "a text" if check is str else "true or false"
-                self._fail(name, f"the option {name} of {_OPTIONS} is {kind}", f'As in {{"{name}": ...}}.')
+                self._fail(
+                    name, f"the option {name} of {_OPTIONS} must be {kind}", f'For example {{"{name}": ...}}.'
+                )
         for name in ("coerce_one_of", "lenient"):
             if written.get(name):
-                hint = "Leave it out: oneOf is exact here. Write anyOf where branches may overlap."
+                hint = "Remove it: oneOf is exact here. Use anyOf if branches may overlap."
                 self._refuse(name, f"the option {name} of {_OPTIONS} is not supported", hint)
         result: dict[str, Any] = {}
         self._whitespace(written, result)
         if "json_allow_general_unicode_escapes" in written:
             result["escapes"] = "all" if written["json_allow_general_unicode_escapes"] else "canonical"
         if "json_allowed_escapes" in written and set(written["json_allowed_escapes"]) - {"/"} != _ESCAPES:
-            hint = "Leave it out, or exclude the characters by a pattern of the strings."
-            self._refuse("json_allowed_escapes", "sets of escapes other than all are not supported", hint)
+            hint = "Remove it, or exclude the characters by a pattern of the strings."
+            self._refuse("json_allowed_escapes", "json_allowed_escapes must list all escapes", hint)
         return result
 
     def _whitespace(self, written: Mapping[str, Any], result: dict[str, Any]) -> None:
@@ -99,7 +103,7 @@ class _Guidance:
             )
         except OptionError as error:
             name = next((one for one in names if error.message.startswith(one)), "whitespace_pattern")
-            self._fail(name, error.message, error.hint or "It is a regular expression of white space.")
+            self._fail(name, error.message, error.hint or "It must be a regular expression of white space.")
         except LimitExceeded as error:
             place = self.source.position(self.block.offset)
             error.where = f"%json at line {place.line}, column {place.column}"

@@ -1,8 +1,8 @@
-"""Texts that patterns also match, under lark's contextual lexer.
+"""Keywords: texts that patterns also match, with lark's contextual lexer.
 
-Why: where a pattern may come, lark finds a text that it matches by that pattern, as a keyword; where none may come, it
-tries the text by itself. So a keyword is several terminals here, of which the core lets one compete at each place:
-one for each pattern that finds it (``IF@NAME``), and its own (``IF``).
+Why: where the parser allows a pattern, lark finds a keyword by that pattern. Elsewhere it tries the keyword's own text.
+So a keyword is several terminals here: one for each pattern that finds it (``IF@NAME``), and its own (``IF``). The core
+lets one of them compete at each position.
 Source: lark 1.3, lexer (`ContextualLexer`, `_create_unless`).
 """
 
@@ -23,12 +23,13 @@ def keywords_of(
     ignored: Collection[str],
     replaced: Collection[tuple[str, str]],
 ) -> tuple[Keyword, ...]:
-    """The keywords of a grammar.
+    """Return the keywords of a grammar.
 
     Args:
-        scanners: All scanners; what each of their entries finds is one of `terminals`, in order.
-        ignored: The names of those to ignore.
-        replaced: Pairs, in lark's names, of a text and a pattern beside which the text's own scanner is not tried.
+        scanners: All scanners.
+        terminals: The terminals of the scanners' entries, in the same order.
+        ignored: The names of ignored terminals.
+        replaced: Pairs, in lark's names, of a keyword and a pattern that replaces the keyword's own scanner.
     """
     entries = [(entry.name, scanner.host) for scanner in scanners for entry in scanner.entries]
     own: dict[str, list[str]] = {}
@@ -41,10 +42,10 @@ def keywords_of(
             finders.setdefault(name, []).append((terminal.name, own[host][0], (name, host) in replaced))
     for name, host in sorted(replaced):
         pattern = own[host][0]
-        if pattern in ignored:  # what it finds is no keyword, but the text's own scanner is not tried either
+        if pattern in ignored:  # it finds no keyword, but the keyword's own scanner is still not tried
             finders.setdefault(name, []).append((pattern, pattern, True))
     keywords = [Keyword(own[name][0], tuple(found)) for name, found in finders.items()]
-    for name, found in finders.items():  # look-ahead may have split the text's own scanner
-        beside = tuple((pattern, pattern, replaces) for _, pattern, replaces in found)
-        keywords += [Keyword(other, beside) for other in own[name][1:]]
+    for name, found in finders.items():  # look-ahead may have split the keyword's own scanner
+        same_finders = tuple((pattern, pattern, replaces) for _, pattern, replaces in found)
+        keywords += [Keyword(other, same_finders) for other in own[name][1:]]
     return tuple(keywords)

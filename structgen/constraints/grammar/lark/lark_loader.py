@@ -63,7 +63,7 @@ class Loaded:
     """A loaded grammar."""
 
     terminals: list[TerminalDef]
-    """The terminals that the lexer knows: of used rules, ignored ones, and those that were asked for."""
+    """The terminals that the lexer knows: those of used rules, ignored ones, and those to keep."""
     all_terminals: dict[str, TerminalDef]
     rules: dict[str, Body]
     """The rules that lark would keep, in order. Repetitions may have extra items, which are to be ignored."""
@@ -107,7 +107,7 @@ class _Builder(GrammarBuilder):
 
     In lark, ``%import .name`` in a text that is not a file reads from the folder of the running program. Grammars may
     come from untrusted users, so they must not. Imported files are read by lark's own builders and may import files
-    beside them.
+    from their folder.
     """
 
     def do_import(
@@ -125,7 +125,7 @@ class _Missing(Exception):
 
 
 def find_import(base_path: Any, grammar_path: str) -> tuple[Any, str]:
-    """Find an imported grammar beside the importing file, then among lark's own. Lark calls it after other paths."""
+    """Find an imported grammar in the importing file's folder or in lark. Lark calls it after other paths."""
     try:
         if isinstance(base_path, str):
             found = Path(base_path) / grammar_path

@@ -1,8 +1,7 @@
-"""Texts and patterns as they are written in a Lark grammar: what they are to lark, and what it calls them.
+"""Compute lark's patterns and names of the texts and patterns in a Lark grammar.
 
-Why: of `plain_reader`, which reads without lark; escapes and names are the part of lark's reader that is full of
-exceptions.
-Invariant: the same pattern and the same name as lark's; where that is not plain, lark's own function is asked.
+Why: readers that do without lark need them. Escapes and names have many special cases.
+Invariant: the pattern and the name are lark's. Where that is not simple, lark's own function is called.
 Cost: about two microseconds for each text.
 Source: lark 1.3, load_grammar (`eval_escaping`, `_literal_to_pattern`, `PrepareAnonTerminals`).
 """
@@ -15,18 +14,18 @@ from lark.lexer import Pattern, PatternRE, PatternStr, TerminalDef, Token
 from lark.load_grammar import _TERMINAL_NAMES, _literal_to_pattern, eval_escaping
 from lark.utils import is_id_continue, is_id_start
 
-__all__ = ["Names", "literal_pattern", "telling_name"]
+__all__ = ["Names", "literal_pattern", "name_from_text"]
 
 _RANGE = re.compile(r'"([^"\\\n])"\.\."([^"\\\n])"')
 _ESCAPED_RANGE = re.compile(r'"((?:[^"\\\n]|\\[^\n])+)"\.\."((?:[^"\\\n]|\\[^\n])+)"')
 _PLAIN = re.compile(r'(?:[^\\]|\\\\(?!")|\\[^Uux\\])*+')
-"""No escapes of characters by number, nor a quote behind a backslash that stands for itself, which lark reads oddly."""
+"""No numeric escapes, and no quote after an escaped backslash, which lark reads in an unusual way."""
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", '"': '"'}
 
 
 class Names:
-    """The names that lark gives to texts and patterns in rules, in the order in which it meets them."""
+    """The names that lark gives to texts and patterns in rules, in the order in which it visits them."""
 
     def __init__(self, terminals: list[TerminalDef]) -> None:
         self.terminals = terminals
@@ -35,11 +34,12 @@ class Names:
         self.by_pattern = {one.pattern: one.name for one in terminals}
         self.number = 0
 
-    def note(self, text: str) -> None:
+    def add(self, text: str) -> None:
+        """Name a text or pattern that lark visits next."""
         pattern = literal_pattern(text)
         name = self.by_pattern.get(pattern)
         if name is None:
-            name = telling_name(pattern)
+            name = name_from_text(pattern)
             if name is None or name in self.taken:
                 name = f"__ANON_{self.number}"
                 self.number += 1
@@ -49,8 +49,8 @@ class Names:
         self.known[text] = name
 
 
-def telling_name(pattern: Pattern) -> str | None:
-    """The name that a text suggests."""
+def name_from_text(pattern: Pattern) -> str | None:
+    """Return the name that a text suggests; None if it suggests none."""
     value = pattern.value
     if not isinstance(pattern, PatternStr):
         return None
@@ -62,7 +62,7 @@ def telling_name(pattern: Pattern) -> str | None:
 
 
 def literal_pattern(text: str) -> Pattern:
-    """What a text in quotes, a pattern in slashes or a range is to lark."""
+    """Return lark's pattern of a text in quotes, a pattern in slashes or a range."""
     if text[0] == "/":
         end = text.rindex("/")
         value = _unescaped(text[1:end])
@@ -73,7 +73,7 @@ def literal_pattern(text: str) -> Pattern:
         return PatternRE(f"[{ends[1]}-{ends[2]}]")
     if '"..' in text and (ends := _ESCAPED_RANGE.fullmatch(text)):
         if any(len(eval_escaping(end)) != 1 for end in ends.groups()):  # type: ignore[no-untyped-call]
-            raise ValueError("the ends of a range are single characters")
+            raise ValueError("the ends of a range must be single characters")
         return PatternRE(f"[{ends[1]}-{ends[2]}]")
     if "\\" not in text and text[-1] == '"' and len(text) > 2 and text.isprintable():
         return PatternStr(text[1:-1], "", raw=text)
@@ -91,7 +91,7 @@ def _by_lark(kind: str, text: str) -> Pattern:
 
 
 def _unescaped(text: str) -> str | None:
-    """What `eval_escaping` of lark makes of it; None where it is not plain."""
+    """Return the result of lark's `eval_escaping`; None if it is not simple."""
     if not text or not text.isprintable():
         return None
     if "\\" not in text:

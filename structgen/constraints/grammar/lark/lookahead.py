@@ -1,17 +1,17 @@
-r"""Look-ahead at the end of a terminal, judged by what may stand behind it.
+r"""Look-ahead at the end of a terminal, decided by the terminals that may follow it.
 
-Why: ``/if\b/``, or Python's ``"(?!"")...`` and ``0(?![1-9])``, ask for a character that is not part of the lexeme,
-while a scanner of ours sees the lexeme only. Let V be the forbidden texts: a match and one excluded character, where
-that is not a match again. Where the longest match is followed by an excluded character, the text begins with one of
-V that is longer than all matches; elsewhere the longest match is longer than all of V. So a scanner for matches and
-V at once tells the two apart: what it finds is a lexeme, or a forbidden text, which is no terminal and an error.
-An error is right there if no other terminal can take the forbidden text up:
-  - a shorter match of the pattern, or of a terminal that is tried later, must be one behind which no terminal fits
-    that may follow it, so that the text is wrong anyway; what a terminal takes that is tried before is left out;
-  - a terminal whose matches there are as long as the forbidden text at least is tried first, on such texts alone;
-    its matches that are shorter, where it has no others, must be wrong anyway as well.
-Invariant: what this cannot prove is refused, with the terminal and its place.
-Cost: some questions of emptiness to the regex engine for each such terminal.
+Why: ``/if\b/``, or Python's ``"(?!"")...`` and ``0(?![1-9])``, test a character after the lexeme, but a scanner sees
+the lexeme only. Let V be the forbidden texts: a match and one excluded character that together are not a match. If the
+longest match is followed by an excluded character, the text begins with a text of V that is longer than all matches.
+Otherwise the longest match is longer than all of V. So one scanner for matches and V distinguishes the two: it finds a
+lexeme, or a forbidden text, which is an error. The error is correct if no other terminal can match at the forbidden
+text:
+  - A shorter match of the pattern, or of a terminal that is tried later, must be one that no terminal can follow, so
+    that the text is wrong anyway. Matches of terminals that are tried earlier do not count.
+  - A terminal whose matches there are at least as long as the forbidden text is tried first, on such texts only. Its
+    shorter matches, where it has no others, must be wrong anyway as well.
+Invariant: what cannot be proven is refused, with the terminal and its position.
+Cost: some emptiness queries to the regex engine for each such terminal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["Entry", "Follow", "Refuse", "Scanner", "followed_as_allowed", "guard
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A kind of lexeme that a scanner finds."""
+    """A terminal that a scanner may find."""
 
     name: str
     language: RE
@@ -51,28 +51,28 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Scanner:
-    """A pattern: the longest text of `language` is its match."""
+    """A pattern, whose match is the longest text of `language`."""
 
     name: str
     language: RE
     entries: tuple[Entry, ...] = ()
     conditions: tuple[Condition, ...] = ()
     matches: RE | None = None
-    """All that the pattern matches, where it prefers short matches."""
+    """All texts that the pattern matches, if it prefers shorter ones."""
     host: str = ""
-    """The terminal whose pattern it is."""
+    """The terminal that the pattern belongs to."""
 
 
 Follow = Callable[[Iterable[str]], list[RE] | None]
-"""The languages of the terminals that may follow these; None if anything may. Of a terminal with look-ahead, the texts
-that begin with a match that the look-ahead allows there."""
+"""Returns the languages of the terminals that may follow the given ones; None if any text may. For a terminal with
+look-ahead, the language is the texts that begin with an allowed match."""
 Refuse = Callable[[str, str], NoReturn]
-"""Of the terminal, and why."""
+"""Raises the error for a terminal, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
-    """`forbidden` is V."""
+class _Proofs:
+    """The proofs for one grammar; the arguments `forbidden` are V."""
 
     languages: Languages
     follow: Follow
@@ -86,11 +86,11 @@ class _Judge:
         if not self.languages.meet(wrong, TEXT):
             return None
         if scanner.matches is not None and self.languages.meet(concat([wrong, TEXT]), scanner.matches):
-            self.refuse(scanner.name, "where a character after it is excluded, a longer match may be taken")
+            self.refuse(scanner.name, "if the next character is excluded, a longer match may be preferred")
         return wrong
 
     def shorter(self, scanner: Scanner, forbidden: RE) -> bool:
-        """Does the pattern itself have a shorter match there? If so, nothing may follow it."""
+        """Return whether the pattern has a shorter match there. Refuse it if a terminal may follow that match."""
         if not self.languages.meet(_allowed(scanner, concat([ANY, TEXT])), forbidden):
             return False
         following = self.follow([entry.name for entry in scanner.entries])
@@ -98,21 +98,21 @@ class _Judge:
         if following is None or self._meets(
             following, lambda one: _allowed(scanner, concat([one, TEXT])), texts
         ):
-            self.refuse(scanner.name, "a shorter match may be taken, and another terminal follow it")
+            self.refuse(scanner.name, "a shorter match is possible, and another terminal may follow it")
         return True
 
     def takes_over(self, other: Scanner, forbidden: RE) -> bool:
-        """Where a text begins with a forbidden one: is every match of this, the longest, at least as long?"""
+        """Return whether the longest match on a text with a forbidden beginning is at least as long as that."""
         if self.languages.apart(other.language, forbidden):
             return True
         if self.languages.includes(other.language, forbidden):
             return True
         return not self.languages.meet(concat([other.language, ANY, TEXT]), forbidden)
 
-    def doomed(self, other: Scanner, forbidden: RE, taken: Sequence[RE] = ()) -> bool:
-        """Where a text begins with a forbidden one: can nothing follow a match that is shorter than that?
+    def cannot_continue(self, other: Scanner, forbidden: RE, taken: Sequence[RE] = ()) -> bool:
+        """Return whether, on a text with a forbidden beginning, nothing can follow a shorter match.
 
-        Texts that begin with one of `taken` do not count: another scanner, which is tried first, takes those.
+        Texts that begin with one of `taken` do not count, since another scanner, which is tried first, matches those.
         """
         texts = concat([forbidden, TEXT])
         if taken:
@@ -129,9 +129,9 @@ class _Judge:
         return True
 
     def _meets(self, following: list[RE], after: Callable[[RE], RE], texts: RE) -> bool:
-        """May a text be in `texts` and in `after(one)`, for a terminal that may follow?
+        """Return whether a text may be in `texts` and in `after(one)`, for some terminal that may follow.
 
-        In most grammars the answer is no, and one question about the union of all of them shows it.
+        In most grammars no text is, and one query about the union of all of them proves it.
         """
         if len(following) > 1 and not self.languages.meet(after(alternate(following)), texts):
             return False
@@ -143,7 +143,7 @@ def _between(before: RE, one: RE) -> RE:
 
 
 def _allowed(scanner: Scanner, rest: RE) -> RE:
-    """Matches that what follows them allows, and this behind them."""
+    """Return the matches followed by `rest`, where the look-ahead allows that."""
     conditional = alternate(condition.language for condition in scanner.conditions)
     cases = [concat([intersect([scanner.language, complement(conditional)]), rest])]
     for condition in scanner.conditions:
@@ -153,7 +153,7 @@ def _allowed(scanner: Scanner, rest: RE) -> RE:
 
 
 def followed_as_allowed(matches: RE, conditions: Sequence[Condition]) -> RE:
-    """The texts that begin with one of `matches`, in front of what its condition allows."""
+    """Return the texts that begin with one of `matches`, followed by what its condition allows."""
     conditional = alternate(condition.language for condition in conditions)
     cases = [concat([intersect([matches, complement(conditional)]), TEXT])]
     for condition in conditions:
@@ -165,38 +165,40 @@ def followed_as_allowed(matches: RE, conditions: Sequence[Condition]) -> RE:
 def guard_ordered(
     scanners: list[Scanner], languages: Languages, follow: Follow, contextual: bool, refuse: Refuse
 ) -> list[Scanner]:
-    """The scanners of rule "ordered", those with look-ahead made to find what it forbids as well.
+    """Return the scanners of rule "ordered"; those with look-ahead also find the forbidden texts.
 
-    Where only terminals that the grammar allows compete (`contextual`), those that are tried first may be absent.
+    With `contextual`, terminals that are tried earlier may be absent, so they prove nothing.
     """
-    judge = _Judge(languages, follow, refuse)
+    proofs = _Proofs(languages, follow, refuse)
     result = list(scanners)
     for scanner in reversed(scanners):
         languages.subject = f"the terminal {scanner.host}"
-        forbidden = judge.forbidden(scanner)
+        forbidden = proofs.forbidden(scanner)
         if forbidden is None:
             continue
         texts = languages.followed(forbidden)
         goes_on = languages.meet(texts, scanner.language)
-        lost = [_allowed(scanner, concat([ANY, TEXT]))] if judge.shorter(scanner, forbidden) else []
+        lost = [_allowed(scanner, concat([ANY, TEXT]))] if proofs.shorter(scanner, forbidden) else []
         first: list[Scanner] = []
-        place = result.index(scanner)
-        taken = [one.language for one in result[:place] if not one.conditions and not contextual]
+        index = result.index(scanner)
+        taken = [one.language for one in result[:index] if not one.conditions and not contextual]
         taken = [one for one in taken if not languages.apart(one, forbidden)]
-        for other in result[place + 1 :]:
+        for other in result[index + 1 :]:
             if languages.apart(other.language, forbidden):
                 continue
             if not languages.meet(languages.followed(other.language), texts):
                 continue
             only = intersect([other.language, texts])
             longer = languages.meet(only, TEXT)
-            short = not judge.takes_over(other, forbidden)
+            short = not proofs.takes_over(other, forbidden)
             if (longer and (goes_on or other.conditions)) or (
-                short and not judge.doomed(other, forbidden, taken)
+                short and not proofs.cannot_continue(other, forbidden, taken)
             ):
-                refuse(scanner.name, f"where it is forbidden, {other.name} may match instead")
+                refuse(scanner.name, f"where it must not match, {other.name} may match instead")
             if longer and any(languages.meet(concat([only, TEXT]), one) for one in lost):
-                refuse(scanner.name, f"where it is forbidden, {other.name} may match, but not before others")
+                refuse(
+                    scanner.name, f"where it must not match, {other.name} may match, but not before others"
+                )
             if short:
                 lost.append(intersect([concat([other.language, TEXT]), complement(concat([only, TEXT]))]))
             if longer and languages.includes(texts, other.language):
@@ -209,13 +211,13 @@ def guard_ordered(
                 first.append(replace(other, name=f"not {scanner.name}", language=only, entries=entries))
             if longer and not contextual:
                 taken.append(only)
-        place = result.index(scanner)
-        result[place : place + 1] = [*first, _with_errors(scanner, forbidden)]
+        index = result.index(scanner)
+        result[index : index + 1] = [*first, _with_errors(scanner, forbidden)]
     return result
 
 
 def _with_errors(scanner: Scanner, forbidden: RE) -> Scanner:
-    """The scanner that finds what is forbidden, too, but as no terminal."""
+    """Return the scanner that also finds the forbidden texts, which are no terminal."""
     entries = (replace(one, language=intersect([one.language, scanner.language])) for one in scanner.entries)
     language = alternate([scanner.language, forbidden])
     return replace(scanner, language=language, entries=tuple(entries), conditions=())
@@ -224,16 +226,16 @@ def _with_errors(scanner: Scanner, forbidden: RE) -> Scanner:
 def guard_longest(
     terminals: list[Scanner], languages: Languages, follow: Follow, contextual: bool, refuse: Refuse
 ) -> list[Scanner]:
-    """Terminals to add, after all others, for the look-ahead of these under rule "longest".
+    """Return terminals to add after all others, for the look-ahead of these with rule "longest".
 
-    Where only terminals that the grammar allows compete (`contextual`), none can be added: there the rules must say
-    that what is excluded does not follow.
+    With `contextual`, none can be added, since the parser would not allow them. The rules themselves must exclude what
+    may not follow then.
     """
-    judge = _Judge(languages, follow, refuse)
+    proofs = _Proofs(languages, follow, refuse)
     result: list[Scanner] = []
     for terminal in terminals:
         languages.subject = f"the terminal {terminal.host}"
-        forbidden = judge.forbidden(terminal)
+        forbidden = proofs.forbidden(terminal)
         if forbidden is None:
             continue
         others = [
@@ -241,15 +243,18 @@ def guard_longest(
         ]
         if not contextual and languages.includes(alternate([one.language for one in others]), forbidden):
             continue  # a longer match always wins
-        judge.shorter(terminal, forbidden)
+        proofs.shorter(terminal, forbidden)
         for other in others:
-            if not judge.takes_over(other, forbidden) and not judge.doomed(other, forbidden):
-                refuse(terminal.name, f"where it is forbidden, {other.name} may match a shorter text")
+            if not proofs.takes_over(other, forbidden) and not proofs.cannot_continue(other, forbidden):
+                refuse(terminal.name, f"where it must not match, {other.name} may match a shorter text")
         if not contextual:
             result.append(Scanner(f"not {terminal.name}", forbidden))
             continue
         following = follow([entry.name for entry in terminal.entries])
         excluded = [concat([character_class(one.excluded), TEXT]) for one in terminal.conditions]
         if following is None or any(languages.meet(one, two) for one in following for two in excluded):
-            refuse(terminal.name, "with contextual=True, no terminal that begins so may follow; one does")
+            refuse(
+                terminal.name,
+                "with contextual=True, a terminal that may follow begins with an excluded character",
+            )
     return result

@@ -1,9 +1,9 @@
-"""Rules with a parameter, as llguidance has them: ``perm::_ : "a" perm::set_bit(0) %if bit_clear(0)``.
+"""Rules with a parameter, as in llguidance: ``perm::_ : "a" perm::set_bit(0) %if bit_clear(0)``.
 
-Why: permutations, selections and counts of elements are short to say with a number that rules pass on, and long to
-write out. The number has 64 bits; a rule is one rule for each value that can reach it from the start.
-Invariant: the grammar is the one in which each rule is written out for every value, without the alternatives whose
-condition fails. Only the values that are reachable are written out.
+Why: permutations, selections and counts are short with a number that rules pass on, and long without it. The number has
+64 bits. A rule is instantiated for each value that can reach it from the start.
+Invariant: the grammar is the one in which each rule is instantiated for every value, without alternatives whose
+condition fails. Only reachable values are instantiated.
 Cost: linear in the instances times the size of their rules; both have limits (`INSTANCES`, `_PARTS`).
 Source: llguidance, docs/parametric.md.
 
@@ -11,8 +11,8 @@ Source: llguidance, docs/parametric.md.
     Condition  = ("true",) | ("not", Condition) | ("and" or "or", Condition, Condition)
                | ("compare", operator, (first, end), n) | ("count", operator, (first, end), n)
 
-In bodies, ``("instance", rule, Expression)`` and ``("condition", Condition)`` stand for themselves until `instantiate`.
-A reference is written as the rule itself and the instance after it, so that lark sees which rules are used.
+Until `instantiate` is called, bodies contain ``("instance", rule, Expression)`` and ``("condition", Condition)``. A
+reference is written as the rule followed by the instance, so that lark sees which rules are used.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from .source import Source
 __all__ = ["INSTANCES", "Parameters", "evaluate", "holds", "instantiate", "uses_parameter"]
 
 INSTANCES = 20_000
-"""Rules with the values of their parameters."""
+"""The most instances of rules."""
 
 _PARTS = 500_000
-"""Parts of their bodies."""
+"""The most items of their bodies."""
 
 _NESTING = 50
-"""Conditions in conditions."""
+"""The most levels of conditions."""
 
 BITS = 64
 _ALL = (1 << BITS) - 1
@@ -68,7 +68,7 @@ _CONDITIONS = (
 
 
 class Parameters:
-    """Reads expressions and conditions in a source, from an offset on; `position` is where it has read to."""
+    """Reads expressions and conditions in a source; `position` is the offset of the next token."""
 
     def __init__(self, source: Source, position: int) -> None:
         self.source = source
@@ -77,14 +77,14 @@ class Parameters:
         self._end = position
 
     def expression(self) -> Expression:
-        """What follows ``::`` in a reference."""
+        """Read the expression after ``::`` in a reference."""
         number, name, _ = self._take("a number, _ or a function such as set_bit(0)")
         if number:
             return ("number", self._value(number, _ALL))
         if name == "_":
             return ("self",)
         if name not in _EXPRESSIONS:
-            self._fail(f"there is no function {name!r:.40}", f"The functions are {', '.join(_EXPRESSIONS)}.")
+            self._fail(f"unknown function {name!r:.40}", f"The functions are {', '.join(_EXPRESSIONS)}.")
         self._sign("(")
         result: Expression
         if name in ("incr", "decr"):
@@ -95,14 +95,14 @@ class Parameters:
         return result
 
     def condition(self, depth: int = 0) -> Condition:
-        """What follows ``%if``."""
+        """Read the condition after ``%if``."""
         _, name, _ = self._take("a condition such as bit_clear(0)")
         if name not in _CONDITIONS:
-            self._fail(f"there is no condition {name!r:.40}", f"The conditions are {', '.join(_CONDITIONS)}.")
+            self._fail(f"unknown condition {name!r:.40}", f"The conditions are {', '.join(_CONDITIONS)}.")
         if depth > _NESTING:
             self._fail(
                 f"conditions are nested more than {_NESTING} deep",
-                "Write some of them as rules of their own.",
+                "Move some of them into rules of their own.",
             )
         if name == "true":
             if self._next() == "(":
@@ -151,7 +151,7 @@ class Parameters:
             self._at = self._end = self.position if found is None else found.start(3)
             while self.source.text[self._at : self._at + 1] in (" ", "\t"):
                 self._at += 1
-            self._fail(f"{wanted} is missing", "As in perm::set_bit(0) or %if lt([0:4], 10).")
+            self._fail(f"{wanted} is missing", "For example perm::set_bit(0) or %if lt([0:4], 10).")
         self._at, self._end = found.start(found.lastindex or 0), found.end()
         self.position = found.end()
         return found[1] or "", found[2] or "", found[3] or ""
@@ -162,7 +162,7 @@ class Parameters:
             at = self.position
             while self.source.text[at : at + 1] in (" ", "\t"):
                 at += 1
-            self.source.fail(f"{sign!r} is missing", at, hint="As in bit_clear(0) and lt([0:4], 10).")
+            self.source.fail(f"{sign!r} is missing", at, hint="For example bit_clear(0) or lt([0:4], 10).")
         self.position = found.end()
 
     def _number(self, most: int) -> int:
@@ -175,7 +175,7 @@ class Parameters:
         value = int(written, 0 if written[:2] in ("0x", "0X") else 10) if len(written) < 100 else most + 1
         if value > most:
             self._fail(
-                "this number is too large", f"The largest one here is {most}; a parameter has 64 bits."
+                "this number is too large", f"The largest one here is {most}: a parameter has 64 bits."
             )
         return value
 
@@ -186,7 +186,7 @@ class Parameters:
         start = self.position
         if self._next() != "[":
             self._take("a range of bits")
-            self._fail("a range of bits is missing", "Write _ for all of them, or [first:end].")
+            self._fail("a range of bits is missing", "Write _ for all bits, or [first:end].")
         self._sign("[")
         first = self._number(BITS - 1)
         self._sign(":")
@@ -202,7 +202,7 @@ class Parameters:
 
 
 def evaluate(expression: Expression, value: int) -> int:
-    """The parameter that a reference passes on from a rule whose own is `value`."""
+    """Return the value that a reference passes on from a rule whose parameter is `value`."""
     kind = expression[0]
     if kind == "number":
         return int(expression[1])
@@ -224,7 +224,7 @@ def evaluate(expression: Expression, value: int) -> int:
 
 
 def holds(condition: Condition, value: int) -> bool:
-    """Does the condition hold for this parameter?"""
+    """Return whether a condition holds for a value of the parameter."""
     kind = condition[0]
     if kind == "true":
         return True
@@ -244,12 +244,12 @@ def _bits(value: int, first: int, end: int) -> int:
 
 
 def uses_parameter(part: Body) -> bool:
-    """Is this a condition, or a reference that passes on more than a number?"""
+    """Return whether a body is a condition, or a reference whose expression is not a number."""
     return bool(part[0] == "condition" or (part[0] == "instance" and part[2][0] != "number"))
 
 
 def instantiate(bodies: Mapping[str, Body], parametric: frozenset[str]) -> dict[str, Body]:
-    """The rules without a parameter, and those with one for each value that reaches them.
+    """Return the rules without a parameter, and the instances of the others for each value that reaches them.
 
     Args:
         bodies: All rules.
@@ -262,7 +262,7 @@ def instantiate(bodies: Mapping[str, Body], parametric: frozenset[str]) -> dict[
     size = 0
 
     def is_fixed(body: Body) -> bool:
-        """Does it hold neither conditions nor references to rules with a parameter?"""
+        """Return whether a body contains neither conditions nor references to rules with a parameter."""
         if id(body) not in fixed:
             kind = body[0]
             if kind in ("sequence", "choice"):
@@ -287,7 +287,7 @@ def instantiate(bodies: Mapping[str, Body], parametric: frozenset[str]) -> dict[
         return known[key]
 
     def body(part: Body, value: int) -> Body | None:
-        """The part for this value; None if it has no text."""
+        """Return a body for this value; None if it has no text."""
         nonlocal size
         if is_fixed(part):
             return part
@@ -296,7 +296,7 @@ def instantiate(bodies: Mapping[str, Body], parametric: frozenset[str]) -> dict[
             raise _too_many(f"the instances of rules with parameters have more than {_PARTS:,} parts")
         kind = part[0]
         if kind == "rule":
-            return EMPTY  # the instance stands after it
+            return EMPTY  # the instance follows it
         if kind == "instance":
             return reference(part[1], evaluate(part[2], value))
         if kind == "condition":
@@ -309,7 +309,7 @@ def instantiate(bodies: Mapping[str, Body], parametric: frozenset[str]) -> dict[
         if kind == "choice":
             possible = [one for one in (body(inner, value) for inner in part[1]) if one is not None]
             return choice_of(possible) if possible else None
-        # subtle: the condition comes last; it is looked at first, since a part that falls away needs no instances.
+        # subtle: the condition is last but is tested first, since an alternative that is dropped needs no instances.
         for one in part[1]:
             if one[0] == "condition" and not holds(one[1], value):
                 return None
@@ -334,6 +334,6 @@ def _too_many(message: str) -> LimitExceeded:
     return LimitExceeded(
         message,
         limit="parametric_instances",
-        hint="Use fewer bits, or smaller bounds in the conditions: each combination of values that can be reached is "
-        "a rule of its own.",
+        hint="Use fewer bits, or smaller bounds in the conditions. Each reachable combination of values becomes a "
+        "rule.",
     )

@@ -1,9 +1,8 @@
-"""How rules with a parameter are rewritten: the part of `dialect` that reads ``::`` and ``%if``.
+"""Rewrite rules with a parameter: the part of `dialect` that reads ``::`` and ``%if``.
 
-Why: lark reads the rules as if they had no parameter. Conditions and references become names of nothing, which
-`parameters` gives their meaning when the grammar is loaded.
-Invariant: a reference is the rule and the instance after it, in a group of their own; a condition is the last part of
-its alternative.
+Why: lark reads the rules as if they had no parameter. Conditions and references become declared names, and `parameters`
+gives them their meaning when the grammar is loaded.
+Invariant: a reference is a group of the rule followed by the instance. A condition is the last item of its alternative.
 Cost: linear in the text.
 """
 
@@ -21,18 +20,18 @@ __all__ = ["ParametricRules"]
 
 
 class ParametricRules:
-    """What the rewriter knows of parameters; it reads `pieces` from `position` on."""
+    """The methods of the rewriter for parameters; it reads `pieces` from `position` on."""
 
     source: Source
     pieces: list[Piece]
     position: int
     result: Rewritten
     parametric: frozenset[str]
-    """The names of rules with a parameter, as they are written."""
+    """The names of rules with a parameter, as the source spells them."""
     owner: Piece | None = None
-    """The name of the one whose body is read."""
+    """The name of the rule with a parameter whose body is being read."""
     owner_uses: bool = False
-    """Has its body used the parameter so far?"""
+    """Whether its body has used the parameter so far."""
 
     @property
     @abstractmethod
@@ -51,7 +50,7 @@ class ParametricRules:
     def _rule(self, wish: str, body: Body, offset: int) -> Out: ...
 
     def _parametric(self) -> frozenset[str]:
-        """The names that are followed by ``::`` where a statement starts."""
+        """Return the names that are followed by ``::`` at the start of a statement."""
         found: set[str] = set()
         fresh = True
         for piece, after in zip(self.pieces, self.pieces[1:], strict=False):
@@ -64,15 +63,15 @@ class ParametricRules:
         return frozenset(found)
 
     def _parameter(self, name: Piece) -> None:
-        """``::_`` after the name of a rule that is defined."""
+        """Read ``::_`` after the name of a rule in its definition."""
         sign = self._now
         self.position += 1
         if name.text.lstrip("_")[:1].isupper():
             hint = "Make it a rule (lower-case name)."
-            self.source.fail("a terminal has no parameter", sign.offset, 2, hint)
+            self.source.fail("a terminal cannot have a parameter", sign.offset, 2, hint)
         if self._now.text != "_":
-            hint = f"As in {name.text}::_ : ..."
-            self.source.fail("the parameter of a rule is written as _", self._now.offset, hint=hint)
+            hint = f"Write {name.text}::_ : ..."
+            self.source.fail("the parameter of a rule must be written as _", self._now.offset, hint=hint)
         self.position += 1
         self.result.parametric.add(self._called(name.text))
         self.owner, self.owner_uses = name, False
@@ -80,28 +79,28 @@ class ParametricRules:
     def _end_of_parametric(self) -> None:
         owner, self.owner = self.owner, None
         if owner is not None and not self.owner_uses:
-            message = f"the rule {owner.text} has a parameter that nothing in it uses"
-            self.source.fail(message, owner.offset, len(owner.text), "Leave the parameter out.")
+            message = f"the rule {owner.text} does not use its parameter"
+            self.source.fail(message, owner.offset, len(owner.text), "Remove the parameter.")
 
     def _called(self, name: str) -> str:
         return self._without_hyphens(name) if "-" in name else name
 
     def _marker(self, wish: str, body: Body, piece: Piece) -> Out:
-        """What stands in a rule for a condition or a reference with a parameter."""
+        """Return the name that represents a condition or a reference in a rule."""
         if uses_parameter(body):
             self.owner_uses = True
             if self.owner is None:
-                hint = "Give the rule a parameter: name::_ : ..."
-                message = "this stands in a rule without a parameter"
+                hint = "Define the rule with a parameter: name::_ : ..."
+                message = "the rule around this has no parameter"
                 self.source.fail(message, piece.offset, len(piece.text), hint)
         return self._rule(wish, body, piece.offset)
 
     def _use(self, terminal: bool) -> Out:
-        """``name::expression``."""
+        """Rewrite ``name::expression``."""
         name = self._now
         if terminal:
             hint = "Use rules with parameters in rules (lower-case names)."
-            self.source.fail("a parameter stands in a terminal", name.offset, len(name.text) + 2, hint)
+            self.source.fail("a terminal cannot contain a parameter", name.offset, len(name.text) + 2, hint)
         if name.text not in self.parametric:
             what = f"the rule {name.text} has no parameter"
             self.source.fail(what, name.offset, len(name.text), f"Define it with one: {name.text}::_ : ...")
@@ -118,18 +117,20 @@ class ParametricRules:
         ]
 
     def _condition(self, terminal: bool) -> Out:
-        """``%if condition``, at the end of an alternative."""
+        """Rewrite ``%if condition`` at the end of an alternative."""
         piece = self._now
         if terminal:
-            hint = "Conditions belong to rules with a parameter (name::_ : ...)."
-            self.source.fail("'%if' stands in a terminal", piece.offset, len(piece.text), hint)
+            hint = "Use conditions in rules with a parameter (name::_ : ...)."
+            self.source.fail("a terminal cannot contain '%if'", piece.offset, len(piece.text), hint)
         reader = Parameters(self.source, piece.offset + len(piece.text))
         body = ("condition", reader.condition())
         self._skip_to(reader.position)
         after = self._next(self.position)
         if after.kind != "newline" and after.text not in ("|", ")", "]"):
-            hint = "Write it after the parts of the alternative."
-            self.source.fail("a condition ends its alternative", after.offset, len(after.text), hint)
+            hint = "Move the condition after the other items of the alternative."
+            self.source.fail(
+                "a condition must be last in its alternative", after.offset, len(after.text), hint
+            )
         return self._marker("condition_1", body, piece)
 
     def _skip_to(self, offset: int) -> None:

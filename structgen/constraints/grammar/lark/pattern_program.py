@@ -1,24 +1,24 @@
-r"""A pattern of Python's `re` as a program that keeps the order in which `re` tries things.
+r"""Compile a pattern of Python's `re` to a program that keeps the order in which `re` tries alternatives.
 
-Why: Lark's lexers take the match that `re` prefers, which greedy and lazy quantifiers and the order of alternatives
-decide; a regular expression as data (`expressions`) has forgotten all of that. `preferred_match` runs the program.
-Invariant: the characters, classes and modes are those of `structgen.regex`, since its parser reads them; a loop
-whose round took no text is left, as `re` leaves it.
-Cost: linear in the pattern with its counts written out, at most `INSTRUCTIONS`.
+Why: lark's lexers take the match that `re` prefers. Greedy and lazy quantifiers and the order of alternatives decide
+it, and regular expressions as data do not keep that order. `preferred_match` runs the program.
+Invariant: characters, classes and flags are those of `structgen.regex`, whose parser reads the pattern. A loop ends
+after a round without text, as in `re`.
+Cost: linear in the pattern with its counts expanded, at most `INSTRUCTIONS`.
 Source: CPython 3.11, Modules/_sre/sre_lib.h; R. Cox, "Regular Expression Matching: the Virtual Machine Approach".
 
     Node = RE without "alternate" and "repeat", and
            ("choice", (Node, ...)) | ("loop", Node, lo, hi or None, lazy)
          | ("look", ahead, negative, Node) | ("boundary", negative, ranges)
 
-    code[i] = ("char", set, next)                 take one character of sets[set]
-            | ("split", (next, ...))              try these, best first
-            | ("enter", loop, next)               a loop begins
-            | ("again", loop, body, exit, lazy)   a round has ended; one that took nothing ends the loop
-            | ("ahead", negative, body, next)     the text here (not) begins with the body's program
-            | ("behind", index, negative, next)   the text before (not) ends with that of behinds[index]
+    code[i] = ("char", set, next)                   read one character of sets[set]
+            | ("split", (next, ...))                try these in order
+            | ("enter", loop, next)                 a loop starts
+            | ("again", loop, body, exit, lazy)     a round has ended; a round without text ends the loop
+            | ("ahead", negative, body, next)       the text here (not) begins with a match of the body
+            | ("lookbehind", index, negative, next) the text before (not) ends with a match of lookbehinds[index]
             | ("boundary", negative, set, next)
-            | ("match",) | ("found",)             the end of the pattern; of a look's body
+            | ("match",) | ("found",)               the end of the pattern; the end of a look-around's body
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Node = tuple[Any, ...]
 Instruction = tuple[Any, ...]
 
 INSTRUCTIONS = 50_000
-"""The longest program."""
+"""The most instructions of a program."""
 
 _NOT_NEWLINE = character_class(negate_ranges(((0x0A, 0x0A),)))
 
 
 class GreedyParser(PythonParser):
-    """Reads the pattern, and whether a quantifier in it prefers less."""
+    """Reads a pattern, and whether it has a lazy quantifier."""
 
     lazy = False
 
@@ -63,12 +63,12 @@ class GreedyParser(PythonParser):
 
 
 class _OrderedParser(GreedyParser):
-    """Reads the pattern into nodes instead of a language."""
+    """Reads a pattern into nodes instead of a language."""
 
     has_atomic_groups = False  # the program has no instruction for them
     has_references = False
 
-    # `$` holds unless there is text that is more than one last line end.
+    # `$` holds unless more text follows than one final newline.
     text_end: ClassVar[RE] = (
         "look",
         True,
@@ -80,7 +80,7 @@ class _OrderedParser(GreedyParser):
         body = self.items[-1] if self.items else None
         stop = self.position + length
         lazy = self.pattern[stop : stop + 1] == "?"
-        super().quantify(low, high, length)  # refuses what cannot be repeated
+        super().quantify(low, high, length)  # raises an error for what cannot be repeated
         self.items[-1] = ("loop", body, low, high, lazy)
 
     def _alternatives(self) -> RE:
@@ -102,21 +102,21 @@ class _OrderedParser(GreedyParser):
 
 @dataclass(slots=True)
 class Program:
-    """What `compile_pattern` makes."""
+    """A compiled pattern."""
 
     code: list[Instruction] = field(default_factory=list)
     start: int = 0
     sets: list[Ranges] = field(default_factory=list)
-    behinds: list[int] = field(default_factory=list)
-    """Where the bodies of looks behind start."""
+    lookbehinds: list[int] = field(default_factory=list)
+    """The starts of the bodies of lookbehinds."""
     lazy: bool = False
-    """Is there a quantifier that prefers less?"""
+    """Whether there is a lazy quantifier."""
     looks: bool = False
-    """Is there a condition on the text around a place?"""
+    """Whether there is look-around, an anchor or a word boundary."""
 
 
 def compile_pattern(pattern: str) -> Program:
-    """The program of a pattern; modes are written in the pattern itself, as Lark does."""
+    """Return the program of a pattern. Flags are written in the pattern itself, as in lark."""
     parser = _OrderedParser(pattern, NO_FLAGS)
     tree = parser.parse()
     builder = _Builder(pattern)
@@ -127,7 +127,7 @@ def compile_pattern(pattern: str) -> Program:
 
 
 class _Builder:
-    """Writes a program from its end, so that every instruction knows what comes after it."""
+    """Writes a program from its end, so that each instruction knows its successor."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -139,10 +139,10 @@ class _Builder:
         code = self.program.code
         if len(code) >= INSTRUCTIONS:
             raise LimitExceeded(
-                f"the pattern, with its counts written out, has more than {INSTRUCTIONS} steps",
+                f"the pattern, with its counts expanded, has more than {INSTRUCTIONS} steps",
                 limit="pattern_steps",
                 pattern=self.pattern,
-                hint="Use smaller counts, or leave out their upper bounds.",
+                hint="Use smaller counts, or omit their upper bounds.",
             )
         code.append(instruction)
         return len(code) - 1
@@ -154,7 +154,7 @@ class _Builder:
         return number
 
     def build(self, node: Node, after: int, inside_look: bool = False) -> int:
-        """The place where the program of `node`, which goes on at `after`, starts."""
+        """Write the program of `node`, which continues at `after`; return its start."""
         kind = node[0]
         if kind == "concat":
             for part in reversed(node[1]):
@@ -176,7 +176,7 @@ class _Builder:
             raise RegexUnsupported(
                 "conditions inside look-around are not supported in a terminal",
                 pattern=self.pattern,
-                hint="Write the look-around without anchors, word boundaries and look-around in it.",
+                hint="Write the look-around without anchors, word boundaries and look-around inside it.",
             )
         if kind == "boundary":
             return self.add(("boundary", node[1], self.set_number(node[2]), after))
@@ -184,11 +184,11 @@ class _Builder:
         found = self.build(body, self.add(("found",)), True)
         if ahead:
             return self.add(("ahead", negative, found, after))
-        self.program.behinds.append(found)
-        return self.add(("behind", len(self.program.behinds) - 1, negative, after))
+        self.program.lookbehinds.append(found)
+        return self.add(("lookbehind", len(self.program.lookbehinds) - 1, negative, after))
 
     def _loop(self, node: Node, after: int, inside_look: bool) -> int:
-        """The rounds that must be, written out, and then those that may be."""
+        """Write the required rounds, expanded, and then the optional ones."""
         _, body, low, high, lazy = node
         empty = _may_be_empty(body)
         self.loops += 1
@@ -207,7 +207,7 @@ class _Builder:
         for _ in range(low):
             before = self.build(body, entry, inside_look)
             if before == entry:
-                break  # nothing was to be done, and that a million times
+                break  # the body is empty, so a million copies would be, too
             entry = before
         return entry
 

@@ -68,7 +68,7 @@ def read_plain(source: Source, start: str, keep: Iterable[str], imports: bool = 
             [TerminalDef(name, patterns.of(name), priority) for name, (priority, *_) in terminals.items()]
         )
         for text in literals:
-            names.note(text)
+            names.add(text)
     except Exception:  # lark's code for patterns raises any exception; lark itself shall report it
         return None
     source.index(defined, used, written)

@@ -1,19 +1,18 @@
-r"""Which of its matches does Python's `re` take: decided for every text at once.
+r"""Determine which of its matches Python's `re` prefers, for all texts at once.
 
-Why: Lark's lexers take the match that `re` prefers, while a scanner of ours takes the longest text of a language.
-For every pattern there is a language whose longest match is the preferred one. All ways to go on from a place, best
-first, are a list of threads (`threads`); when one of them matches, those after it are cut off, as `re` would
-not try them any more. That makes a deterministic automaton, and the last match that it passes on a text is the
-preferred one; so its language is the one to have. Mostly it is simply all matches (the longest one is preferred) or
-all shortest ones.
-Invariant: nothing is guessed: the automaton is walked to its end, or a limit is an error.
+Why: lark's lexers take the match that `re` prefers, but a scanner takes the longest text of a language. For each
+pattern there is a language whose longest match is the preferred one. The continuations from a position, in preference
+order, are a list of threads (`threads`). When one matches, `re` does not try those after it, so they are cut. This
+gives a deterministic automaton, and the last match that it passes on a text is the preferred one. So its language is
+the one needed. It is mostly the set of all matches (the longest is preferred) or of all shortest ones.
+Invariant: nothing is guessed: the automaton is explored completely, or a limit raises an error.
 Cost: a few milliseconds for an ordinary pattern.
 Source: R. Cox, "Regular Expression Matching in the Wild" (leftmost-first automata); J. Brzozowski and E. McCluskey,
 "Signal Flow Graph Techniques for Sequential Circuit State Diagrams" (the elimination of states).
 
-A look-around that asks for text outside of the lexeme makes an answer that the pattern alone does not determine.
-Conditions on the one character that follows (``\b``, ``(?![0-9])``) are handed out in `Preference.conditions`, for
-`lookahead` to judge; all others are refused.
+With look-around that reads text outside the lexeme, the pattern alone does not determine the match. Conditions on the
+one character that follows (``\b``, ``(?![0-9])``) are returned in `Preference.conditions`, for `lookahead` to decide.
+All others are refused.
 """
 
 from __future__ import annotations
@@ -50,15 +49,15 @@ __all__ = ["Condition", "Preference", "preference", "shortest"]
 Kind = Literal["longest", "shortest", "other"]
 
 _STATES = 200
-"""An automaton with more states than these is not written as an expression,"""
+"""The most states of an automaton that is converted to an expression."""
 
 _SIZE = 50_000
-"""nor does the expression get more nodes than these."""
+"""The most nodes of such an expression."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A lexeme of `language` is one only where no character of `excluded` follows."""
+    """A condition on a lexeme: a text of `language` is a lexeme only if no character of `excluded` follows."""
 
     language: RE
     excluded: Ranges
@@ -66,22 +65,22 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """`language`: the longest text of it that a place begins with is the match that `re` prefers there."""
+    """The preferred matches of a pattern: `re` prefers the longest text of `language`."""
 
     kind: Kind
     language: RE
     matches: RE
     """All texts that the pattern matches."""
     lazy: bool
-    """Has the pattern a quantifier that prefers less?"""
+    """Whether the pattern has a lazy quantifier."""
     conditions: tuple[Condition, ...] = ()
     steps: int = 0
-    """That it took to find out (see `threads.STEPS`)."""
+    """The steps taken to determine it (see `threads.STEPS`)."""
 
 
 @lru_cache(maxsize=1024)
 def preference(pattern: str) -> Preference:
-    """Of a pattern whose modes are written in it."""
+    """Return the preferred matches of a pattern, whose flags are written in it."""
     program = compile_pattern(pattern)
     matches = scope(regex(pattern).regular())
     walk = _Walk(Threads(program, pattern), program.looks)
@@ -91,13 +90,13 @@ def preference(pattern: str) -> Preference:
     elif kind == "shortest":
         language = shortest(matches)
     else:
-        language = walk.language(lambda owed: True)
+        language = walk.language(lambda obligations: True)
     conditions = walk.conditions() if program.looks else ()
     return Preference(kind, language, matches, program.lazy, conditions, walk.threads.steps)
 
 
 def shortest(language: RE) -> RE:
-    """The texts of a language that begin with no other text of it."""
+    """Return the texts of a language that do not begin with another text of it."""
     return intersect([language, complement(concat([language, ANY, TEXT]))])
 
 
@@ -112,16 +111,16 @@ class _Walk:
         self.moves: dict[Node, list[Node]] = {}
 
     def next(self, node: Node) -> list[Node]:
-        """The nodes after each class of characters."""
+        """Return the nodes after each class of characters."""
         if node not in self.moves:
             self.moves[node] = [self.threads.next(node, atom) for atom in self.atoms]
         return self.moves[node]
 
     def classify(self) -> Kind:
-        """Is the preferred match always the longest, always the shortest?
+        """Return whether the preferred match is always the longest, always the shortest, or neither.
 
-        The automaton runs beside the one that is never cut. The longest match is always preferred if the two match
-        the same texts, and the shortest if the cut one matches no more once it has matched.
+        The automaton runs in parallel with the one that is never cut. The longest match is always preferred if both
+        match the same texts, and the shortest if the cut one never matches again after its first match.
         """
         threads = self.threads
         longest = shortest = True
@@ -147,36 +146,38 @@ class _Walk:
                     pending.append(state)
         return "longest" if longest else "shortest" if shortest else "other"
 
-    def _check_end(self, owed: Obligations, ends: frozenset[Obligations]) -> None:
-        """A match may only depend on the one character that follows, and whichever way it came about."""
+    def _check_end(self, obligations: Obligations, ends: frozenset[Obligations]) -> None:
+        """Raise an error unless a match depends at most on the next character, in the same edge for all threads."""
         if ends == {FREE}:
             return
-        if len(ends) > 1 or any(not negative for negative, _ in owed):
-            self._refuse("what follows the lexeme decides how it is matched")
+        if len(ends) > 1 or any(not negative for negative, _ in obligations):
+            self._refuse("the text after the lexeme decides how it is matched")
         for atom in self.atoms:
-            if self.threads.pay(owed, atom):
-                self._refuse("a condition looks at more than one character after the lexeme")
+            if self.threads.advance_obligations(obligations, atom):
+                self._refuse("a condition depends on more than one character after the lexeme")
 
     def _refuse(self, message: str) -> NoReturn:
         raise RegexUnsupported(
             message,
             pattern=self.threads.pattern,
-            hint="A terminal may only ask which character does not follow, as in (?![0-9]) or \\b. Say in the rules, "
-            "or by the other terminals, what may stand after it.",
+            hint="A terminal may only exclude the next character, as in (?![0-9]) or \\b. State in the rules, or by "
+            "other terminals, what may follow it.",
         )
 
     def conditions(self) -> tuple[Condition, ...]:
-        """What the matches ask of the character after them."""
+        """Return the conditions of the matches on the next character."""
         result = []
-        for owed in {node.end for node in self._nodes() if node.end}:
-            excluded = [atom for atom in self.atoms if self.threads.pay(owed, atom) is None]
+        for obligations in {node.end for node in self._nodes() if node.end}:
+            excluded = [
+                atom for atom in self.atoms if self.threads.advance_obligations(obligations, atom) is None
+            ]
             if excluded:
                 ranges = normalise_ranges(piece for atom in excluded for piece in self.threads.atoms[atom])
-                result.append(Condition(self.language(owed.__eq__), ranges))
+                result.append(Condition(self.language(obligations.__eq__), ranges))
         return tuple(sorted(result, key=lambda condition: condition.excluded))
 
     def _nodes(self) -> list[Node]:
-        """All nodes, the first one first."""
+        """Return all nodes, the first one first."""
         seen = {self.start: None}
         pending = [self.start]
         while pending:
@@ -187,7 +188,7 @@ class _Walk:
         return list(seen)
 
     def language(self, wanted: Callable[[Obligations], object]) -> RE:
-        """The texts at whose end the automaton matches with a debt that is `wanted`."""
+        """Return the texts at whose end the automaton matches with obligations that are `wanted`."""
         nodes = self._nodes()
         blocks = self._blocks(nodes, [node.end is not None and bool(wanted(node.end)) for node in nodes])
         if len(set(blocks.values())) > _STATES:
@@ -203,10 +204,10 @@ class _Walk:
             edges[block] = {to: character_class(normalise_ranges(ranges)) for to, ranges in pieces.items()}
             if node.end is not None and wanted(node.end):
                 edges[block][last] = EPSILON
-        return _eliminate(_alive(edges, last), last, self._too_large)
+        return _eliminate(_live_states(edges, last), last, self._too_large)
 
     def _blocks(self, nodes: list[Node], accepting: list[bool]) -> dict[Node, int]:
-        """Nodes with the same future have the same number, from 1 on (E. Moore's refinement)."""
+        """Number equivalent nodes from 1 on (Moore's partition refinement)."""
         blocks = {node: 1 + accepts for node, accepts in zip(nodes, accepting, strict=True)}
         count = 0
         while len(set(blocks.values())) > count:
@@ -222,36 +223,37 @@ class _Walk:
 
     def _too_large(self) -> NoReturn:
         raise LimitExceeded(
-            "re prefers neither the longest nor the shortest match of this pattern, and what it does prefer is too "
-            "complicated",
+            "re prefers neither the longest nor the shortest match of this pattern, and its preference is too complex",
             limit="preference_states",
             pattern=self.threads.pattern,
-            hint="Put alternatives that begin with one another longest first, or make them terminals of their own.",
+            hint="If alternatives begin alike, put the longest first, or split them into several terminals.",
         )
 
 
-def _alive(edges: dict[int, dict[int, RE]], last: int) -> dict[int, dict[int, RE]]:
-    """Without the states from which the last one is out of reach."""
+def _live_states(edges: dict[int, dict[int, RE]], last: int) -> dict[int, dict[int, RE]]:
+    """Return the automaton without the states that do not lead to the last one."""
     reaching = {last}
     grown = True
     while grown:
         more = {
-            state for state, ways in edges.items() if state not in reaching and not reaching.isdisjoint(ways)
+            state
+            for state, edges_from in edges.items()
+            if state not in reaching and not reaching.isdisjoint(edges_from)
         }
         grown = bool(more)
         reaching |= more
     return {
-        state: {to: way for to, way in ways.items() if to in reaching}
-        for state, ways in edges.items()
+        state: {to: edge for to, edge in edges_from.items() if to in reaching}
+        for state, edges_from in edges.items()
         if state in reaching or state == 0
     }
 
 
 def _eliminate(edges: dict[int, dict[int, RE]], last: int, too_large: Callable[[], NoReturn]) -> RE:
-    """The expression of an automaton from state 0 to state `last`: the other states are taken out one by one."""
+    """Return the expression of the paths from state 0 to state `last`, by eliminating the other states one by one."""
     into: dict[int, set[int]] = {}
-    for state, ways in edges.items():
-        for to in ways:
+    for state, edges_from in edges.items():
+        for to in edges_from:
             into.setdefault(to, set()).add(state)
     left = set(edges) - {0}
     while left:
@@ -263,18 +265,18 @@ def _eliminate(edges: dict[int, dict[int, RE]], last: int, too_large: Callable[[
         for to in out:
             into[to].discard(state)
         for source in sources:
-            ways = edges[source]
-            way = ways.pop(state)
+            edges_from = edges[source]
+            edge = edges_from.pop(state)
             for to, onward in out.items():
-                joined = alternate([ways.get(to, NOTHING), concat([way, loop, onward])])
-                if _larger(joined, _SIZE):
+                joined = alternate([edges_from.get(to, NOTHING), concat([edge, loop, onward])])
+                if _is_larger(joined, _SIZE):
                     too_large()
-                ways[to] = joined
+                edges_from[to] = joined
                 into.setdefault(to, set()).add(source)
     return edges[0].get(last, NOTHING)
 
 
-def _larger(expression: RE, limit: int) -> bool:
+def _is_larger(expression: RE, limit: int) -> bool:
     pending, count = [expression], 0
     while pending and count <= limit:
         node = pending.pop()

@@ -1,28 +1,27 @@
-"""Grammars in Lark's language, read as lark reads them, as `ir.Grammar`.
+"""Read a grammar in Lark's language into an `ir.grammar.Grammar`.
 
-Why: people have grammars for lark, and tools for language models (llguidance, XGrammar) have made its language their
-own. Whatever lark accepts means here what it means there: texts are read as its loader reads them,
-in a fiftieth of the time, its lexer orders the terminals, and Python's `re` decides what a pattern takes.
-Invariant: no approximation: what cannot be said exactly is refused, with its place and what to write instead; every
-error is a `StructgenError`.
-Cost: of a plain grammar, about a microsecond a token; of others, some ten for the additions, a rule and a use of a
-template. Lark's loader itself, about a millisecond for a rule, only words mistakes, and reads what `templates`
-leaves.
+Why: many grammars are written for lark, and tools for language models (llguidance, XGrammar) use its language. What
+lark accepts has the same meaning here: definitions are those of its loader (in a fiftieth of the time), its lexer
+orders the terminals, and Python's `re` decides what a pattern matches.
+Invariant: nothing is approximated. What cannot be represented exactly is refused, with its position and an alternative.
+Every error is a `StructgenError`.
+Cost: about a microsecond a token for plain grammars, and about ten microseconds a rule for others. The package's
+docstring explains the readers.
 
-What is read
+Supported
     lark 1.3: all of its syntax; `%import` of the modules that come with lark, and from `import_paths`.
     llguidance: `%json`, `%lark`, `%regex` (substrings), special tokens, `@name`, `x{2,5}`, `&` and `~` in terminals,
     rules with parameters, rules with options (`rule_options`), and options of grammars (`grammar_options`).
 
-What differs from lark
-    Whether a terminal is tried only where a rule allows it (``contextual``) follows the grammar exactly here, where
-    lark follows the states of its LALR parser, and merges some.
-    A rule or terminal with `[lazy]`, `[suffix=...]` or `[stop=...]` ends where it first matches, whatever else
-    matches more. What a stop or suffix matches is a part of the text; captures leave it out.
-    Aliases, `!`, `?` and priorities of rules shape trees; a constraint has none, so they change nothing, and rules
-    that lark refuses only because two alternatives would make the same tree are taken.
-    Under rule "longest" a terminal may match the empty text: then it may be left out where it stands.
-    A terminal called "not X" is an error: no rule names it, so that where it is the lexeme the text is wrong.
+Differences from lark
+    With ``contextual``, a terminal is tried exactly where a rule allows it. Lark follows the states of its LALR parser,
+    which merges some.
+    A rule or terminal with `[lazy]`, `[suffix=...]` or `[stop=...]` ends where it first matches, even if another
+    terminal matches more. The text of a stop or suffix is part of the output; captures leave it out.
+    Aliases, `!`, `?` and priorities of rules only shape trees. A constraint has no tree, so they have no effect. Rules
+    that lark refuses because two alternatives would build the same tree are accepted.
+    With lexer "longest", a terminal that matches the empty text is optional in the rules.
+    A terminal named "not X" marks an error: no rule uses it, so a text in which it is the lexeme is wrong.
 """
 
 from __future__ import annotations
@@ -56,10 +55,10 @@ from .terminals import Lexemes, lexemes_longest, lexemes_ordered
 __all__ = ["ENTRIES", "read_lark"]
 
 ENTRIES = 50_000
-"""Names, texts and signs of a grammar with additions to Lark's language, or with a mistake."""
+"""The most tokens of a grammar with extensions of Lark's language, or with a mistake."""
 
 _NESTED = 16
-"""Grammars in grammars, by ``%lark``."""
+"""The most levels of grammars inside grammars (``%lark``)."""
 
 
 def read_lark(
@@ -74,33 +73,40 @@ def read_lark(
     at_limit: AtLimit = "cut",
     json: Mapping[str, Any] | None = None,
 ) -> Grammar:
-    """The grammar that `source` describes.
+    """Read a grammar in Lark's language.
 
-    lexer         "ordered": as lark's basic lexer; "longest": the longest lexeme, as most lexers
-    contextual    only terminals that the grammar allows at a place compete there
-    indenter      lark's `Indenter` (`lark.indenter.PythonIndenter`), or what it says as `ir.Indentation`
-    import_paths  folders (or lark's loaders) in which `%import` looks, before lark's own modules
-    constraints   what ``@name`` in rules stands for
-    at_limit      how rules end that have used up their `max_tokens` (see `limit_tokens`)
-    json          options of the schemas in ``%json``, as `json_schema` takes them
+    Args:
+        source: The grammar.
+        start: The rule that the whole text must match.
+        lexer: "ordered": as lark's basic lexer; "longest": the longest lexeme, as in most lexers.
+        contextual: Whether only terminals compete that the grammar allows at the position.
+        indenter: Lark's `Indenter` (`lark.indenter.PythonIndenter`), or the same as an `Indentation`.
+        import_paths: Folders (or lark's loaders) in which `%import` looks before lark's own modules.
+        constraints: The constraints that ``@name`` in rules refers to.
+        at_limit: How rules end that have used up their `max_tokens` (see `limit_tokens`).
+        json: Options of the schemas in ``%json``, as `json_schema` takes them.
 
-    Raises `GrammarSyntaxError`, `GrammarUnsupported`, `LimitExceeded` or `OptionError`.
+    Raises:
+        GrammarSyntaxError: The grammar has a mistake.
+        GrammarUnsupported: Something cannot be represented exactly.
+        LimitExceeded: The grammar is too large.
+        OptionError: An option has the wrong type or value.
     """
     if lexer not in ("longest", "ordered"):
         raise OptionError(
-            f"there is no lexer {lexer!r}", hint="The rules are 'ordered' (lark's) and 'longest'."
+            f"unknown lexer rule {lexer!r}", hint="The rules are 'ordered' (lark's) and 'longest'."
         )
     if not isinstance(start, str):
         raise OptionError(
-            f"start is {a_kind(start)}; it takes a rule's name", hint="A grammar has one start."
+            f"start is {a_kind(start)}; it must be the name of a rule", hint="A grammar has one start rule."
         )
     if not isinstance(source, str):
-        raise OptionError(f"a grammar is a str, not {a_kind(source)}", hint="Read the file first.")
+        raise OptionError(f"a grammar must be a str, not {a_kind(source)}", hint="Read the file first.")
     checked_token_limit(0, at_limit)
     options = _Options(lexer, contextual, import_paths, constraints, json, at_limit)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of `re`, about brackets in sets
+            warnings.simplefilter("ignore", FutureWarning)  # `re` warns about brackets in sets
             text = Source(source)
             check_characters(text.text, text.error)
             return _read(text, start, _indentation(indenter), options)
@@ -110,7 +116,7 @@ def read_lark(
 
 @dataclass(frozen=True)
 class _Options:
-    """What counts for a grammar and those inside it."""
+    """The options of a grammar and of the grammars inside it."""
 
     lexer: Literal["longest", "ordered"]
     contextual: bool
@@ -119,10 +125,10 @@ class _Options:
     json: Mapping[str, Any] | None
     at_limit: AtLimit
     depth: int = 0
-    """How many grammars are around."""
+    """The number of enclosing grammars."""
 
     def nested(self, source: Source) -> Constraint:
-        """The constraint of a ``%lark``."""
+        """Return the constraint of a ``%lark``."""
         from ..constraint import GrammarConstraint
 
         if self.depth >= _NESTED:
@@ -130,7 +136,7 @@ class _Options:
                 f"grammars are nested more than {_NESTED} deep",
                 limit="grammar_depth",
                 where="line {}, column {}".format(*source.position(0)),
-                hint="Name the inner ones with constraints={...}, and write @name.",
+                hint="Pass the inner ones as constraints={...}, and write @name.",
             )
         inner = replace(self, depth=self.depth + 1)
         return GrammarConstraint(_read(source, "start", None, inner), "Lark")
@@ -147,34 +153,34 @@ def _read(text: Source, start: str, indentation: Indentation | None, options: _O
         rewritten = rewrite(text, options.constraints, options.nested, options.json)
         if indentation is not None and not rewritten.settings.are_larks:
             raise OptionError(
-                "options of the grammar about ignored text do not join with an indenter",
-                hint="Leave out the indenter, or allow_initial_skip and ignore_once in the grammar.",
+                "options about ignored text cannot be combined with an indenter",
+                hint="Pass no indenter, or remove allow_initial_skip and ignore_once from the grammar.",
             )
         if start in rewritten.parametric:
             text.fail(
-                f"the rule {start} has a parameter, so that no text starts from it",
+                f"the rule {start} has a parameter, so it cannot be the start",
                 text.definition(rewritten.written(start)),
                 len(start),
-                hint=f"Start from a rule without one: main: {start}::0, with start='main'.",
+                hint=f"Start from a rule without a parameter: main: {start}::0, with start='main'.",
             )
         loaded = read_modules(rewritten.text, start, keep, options.import_paths, rewritten.bodies, UNBOUNDED)
-    if loaded is None:  # lark words the mistake
+    if loaded is None:  # lark reads the rest, and words the mistakes
         loaded = load(rewritten, start, keep, options.import_paths)
     return _grammar(loaded, rewritten, start, options, indentation)
 
 
 def _check_entries(source: Source) -> None:
-    """Additions are read in Python, and what is left by lark's own loader, a fiftieth of a millisecond for each."""
+    """Limit the number of tokens, since Python and lark's loader take a fiftieth of a millisecond for each."""
     entries = (piece for piece in source.pieces if piece.kind not in ("space", "comment", "newline"))
     last = next(islice(entries, ENTRIES, None), None)
     if last is not None:
-        place = source.position(last.offset)
+        position = source.position(last.offset)
         raise LimitExceeded(
-            f"the grammar has more than {ENTRIES} names, texts and signs",
+            f"the grammar has more than {ENTRIES} tokens",
             limit="grammar_entries",
-            where=f"line {place.line}, column {place.column}",
-            hint="Leave out additions to Lark's language, with which the limit is lower; or split the grammar into "
-            "several constraints.",
+            where=f"line {position.line}, column {position.column}",
+            hint="Split the grammar into several constraints, or avoid extensions of Lark's language: without them "
+            "the limit is higher.",
         )
 
 
@@ -232,7 +238,7 @@ def _grammar(
 
 def _rule(name: str, body: Body, rewritten: Rewritten, lexemes: Lexemes, at_limit: AtLimit) -> Rule:
     offset = rewritten.source.definition(rewritten.written(name))
-    base = name.split("{")[0].split("::")[0]  # of a use with arguments or a number, the rule's
+    base = name.split("{")[0].split("::")[0]  # without the arguments of a template or a parameter
     options = rewritten.options.get(base)
     if options is None:
         return Rule(name, body, offset)
@@ -243,29 +249,29 @@ def _rule(name: str, body: Body, rewritten: Rewritten, lexemes: Lexemes, at_limi
 def _check_declared(loaded: Loaded, rewritten: Rewritten, made: set[str]) -> None:
     for name in sorted(loaded.declared - made):
         rewritten.source.fail(
-            f"the terminal {name} is declared, but nothing makes it",
+            f"the terminal {name} is declared, but never defined",
             rewritten.source.definition(rewritten.written(name)),
             len(name),
-            hint="Define it, or pass the indenter that makes it: indenter=lark.indenter.PythonIndenter.",
+            hint="Define it, or pass the indenter that produces it: indenter=lark.indenter.PythonIndenter.",
         )
 
 
 def _indentation(indenter: object) -> Indentation | None:
-    """What an indenter of lark says."""
+    """Return the indentation that an indenter of lark describes."""
     if indenter is None or isinstance(indenter, Indentation):
         return indenter
     if isinstance(indenter, type) and issubclass(indenter, Indenter):
         indenter = indenter()
     if not isinstance(indenter, Indenter):
         raise OptionError(
-            f"an indenter is a lark.indenter.Indenter or an Indentation, not {a_kind(indenter)}",
-            hint="As in indenter=lark.indenter.PythonIndenter.",
+            f"indenter must be a lark.indenter.Indenter or an Indentation, not {a_kind(indenter)}",
+            hint="For example indenter=lark.indenter.PythonIndenter.",
         )
     for method in ("process", "_process", "handle_NL"):
         if getattr(type(indenter), method) is not getattr(Indenter, method):
             raise OptionError(
-                f"{type(indenter).__name__} does more than lark's Indenter: it has its own {method}()",
-                hint="Only the names of terminals and tab_len may differ.",
+                f"{type(indenter).__name__} overrides {method}() of lark's Indenter, which is not supported",
+                hint="An indenter may only set the names of terminals and tab_len.",
             )
     return Indentation(
         indenter.NL_type,
@@ -278,14 +284,14 @@ def _indentation(indenter: object) -> Indentation | None:
 
 
 def _renamed(indentation: Indentation, lexemes: Lexemes, rewritten: Rewritten) -> Indentation:
-    """In the names of the terminals here; brackets that the grammar does not have are left out."""
+    """Return the indentation with the terminals of the lexer, without brackets that the grammar does not use."""
     newline = lexemes.names.get(indentation.newline, [])
     if len(newline) != 1:
-        several = "is found by several patterns" if newline else "is not in the grammar"
+        several = "is matched by several patterns" if newline else "is not in the grammar"
         rewritten.source.fail(
             f"the newline terminal {indentation.newline} of the indenter {several}",
             rewritten.source.definition(indentation.newline),
-            hint="Define it as one pattern that the grammar does not ignore: _NEWLINE: /(\\r?\\n[\\t ]*)+/",
+            hint="Define it as one pattern that is not ignored: _NEWLINE: /(\\r?\\n[\\t ]*)+/",
         )
 
     def known(names: tuple[str, ...]) -> tuple[str, ...]:

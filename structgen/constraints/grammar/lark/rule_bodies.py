@@ -1,10 +1,10 @@
-"""The bodies of a Lark grammar's rules, and which terminals may follow one another.
+"""Convert the bodies of a Lark grammar's rules, and compute which terminals may follow one another.
 
-Why: bodies over lark's terminals become bodies over those of `ir`; what may follow a terminal is what decides whether
-a look-ahead at its end can matter (`lookahead`).
-Invariant: a body means what lark's means; `Following` may name a terminal too many, never one too few.
-Cost: linear in the grammar, for `Following` times the number of terminals: a rule is looked at again only after one
-that it uses has grown.
+Why: bodies over lark's terminals become bodies over those of the IR. Which terminals may follow decides whether a
+look-ahead matters (`lookahead`).
+Invariant: a body keeps lark's meaning. `Following` may contain too many terminals, never too few.
+Cost: linear in the grammar; `Following` is linear in the grammar times the number of terminals, since a rule is visited
+again only after one that it uses has grown.
 """
 
 from __future__ import annotations
@@ -22,14 +22,20 @@ __all__ = ["Following", "optional", "rule_bodies"]
 
 
 def optional(body: Body) -> Body:
-    """The body, or nothing."""
+    """Return the body, or nothing."""
     return ("repeat", body, 0, 1)
 
 
 def rule_bodies(
     loaded: Loaded, terminals: Mapping[str, Body], placeholders: Mapping[str, Body]
 ) -> dict[str, Body]:
-    """The body of each rule, with what stands for each terminal, and for rules that are not lark's."""
+    """Return the body of each rule.
+
+    Args:
+        loaded: The grammar.
+        terminals: The body of each of lark's terminals.
+        placeholders: The bodies of rules that replace extensions.
+    """
 
     known = {
         **terminals,
@@ -38,7 +44,7 @@ def rule_bodies(
 
     def body(part: Body) -> Body:
         kind = part[0]
-        if kind == "sequence":  # most of what they hold are terminals
+        if kind == "sequence":  # a fast path, since most items are terminals
             return sequence_of([known[one[1]] if one[0] == "terminal" else body(one) for one in part[1]])
         if kind == "terminal":
             return known[part[1]]
@@ -56,22 +62,23 @@ def rule_bodies(
 
 @dataclass
 class _Ends:
-    """The terminals that a body may begin and end with, and whether it may be empty."""
+    """The first and last terminals of a body, and whether it may be empty."""
 
     first: set[str] = field(default_factory=set)
     last: set[str] = field(default_factory=set)
     empty: bool = False
 
     def size(self) -> int:
+        """Return a number that grows whenever the sets do."""
         return len(self.first) + len(self.last) + self.empty
 
 
 OTHER = ""
-"""Stands for a text of another constraint, which may begin with anything."""
+"""Represents a text of another constraint, which may begin with any character."""
 
 
 class Following:
-    """Which terminals may stand behind which; `silent` are terminals that may be there without a rule saying so."""
+    """The terminals that may follow one another; `silent` are those that may occur without being in a rule."""
 
     def __init__(self, bodies: Mapping[str, Body], silent: Iterable[str]) -> None:
         self.silent = frozenset(silent)
@@ -92,7 +99,7 @@ class Following:
             self._ends(body, self._note)
 
     def after(self, names: Iterable[str]) -> frozenset[str] | None:
-        """The terminals that may follow any of these; None if anything may."""
+        """Return the terminals that may follow any of these; None if any text may."""
         found: set[str] = set(self.silent)
         for name in names:
             if name in self.silent:
@@ -110,7 +117,7 @@ class Following:
             return self.rules[body[1]]
         if kind == "terminal":
             return _Ends({body[1]}, {body[1]})
-        if kind in ("special", "tokens"):  # between two texts, not one
+        if kind in ("special", "tokens"):  # they separate lexemes, so nothing follows across them
             return _Ends()
         if kind == "constraint":
             return _Ends({OTHER}, {OTHER}, True)

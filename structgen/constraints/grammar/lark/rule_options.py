@@ -1,7 +1,7 @@
-"""The options of a rule in llguidance's and XGrammar's Lark, between the name and the colon.
+"""Read the options of a rule in llguidance's and XGrammar's Lark, between the name and the colon.
 
-Why: each option has its own form, and each mistake its own message and place.
-Invariant: an option is read in full or refused; none is read and ignored.
+Why: each option has its own form, and each mistake its own message and position.
+Invariant: an option is applied or refused, never ignored.
 Cost: linear in the pieces.
 Source: llguidance, docs/syntax.md; XGrammar, docs/defining_structures/lark_grammar.md.
 
@@ -24,7 +24,7 @@ from .source import Piece, Source
 __all__ = ["MAX_CHARS", "RuleOptions", "read_options"]
 
 MAX_CHARS = 2**31 - 1
-"""Largest bound that is counted."""
+"""The largest bound of characters or tokens."""
 
 _COUNT = re.compile(r"\+?[0-9]+")
 _ESCAPE = re.compile(r"\\(.)")
@@ -35,7 +35,7 @@ KNOWN = "capture, lazy, max_chars, max_tokens, stop, stop_capture, suffix and te
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """What stands in the brackets; `end` is the piece of a stop or suffix."""
+    """The options of a rule; `end` is the token of a stop or suffix."""
 
     capture: str | None = None
     stop_capture: str | None = None
@@ -48,12 +48,12 @@ class RuleOptions:
 
     @property
     def makes_terminal(self) -> bool:
-        """Is the body of the rule one terminal?"""
+        """Whether the body of the rule becomes one terminal."""
         return self.lazy or self.end is not None or self.max_chars is not None
 
 
 def read_options(source: Source, pieces: list[Piece], start: int, rule: str) -> tuple[RuleOptions, int]:
-    """Read the options after the bracket at `start`; the second is the number of the piece after the closing one."""
+    """Read the options after the bracket at `start`; return them and the index after the closing bracket."""
     return _Reader(source, pieces, start + 1).read(rule)
 
 
@@ -71,21 +71,25 @@ class _Reader:
             if option.text == "]":
                 break
             if option.kind != "name":
-                self._fail(f"an option has a name, not {option.text!r}", option, f"Options are {KNOWN}.")
+                self._fail(
+                    f"{option.text!r} is not the name of an option", option, f"The options are {KNOWN}."
+                )
             self.position += 1
             self._option(option, rule)
             after = self._now()
             if after.text == ",":
                 self.position += 1
             elif after.text != "]":
-                self._fail("a ',' or ']' is missing here", after, 'As in name[capture, suffix="</end>"]: ...')
+                self._fail(
+                    "a ',' or ']' is missing here", after, 'For example name[capture, suffix="</end>"]: ...'
+                )
         if self.found.stop_capture is not None and not {"stop", "suffix"} & self.seen.keys():
-            hint = 'As in name[suffix="</end>", stop_capture="end"]: ...'
+            hint = 'For example name[suffix="</end>", stop_capture="end"]: ...'
             self._fail("stop_capture needs a stop or a suffix", self.seen["stop_capture"], hint)
         return self.found, self.position + 1
 
     def _now(self) -> Piece:
-        """The next piece that is no space."""
+        """Return the next piece that is not a space."""
         while self.pieces[self.position].kind == "space":
             self.position += 1
         piece = self.pieces[self.position]
@@ -96,15 +100,15 @@ class _Reader:
     def _option(self, option: Piece, rule: str) -> None:
         name = option.text
         if name in self.seen:
-            self._fail(f"the option {name} is there twice", option, "Leave one of them out.")
+            self._fail(f"the option {name} is given twice", option, "Remove one of them.")
         if {name, *self.seen} >= {"stop", "suffix"}:
-            self._fail("a rule has a stop or a suffix, not both", option, "Leave one of them out.")
+            self._fail("a rule cannot have both a stop and a suffix", option, "Remove one of them.")
         self.seen[name] = option
         read: Callable[[Piece], dict[str, Any]] | None = (
             getattr(self, f"_{name}", None) if name in _FORMS else None
         )
         if read is None:
-            hint = f"Options are {KNOWN}."
+            hint = f"The options are {KNOWN}."
             raise self.source.unsupported(
                 f"the option {name} is not supported", option.offset, len(name), hint
             )
@@ -116,13 +120,13 @@ class _Reader:
             self.found = replace(self.found, **read(self._value(option)))
 
     def _value(self, option: Piece) -> Piece:
-        """The piece after the '='; numbers are several pieces."""
+        """Return the value after '='; the pieces of a number are joined."""
         if self._now().text != "=":
-            self._fail(f"{option.text} needs a value", option, f"As in {_FORMS[option.text]}.")
+            self._fail(f"{option.text} needs a value", option, f"For example {_FORMS[option.text]}.")
         self.position += 1
         first = self._now()
         if first.text in ("]", ","):
-            self._fail(f"{option.text} needs a value", option, f"As in {_FORMS[option.text]}.")
+            self._fail(f"{option.text} needs a value", option, f"For example {_FORMS[option.text]}.")
         self.position += 1
         text = first.text
         if first.kind not in ("string", "regexp"):
@@ -132,7 +136,7 @@ class _Reader:
         return first._replace(text=text)
 
     def _lazy(self, value: Piece) -> dict[str, Any]:
-        raise AssertionError  # it has no value
+        raise AssertionError  # lazy has no value
 
     def _capture(self, value: Piece) -> dict[str, Any]:
         return {"capture": self._capture_name(value, "capture")}
@@ -142,18 +146,22 @@ class _Reader:
 
     def _capture_name(self, value: Piece, option: str) -> str:
         if value.kind != "string" or not value.text.endswith('"'):
-            self._fail("the name of a capture is a text in quotes", value, f"As in {_FORMS[option]}.")
+            self._fail(
+                "the name of a capture must be a text in quotes", value, f"For example {_FORMS[option]}."
+            )
         name = _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), value.text[1:-1])
         fault = capture_name_fault(name)
         if fault is not None:
-            self._fail(f"the name of a capture {fault}", value, f"As in {_FORMS[option]}.")
+            self._fail(f"the name of a capture {fault}", value, f"For example {_FORMS[option]}.")
         return name
 
     def _temperature(self, value: Piece) -> dict[str, Any]:
         found = temperature_of(value.text)
         if found is None:
             self._fail(
-                "a temperature is a number from 0 to 1,000,000", value, f"As in {_FORMS['temperature']}."
+                "a temperature must be a number from 0 to 1,000,000",
+                value,
+                f"For example {_FORMS['temperature']}.",
             )
         return {"temperature": found}
 
@@ -165,33 +173,33 @@ class _Reader:
 
     def _most(self, value: Piece, option: str, limit: str) -> dict[str, Any]:
         if not _COUNT.fullmatch(value.text):
-            self._fail(f"{option} is a whole number from 0 on", value, f"As in {_FORMS[option]}.")
+            self._fail(f"{option} must be a whole number, 0 or more", value, f"For example {_FORMS[option]}.")
         digits = value.text.lstrip("+0") or "0"
         if len(digits) > len(str(MAX_CHARS)) or int(digits) > MAX_CHARS:
-            place = self.source.position(value.offset)
+            position = self.source.position(value.offset)
             raise LimitExceeded(
                 f"{option} is larger than {MAX_CHARS}",
                 limit=limit,
-                where=f"line {place.line}, column {place.column}",
-                hint="Leave it out: no text is that long.",
+                where=f"line {position.line}, column {position.column}",
+                hint="Remove it: no text is that long.",
             )
         return {option: int(digits)}
 
     def _suffix(self, value: Piece) -> dict[str, Any]:
         if value.text in ('""', '""i'):
-            self._fail("a suffix is not empty", value, 'As in suffix="</end>".')
+            self._fail("a suffix must not be empty", value, 'For example suffix="</end>".')
         return {"end": self._ending(value, "suffix")}
 
     def _stop(self, value: Piece) -> dict[str, Any]:
-        # llguidance: the end-of-text token is the stop then; which text the rule has is the same as without a stop.
+        # In llguidance an empty stop is the end-of-sequence token; the rule's texts are those without a stop.
         empty = value.text in ('""', '""i')
         return {} if empty else {"end": self._ending(value, "stop"), "is_stop": True}
 
     def _ending(self, value: Piece, option: str) -> Piece:
         is_terminal = value.kind == "name" and value.text.lstrip("_")[:1].isupper()
         if value.kind not in ("string", "regexp") and not is_terminal:
-            hint = f"As in {_FORMS[option]}; a terminal's name is in upper case."
-            self._fail(f"a {option} is a text, a pattern or a terminal", value, hint)
+            hint = f"For example {_FORMS[option]}. The name of a terminal is in upper case."
+            self._fail(f"a {option} must be a text, a pattern or a terminal", value, hint)
         return value
 
     def _fail(self, message: str, piece: Piece, hint: str) -> None:
@@ -208,4 +216,4 @@ _FORMS = {
     "suffix": 'suffix="</end>"',
     "temperature": "temperature=0.7",
 }
-"""The options, and how each is written."""
+"""The options with their forms."""

@@ -225,7 +225,7 @@ class Source:
         return [found.start(1) for found in pattern.finditer(self.text) if found.start(1) in starts]
 
     def near(self, name: str) -> str | None:
-        """Return a similar name that may have been meant; None if there is none."""
+        """Return a similar name that may have been meant, or None."""
         defined, used = self._names
         known = [one for one in {**defined, **used} if one != name and one.isupper() == name.isupper()]
         known = [one for one in known if one in defined or used[one] != self.use(name)]

@@ -1,11 +1,11 @@
-"""Grammars of several modules and with templates, read without lark: what `lark_loader` makes of the same text.
+"""Read grammars with several modules or templates without lark: the same result as `lark_loader`.
 
-Why: lark's loader is a general parser in Python whose trees are transformed several times over, about a millisecond a
-rule. Here templates are written out, terminals become patterns, and texts in rules get lark's names.
-Invariant: what is returned is what lark would have loaded: the same terminals in the same order with the same patterns,
-down to the names of anonymous ones. Whatever it would refuse, and the little that the core does not read, makes
-`read_modules` return None: lark's loader reads the text then, and finds the mistake.
-Cost: about twenty microseconds a rule or use of a template, which are bounded as in `lark_loader`.
+Why: lark's loader is a general parser in Python that transforms its trees several times, about a millisecond a rule.
+This module expands templates, turns terminals into patterns, and gives texts in rules lark's names.
+Invariant: the result is what lark would load: the same terminals in the same order with the same patterns, down to the
+names of anonymous ones. For what lark would refuse, and the little that the core cannot read, `read_modules` returns
+None. Lark's loader then reads the text and finds the mistake.
+Cost: about twenty microseconds a rule or use of a template; their number is bounded as in `lark_loader`.
 Source: lark 1.3, load_grammar (`ApplyTemplates`, `TerminalTreeToPattern`, `PrepareAnonTerminals`).
 """
 
@@ -28,11 +28,11 @@ from .plain_reader import NotPlain
 __all__ = ["read_modules"]
 
 _CHARACTERS, _ALL_CHARACTERS = 300_000, 1_500_000
-"""Of a terminal's pattern, and of all: patterns in patterns are written out."""
+"""The most characters of a pattern and of all patterns that are read here; patterns inside patterns are expanded."""
 _MOST_CHARACTERS = 5_000_000
-"""Of parts that are joined: more is refused."""
+"""The most characters of joined patterns; beyond that the grammar is refused."""
 _BODIES = 500_000
-"""Parts of the bodies of templates, written out."""
+"""The most items of expanded templates."""
 
 
 def read_modules(
@@ -43,15 +43,15 @@ def read_modules(
     placeholders: Iterable[str] = (),
     unbounded: int | None = None,
 ) -> Loaded | None:
-    """Return what lark would load; None where its loader has to read the text.
+    """Return what lark would load; None if lark's loader must read the text.
 
     Args:
         text: The grammar.
         start: The rule to start from.
-        keep: Terminals that count though no rule uses them.
-        import_paths: Where `%import` looks before lark's own modules.
-        placeholders: Rules that are declared, and stand for something else.
-        unbounded: A count in the text that stands for none.
+        keep: Terminals to keep even if no rule uses them.
+        import_paths: Folders in which `%import` looks before lark's own modules.
+        placeholders: Declared rules that replace extensions.
+        unbounded: The repetition count that stands for "no upper bound".
 
     Raises:
         LimitExceeded: Templates have too many uses or too long arguments.
@@ -68,14 +68,12 @@ def read_modules(
         return _Joined(module, reader).loaded(list(read[2]), start, frozenset(keep))
     except (LimitExceeded, RecursionError, MemoryError):
         raise
-    except (
-        Exception
-    ):  # lark raises for patterns what Python raises, and reads the grammar once more to report it
+    except Exception:  # lark's code for patterns raises any exception; its loader shall report it
         return None
 
 
 class _Joined:
-    """The whole grammar, templates written out."""
+    """The whole grammar, with templates expanded."""
 
     def __init__(self, module: Module, reader: ModuleReader) -> None:
         if reader.is_odd:
@@ -85,6 +83,7 @@ class _Joined:
         self.parts = 0
 
     def loaded(self, ignore: list[str], start: str, keep: frozenset[str]) -> Loaded:
+        """Return what lark would load; raise `NotPlain` if lark must read the grammar."""
         rules, terminals = self.module.rules, self.module.terminals
         if not terminals.keys() >= set(ignore) or rules.get(start) is None:
             raise NotPlain
@@ -102,9 +101,9 @@ class _Joined:
         named: dict[str, set[str]] = {}
         for name, rule in rules.items():
             if rule is not None and not rule.parameters:
-                self._write_out(name, rule, bodies, named)
-        for name in self._order:  # grows while templates are used
-            self._write_out(name, self.instances[name], bodies, named)
+                self._expand(name, rule, bodies, named)
+        for name in self._order:  # the list grows while templates are used
+            self._expand(name, self.instances[name], bodies, named)
         known = bodies.keys() | {name for name, rule in rules.items() if rule is None}
         for body in bodies.values():
             for kind, name, _ in symbols_of(body):
@@ -137,11 +136,11 @@ class _Joined:
                 if known is None or len(known.parameters) != len(arguments):
                     raise NotPlain
 
-    def _write_out(
+    def _expand(
         self, name: str, rule: RuleDefinition, bodies: dict[str, Body], named: dict[str, set[str]]
     ) -> None:
         for _, text in sorted(rule.literals, key=_by_depth):
-            self.names.note(text)
+            self.names.add(text)
         body = rule.body
         if rule.uses:
             known: dict[Body, Body] = {}
@@ -153,7 +152,7 @@ class _Joined:
         named[name] = {one for _, one, _ in symbols_of(body)} if is_new else rule.symbols
 
     def _instance(self, use: Body, known: Mapping[Body, Body]) -> Body:
-        """The rule of a use of a template, whose arguments are no uses any more."""
+        """Return the rule of a use of a template, whose arguments are already expanded."""
         _, template, arguments = use
         final = []
         for one in arguments:
@@ -165,9 +164,9 @@ class _Joined:
                 final.append(one)
         if sum(len(one[1]) for one in final) > ARGUMENTS:
             raise LimitExceeded(
-                f"the arguments of a template, written out, have more than {ARGUMENTS} characters",
+                f"the expanded arguments of a template have more than {ARGUMENTS} characters",
                 limit="template_arguments",
-                hint="Name a use of a template as a rule, and pass that.",
+                hint="Define a rule for the inner use of the template, and pass its name.",
             )
         name = f"{template}{{{','.join(one[1] for one in final)}}}"
         if name not in self.instances:
@@ -175,7 +174,7 @@ class _Joined:
                 raise LimitExceeded(
                     f"templates are used with more than {INSTANCES} different arguments",
                     limit="template_instances",
-                    hint="A template that uses itself with larger arguments has no end; write it as a rule.",
+                    hint="A template that uses itself with larger arguments never ends. Write it as a rule.",
                 )
             source = self.templates[template]
             if len(source.parameters) != len(final):
@@ -188,11 +187,11 @@ class _Joined:
         return ("rule", name)
 
     def _replaced(self, body: Body, values: Mapping[str, Body], uses: Mapping[Body, Body]) -> Body:
-        """The body with values for parameters, and with rules for uses of templates."""
+        """Return the body with values for parameters, and with rules for uses of templates."""
         self.parts += 1
         if self.parts > _BODIES:
             raise LimitExceeded(
-                f"templates, written out, have more than {_BODIES:,} parts",
+                f"expanded templates have more than {_BODIES:,} parts",
                 limit="template_instances",
                 hint="Use smaller templates, or fewer different arguments.",
             )
@@ -213,7 +212,7 @@ class _Joined:
     def _pattern_of(self, terminal: TerminalDefinition) -> Pattern:
         if terminal.pattern is None:
             if terminal.is_open or terminal.body is None:
-                raise NotPlain  # defined by itself, or by what is declared
+                raise NotPlain  # defined by itself, or by a declared terminal
             terminal.is_open = True
             terminal.pattern = self._pattern(terminal.body, terminal.scope)
             self.characters += len(terminal.pattern.value)
@@ -231,7 +230,7 @@ class _Joined:
                 raise LimitExceeded(
                     f"a terminal has more than {_MOST_CHARACTERS:,} characters with the terminals that it uses",
                     limit="terminal_parts",
-                    hint="Make the larger parts of it rules (lower-case names).",
+                    hint="Turn its larger parts into rules (lower-case names).",
                 )
         return parts
 

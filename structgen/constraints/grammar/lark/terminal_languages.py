@@ -1,11 +1,11 @@
-"""Questions about the texts of terminals, asked of the native regex engine.
+"""Queries about the languages of terminals, decided by the core's regular expressions.
 
-Why: which keywords a name's pattern finds, and what a look-ahead can meet, are questions of emptiness.
-Invariant: an answer is proven; where the engine's budget ends first, languages count as meeting one another and as
-not including one another, which makes the callers refuse.
-Cost: a compilation for each expression, remembered, and one search for each question. Terminals that begin with
-different bytes, as most keywords do, are distinguished without a search (`apart`). The number of questions grows with
-the third power of the number of patterns that look ahead and begin alike, so it has a limit.
+Why: which keywords a pattern of names matches, and what a look-ahead can meet, are emptiness queries.
+Invariant: a result is proven. If the engine's budget ends first, languages count as overlapping and as not including
+one another, so callers refuse the grammar.
+Cost: one compilation per expression, cached, and one search per query. Terminals that begin with different bytes, as
+most keywords do, are distinguished without a search (`apart`). The number of queries is cubic in the number of patterns
+with look-ahead and a common beginning, so it has a limit.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from structgen.errors import LimitExceeded
 
 __all__ = ["Languages"]
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 _MAX_QUERIES = 100_000
-"""For one grammar; so many take about three seconds. The ready grammars ask up to 2,408."""
+"""The most queries for one grammar; they take about three seconds. The ready grammars need up to 2,408."""
 _BEGINNING = 8
-"""`apart` compares at most so many first bytes,"""
+"""The most first bytes that `apart` compares."""
 _STATES = 8
-"""and stops where more states of the automaton than these are possible after them."""
+"""The most states after these bytes; with more, `apart` stops comparing."""
 
 
 class Languages:
@@ -36,42 +36,44 @@ class Languages:
         self._error = _core.LimitError
         self._space = _core.RegexSpace()
         self._known: dict[int, tuple[RE, int]] = {}
-        """Compiled expressions by `id`, since hashing an expression takes as long as compiling it. The expression is
-        kept, so that its `id` is not used again."""
+        """Compiled expressions by `id`, since hashing an expression takes as long as compiling it. The expressions are
+        kept alive, so that no `id` is reused."""
         self._followed: dict[int, RE] = {}
         self._beginnings: dict[int, tuple[int, ...]] = {}
         self._queries = 0
         self.subject: str | None = None
-        """The terminal that the questions are about, for errors."""
+        """The terminal that is being checked, for errors."""
 
     def meet(self, one: RE, other: RE) -> bool:
-        """May a text be in both?"""
-        return self._ask(self._compiled(one), self._compiled(other))
+        """Return whether a text may be in both languages."""
+        return self._intersects(self._compiled(one), self._compiled(other))
 
     def includes(self, outer: RE, inner: RE) -> bool:
-        """Is every text of `inner` surely in `outer`?"""
+        """Return whether every text of `inner` is proven to be in `outer`."""
         rest = self._compiled(outer)
-        return not self._ask(self._compiled(inner), self._guarded(lambda: self._space.complement(rest)))
+        return not self._intersects(
+            self._compiled(inner), self._guarded(lambda: self._space.complement(rest))
+        )
 
     def holds(self, language: RE, text: str) -> bool:
-        """Is the text in the language?"""
+        """Return whether a text is in the language."""
         content = text.encode("utf-8", "surrogatepass")
         self._count()
         return self._guarded(lambda: self._space.matches(self._compiled(language), content))
 
     def followed(self, language: RE) -> RE:
-        """The texts that begin with a text of `language`."""
-        self._compiled(language)  # keeps `language`, so that its `id` is not used again
+        """Return the texts that begin with a text of `language`."""
+        self._compiled(language)  # keeps `language` alive, so that its `id` is not reused
         if id(language) not in self._followed:
             self._followed[id(language)] = concat([language, TEXT])
         return self._followed[id(language)]
 
     def apart(self, one: RE, other: RE) -> bool:
-        """Do their first bytes show that no text begins with a text of each? If not, they may still be apart."""
+        """Return whether the first bytes prove that no text begins with a text of each. False proves nothing."""
         return any(not a & b for a, b in zip(self._beginning(one), self._beginning(other), strict=False))
 
     def _beginning(self, language: RE) -> tuple[int, ...]:
-        """For each of the first places of all its texts, the bytes that may stand there, as bits."""
+        """Return the possible bytes at each of the first offsets of all texts, as bit sets."""
         start = self._compiled(language)
         if id(language) not in self._beginnings:
             self._beginnings[id(language)] = self._guarded(lambda: self._first_bytes(start))
@@ -100,7 +102,7 @@ class Languages:
             known = self._known[id(expression)] = expression, made
         return known[1]
 
-    def _ask(self, one: int, other: int) -> bool:
+    def _intersects(self, one: int, other: int) -> bool:
         self._count()
         return self._guarded(lambda: self._space.alive(self._space.intersect(one, other)))
 
@@ -115,7 +117,7 @@ class Languages:
                 hint="Use fewer patterns that look ahead, or fewer terminals that overlap.",
             )
 
-    def _guarded(self, question: Callable[[], _Answer]) -> _Answer:
+    def _guarded(self, question: Callable[[], _Result]) -> _Result:
         try:
             return question()
         except self._error as error:
@@ -123,5 +125,5 @@ class Languages:
                 f"the terminals of the grammar are too large to compare: {error}",
                 limit="terminal_nodes",
                 where=self.subject,
-                hint="Use smaller counts in patterns, or make the larger terminals rules.",
+                hint="Use smaller counts in patterns, or turn the larger terminals into rules.",
             ) from None

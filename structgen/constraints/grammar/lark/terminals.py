@@ -1,21 +1,20 @@
-"""Lark's terminals as the scanners and terminals of `ir.Lexer`.
+"""Turn lark's terminals into the scanners and terminals of an `ir.grammar.Lexer`.
 
-Why: what a terminal's pattern matches, which of the terminals is tried first, and which pattern finds a keyword, are
-rules of lark's lexer (`lark.lexer.BasicLexer`); this module turns them into languages.
+Why: lark's lexer (`lark.lexer.BasicLexer`) defines what a pattern matches, which terminal is tried first, and which
+pattern finds a keyword. This module expresses these rules as languages.
 
 Rule "ordered" is that of lark's basic lexer. Terminals are tried by priority, longest possible text, length of the
-pattern, name; the first that matches wins, with the match that `re` prefers. A text that a pattern of the same
-priority takes as a whole is not tried on its own: what the pattern finds is that text's terminal if it is that text.
-A terminal that several patterns find is several terminals here: ``IF``, ``IF@NAME``. What lark ignores never reaches
-its rules, so neither does it here.
+pattern, name. The first that matches wins, with the match that `re` prefers. A text that a pattern of the same priority
+matches as a whole is a keyword: it is not tried on its own, but is its own terminal if the pattern finds it. A keyword
+of several patterns is several terminals here: ``IF``, ``IF@NAME``. As in lark, ignored terminals never reach the rules.
 
-Rule "longest" has no model in lark. Terminals are ordered by priority, then texts before patterns, then by the longest
-text, the length of the pattern and the name; a pattern without lazy quantifiers is its language, one with them is what
-`re` prefers. A terminal that matches the empty text, which lark refuses, may be left out where it stands; one that
-matches no other text is left out.
+Rule "longest" does not exist in lark. Terminals are ordered by priority, then texts before patterns, then by the
+longest text, the length of the pattern and the name. A pattern without lazy quantifiers is its language; with them, it
+is what `re` prefers. A terminal that matches the empty text, which lark refuses, is optional in rules. One that matches
+no other text is dropped.
 
-Invariant: exact, or refused with the terminal's place.
-Cost: a few milliseconds for each pattern, remembered.
+Invariant: the result is exact, or the terminal is refused with its position.
+Cost: a few milliseconds for each pattern, cached.
 """
 
 from __future__ import annotations
@@ -63,52 +62,52 @@ from .terminal_languages import Languages
 __all__ = ["Lexemes", "lexemes_longest", "lexemes_ordered", "widest_text"]
 
 _ENDLESS: int = get_regexp_width("a*")[1]
-_STEPS = 1_500_000
-"""As `threads.STEPS`, for all terminals of a grammar together; a second or two."""
+_MOST_STEPS = 1_500_000
+"""Like `threads.STEPS`, for all terminals of a grammar together; one or two seconds."""
 
 
 @dataclass
 class Lexemes:
-    """What rules and the lexer need to know of the terminals."""
+    """The terminals of a grammar, for its lexer and its rules."""
 
     terminals: list[Terminal] = field(default_factory=list)
     scanners: list[RE] = field(default_factory=list)
     ignore: list[str] = field(default_factory=list)
     bodies: dict[str, Body] = field(default_factory=dict)
-    """What stands in a rule for a terminal of lark."""
+    """The body in rules of each of lark's terminals."""
     names: dict[str, list[str]] = field(default_factory=dict)
-    """The terminals here that are one of lark's."""
+    """The terminals that each of lark's terminals became."""
     keywords: tuple[Keyword, ...] = ()
     endings: dict[str, Ending] = field(default_factory=dict)
-    """Of rules with a stop or suffix."""
+    """The endings of rules with a stop or suffix."""
 
 
 @dataclass
-class _Kinds:
-    """The terminals of one grammar, and what their patterns match."""
+class _TerminalLanguages:
+    """The terminals of one grammar, and the languages of their patterns."""
 
     loaded: Loaded
     rewritten: Rewritten
     languages: Languages = field(default_factory=Languages)
     stand_ins: dict[int, RE | None] = field(default_factory=dict)
     steps: int = 0
-    """Taken to find out what `re` prefers of the patterns `asked` about so far."""
-    asked: set[str] = field(default_factory=set)
+    """The steps taken so far to determine which matches `re` prefers."""
+    counted_patterns: set[str] = field(default_factory=set)
 
     def ordered(self) -> list[TerminalDef]:
-        """In the order of lark's lexer, lazy ones first."""
+        """Return the terminals in the order of lark's lexer, lazy ones first."""
         for terminal in self.loaded.terminals:
             if isinstance(terminal.pattern, PatternStr):
                 continue
             self._check(terminal)
             if MARK.search(terminal.pattern.value):
                 widths = _width(self._marked(terminal))
-                terminal.pattern._width = widths  # type: ignore[attr-defined]  # lark would take the mark for nothing
+                terminal.pattern._width = widths  # type: ignore[attr-defined]  # lark would take the mark for an empty pattern
         conf = LexerConf(self.loaded.terminals, re, self.loaded.ignore, skip_validation=True)
         return sorted(BasicLexer(conf).terminals, key=lambda terminal: not self.is_lazy(terminal))
 
     def preferred(self, terminal: TerminalDef) -> Preference:
-        """What `re` takes."""
+        """Return which matches of a terminal `re` prefers."""
         if isinstance(terminal.pattern, PatternStr) or MARK.search(terminal.pattern.value):
             language = self._language(terminal)
             return Preference("longest", language, language, False)
@@ -118,21 +117,21 @@ class _Kinds:
             raise self.refusal(terminal, error) from None
 
     def _preference(self, pattern: str) -> Preference:
-        """Raises `RegexError` or `LimitExceeded`, also where all patterns together take too long."""
+        """Return the preference of a pattern. Raise `LimitExceeded` if all patterns together take too long."""
         found = preference(pattern)
-        if pattern not in self.asked:
-            self.asked.add(pattern)
+        if pattern not in self.counted_patterns:
+            self.counted_patterns.add(pattern)
             self.steps += found.steps
-        if self.steps > _STEPS:
+        if self.steps > _MOST_STEPS:
             raise LimitExceeded(
-                "it takes too long to find out which matches re prefers of this terminal and those before it",
+                "determining which matches re prefers, of this terminal and those before it, takes too long",
                 limit="preference_steps",
                 hint="Use smaller counts, fewer alternatives that begin alike, or fewer terminals.",
             )
         return found
 
     def any_match(self, terminal: TerminalDef) -> Preference:
-        """The language of a pattern that has no lazy quantifiers, and what `re` takes otherwise."""
+        """Return the language of a pattern without lazy quantifiers, and the preference of `re` for others."""
         if _is_text(terminal):
             language = literal(terminal.pattern.value)
             return Preference("longest", language, language, False)
@@ -146,7 +145,7 @@ class _Kinds:
         except (RegexError, LimitExceeded) as error:
             self._check(terminal)
             raise self.refusal(terminal, error) from None
-        if "(?" in pattern:  # of all else that is read here Python can read more
+        if "(?" in pattern:  # without it, Python accepts all that is accepted here
             self._check(terminal)
         if not parser.lazy and not parser.has_looks:
             return Preference("longest", language, language, False)
@@ -158,7 +157,7 @@ class _Kinds:
         return Preference("longest", found.matches, found.matches, False, found.conditions)
 
     def is_lazy(self, terminal: TerminalDef) -> bool:
-        """Does a lexeme of it end where it first matches?"""
+        """Return whether a lexeme of the terminal ends where it first matches."""
         mark = MARK.fullmatch(terminal.pattern.value)
         if mark is None:
             return False
@@ -177,35 +176,35 @@ class _Kinds:
             parser = PythonParser(terminal.pattern.to_regexp(), NO_FLAGS)
             expression = parser.parse()
             if parser.has_looks and self._preference(terminal.pattern.to_regexp()).conditions:
-                self.refuse(terminal.name, "it is a part of another terminal")
+                self.refuse(terminal.name, "it is part of another terminal")
             return scope(close(expression, EPSILON, parser.has_looks))
         except (RegexError, LimitExceeded) as error:
             raise self.refusal(terminal, error) from None
 
     def _marked(self, terminal: TerminalDef) -> RE:
-        """Of a pattern with marks in it."""
+        """Return the language of a pattern that contains marks."""
         try:
             parser = _MarkedParser(terminal.pattern.to_regexp(), NO_FLAGS)
-            parser.kinds = self
+            parser.languages_of = self
             expression = parser.parse()
             if parser.has_looks:
                 raise RegexUnsupported(
-                    "conditions do not join with &, ~, %regex and lazy",
+                    "conditions cannot be combined with &, ~, %regex and lazy",
                     pattern=terminal.pattern.value,
-                    hint="Give the part that has them a terminal of its own.",
+                    hint="Move the part with conditions into a terminal of its own.",
                 )
             return close(expression, EPSILON, False)
         except (RegexError, LimitExceeded) as error:
             raise self.refusal(terminal, error) from None
 
     def stand_in(self, number: int) -> RE:
-        """What a mark stands for."""
+        """Return the language that a mark stands for."""
         if number in self.stand_ins:
             known = self.stand_ins[number]
             if known is None:
                 raise RegexSyntaxError(
                     "the terminal is defined by itself",
-                    hint="Terminals are regular: use a rule, or '*' and '+'.",
+                    hint="Terminals must be regular: use a rule, or '*' and '+'.",
                 )
             return known
         self.stand_ins[number] = None
@@ -225,7 +224,7 @@ class _Kinds:
         return result
 
     def _cut(self, language: RE, most: int, cut: tuple[str, str] | None) -> RE:
-        """At most so many characters; a text before an ending may stop there without the ending."""
+        """Return the texts of at most `most` characters. A text before an ending may be cut there."""
         within = intersect([language, repeat(ANY, 0, most)])
         if cut is None:
             return within
@@ -234,7 +233,7 @@ class _Kinds:
         return alternate([within, intersect([before, repeat(ANY, most, most), open_yet])])
 
     def endings(self) -> dict[str, Ending]:
-        """The endings of rules that have one."""
+        """Return the endings of rules that have one."""
         return {
             rule: Ending(self._named(before), self._named(end), capture, is_stop)
             for rule, (before, end, capture, is_stop) in self.rewritten.endings.items()
@@ -246,24 +245,24 @@ class _Kinds:
         return self._language(terminal)
 
     def _check(self, terminal: TerminalDef) -> None:
-        """Python itself must be able to read the pattern, on its own and among others."""
+        """Raise an error if Python cannot compile the pattern, on its own and inside others."""
         pattern = terminal.pattern.to_regexp()
         try:
-            if "(?" in pattern:  # a look, or modes, which must stand first
+            if "(?" in pattern:  # look-around, or flags, which must come first
                 re.compile(pattern)
                 re.compile(f"(?:{pattern})")
             else:
                 re._parser.parse(pattern)
         except (re.error, OverflowError) as error:
-            hint = "Patterns are those of Python's re; flags come after the last slash: /.../imsx."
+            hint = "Patterns use the syntax of Python's re, with flags after the last slash: /.../imsx."
             why = getattr(error, "msg", str(error))
-            message = f"Python cannot read the pattern of {self._called(terminal)}: {why}"
+            message = f"Python cannot compile the pattern of {self._called(terminal)}: {why}"
             raise self.rewritten.source.error(message, *self._span(terminal), hint) from None
 
-    # -- places and errors
+    # -- positions and errors
 
     def offset(self, terminal: TerminalDef) -> int | None:
-        """Where the terminal is defined, or first written."""
+        """Return the offset of the terminal's definition, or of its first use as a text."""
         source = self.rewritten.source
         known = self.rewritten.helpers.get(terminal.name)
         if known is None:
@@ -280,12 +279,13 @@ class _Kinds:
         return offset, len(piece.text.split("\n")[0])
 
     def _called(self, terminal: TerminalDef) -> str:
-        """What the terminal is called in messages."""
+        """Return how messages refer to the terminal."""
         if terminal.name in self.rewritten.helpers or terminal.name.startswith("__"):
             return "this terminal"
         return f"the terminal {terminal.name}"
 
     def refusal(self, terminal: TerminalDef, error: RegexError | LimitExceeded) -> StructgenError:
+        """Return the error of a pattern as an error of the grammar."""
         source = self.rewritten.source
         if isinstance(error, LimitExceeded):
             error.where = error.where or self._called(terminal)
@@ -295,16 +295,19 @@ class _Kinds:
         return make(message, *self._span(terminal), error.hint)
 
     def refuse(self, name: str, reason: str) -> NoReturn:
+        """Raise the error for a look-ahead that cannot be decided."""
         terminal = self.loaded.all_terminals[name]
-        hint = "Leave the look-ahead out, and say in the rules what may follow; or use lexer='longest'."
-        message = f"{self._called(terminal)} asks what follows it: {reason}"
+        hint = "Remove the look-ahead and state in the rules what may follow, or use lexer='longest'."
+        message = f"{self._called(terminal)} depends on the text after it: {reason}"
         raise self.rewritten.source.unsupported(message, *self._span(terminal), hint)
 
     def refuse_empty(self, terminal: TerminalDef, hint: str) -> NoReturn:
+        """Raise the error for a terminal that matches the empty text."""
         message = f"{self._called(terminal)} matches the empty text"
         raise self.rewritten.source.error(message, *self._span(terminal), hint)
 
     def scanner(self, terminal: TerminalDef, found: Preference, entries: tuple[Entry, ...]) -> Scanner:
+        """Return the scanner of a terminal."""
         if found.conditions and found.kind == "other":
             self.refuse(terminal.name, "the order of its alternatives matters as well")
         matches = found.matches if found.kind != "longest" else None
@@ -312,85 +315,95 @@ class _Kinds:
 
 
 class _MarkedParser(PythonParser):
-    """Reads marks as what they stand for."""
+    """Reads a pattern, and each mark as the language that it stands for."""
 
-    kinds: _Kinds
+    languages_of: _TerminalLanguages
 
     def extension(self, position: int) -> None:
         mark = MARK.match(self.pattern, position)
         if mark is None:
             super().extension(position)
         else:
-            self.add(self.kinds.stand_in(int(mark[1])), len(mark[0]))
+            self.add(self.languages_of.stand_in(int(mark[1])), len(mark[0]))
 
 
-After = Callable[[Iterable[str]], frozenset[str] | None]
-"""The terminals that may stand behind any of these; None if anything may."""
+FollowingTerminals = Callable[[Iterable[str]], frozenset[str] | None]
+"""Returns the terminals that may follow any of the given ones; None if any text may."""
 
 
-def lexemes_ordered(loaded: Loaded, rewritten: Rewritten, after: After, contextual: bool) -> Lexemes:
-    """By the rule of lark's basic lexer; of its contextual lexer, where the terminals that may come compete so."""
-    kinds = _Kinds(loaded, rewritten)
-    order = kinds.ordered()
+def lexemes_ordered(
+    loaded: Loaded, rewritten: Rewritten, after: FollowingTerminals, contextual: bool
+) -> Lexemes:
+    """Return the terminals by the rule of lark's basic lexer, or of its contextual one.
+
+    Args:
+        loaded: The grammar.
+        rewritten: Its text, and the meanings of marks.
+        after: Returns the terminals that may follow others.
+        contextual: Whether only terminals compete that the grammar allows at the position.
+    """
+    languages_of = _TerminalLanguages(loaded, rewritten)
+    order = languages_of.ordered()
     for terminal in order:
         if terminal.pattern.min_width == 0:
-            kinds.refuse_empty(terminal, "Use + for *, and mark what may be left out by '?' in the rule.")
-    found = {terminal.name: kinds.preferred(terminal) for terminal in order}
+            languages_of.refuse_empty(
+                terminal, "Use + instead of *, and write '?' after the terminal in the rule."
+            )
+    found = {terminal.name: languages_of.preferred(terminal) for terminal in order}
     texts = [terminal for terminal in order if isinstance(terminal.pattern, PatternStr)]
     embedded: set[str] = set()
-    replaced: set[tuple[str, str]] = (
-        set()
-    )  # keywords, and patterns beside which their own scanners are not tried
+    # Keywords, and the patterns that replace their own scanners.
+    replaced: set[tuple[str, str]] = set()
     scanners = []
     for place, terminal in enumerate(order):
-        is_pattern = terminal not in texts and not kinds.is_lazy(terminal)
-        inner = _inside(terminal, texts, found, kinds.languages) if is_pattern else []
+        is_pattern = terminal not in texts and not languages_of.is_lazy(terminal)
+        inner = _keywords_in(terminal, texts, found, languages_of.languages) if is_pattern else []
         for text in inner:
             if set(text.pattern.flags) <= set(terminal.pattern.flags):
                 embedded.add(text.name)
                 replaced.add((text.name, terminal.name))
             elif place < order.index(text) and _hides(
-                found[terminal.name], found[text.name], kinds.languages
+                found[terminal.name], found[text.name], languages_of.languages
             ):
                 embedded.add(text.name)
         ignored = terminal.name in loaded.ignore
         language = found[terminal.name].language
         entries = [Entry(text.name, found[text.name].language) for text in inner if not ignored]
         if contextual and not ignored:
-            # subtle: a text to ignore may come everywhere, so the pattern always finds it as a keyword. Lark then
-            # passes it on to the rules instead of ignoring it.
+            # subtle: ignored text may come everywhere, so the pattern always finds it as a keyword. Lark then passes
+            # it on to the rules instead of ignoring it.
             everywhere = [found[text.name].language for text in inner if text.name in loaded.ignore]
             language = intersect([language, *map(complement, everywhere)])
         entries.append(Entry(terminal.name, language, ignored))
-        scanners.append(kinds.scanner(terminal, found[terminal.name], tuple(entries)))
+        scanners.append(languages_of.scanner(terminal, found[terminal.name], tuple(entries)))
     if not contextual:
         scanners = [scanner for scanner in scanners if scanner.name not in embedded]
     scanners = guard_ordered(
-        scanners, kinds.languages, _languages_after(after, found), contextual, kinds.refuse
+        scanners, languages_of.languages, _languages_after(after, found), contextual, languages_of.refuse
     )
     result = Lexemes(scanners=[scanner.language for scanner in scanners])
-    _name(result, scanners, kinds)
+    _name(result, scanners, languages_of)
     if contextual:
         result.keywords = keywords_of(scanners, result.terminals, result.ignore, replaced)
-    result.endings = kinds.endings()
+    result.endings = languages_of.endings()
     return result
 
 
-def _inside(
+def _keywords_in(
     pattern: TerminalDef, texts: list[TerminalDef], found: Mapping[str, Preference], languages: Languages
 ) -> list[TerminalDef]:
-    """The texts that a pattern of the same priority takes as a whole."""
+    """Return the texts that a pattern of the same priority matches as a whole."""
     language = found[pattern.name].language
     same = (text for text in texts if text.priority == pattern.priority)
     return [text for text in same if languages.holds(language, text.pattern.value)]
 
 
 def _hides(first: Preference, later: Preference, languages: Languages) -> bool:
-    """Does the first pattern match wherever the later one does, so that it is never that one's turn?"""
+    """Return whether the first pattern matches wherever the later one does, so that the later one is never tried."""
     return not first.conditions and languages.includes(concat([first.language, TEXT]), later.language)
 
 
-def _languages_after(after: After, found: Mapping[str, Preference]) -> Follow:
+def _languages_after(after: FollowingTerminals, found: Mapping[str, Preference]) -> Follow:
     @cache
     def texts(name: str) -> RE:
         one = found[name]
@@ -403,9 +416,9 @@ def _languages_after(after: After, found: Mapping[str, Preference]) -> Follow:
     return follow
 
 
-def _name(result: Lexemes, scanners: list[Scanner], kinds: _Kinds) -> None:
-    """A terminal for each kind of lexeme of each scanner; one that lark drops is none that rules could name."""
-    result.bodies = {terminal.name: ("choice", ()) for terminal in kinds.loaded.terminals}
+def _name(result: Lexemes, scanners: list[Scanner], languages_of: _TerminalLanguages) -> None:
+    """Create a terminal for each entry of each scanner. Rules cannot use those that lark drops."""
+    result.bodies = {terminal.name: ("choice", ()) for terminal in languages_of.loaded.terminals}
     taken: set[str] = set()
     own = {entry.name for scanner in scanners for entry in scanner.entries if entry.name == scanner.name}
     for number, scanner in enumerate(scanners):
@@ -416,8 +429,8 @@ def _name(result: Lexemes, scanners: list[Scanner], kinds: _Kinds) -> None:
             while name in taken:
                 name += "'"
             taken.add(name)
-            offset = kinds.offset(kinds.loaded.all_terminals[entry.name])
-            lazy = kinds.is_lazy(kinds.loaded.all_terminals[entry.name])
+            offset = languages_of.offset(languages_of.loaded.all_terminals[entry.name])
+            lazy = languages_of.is_lazy(languages_of.loaded.all_terminals[entry.name])
             result.terminals.append(Terminal(name, entry.language, number, offset, lazy))
             if entry.ignored:
                 result.ignore.append(name)
@@ -426,16 +439,25 @@ def _name(result: Lexemes, scanners: list[Scanner], kinds: _Kinds) -> None:
                 result.names.setdefault(entry.name, []).append(name)
 
 
-def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextual: bool) -> Lexemes:
-    """By length first."""
-    kinds = _Kinds(loaded, rewritten)
+def lexemes_longest(
+    loaded: Loaded, rewritten: Rewritten, after: FollowingTerminals, contextual: bool
+) -> Lexemes:
+    """Return the terminals by rule "longest".
+
+    Args:
+        loaded: The grammar.
+        rewritten: Its text, and the meanings of marks.
+        after: Returns the terminals that may follow others.
+        contextual: Whether only terminals compete that the grammar allows at the position.
+    """
+    languages_of = _TerminalLanguages(loaded, rewritten)
     found: dict[str, Preference] = {}
     ranked = []
     for terminal in loaded.terminals:
         pattern, name = terminal.pattern, terminal.name
         text = _is_text(terminal)
         if not text:
-            found[name] = kinds.any_match(terminal)
+            found[name] = languages_of.any_match(terminal)
         widest = len(pattern.value) if text else widest_text(found[name].matches)
         ranked.append(
             ((-terminal.priority, pattern.type != "str", -widest, -len(pattern.value), name), terminal)
@@ -444,7 +466,7 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
     order = [terminal for _, terminal in ranked]
     result = Lexemes()
     nothing: set[str] = set()
-    """Those that match the empty text alone, as a lazy quantifier at the end of a rule does."""
+    """Terminals that match only the empty text, such as a lazy quantifier at the end of a pattern."""
     for terminal in order:
         name = terminal.name
         result.bodies[name] = ("terminal", name)
@@ -453,45 +475,45 @@ def lexemes_longest(loaded: Loaded, rewritten: Rewritten, after: After, contextu
             language = literal(terminal.pattern.value)
         else:
             language = found[name].language
-            if kinds.languages.holds(language, ""):
+            if languages_of.languages.holds(language, ""):
                 language = intersect([language, concat([ANY, TEXT])])
-                if not kinds.languages.meet(language, TEXT):
+                if not languages_of.languages.meet(language, TEXT):
                     nothing.add(name)
                     result.bodies[name] = EMPTY
                     result.names[name] = []
                     continue
                 result.bodies[name] = optional(("terminal", name))
-        lazy = kinds.is_lazy(terminal)
-        result.terminals.append(Terminal(name, language, 0, kinds.offset(terminal), lazy))
+        lazy = languages_of.is_lazy(terminal)
+        result.terminals.append(Terminal(name, language, 0, languages_of.offset(terminal), lazy))
     result.ignore = [name for name in loaded.ignore if name not in nothing]
     order = [terminal for terminal in order if terminal.name not in nothing]
     if any(one.conditions for one in found.values()):
-        found = {one.name: found.get(one.name) or kinds.any_match(one) for one in order}
+        found = {one.name: found.get(one.name) or languages_of.any_match(one) for one in order}
         scanners = [
-            kinds.scanner(
+            languages_of.scanner(
                 one, replace(found[one.name], language=made.language), (Entry(one.name, made.language),)
             )
             for one, made in zip(order, result.terminals, strict=True)
         ]
         follow = _languages_after(after, found)
-        wrong = guard_longest(scanners, kinds.languages, follow, contextual, kinds.refuse)
+        wrong = guard_longest(scanners, languages_of.languages, follow, contextual, languages_of.refuse)
         result.terminals += [Terminal(one.name, one.language) for one in wrong]
-    result.endings = kinds.endings()
+    result.endings = languages_of.endings()
     return result
 
 
 def _is_text(terminal: TerminalDef) -> bool:
-    """Is it one text, in the case in which it is written?"""
+    """Return whether a terminal is a single, case-sensitive text."""
     return terminal.pattern.type == "str" and not terminal.pattern.flags
 
 
 def widest_text(expression: RE) -> int:
-    """The most characters of a text, as lark counts them for patterns."""
+    """Return the most characters of a text, as lark counts them for patterns."""
     return _width(expression)[1]
 
 
 def _width(expression: RE) -> tuple[int, int]:
-    """The fewest and the most characters of a text, as lark counts them for patterns."""
+    """Return the fewest and the most characters of a text, as lark counts them for patterns."""
     kind = expression[0]
     if kind == "literal":
         return len(expression[1]), len(expression[1])

@@ -1,10 +1,11 @@
-r"""A pattern's program run as lists of threads: all ways to go on from a place, best first.
+r"""Run the program of a pattern on ordered lists of threads: all continuations from a position, in preference order.
 
-Why: one step of `preferred_match`, which walks these lists; here is what a list is, and how it takes a character.
-Invariant: a list holds what backtracking would try, in that order and once each; looks behind are answered from
-the lexeme's own text, and refused where that does not answer them; looks ahead are owed until text has decided
+Why: `preferred_match` builds an automaton whose states are such lists. This module defines a list and its step by one
+character.
+Invariant: a list contains what backtracking would try, in that order and once each. Look-behinds are decided by the
+lexeme's own text, and refused if that does not decide them. Look-aheads are obligations until further text decides
 them.
-Cost: a step is linear in the program; all steps together are at most `STEPS` threads.
+Cost: a step is linear in the program; all steps together are limited to `STEPS` threads.
 Source: R. Cox, "Regular Expression Matching: the Virtual Machine Approach".
 """
 
@@ -22,24 +23,25 @@ from .pattern_program import Instruction, Program
 __all__ = ["FREE", "STEPS", "Node", "Obligations", "Thread", "Threads"]
 
 STEPS = 400_000
-"""Threads that are followed for one pattern."""
+"""The most threads that are followed for one pattern."""
 
 _LOOKS, _CALL = 2, 3
-"""So many looks at whether a thread takes a character cost as much as following one; a list by itself, as so many."""
+"""Costs relative to following a thread: that many tests whether a thread reads a character equal one; a list has this
+fixed cost."""
 
 Obligations = frozenset[tuple[bool, frozenset[int]]]
-"""What is left of looks ahead: (negative, where in their bodies they may be)."""
+"""Undecided look-aheads: whether each is negative, and the possible positions in its body."""
 Thread = tuple[int, Obligations]
-Behind = tuple[frozenset[int], frozenset[int]]
-"""Where in the body of a look behind the text before surely is, and possibly is."""
-Context = tuple[int | None, tuple[Behind, ...]]
-"""The character before, if a boundary may ask for it, and the looks behind."""
+LookbehindState = tuple[frozenset[int], frozenset[int]]
+"""The positions in the body of a lookbehind that the text before certainly, and possibly, leads to."""
+Context = tuple[int | None, tuple[LookbehindState, ...]]
+"""The previous character, if a boundary needs it, and the states of the lookbehinds."""
 
 FREE: Obligations = frozenset()
 
 
 class Node(NamedTuple):
-    """A list, cut behind its first match; `end` is what that match still owes, None if nothing matches."""
+    """A list of threads up to its first match. `end` is the obligations of that match; None if nothing matches."""
 
     threads: tuple[Thread, ...]
     context: Context
@@ -47,63 +49,67 @@ class Node(NamedTuple):
 
 
 class Threads:
-    """Steps of one program."""
+    """The steps of one program."""
 
     def __init__(self, program: Program, pattern: str) -> None:
         self.code = list(program.code)
-        self.behinds = program.behinds
+        self.lookbehinds = program.lookbehinds
         self.bounded = any(one[0] == "boundary" for one in program.code)
         self.pattern = pattern
         self.steps = 0
         self.finders: dict[int, int] = {}
         self.atoms, self.masks = _atoms(program.sets)
         self.contexts: dict[tuple[Context, int], Context] = {}
-        first = tuple((self._inside([body]), self._inside(self._everywhere(body))) for body in self.behinds)
+        first = tuple(
+            (self._inside([body]), self._inside(self._everywhere(body))) for body in self.lookbehinds
+        )
         self.context: Context = (None, first)
         self.first = self._reach([(program.start, FREE)], self.context)
 
     # -- lists
 
     def cut(self, threads: list[Thread], context: Context) -> Node:
-        """What comes after the first match would not be tried any more."""
-        for index, (place, owed) in enumerate(threads):
+        """Return the list up to its first match, since `re` does not try threads after it."""
+        for index, (place, obligations) in enumerate(threads):
             if self.code[place][0] == "match":
-                return Node(tuple(threads[:index]), context if index else self.context, owed)
+                return Node(tuple(threads[:index]), context if index else self.context, obligations)
         return Node(tuple(threads), context if threads else self.context, None)
 
     def split(self, threads: list[Thread]) -> tuple[frozenset[Thread], frozenset[Obligations]]:
-        """All threads that go on, and what each match owes."""
+        """Return all threads that read on, and the obligations of each match."""
         going = frozenset(thread for thread in threads if self.code[thread[0]][0] == "char")
-        return going, frozenset(owed for place, owed in threads if self.code[place][0] == "match")
+        return going, frozenset(
+            obligations for place, obligations in threads if self.code[place][0] == "match"
+        )
 
     def moved(self, threads: Collection[Thread], before: Context, atom: int) -> tuple[list[Thread], Context]:
-        """The list after one more character, not cut, and its context."""
+        """Return the list after one more character, not cut, and its context."""
         roots: list[Thread] = []
         self._spend(_CALL + len(threads) // _LOOKS)
-        for place, owed in threads:
+        for place, obligations in threads:
             _, members, after = self.code[place]
             if self.masks[members] >> atom & 1:
-                left = self.pay(owed, atom) if owed else owed
-                if left is not None:
-                    roots.append((after, left))
+                remaining = self.advance_obligations(obligations, atom) if obligations else obligations
+                if remaining is not None:
+                    roots.append((after, remaining))
         if not roots:
             return [], self.context
         context = self._context_after(before, atom)
         return self._reach(roots, context), context
 
     def next(self, node: Node, atom: int) -> Node:
-        """The node after one more character."""
+        """Return the node after one more character."""
         return self.cut(*self.moved(node.threads, node.context, atom))
 
-    def pay(self, owed: Obligations, atom: int) -> Obligations | None:
-        """What is owed after one more character; None if that breaks a promise."""
-        left = FREE
-        for negative, places in owed:
-            now = self._owe(left, negative, self._inside(self._after(places, atom)))
+    def advance_obligations(self, obligations: Obligations, atom: int) -> Obligations | None:
+        """Return the obligations after one more character; None if it violates one."""
+        remaining = FREE
+        for negative, places in obligations:
+            now = self._add_obligation(remaining, negative, self._inside(self._after(places, atom)))
             if now is None:
                 return None
-            left = now
-        return left
+            remaining = now
+        return remaining
 
     # -- one step
 
@@ -111,14 +117,14 @@ class Threads:
         self.steps += amount
         if self.steps > STEPS:
             raise LimitExceeded(
-                "it takes too long to find out which match of the pattern re prefers",
+                "determining which match of the pattern re prefers takes too long",
                 limit="preference_steps",
                 pattern=self.pattern,
                 hint="Use smaller counts and fewer alternatives that begin alike, or split the terminal.",
             )
 
     def _reach(self, roots: Iterable[Thread], context: Context) -> list[Thread]:
-        """The places that wait for a character, and matches, in the order in which `re` comes to them."""
+        """Return the positions that wait for a character, and matches, in the order in which `re` reaches them."""
         code = self.code
         result: dict[Thread, None] = {}
         seen: set[tuple[int, Obligations, frozenset[int]]] = set()
@@ -129,54 +135,56 @@ class Threads:
                 if state in seen:
                     continue
                 seen.add(state)
-                place, owed, fresh = state
+                place, obligations, fresh = state
                 instruction = code[place]
                 kind = instruction[0]
                 if kind == "char" or kind == "match":
-                    result.setdefault((place, owed))
+                    result.setdefault((place, obligations))
                 elif kind == "split":
-                    stack.extend((after, owed, fresh) for after in reversed(instruction[1]))
+                    stack.extend((after, obligations, fresh) for after in reversed(instruction[1]))
                 elif kind == "enter":
-                    stack.append((instruction[2], owed, fresh - {instruction[1]}))
+                    stack.append((instruction[2], obligations, fresh - {instruction[1]}))
                 elif kind == "again":
                     _, loop, body, after, lazy = instruction
-                    leave = (after, owed, fresh - {loop})
-                    if loop in fresh:  # the round took nothing
+                    leave = (after, obligations, fresh - {loop})
+                    if loop in fresh:  # the round read no text
                         stack.append(leave)
                     else:
-                        again = (body, owed, fresh | {loop})
+                        again = (body, obligations, fresh | {loop})
                         stack.extend((again, leave) if lazy else (leave, again))
                 else:
-                    now = self._condition(instruction, owed, context)
+                    now = self._condition(instruction, obligations, context)
                     if now is not None:
                         stack.append((instruction[3], now, fresh))
         self._spend(len(seen) + 1)
         return list(result)
 
-    def _condition(self, instruction: Instruction, owed: Obligations, context: Context) -> Obligations | None:
-        """What is owed behind a condition on this place; None if the condition does not hold."""
+    def _condition(
+        self, instruction: Instruction, obligations: Obligations, context: Context
+    ) -> Obligations | None:
+        """Return the obligations after a condition on this position; None if the condition does not hold."""
         kind = instruction[0]
         if kind == "ahead":
-            return self._owe(owed, instruction[1], self._inside([instruction[2]]))
-        if kind == "behind":
+            return self._add_obligation(obligations, instruction[1], self._inside([instruction[2]]))
+        if kind == "lookbehind":
             surely, possibly = (self._found(places) for places in context[1][instruction[1]])
             if surely != possibly:
-                raise self._refused("looks at the text before the lexeme")
-            return owed if surely != instruction[2] else None
+                raise self._refused("depends on the text before the lexeme")
+            return obligations if surely != instruction[2] else None
         last = context[0]
         if last is None:
-            raise self._refused("asks for the character before the lexeme")
+            raise self._refused("depends on the character before the lexeme")
         word = instruction[2]
         before = bool(self.masks[word] >> last & 1)
-        # Of a boundary one side is a word; so what must follow is known from what is before.
-        return self._owe(owed, before != instruction[1], self._inside([self._finder(word)]))
+        # At a boundary exactly one side is a word, so the character before determines the one after.
+        return self._add_obligation(obligations, before != instruction[1], self._inside([self._finder(word)]))
 
     def _refused(self, what: str) -> RegexUnsupported:
         return RegexUnsupported(
             f"a condition of this pattern {what}",
             pattern=self.pattern,
-            hint="A terminal is matched by its own text only: say in the rules, or by the other terminals, "
-            "what may stand around it.",
+            hint="A terminal is matched by its own text only. State in the rules, or by other terminals, what may "
+            "surround it.",
         )
 
     def _finder(self, word: int) -> int:
@@ -187,7 +195,7 @@ class Threads:
         return self.finders[word]
 
     def _inside(self, places: Iterable[int]) -> frozenset[int]:
-        """From places in the body of a look: where it waits for a character, or is found."""
+        """Return where the body of a look-around waits for a character or has matched, from these positions on."""
         pending, seen = list(places), set[int]()
         while pending:
             place = pending.pop()
@@ -206,7 +214,7 @@ class Threads:
         return frozenset(place for place in seen if self.code[place][0] in ("char", "found"))
 
     def _everywhere(self, body: int) -> set[int]:
-        """All places of a look's body: the text before the lexeme may have led to any of them."""
+        """Return all positions of a lookbehind's body, since the text before the lexeme may lead to any of them."""
         reached, pending = set[int](), [body]
         while pending:
             for place in self._inside([pending.pop()]) - reached:
@@ -219,43 +227,45 @@ class Threads:
         return any(self.code[place][0] == "found" for place in places)
 
     def _after(self, places: Iterable[int], atom: int) -> list[int]:
-        """Where places that wait for a character are after this one."""
+        """Return the positions after one more character."""
         waiting = (self.code[place] for place in places)
         return [one[2] for one in waiting if one[0] == "char" and self.masks[one[1]] >> atom & 1]
 
-    def _owe(self, owed: Obligations, negative: bool, places: frozenset[int]) -> Obligations | None:
+    def _add_obligation(
+        self, obligations: Obligations, negative: bool, places: frozenset[int]
+    ) -> Obligations | None:
         if self._found(places):
-            return None if negative else owed
+            return None if negative else obligations
         if not places:
-            return owed if negative else None
-        return owed | {(negative, places)}
+            return obligations if negative else None
+        return obligations | {(negative, places)}
 
     def _context_after(self, context: Context, atom: int) -> Context:
         key = (context, atom)
         if key not in self.contexts:
-            behinds = tuple(
+            lookbehinds = tuple(
                 (
                     self._inside([body, *self._after(surely, atom)]),
                     self._inside([body, *self._after(possibly, atom)]),
                 )
-                for body, (surely, possibly) in zip(self.behinds, context[1], strict=True)
+                for body, (surely, possibly) in zip(self.lookbehinds, context[1], strict=True)
             )
-            self.contexts[key] = (atom if self.bounded else None, behinds)
+            self.contexts[key] = (atom if self.bounded else None, lookbehinds)
         return self.contexts[key]
 
 
 def _atoms(sets: list[Ranges]) -> tuple[list[Ranges], list[int]]:
-    """The classes of characters that no set tells apart, and for each set which of them it has (one bit each)."""
-    turns: dict[int, int] = {}
+    """Return the classes of characters that no set distinguishes, and the members of each set as bits."""
+    changes: dict[int, int] = {}
     for number, ranges in enumerate([ALL_RANGES, *sets]):
         for low, high in ranges:
-            turns[low] = turns.get(low, 0) ^ 1 << number
-            turns[high + 1] = turns.get(high + 1, 0) ^ 1 << number
+            changes[low] = changes.get(low, 0) ^ 1 << number
+            changes[high + 1] = changes.get(high + 1, 0) ^ 1 << number
     pieces: dict[int, list[tuple[int, int]]] = {}
     members = 0
-    places = sorted(turns)
+    places = sorted(changes)
     for low, after in pairwise(places):
-        members ^= turns[low]
+        members ^= changes[low]
         if members & 1:
             pieces.setdefault(members, []).append((low, after - 1))
     masks = [0] * len(sets)

@@ -185,7 +185,7 @@ def test_ways_to_write_a_dispatch(call: str) -> None:
 FAULTS = [
     ('root ::= ite\nitem ::= "a"', (1, 10, 3), "there is no rule ite", "Did you mean item?"),
     ("root ::= .", (1, 10, 1), "there is no rule .", "Any character is [^]."),
-    ("root ::= true", (1, 10, 4), "there is no rule true", 'Quote it if it is text: "true"'),
+    ("root ::= true", (1, 10, 4), "there is no rule true", 'Quote it if it is a text: "true"'),
     ('root ::= "a"\nb ::= "b"\nroot ::= "c"', (3, 1, 4), "already defined in line 1", "XGrammar refuses it, too"),
     ('root ::= "a\nb"', (1, 10, 1), "this string is not closed", "a newline as \\n"),
     ("root ::= [a\nb]", (1, 10, 1), "this class is not closed", "a newline as \\n"),
@@ -215,18 +215,18 @@ FAULTS = [
     ('root ::= "a" ::= "b"', (1, 14, 3), "the name of a rule is missing before this", "name ::= ..."),
     ("root ::= 1a", (1, 10, 1), "'1' has no meaning here", "quote it"),
     ("root ::= <a>", (1, 10, 1), "'<' has no meaning here", 'Token("text")'),
-    ("root ::= TagDispatch", (1, 21, 1), "here TagDispatch needs the arguments", "The form is"),
-    ("root ::= TagDispatch(", (1, 22, 1), "here TagDispatch needs a pair", "The form is"),
-    ('root ::= TagDispatch("a")', (1, 22, 3), "here TagDispatch needs a pair", "The form is"),
-    ('root ::= TagDispatch(("a", root),)', (1, 34, 1), "here TagDispatch needs a pair", "The form is"),
+    ("root ::= TagDispatch", (1, 21, 1), "TagDispatch needs the arguments", "The form is"),
+    ("root ::= TagDispatch(", (1, 22, 1), "TagDispatch needs a pair", "The form is"),
+    ('root ::= TagDispatch("a")', (1, 22, 3), "TagDispatch needs a pair", "The form is"),
+    ('root ::= TagDispatch(("a", root),)', (1, 34, 1), "TagDispatch needs a pair", "The form is"),
     ('root ::= TagDispatch(("a" root))', (1, 27, 4), "needs a comma and the name", "The form is"),
     ('root ::= TagDispatch(("a", "b"))', (1, 28, 3), "needs the name of the tag's rule", "The form is"),
     ('root ::= TagDispatch(("a", root)', (1, 33, 1), "needs a comma or the closing parenthesis", "The form is"),
-    ('root ::= TagDispatch(("", root))', (1, 23, 2), "the empty text cannot be looked for", "The form is"),
+    ('root ::= TagDispatch(("", root))', (1, 23, 2), "a tag or an excluded text must not be empty", "The form is"),
     ('root ::= TagDispatch(("a\\q", root))', (1, 25, 2), "unknown escape \\q", "\\n"),
     ('root ::= TagDispatch(("a", rot))', (1, 28, 3), "there is no rule rot", "Did you mean root?"),
     ("root ::= TagDispatch(stop=true)", (1, 22, 4), "no option 'stop'", "excludes"),
-    ("root ::= TagDispatch(excludes=(), excludes=())", (1, 35, 8), "a second time", "once"),
+    ("root ::= TagDispatch(excludes=(), excludes=())", (1, 35, 8), "given twice", "Remove one"),
     ("root ::= TagDispatch(loop_after_dispatch=maybe)", (1, 42, 5), "needs true or false", "The form is"),
     ('root ::= TagDispatch(excludes="a")', (1, 31, 3), "needs a tuple of strings", "The form is"),
     ('root ::= TagDispatch(("ab", root), excludes=("a",))', (1, 10, 11), "begins with an excluded text, 'a'", "never"),
@@ -246,8 +246,8 @@ def test_faults_show_their_place(source: str, place: tuple[int, int, int], messa
 @pytest.mark.parametrize(
     ("source", "place", "message"),
     [
-        ('root ::= TagDispatch(("ab", root), ("abc", root))', (1, 10, 11), "'abc' with another tag in it, 'ab'"),
-        ('root ::= TagDispatch(("aab", root), ("a", root))', (1, 10, 11), "'aab' with another tag in it, 'a'"),
+        ('root ::= TagDispatch(("ab", root), ("abc", root))', (1, 10, 11), "'abc' contains another tag, 'ab'"),
+        ('root ::= TagDispatch(("aab", root), ("a", root))', (1, 10, 11), "'aab' contains another tag, 'a'"),
     ],
 )  # fmt: skip
 def test_what_is_unsupported_is_named(source: str, place: tuple[int, int, int], message: str) -> None:
@@ -265,7 +265,7 @@ def test_tags_have_limits() -> None:
         read_ebnf(f"root ::= TagDispatch({many})")
     grammar = read_ebnf(f"root ::= TagDispatch({many})", limits=NotationLimits(tags=300))
     assert len(grammar.rules[0].body[1][0][1][1]) == 257
-    with pytest.raises(LimitExceeded, match="of 1001 characters is looked for: the limit is 1000"):
+    with pytest.raises(LimitExceeded, match="has 1001 characters: the limit is 1000"):
         read_ebnf(f'root ::= TagDispatch(("{"a" * 1001}", root))')
 
 

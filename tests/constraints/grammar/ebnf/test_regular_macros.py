@@ -180,12 +180,12 @@ def test_assertions_change_nothing() -> None:
         ('root ::= Regex("a", json_string=1)', (1, 33, 1), "true or false"),
         ('root ::= Regex("a", flags=true)', (1, 27, 4), "in double quotes"),
         ('root ::= Regex("a", flags="x")', (1, 27, 3), "no flag 'x'"),
-        ('root ::= Regex("a", flags="i", flags="i")', (1, 32, 5), "a second time"),
+        ('root ::= Regex("a", flags="i", flags="i")', (1, 32, 5), "given twice"),
         ('root ::= Regex(flags="i", "a")', (1, 27, 3), "follows a named one"),
         ('root ::= Substring("a", b)', (1, 25, 1), "in double quotes"),
         ('root ::= Substring("a", 1)', (1, 25, 1), "in double quotes"),
         ('root ::= Substring("a", x="b")', (1, 25, 1), "no argument x"),
-        ('root[lazy, lazy] ::= "a"', (1, 12, 4), "a second time"),
+        ('root[lazy, lazy] ::= "a"', (1, 12, 4), "given twice"),
         ('root[lazy=1] ::= "a"', (1, 11, 1), "takes no value"),
         ('root[max_chars] ::= "a"', (1, 6, 9), "a whole number"),
         ('root[max_chars=-1] ::= "a"', (1, 16, 2), "a whole number"),
@@ -196,12 +196,12 @@ def test_assertions_change_nothing() -> None:
         ('root[stop_capture] ::= "a"', (1, 6, 12), "a name"),
         ('root[capture=""] ::= "a"', (1, 14, 2), "a name"),
         ('root[suffix="]"] ::= "a"', (1, 6, 6), "no option suffix"),
-        ('root[lazy,] ::= "a"', (1, 11, 1), "an option is needed"),
+        ('root[lazy,] ::= "a"', (1, 11, 1), "an option, its value"),
         ('root ::= "a" (="b"', (1, 14, 2), "is not closed"),
         ('root ::= "a" (=)', (1, 14, 2), "is empty"),
-        ('root ::= "a" (=*)', (1, 16, 1), "could repeat"),
-        ('root ::= "a" (="b" | "c")', (1, 20, 1), "a sequence"),
-        ('root ::= "a" (=Substring("b"))', (1, 16, 9), "a sequence"),
+        ('root ::= "a" (=*)', (1, 16, 1), "nothing to repeat"),
+        ('root ::= "a" (="b" | "c")', (1, 20, 1), "may contain only"),
+        ('root ::= "a" (=Substring("b"))', (1, 16, 9), "may contain only"),
         ('root ::= "a" (=x)', (1, 16, 1), "no rule x"),
         ('root ::= "a" (="b") "c"', (1, 21, 3), "at the end of its rule"),
         ('root ::= "a" (="b") (="c")', (1, 21, 2), "at the end of its rule"),
@@ -221,7 +221,7 @@ def test_mistakes(source: str, place: tuple[int, int, int], message: str) -> Non
     ['"a" root "b" | ""', '"a" root | "b"', 'x\nx ::= "a" x "b" | "c"', "x x\nx ::= x [ab] root | [ab]"],
 )
 def test_rules_with_an_end_are_regular(body: str) -> None:
-    with pytest.raises(GrammarUnsupported, match="recursion") as caught:
+    with pytest.raises(GrammarUnsupported, match="recursive") as caught:
         read_ebnf(f"root[lazy] ::= {body}")
     assert (caught.value.line, caught.value.column, caught.value.length) == (1, 5, 6)
 
@@ -293,13 +293,13 @@ def test_markers(kind: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ('stop_capture="m"', "no marker"),
-        ("capture_hidden_body_rule_id=0, capture_hidden_marker_rule_id=1", "no marker"),
+        ('stop_capture="m"', "need a marker"),
+        ("capture_hidden_body_rule_id=0, capture_hidden_marker_rule_id=1", "need a marker"),
         ("capture_hidden_suffix_bytes=1, capture_hidden_stop_bytes=1", "a suffix or a stop"),
-        ("capture_hidden_suffix_bytes=1, capture_hidden_body_rule_id=0", "stand together"),
+        ("capture_hidden_suffix_bytes=1, capture_hidden_body_rule_id=0", "need each other"),
         (
             "capture_hidden_suffix_bytes=1, capture_hidden_body_rule_id=0, capture_hidden_marker_rule_id=7",
-            "no rule with this number",
+            "no rule has this number",
         ),
         ("capture_hidden_suffix_bytes=0", "a whole number from 1"),
     ],
@@ -314,7 +314,7 @@ def test_mistakes_about_markers(options: str, message: str) -> None:
     [
         ('root[capture_hidden_suffix_bytes=1] ::= "a" [bc]', "the marker"),
         ('root[capture_hidden_suffix_bytes=1] ::= "\u00e9"', "the marker"),
-        ('root[capture_hidden_suffix_bytes=1] ::= "a" root "b" | "b"', "recursion"),
+        ('root[capture_hidden_suffix_bytes=1] ::= "a" root "b" | "b"', "recursive"),
         ('root[max_chars=3] ::= a\na ::= b\nb[capture] ::= "x"', "the rule b has a capture"),
         ('root[max_chars=3] ::= a\na ::= b\nb[max_tokens=2] ::= "x"', "the rule b has a capture"),
     ],

@@ -19,7 +19,7 @@ from structgen.constraints.grammar.lark.source import Source
 from structgen.constraints.grammar.lark.templates import read_modules
 from structgen.errors import LimitExceeded, StructgenError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 BUNDLED = Path(lark.__file__).parent / "grammars"
 
 

@@ -47,12 +47,12 @@ def test_nested_twice_with_json_and_constraints() -> None:
     [
         ("start: %lark {\n  start: a\n}", "there is no rule a", (2, 10)),
         ('start: %lark {\n\n  item: "a" }', "cannot be read: there is no rule 'start'", (1, 8)),
-        ('start: A\nA: %lark { start: "a" }', "not part of terminals", (2, 4)),
+        ('start: A\nA: %lark { start: "a" }', "terminals cannot contain", (2, 4)),
         ('start: %lark { start: "a"', "this brace is not closed", (1, 14)),
         ("start: %lark start", "needs a grammar in braces", (1, 8)),
         ('start: %lark { start: "a" %lark {\n start: @x } }', "there is no constraint 'x'", (2, 9)),
-        ('%lark { start: "a" }', "stands in a definition", (1, 1)),
-        ("start: %lark { start: A\n A: /a(/ }", "cannot read", (2, 2)),
+        ('%lark { start: "a" }', "must be inside a definition", (1, 1)),
+        ("start: %lark { start: A\n A: /a(/ }", "cannot compile", (2, 2)),
     ],
 )
 def test_errors_point_into_the_whole_text(source: str, message: str, place: tuple[int, int]) -> None:
@@ -96,9 +96,9 @@ def test_ignored_text_beside_other_constraints() -> None:
 @pytest.mark.parametrize(
     ("options", "message", "column"),
     [
-        ('{"ignore_once": "yes"}', "the option ignore_once is true or false", 14),
+        ('{"ignore_once": "yes"}', "the option ignore_once must be true or false", 14),
         ('{"other": 1}', "has no option 'other'", 14),
-        ('{"skip_repetition": "twice"}', 'skip_repetition is "once"', 14),
+        ('{"skip_repetition": "twice"}', 'skip_repetition must be "once"', 14),
         ('{"allow_invalid_utf8": true}', "not UTF-8 are not supported", 14),
         ("[]", "needs an object in braces", 1),
         ("{a}", "this is not JSON", 14),
@@ -207,14 +207,14 @@ def test_guidance_of_json(guidance: dict[str, object], good: list[str], bad: lis
 @pytest.mark.parametrize(
     ("guidance", "message", "column"),
     [
-        ("[]", "x-guidance is an object", 15),
+        ("[]", "x-guidance must be an object", 15),
         ('{"colour": 1}', "no option 'colour'", 30),
-        ('{"lenient": 1}', "is true or false", 30),
+        ('{"lenient": 1}', "must be true or false", 30),
         ('{"lenient": true}', "lenient of x-guidance is not supported", 30),
         ('{"item_separator": "-"}', "item_separator='-' matches more than", 30),
         ('{"key_separator": "_ "}', "key_separator='_ ' matches more than", 30),
         ('{"whitespace_pattern": "("}', "is not a valid pattern", 30),
-        ('{"json_allowed_escapes": "n"}', "sets of escapes", 30),
+        ('{"json_allowed_escapes": "n"}', "list all escapes", 30),
     ],
 )
 def test_wrong_guidance_has_a_place(guidance: str, message: str, column: int) -> None:

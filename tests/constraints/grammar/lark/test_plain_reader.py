@@ -21,7 +21,7 @@ from structgen.constraints.grammar.lark.rule_bodies import rule_bodies
 from structgen.constraints.grammar.lark.source import Source
 from structgen.errors import StructgenError
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 FILES = sorted([*ROOT.glob("grammars/*.lark"), *ROOT.glob("bench/grammars/*.lark")])
 
 

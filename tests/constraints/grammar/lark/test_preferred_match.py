@@ -137,10 +137,10 @@ def test_conditions_are_what_may_not_follow() -> None:
         (r"(?<!x)a", "the text before the lexeme"),
         (r"^a", "the text before the lexeme"),
         (r"\ba", "the character before the lexeme"),
-        (r"a(?=b)", "what follows the lexeme decides"),
+        (r"a(?=b)", "the text after the lexeme decides"),
         (r"a$", "more than one character after the lexeme"),
         (r"a(?!bc)", "more than one character after the lexeme"),
-        (r"a(?:\b|)b?", "what follows the lexeme decides"),
+        (r"a(?:\b|)b?", "the text after the lexeme decides"),
         (r"(?=a\b)a", "conditions inside look-around"),
     ],
 )

@@ -210,7 +210,7 @@ def test_mistakes_in_imported_files_show_that_file(tmp_path: Path) -> None:
 
 
 def test_options_are_checked() -> None:
-    with pytest.raises(OptionError, match="there is no lexer 'basic'"):
+    with pytest.raises(OptionError, match="unknown lexer rule 'basic'"):
         read('start: "a"', lexer="basic")
     with pytest.raises(OptionError, match="a grammar is a str"):
         read(b'start: "a"')  # type: ignore[arg-type]
@@ -228,7 +228,7 @@ def test_an_indenter_with_its_own_ways_is_refused() -> None:
             yield token
 
     assert issubclass(Special, Indenter)
-    with pytest.raises(OptionError, match="it has its own handle_NL"):
+    with pytest.raises(OptionError, match="overrides handle_NL"):
         read('start: "a"', indenter=Special)
 
 
@@ -249,52 +249,52 @@ MISTAKES = [
     ('start: "x" numbr\nnumber: "1"', "there is no rule numbr", "Did you mean number?", (1, 12)),
     ('start: "a\n', "this text is not closed", 'Add the missing "', (1, 8)),
     ("start: /a", "this pattern is not closed", "Add the missing /", (1, 8)),
-    ('start "a"', "a ':' is missing after the name", "The syntax is that of Lark", (1, 7)),
-    ('start: ("a"', "the end of the line is out of place here; expected: ')'", "The syntax", (1, 12)),
-    ('start: "a" ++', "this operator has nothing to work on", "The syntax", (1, 13)),
-    ('Start: "a"', "Start is no name", "lower case", (1, 1)),
+    ('start "a"', "a ':' is missing after the name", "In Lark a rule is written", (1, 7)),
+    ('start: ("a"', "unexpected the end of the line; expected: ')'", "In Lark a rule", (1, 12)),
+    ('start: "a" ++', "this operator needs an operand", "In Lark a rule", (1, 13)),
+    ('Start: "a"', "Start is not a valid name", "lower case", (1, 1)),
     ('__start: "a"', "starts with two underscores", "lower case", (1, 1)),
     ('start: "a"\nstart: "b"', "the rule start is defined more than once", "%extend", (2, 1)),
     ('start: A\nA: "b"\n\nA: "c"', "the terminal A is defined more than once", "%override", (4, 1)),
-    ('start: A\nA: A "x"', "the terminal A is defined by itself", "write it as a rule", (2, 1)),
-    ('start: A\nA: b\nb: "x"', "the rule b stands in a terminal", "upper-case name", (2, 4)),
-    ('start: A\nA: "x"*', "the terminal A matches the empty text", "Use + for *", (2, 1)),
-    ("start: /a*/", "this terminal matches the empty text", "Use + for *", (1, 8)),
-    ("start: /(?:)/", "this terminal matches the empty text", "Use + for *", (1, 8)),
+    ('start: A\nA: A "x"', "the terminal A is defined by itself", "make it a rule", (2, 1)),
+    ('start: A\nA: b\nb: "x"', "a terminal cannot contain the rule b", "upper-case name", (2, 4)),
+    ('start: A\nA: "x"*', "the terminal A matches the empty text", "Use + instead of *", (2, 1)),
+    ("start: /a*/", "this terminal matches the empty text", "Use + instead of *", (1, 8)),
+    ("start: /(?:)/", "this terminal matches the empty text", "Use + instead of *", (1, 8)),
     ("start: A\nA:", "the terminal A is empty", "Give it a text", (2, 1)),
     ('start: foo{"a"}', "there is no template foo", "Define it", (1, 8)),
-    ('foo{x}: x\nstart: foo{"a", "b"}', "the wrong number of arguments", "parameters", (2, 8)),
-    ("start: foo\nfoo{x}: x", "there is no rule foo", "give it arguments", (1, 8)),
-    ('start: A -> "b"', "", "The syntax", (1, 13)),
-    ("%declare X\nstart: X", "X is declared, but nothing makes it", "indenter", (1, 10)),
+    ('foo{x}: x\nstart: foo{"a", "b"}', "the wrong number of arguments", "each parameter", (2, 8)),
+    ("start: foo\nfoo{x}: x", "there is no rule foo", "pass arguments", (1, 8)),
+    ('start: A -> "b"', "", "In Lark a rule", (1, 13)),
+    ("%declare X\nstart: X", "X is declared, but never defined", "indenter", (1, 10)),
     ("%declare x\nstart: x", "the rule x is declared, but never defined", "Define it", (1, 10)),
     ('start: A\n%ignore WS\nA: "a"', "there is no terminal WS to ignore", "%import common.WS", (2, 9)),
-    ('%override foo: "a"\nstart: "b"', "there is no rule foo to override", "leave out %override", (1, 11)),
-    ('%extend A: "a"\nstart: A', "there is no terminal A to extend", "leave out %extend", (1, 9)),
-    ('%ingore "x"\nstart: "a"', "there is no directive %ingore", "%ignore", (1, 1)),
+    ('%override foo: "a"\nstart: "b"', "there is no rule foo to override", "remove %override", (1, 11)),
+    ('%extend A: "a"\nstart: A', "there is no terminal A to extend", "remove %extend", (1, 9)),
+    ('%ingore "x"\nstart: "a"', "unknown directive %ingore", "%ignore", (1, 1)),
     ("%import nothing.X\nstart: X", "there is no grammar 'nothing' to import", "import_paths", (1, 9)),
     ('%import common\nstart: "a"', "this imports nothing from common", "%import common.NAME", (1, 9)),
     ('a: "x"', "there is no rule 'start' to start from", "start=", None),
-    ('start: A\nA: "a" -> b', "'->' stands in a terminal", "rules", (2, 8)),
+    ('start: A\nA: "a" -> b', "a terminal cannot contain '->'", "rules", (2, 8)),
     ('start: "a".."bc"', "lark cannot read this", "single characters", (1, 13)),
-    ('start: "\\x4"', "lark cannot read this", "Escapes are those of Python", (1, 8)),
+    ('start: "\\x4"', "lark cannot read this", "Use the escapes of Python", (1, 8)),
     (
         "start: /[z-a]/",
-        "Python cannot read the pattern of this terminal: bad character range z-a",
+        "Python cannot compile the pattern of this terminal: bad character range z-a",
         "re",
         (1, 8),
     ),
-    ('start: X\nX: /(?i)a/ "b"', "global flags not at the start", "flags come after", (2, 1)),
+    ('start: X\nX: /(?i)a/ "b"', "global flags not at the start", "flags after", (2, 1)),
     ("start: /(a)\\1/", "back-references are not supported", "spell out", (1, 8)),
-    ("start: X\nX: /\\bfoo/", "asks for the character before the lexeme", "say in the rules", (2, 1)),
-    ("start: /a(?=b)/", "what follows the lexeme decides", "which character does not follow", (1, 8)),
-    ("start: X /b/\nX: /(a|ab)(?!b)/", "a longer match may be taken", "Leave the look-ahead out", (2, 1)),
-    ("start: X /b/\nX: /xa?(ab)?(?!c)/", "the order of its alternatives matters", "Leave the look", (2, 1)),
-    ("start: (X | /a/ | /b/)*\nX.1: /a(?!b)/", "may match instead", "Leave the look-ahead out", (2, 1)),
+    ("start: X\nX: /\\bfoo/", "depends on the character before the lexeme", "State in the rules", (2, 1)),
+    ("start: /a(?=b)/", "the text after the lexeme decides", "exclude the next character", (1, 8)),
+    ("start: X /b/\nX: /(a|ab)(?!b)/", "a longer match may be preferred", "Remove the look-ahead", (2, 1)),
+    ("start: X /b/\nX: /xa?(ab)?(?!c)/", "the order of its alternatives matters", "Remove the look", (2, 1)),
+    ("start: (X | /a/ | /b/)*\nX.1: /a(?!b)/", "may match instead", "Remove the look-ahead", (2, 1)),
     (
         "start: (X | /b/)*\nX: /[ac]+(?!b)/",
-        "a shorter match may be taken",
-        "Leave the look-ahead out",
+        "a shorter match is possible",
+        "Remove the look-ahead",
         (2, 1),
     ),
 ]
