@@ -212,9 +212,9 @@ def test_mistakes_in_imported_files_show_that_file(tmp_path: Path) -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(OptionError, match="unknown lexer rule 'basic'"):
         read('start: "a"', lexer="basic")
-    with pytest.raises(OptionError, match="a grammar is a str"):
+    with pytest.raises(OptionError, match="a grammar must be a str"):
         read(b'start: "a"')  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="an indenter is"):
+    with pytest.raises(OptionError, match="indenter must be"):
         read('start: "a"', indenter="python")
     with pytest.raises(
         GrammarSyntaxError, match="newline terminal _NEWLINE of the indenter is not in the grammar"
