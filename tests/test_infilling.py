@@ -98,10 +98,10 @@ def test_bad_input() -> None:
         ("{{a}}", {"within": "cpp"}, "within is 'cpp'"),
         ("{{a}}", {"marks": "<"}, "marks is '<'"),
         ("{{a}}", {"a": "x", "constraints": {"a": "y"}}, "the hole 'a' has two constraints"),
-        ("{{a}}", {"options": {"max_tokens": 3}}, "'max_tokens' is no option of infill's"),
+        ("{{a}}", {"options": {"max_tokens": 3}}, "'max_tokens' is not an option of infill's"),
         ("{{a}}", {"max_tokens": 0}, "max_tokens is 0"),
         ("{{a}}", {"max_tokens": None}, "max_tokens is None"),
-        ("{{a}}", {"constraints": [1]}, "constraints is .*; it is a mapping"),
+        ("{{a}}", {"constraints": [1]}, "constraints is .*; it must be a mapping"),
         ("{{a}}" * 101, {}, "has 101 holes; at most 100"),
     ):
         with pytest.raises(OptionError, match=said):
@@ -136,9 +136,9 @@ def test_what_comes_to_no_end_is_completed() -> None:
     model = DistributionModel(VOCABULARY, lambda tokens: likely / likely.sum())
     found = infill(model, "({{x}})", x=sg.regex("a*b?"), max_tokens=9, prompt="", seed=1)
     assert found.text == "(" + "a" * 9 + ")" or re.fullmatch(r"\(a{0,9}\)", found.text)
-    assert found.left == ["cut"] and found.holes["x"] in found.text
+    assert found.hole_ends == ["cut"] and found.holes["x"] in found.text
     found = infill(model, "({{x}})", x=sg.regex("a{12}b?"), max_tokens=9, prompt="", seed=1)
-    assert found.text == "(" + "a" * 12 + ")" and found.left == ["completed"]
+    assert found.text == "(" + "a" * 12 + ")" and found.hole_ends == ["completed"]
 
 
 def test_a_hole_is_cut_where_what_follows_is_likeliest() -> None:
@@ -154,7 +154,7 @@ def test_a_hole_is_cut_where_what_follows_is_likeliest() -> None:
 
     model = DistributionModel(VOCABULARY, distribution)
     found = infill(model, "{{x}};", x=sg.regex("[a-c]*"), max_tokens=9, prompt="", options={"temperature": 0})
-    assert (found.text, found.left) == ("cab;", ["cut"])
+    assert (found.text, found.hole_ends) == ("cab;", ["cut"])
     found = infill(
         model, "{{x}};", x=sg.regex("[a-c]{4,}"), max_tokens=9, prompt="", options={"temperature": 0}
     )
@@ -174,7 +174,7 @@ def test_a_hole_is_left_where_the_rest_can_be_written() -> None:
         )
         assert sg.Matcher(arithmetic, VOCABULARY).explain(found.text).ok
         x, rest = found.holes["x"], found.holes["a"] + found.holes["b"]
-        assert found.text == f"f({x}) + g({rest})" and len(found.left) == 2
+        assert found.text == f"f({x}) + g({rest})" and len(found.hole_ends) == 2
         assert x.count("(") == x.count(")")
 
 
@@ -257,7 +257,7 @@ def test_several_holes_in_a_function_are_followed_exactly() -> None:
 def test_a_text_that_is_whole_at_once() -> None:
     """Holes that hold one text each are written by the first."""
     found = infill(MODEL, "{{a}}-{{b}}", a="x", b="y", prompt="")
-    assert found.text == "x-y" and found.holes == {"a": "x", "b": "y"} and len(found.left) == 2
+    assert found.text == "x-y" and found.holes == {"a": "x", "b": "y"} and len(found.hole_ends) == 2
 
 
 def test_what_follows_a_hole_is_not_counted_as_the_hole() -> None:
@@ -277,12 +277,12 @@ def test_what_follows_a_hole_is_not_counted_as_the_hole() -> None:
         model, "{{a}}" + literal + "{{b}}!", a=sg.regex("[a-c]+"), b=sg.regex("z*"), prompt="",
         max_tokens=16, options={"temperature": 0},
     )  # fmt: skip
-    assert found.left[0] == "model" and found.holes["a"] == "abc"
+    assert found.hole_ends[0] == "model" and found.holes["a"] == "abc"
     law_of_letters = np.array([1.0 if one == b"a" else 1e-6 for one in TOKENS])
     model = DistributionModel(VOCABULARY, lambda tokens: law_of_letters / law_of_letters.sum())
     found = infill(model, "{{x}}ab;", x=sg.regex("a*"), max_tokens=9, prompt="", options={"temperature": 0})
     assert (
-        found.left == ["cut"] and len(found.text) <= 13
+        found.hole_ends == ["cut"] and len(found.text) <= 13
     )  # what may always begin the literal comes to an end
 
 

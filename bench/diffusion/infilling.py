@@ -87,7 +87,7 @@ def _compare(
                     compiled[0] += told
                     compiled[1] += 1
                 restored += sum(found.holes[name].strip() == text.strip() for name, text in gone.items())
-                completed += sum(one == "completed" for one in found.left)
+                completed += sum(one == "completed" for one in found.hole_ends)
                 if number < chosen.show:
                     print(textwrap.indent(f"{template}\n---- {way}\n{found.text}", "    "))
                 bar.advance()

@@ -1,4 +1,4 @@
-"""Filling the holes of a text with a model that writes from the left (docs/diffusion.md)."""
+"""Filling the holes of a text with a model that generates from left to right (docs/diffusion.md)."""
 
 from .fill import Infilling, Method, infill
 

@@ -1,11 +1,11 @@
-"""Filling the holes of a text with a model that writes from the left: `infill`.
+"""`infill`: fill the holes of a text with a model that generates from left to right.
 
-What: a template is literals and holes. Together they are one constraint (and, if asked, that of the whole text), so a
-hole is left only where what follows it can follow, and the whole is right. The right side is respected in three ways:
-as a limit, always; as something the model has read, by tokens made for it (fill in the middle) or in the prompt; and as
-evidence, where particles are weighted by how likely the model finds what follows a hole ("smc").
+What: a template consists of literals and holes. Together they are one constraint (intersected with that of the whole
+text, if there is one), so a hole ends only where what follows it can follow. The text after a hole is taken into
+account in three ways: as a constraint, always; as something that the model has read, by its fill-in-the-middle tokens
+or in the prompt; and as evidence, if particles are weighted by the probability of what follows ("smc").
 Invariant: the text is the template with each hole filled by a text of its constraint.
-Cost: of one generation over the whole text; literals are read, not drawn.
+Cost: that of one generation over the whole text; literals are read, not drawn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from structgen.inference.sampling import sample
 from structgen.matcher import Matcher
 from structgen.notebook import card, code, pairs, plain, table
 
-from .hole_writing import Leaving, write
+from .hole_writing import HoleEnd, write
 from .template import Template, read_template
 
 __all__ = ["Infilling", "Method", "infill"]
@@ -47,25 +47,25 @@ _ASKED = "Fill in the blanks. Write the whole text.\n\nText with blanks:\n{shown
 @short_repr
 @dataclass(frozen=True)
 class Infilling:
-    """A template that was filled."""
+    """A filled template."""
 
     text: str
     holes: Mapping[str, str]
-    """What each hole holds; of a name that stands twice the first."""
+    """The text of each hole; of the first one, if a name occurs twice."""
     method: str
-    left: Sequence[Leaving] = ()
-    """How each hole was left: "model", it wrote what follows the hole; "cut", where that was likeliest; "completed", in
-    a short way. Holes with nothing between them count as one. Not told by "smc"."""
+    hole_ends: Sequence[HoleEnd] = ()
+    """How each hole ended: "model", the model wrote what follows; "cut", where that was most probable; "completed", by
+    a short completion. Holes without text between them count as one. Empty for "smc"."""
     weights: Sequence[float] = (1.0,)
-    """Of the particles that were drawn ("smc"), normalised; the text is one of them, drawn by weight."""
+    """The normalised weights of the particles ("smc"); the text is one of them, drawn by weight."""
     texts: Sequence[str] = field(default=(), repr=False)
-    """All of them."""
+    """The texts of all particles."""
     notes: Sequence[Note] = ()
-    """Of a JSON Schema for the whole: where its grammar knows less than the schema says; empty: it is exact."""
+    """For a JSON Schema of the whole text: where its grammar is not exact; empty if it is."""
 
     def _repr_html_(self) -> str:
         rows = [(f"<b>{plain(name, 60)}</b>", plain(text, 600)) for name, text in self.holes.items()]
-        facts = [("left", ", ".join(self.left))] if self.left else []
+        facts = [("left", ", ".join(self.hole_ends))] if self.hole_ends else []
         facts += [("particles", str(len(self.weights)))] if len(self.weights) > 1 else []
         about = f"{len(self.holes)} hole{'s' * (len(self.holes) != 1)}, {self.method}"
         return card(
@@ -93,60 +93,51 @@ def infill(
 
         sg.infill(model, "int twice(int x) {\n{{body}}\n}", within=sg.grammar("cpp"))
 
-    Parameters
-    ----------
-    template
-        A text with holes, ``{{name}}``: letters, digits and underscores.
-    **holes
-        The constraint of each hole; one that is not named here takes any text.
-        A grammar that reads indentation is indented as the hole is, in blocks like those of the template.
-    within
-        What the whole text has to be as well. Holes are regular then (as they are if they take any text). Of a grammar
-        that reads indentation these are the texts in blocks like those of the template, three deeper at most. A JSON
-        Schema is read as on a canvas (docs/diffusion.md): `Infilling.notes` tells where that is not exact.
-    constraints
-        The same as `holes`, for holes with names that this function has for its parameters.
-    prompt
-        What the model is given before the text; by default the template with blanks, so that it knows what follows. Not
-        for "fim".
-    method
-        "left-to-right"; "fim" with the model's own tokens for filling in the middle (one hole); "smc" weights
-        `particles` by how likely what follows each hole is; "auto" takes "fim" where the model has it and there is one
-        hole, and "left-to-right" elsewhere.
-    max_tokens
-        Of each hole. One that the model has not left by then is cut where it finds what follows likeliest; where the
-        template can go on nowhere, the hole is completed in a short way (`Infilling.left` tells).
-    marks
-        What holes stand between, where the text itself has braces like these.
-    options
-        Of the generation, such as ``{"temperature": 0}``.
+    Args:
+        model: A language model.
+        template: A text with holes, ``{{name}}``: letters, digits and underscores.
+        within: A constraint of the whole text. Holes must be regular then (they are if they take any text). A grammar
+            that reads indentation is indented like the template, with blocks nested at most three levels deeper. A JSON
+            Schema is parsed as on a canvas (docs/diffusion.md): `Infilling.notes` shows where that is not exact.
+        constraints: The same as `holes`, for holes with names of this function's parameters.
+        prompt: What the model reads before the text; by default the template with blanks, so that it knows what
+            follows. Not for "fim".
+        method: "left-to-right"; "fim", with the model's fill-in-the-middle tokens (one hole); "smc", which weights
+            `particles` by the probability of what follows each hole; "auto", which is "fim" if the model has such
+            tokens and there is one hole, and "left-to-right" otherwise.
+        particles: The number of particles for "smc".
+        seed: The seed of all draws.
+        max_tokens: The largest number of tokens of a hole. A hole that has not ended by then is cut where what follows
+            is most probable. If the template cannot continue anywhere, the hole gets a short completion
+            (`Infilling.hole_ends`).
+        marks: The texts around the name of a hole, if the template itself has such braces.
+        options: Options of the generation, such as ``{"temperature": 0}``.
+        holes: The constraint of each hole; a hole without one takes any text. A grammar that reads indentation is
+            indented like the hole, in blocks like those of the template.
 
-    Raises
-    ------
-    EmptyConstraint, CombinationError
-        Where no text fits, or the constraints cannot be joined.
-    Truncated
-        Where no way was found to end a hole.
-    OutputInvalid
-        Where a key stands twice that a schema for the whole does not declare: the one thing that is not known before.
+    Raises:
+        EmptyConstraint: No text fits.
+        CombinationError: The constraints cannot be combined.
+        Truncated: A hole has no end that was found.
+        OutputInvalid: A key that the schema does not declare occurs twice, the only fault that is not known before.
     """
     check_model(model, "infill()")
     given = _checked(method, holes, constraints, options)
     max_tokens = whole_number("max_tokens", max_tokens, 1)
-    asked_for = read_template(template, given, within, marks)
-    asked_for.check(model.vocabulary)
+    parsed = read_template(template, given, within, marks)
+    parsed.check(model.vocabulary)
     chosen = dict(options or {})
     known = _marks(model)
     if method == "auto":
-        method = "fim" if known and len(asked_for.names) == 1 and within is None else "left-to-right"
+        method = "fim" if known and len(parsed.names) == 1 and within is None else "left-to-right"
     if method == "fim":
-        return _in_the_middle(model, asked_for, known, chosen, max_tokens, seed)
-    asked = prompt if prompt is not None else _ASKED.format(shown=asked_for.shown())
+        return _in_the_middle(model, parsed, known, chosen, max_tokens, seed)
+    prompt_text = prompt if prompt is not None else _ASKED.format(shown=parsed.shown())
     if method == "smc":
-        return _by_particles(model, asked, asked_for, particles, max_tokens, seed, chosen)
-    text, left = write(model, asked, asked_for, max_tokens, seed, chosen)
-    asked_for.judge(text)
-    return Infilling(text, asked_for.split(text), method, left, texts=(text,), notes=asked_for.notes)
+        return _by_particles(model, prompt_text, parsed, particles, max_tokens, seed, chosen)
+    text, left = write(model, prompt_text, parsed, max_tokens, seed, chosen)
+    parsed.judge(text)
+    return Infilling(text, parsed.split(text), method, left, texts=(text,), notes=parsed.notes)
 
 
 def _checked(
@@ -155,17 +146,17 @@ def _checked(
     constraints: Mapping[str, Any] | None,
     options: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """All constraints of holes."""
+    """Return the constraints of all holes, after checks of the arguments."""
     if method not in get_args(Method):
-        raise OptionError(f"method is {method!r:.40}; it is one of {', '.join(get_args(Method))}")
+        raise OptionError(f"method is {method!r:.40}; use one of {', '.join(get_args(Method))}")
     for which, mapping in (("constraints", constraints), ("options", options)):
         if mapping is not None and not isinstance(mapping, Mapping):
-            raise OptionError(f"{which} is {with_kind(mapping)}; it is a mapping by name")
+            raise OptionError(f"{which} is {with_kind(mapping)}; it must be a mapping by name")
     for name in ("max_tokens", "seed", "close_within_budget"):
         if name in (options or {}):
             raise OptionError(
-                f"{name!r} is no option of infill's generation",
-                hint="Holes end in time by themselves."
+                f"{name!r} is not an option of infill's generation",
+                hint="Holes always end in time."
                 if name == "close_within_budget"
                 else f"infill(..., {name}=...)",
             )
@@ -177,7 +168,7 @@ def _checked(
 
 def _by_particles(
     model: Any,
-    asked: str,
+    prompt_text: str,
     template: Template,
     particles: int,
     max_tokens: int,
@@ -187,16 +178,18 @@ def _by_particles(
     literals = len(model.vocabulary.encode(template.shown("")) or template.shown("").encode())
     room = literals + max_tokens * len(template.names)
     whole = template.constraint(template.literals[0], 0)
-    found = sample(model, asked, whole, n=particles, sampler="smc", seed=seed, max_tokens=room, **options)
+    found = sample(
+        model, prompt_text, whole, n=particles, sampler="smc", seed=seed, max_tokens=room, **options
+    )
     if not len(found.texts):
-        raise DeadEnd("no particle came to an end", hint="Raise particles or max_tokens.")
+        raise DeadEnd("no particle reached the end", hint="Raise particles or max_tokens.")
     weights, texts = template.right_of([float(one) for one in found.weights], found.texts)
     text = texts[int(np.random.default_rng(seed).choice(len(weights), p=weights))]
     return Infilling(text, template.split(text), "smc", (), weights, texts, template.notes)
 
 
 def _marks(model: Any) -> tuple[str, str, str] | None:
-    """The model's tokens for prefix, suffix and middle."""
+    """Return the model's tokens for prefix, suffix and middle; None if it has none."""
     for marks in _MIDDLE:
         if all(mark in model.vocabulary.specials for mark in marks):
             return marks
@@ -219,7 +212,7 @@ def _in_the_middle(
         raise OptionError('method "fim" fills one hole under its own constraint', hint='Use "left-to-right".')
     (prefix, suffix, middle), (before, after) = marks, template.literals
     kind = template.kinds[0]
-    way: Leaving = "model"
+    way: HoleEnd = "model"
     try:
         result = run(
             model,
@@ -229,7 +222,7 @@ def _in_the_middle(
             max_tokens=max_tokens,
             **options,
         )
-        _ = result.value  # which raises what went wrong
+        _ = result.value  # raises the error of the generation, if there is one
         inside = result.text
     except Truncated as cut:
         matcher = Matcher(kind, model.vocabulary)

@@ -1,11 +1,11 @@
-"""Writing a template from the left, hole after hole, and leaving each.
+"""Generating a template from left to right, hole after hole, and ending each hole.
 
-Why: a model that writes from the left does not see where a hole has to end, and may go on for as long as it is let.
-What: a hole is left where the model itself writes what follows it. If it has not after so many tokens, what it wrote is
-cut where the model finds it likeliest that the template goes on; and if that can go on nowhere, the hole is completed
-in a short way.
-Invariant: what is written can be completed to a text of the template (and of the whole text's constraint).
-Cost: one pass a token; where a hole is cut, some more, over what it holds and what follows.
+Why: a model that generates from left to right does not see where a hole has to end, and may continue as long as it can.
+What: a hole ends where the model itself writes what follows it. If it has not after `max_tokens` tokens, its text is
+cut where what follows is most probable. If the template can continue at no such position, the hole gets a short
+completion.
+Invariant: the text so far can be completed to a text of the template (and of the constraint of the whole text).
+Cost: one forward pass per token; for a cut, some more, over the hole and what follows.
 """
 
 from __future__ import annotations
@@ -27,63 +27,63 @@ from structgen.results import Result
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
 
-from .prefix_cache import OneRow
+from .prefix_cache import PrefixCachedModel
 from .template import Template
 
-__all__ = ["Leaving", "write"]
+__all__ = ["HoleEnd", "write"]
 
-Leaving = Literal["model", "cut", "completed"]
+HoleEnd = Literal["model", "cut", "completed"]
 _ASKED_ABOUT = 8
-"""Tokens of what follows a hole by which its end is chosen."""
+"""The number of tokens of what follows a hole by which its end is selected."""
 _LOOKED_INTO = 6
-"""Places where more than the first of these is asked about."""
+"""The number of positions at which more than the first of these tokens is read."""
 _FAR = -1e6
 _AT_ONCE = 64
-"""Places whose laws are held at once."""
+"""The number of positions whose logits are held at a time."""
 _COMPLETED_FROM = (1, 2, 3, 5, 9, 17, 33, 1 << 30)
-"""Places from which a hole is completed if it can be: tokens that are left out of what was written, and one more."""
+"""Where short completions are tried: after dropping this many last tokens, minus one."""
 
 
 def write(
     model: Any, asked: str, template: Template, room: int, seed: int | None, options: dict[str, Any]
-) -> tuple[str, list[Leaving]]:
-    """A text of the template, and how each group of holes was left. `room`: tokens of one."""
-    text, ways = template.literals[0], []
-    model = OneRow(model)
+) -> tuple[str, list[HoleEnd]]:
+    """Return a text of the template, and how each group of holes ended; `room` is the token limit of one hole."""
+    text, ends = template.literals[0], []
+    model = PrefixCachedModel(model)
     for number, (place, end) in enumerate(template.groups):
         drawn = seed if not number else None if seed is None else (seed, number)
         hole = _Hole(model, asked, template, text, place, end)
         text, way = hole.written(room, {**options, "seed": drawn})
-        ways.append(way)
+        ends.append(way)
         if hole.finished is not None and text == hole.finished:
-            ways += ["model"] * (len(template.groups) - len(ways))
+            ends += ["model"] * (len(template.groups) - len(ends))
             break
-    return text, ways
+    return text, ends
 
 
 class _Hole:
-    """Holes from `place` to before `end`, with nothing between them, behind a text that is fixed."""
+    """The holes from `place` to before `end`, without text between them, after a fixed text."""
 
     def __init__(self, model: Any, asked: str, template: Template, text: str, place: int, end: int) -> None:
         self._model, self._template = model, template
         self._place, self._end = place, end
         self.text = text
         self.finished: str | None = None
-        """The whole text, where the model wrote all of it."""
+        """The whole text, if the model wrote all of it."""
         self._ids = model.encode(asked)
         self._literal = template.literals[end]
         self._is_last = end == len(template.names)
         self._constraint = template.constraint(text, place)
         self._refused: set[str] = set()
 
-    def written(self, room: int, options: dict[str, Any]) -> tuple[str, Leaving]:
-        """The text up to the hole's end and the literal behind it."""
+    def written(self, room: int, options: dict[str, Any]) -> tuple[str, HoleEnd]:
+        """Return the text up to the end of the literal after the hole, and how the hole ended."""
         matcher = _opened(self._constraint, self._model.vocabulary)
         rest = "".join(self._template.literals[self._end :])
-        # subtle: no token is shorter than a byte, so this is room enough whatever the hole's own is.
+        # subtle: no token is shorter than a byte, so this limit never stops the generation before the hole's own one.
         most = len((self.text + rest).encode()) + room * (len(self._template.names) + 1) + 64
         chosen = make_options({**options, "max_tokens": most, "exact_weight": False})
-        # Tokens up to the hole, and up to where what follows it may begin, with the text up to there.
+        # The numbers of tokens before the hole and before a possible end of it, and the text up to the latter.
         before, within, inside = 0, 0, ""
         for step in generate_steps(self._model, [self._ids], [matcher], chosen):
             if step.generation is not None:
@@ -100,15 +100,15 @@ class _Hole:
                 within, inside = len(step.tokens), step.text
             if within - before >= room or step.generation is not None:
                 return self._cut(list(step.tokens), before) or self._completed(step)
-        raise AssertionError("a generation ends")
+        raise AssertionError("a generation always ends")
 
     def _begun(self, text: str) -> int:
-        """The length of the longest end of the text that begins what follows the hole."""
+        """Return the length of the longest end of the text that is a prefix of what follows the hole."""
         most = min(len(self._literal), len(text) - len(self.text))
         return next((length for length in range(most, 0, -1) if text.endswith(self._literal[:length])), 0)
 
     def _left(self, text: str) -> str | None:
-        """The text up to the first place where what follows the hole is written."""
+        """Return the text up to the first position where what follows the hole is written."""
         if not self._literal:
             return None
         if self._is_last:
@@ -129,7 +129,7 @@ class _Hole:
         return None
 
     def _can_be(self, inside: str) -> bool:
-        """May the hole hold just this?"""
+        """Return whether the hole may hold exactly this text."""
         if not self._template.fits(self._place, self._end, inside):
             return False
         text = self.text + inside + self._literal
@@ -141,8 +141,8 @@ class _Hole:
             return False
         return True
 
-    def _cut(self, tokens: Sequence[int], before: int) -> tuple[str, Leaving] | None:
-        """Where the model finds it likeliest that the template goes on."""
+    def _cut(self, tokens: Sequence[int], before: int) -> tuple[str, HoleEnd] | None:
+        """Return the text cut where what follows is most probable."""
         matcher = Matcher(self._constraint, self._model.vocabulary)
         places = []
         for count, text in self._prefixes(tokens, before):
@@ -157,7 +157,7 @@ class _Hole:
         return None
 
     def _prefixes(self, tokens: Sequence[int], before: int) -> Iterator[tuple[int, str]]:
-        """The text after so many tokens, from the hole's beginning on, where it ends with a whole character."""
+        """Yield a number of tokens and the text of the hole after them, where it ends with a whole character."""
         for count in range(before, len(tokens) + 1):
             try:
                 text = self._model.vocabulary.decode(tokens[:count]).decode()
@@ -167,7 +167,10 @@ class _Hole:
                 yield count, text
 
     def _likelihoods(self, tokens: Sequence[int], counts: Sequence[int]) -> list[float]:
-        """Of what follows the hole, after so many tokens each: looked into where its first token is likely."""
+        """Return the log probability of what follows the hole after each number of tokens.
+
+        Only where its first token is probable, the others are read.
+        """
         if not counts:
             return []
         vocabulary = self._model.vocabulary
@@ -175,29 +178,27 @@ class _Hole:
         follow = follow[:_ASKED_ABOUT] or sorted(vocabulary.eos_ids)[:1]
         if (
             not follow
-        ):  # nothing follows, and the model has no token for that: the last place is as good as any
+        ):  # nothing follows, and the model has no token for that: the last position is as good as any
             return [float(count) for count in counts]
         session = self._model.start([self._ids])
         first = min(counts)
         session.append([tokens[:first]])
-        begun = []
+        started = []
         for start, end in pairwise([first, *range(first + _AT_ONCE, max(counts), _AT_ONCE), max(counts) + 1]):
-            distributions = _laws(session, tokens[start : min(end, max(counts))])
-            begun += [
-                _log_p(distributions[count - start], follow[0]) for count in counts if start <= count < end
-            ]
-        likely = sorted(range(len(counts)), key=lambda at: -begun[at])[:_LOOKED_INTO]
-        # The others are behind these, in their own order.
-        found = [_FAR + score for score in begun]
+            logits = _read_logits(session, tokens[start : min(end, max(counts))])
+            started += [_log_p(logits[count - start], follow[0]) for count in counts if start <= count < end]
+        likely = sorted(range(len(counts)), key=lambda at: -started[at])[:_LOOKED_INTO]
+        # The others come after these, in their own order.
+        found = [_FAR + score for score in started]
         read = max(counts)
         for at in sorted(likely, key=lambda at: -counts[at]):
             session.rollback(0, read - counts[at])
             read = counts[at] + len(follow) - 1
-            found[at] = sum(map(_log_p, _laws(session, follow[:-1]), follow))
+            found[at] = sum(map(_log_p, _read_logits(session, follow[:-1]), follow))
         return found
 
-    def _completed(self, step: Any) -> tuple[str, Leaving]:
-        """Completed in a short way, from as far on as there is one."""
+    def _completed(self, step: Any) -> tuple[str, HoleEnd]:
+        """Return the longest prefix of the text that has a short completion, with that completion."""
         matcher = Matcher(self._constraint, self._model.vocabulary)
         prefixes = list(self._prefixes(step.tokens, 0))
         for back in sorted({min(back, len(prefixes)) for back in _COMPLETED_FROM}):
@@ -212,18 +213,18 @@ class _Hole:
             if left is not None:
                 return left, "completed"
         raise Truncated(
-            f"no way was found to end the hole after {step.text[-60:]!r}",
-            hint="Raise max_tokens, or give the hole a narrower constraint; or nothing fits there, which is not always "
-            "known before.",
+            f"no end of the hole was found after {step.text[-60:]!r}",
+            hint="Raise max_tokens, or give the hole a narrower constraint. Perhaps nothing fits there, which is not "
+            "always known before.",
             text=step.text,
         )
 
 
 class _Roomy(Matcher):
-    """One that is given room enough, so that nobody has to search for a shortest text beforehand."""
+    """A matcher whose room is known to suffice, so that no shortest text is searched for."""
 
     def least_tokens(self, room: int) -> int | None:
-        """Not known."""
+        """Return None: it is not searched for."""
         return None
 
 
@@ -232,15 +233,15 @@ def _opened(constraint: Constraint, vocabulary: Vocabulary) -> TextMatcher:
     return _Roomy(constraint, vocabulary) if matcher.judge is None else matcher
 
 
-def _laws(session: Any, tokens: Sequence[int]) -> list[Any]:
-    """Logits of the next token and, behind each of these tokens, which the session reads."""
-    distributions = [np.array(session.logits()[0])]
+def _read_logits(session: Any, tokens: Sequence[int]) -> list[Any]:
+    """Return the logits of the next token and after each of these tokens, which the session reads."""
+    logits = [np.array(session.logits()[0])]
     if tokens and session.capabilities.scores_runs:
-        return distributions + list(session.append_scored([tokens])[0])
+        return logits + list(session.append_scored([tokens])[0])
     for token in tokens:
         session.append([[token]])
-        distributions.append(np.array(session.logits()[0]))
-    return distributions
+        logits.append(np.array(session.logits()[0]))
+    return logits
 
 
 def _log_p(logits: Any, token: int) -> float:

@@ -1,8 +1,8 @@
-"""A model that is asked about one text again and again, each time from its prompt on.
+"""A model that keeps the KV cache from one session to the next, for generations after the same prompt.
 
-Why: each hole of a template is a generation of its own behind the same text, which a model should not read anew.
-Invariant: a session's logits are those of its own tokens, as of the model's own sessions.
-Cost: what the last session has read and this one needs is taken over; the rest is taken back, and read.
+Why: each hole of a template is a generation of its own after the same text, which the model should not read again.
+Invariant: a session's logits are those of its own tokens, as for the model's own sessions.
+Cost: the common prefix with the last session is kept; the rest of the cache is cropped, and the rest of the text read.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from structgen.protocols import Session, SessionCapabilities
 
-__all__ = ["OneRow"]
+__all__ = ["PrefixCachedModel"]
 
 
-class OneRow:
-    """The same model for one row at a time: a session ends where the next one starts."""
+class PrefixCachedModel:
+    """The same model for one row at a time. A new session ends the one before."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -29,11 +29,11 @@ class OneRow:
         self._read: _Read | None = None
 
     def encode(self, prompt: Any) -> list[int]:
-        """The model's own."""
+        """Return the tokens of a prompt, as the model does."""
         return list(self._model.encode(prompt))
 
     def start(self, prompts: Sequence[Sequence[int]]) -> _Session:
-        """A session over one prompt."""
+        """Return a session over one prompt."""
         (prompt,) = prompts
         if self._read is None or self._prompt != list(prompt):
             self._prompt = list(prompt)
@@ -42,13 +42,13 @@ class OneRow:
 
 
 class _Read:
-    """What the model's session holds behind the prompt."""
+    """The model's session, and the tokens that it holds after the prompt."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
         self.tokens: list[int] = []
         self.first: NDArray[np.float32] = np.array(session.logits())
-        """The logits behind the prompt."""
+        """The logits after the prompt."""
 
     def become(self, tokens: Sequence[int]) -> None:
         shared = 0

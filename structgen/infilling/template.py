@@ -1,8 +1,8 @@
-"""A template: literals, the holes between them, and what all of it has to be.
+"""A template: literals, the holes between them, and the constraint of the whole text.
 
-Invariant: ``constraint(text, place)`` is that of all texts that begin with `text` and go on with the holes from `place`
-on and the literals behind them. A hole that takes any text, or a regular expression, can be joined with a grammar for
-the whole.
+Invariant: ``constraint(text, place)`` is the constraint of all texts that start with `text` and continue with the holes
+from `place` on and the literals after them. A hole that takes any text, or a regular expression, can be intersected
+with a grammar for the whole text.
 Cost: a grammar that reads indentation is rewritten once for each template.
 """
 
@@ -28,26 +28,26 @@ __all__ = ["Template", "read_template"]
 _QUOTED = re.compile(r"\"{3}.*?\"{3}|'{3}.*?'{3}|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", re.S)
 _BRACKETS = re.compile(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\}")
 _DEEPER = 3
-"""Blocks that a hole may nest more than the template does."""
+"""How many levels deeper than the template a hole may nest blocks."""
 _SHOWN = 40
 _MOST_HOLES = 100
-"""The time to set a template up grows with the square of them."""
+"""The largest number of holes: the time of preparing a template is quadratic in it."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """See the module's text."""
+    """A parsed template."""
 
     literals: Sequence[str]
-    """One more than there are holes."""
+    """The texts around the holes, one more than there are holes."""
     names: Sequence[str]
     kinds: Sequence[Constraint]
-    """Of each hole."""
+    """The constraint of each hole."""
     within: Constraint | None
 
     @property
     def groups(self) -> Sequence[tuple[int, int]]:
-        """Holes with nothing between them, from the first to before the last: they are written as one."""
+        """Ranges of holes without text between them, as (first, last + 1); each is written as one hole."""
         found: list[tuple[int, int]] = []
         for place in range(len(self.names)):
             if place and not self.literals[place]:
@@ -57,11 +57,11 @@ class Template:
         return found
 
     def shown(self, hole: str = "____") -> str:
-        """The template with blanks."""
+        """Return the template with a text in place of each hole."""
         return hole.join(self.literals)
 
     def constraint(self, text: str, place: int) -> Constraint:
-        """See the module's text."""
+        """Return the constraint of the texts that start with `text` and continue with the holes from `place` on."""
         whole: Constraint = Text(text)
         for kind, literal in zip(self.kinds[place:], self.literals[place + 1 :], strict=True):
             whole = whole + kind
@@ -69,24 +69,24 @@ class Template:
         return whole if self.within is None else self.within & whole
 
     def fits(self, place: int, end: int, inside: str) -> bool:
-        """Can holes with nothing between them hold this text?"""
+        """Return whether holes without text between them can hold this text."""
         kind = reduce(lambda left, right: left + right, self.kinds[place:end])
         return Matcher(kind, _BYTES).explain(inside).ok
 
     def check(self, vocabulary: Vocabulary) -> None:
-        """Raise where no text fits, and say how far one does."""
+        """Raise if no text fits, with the first literal that cannot be reached."""
         try:
             matcher = open_matcher(self.constraint(self.literals[0], 0), vocabulary)
         except EmptyConstraint as error:
             raise self._where(vocabulary, error) from None
         if matcher.names_text_tokens:
             raise CombinationError(
-                "a hole or the whole names tokens of text by number, and a template is read as text",
-                hint="Say which texts are meant.",
+                "a hole or the whole text names tokens by number, and a template is parsed as text",
+                hint="State which texts are allowed.",
             )
 
     def right_of(self, weights: Sequence[float], texts: Sequence[str]) -> tuple[list[float], list[str]]:
-        """Of weighted texts those that `judge` takes, with weights that sum to 1; raises where it takes none."""
+        """Return the texts that `judge` accepts, with weights that sum to 1; raise if it accepts none of them."""
         kept: list[tuple[float, str]] = []
         refused: OutputInvalid | None = None
         for weight, text in zip(weights, texts, strict=True):
@@ -103,22 +103,22 @@ class Template:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Where the grammar of a schema for the whole is not just that schema."""
+        """Where the grammar of a schema for the whole text is not exact."""
         return () if self.within is None else notes_of(self.within)
 
     def judge(self, text: str) -> None:
-        """Raise where a finished text is not of the schema, which its grammar may be looser than."""
+        """Raise `OutputInvalid` if a finished text violates the schema, whose grammar may accept more."""
         if isinstance(self.within, SchemaTexts) and self.within.notes:
-            told = Matcher(self.within.schema, _BYTES).explain(text)
-            if not told.ok:
+            explanation = Matcher(self.within.schema, _BYTES).explain(text)
+            if not explanation.ok:
                 raise OutputInvalid(
-                    f"what was filled in is not of the schema: {told}",
-                    hint="Its grammar cannot tell whether a key comes twice. Declare the keys that may be there, with "
+                    f"the filled text violates the schema: {explanation}",
+                    hint="The grammar cannot exclude that a key occurs twice. Declare the keys that may occur, with "
                     "additionalProperties: false.",
                 )
 
     def _where(self, vocabulary: Vocabulary, error: EmptyConstraint) -> EmptyConstraint:
-        """Up to which literal the template can be filled, if what follows is left open."""
+        """Return the error of a template that no text fits, with the first literal that cannot be reached."""
         if self.within is None:
             return error
         spelt = "".join(self.literals).encode()
@@ -139,7 +139,7 @@ class Template:
         assert self.within is not None
         of = self.within.describe()
         for place in range(len(self.literals)):
-            begun = self.literals[place]
+            started = self.literals[place]
             open_end = Template(
                 [*self.literals[: place + 1], ""],
                 [*self.names[:place], ""],
@@ -151,12 +151,12 @@ class Template:
             except EmptyConstraint:
                 if place == 0:
                     return EmptyConstraint(
-                        f"no text of {of:.60} begins with {begun[:_SHOWN]!r}, the template's first literal"
+                        f"no text of {of:.60} begins with {started[:_SHOWN]!r}, the template's first literal"
                     )
                 name = self.names[place - 1]
                 return EmptyConstraint(
-                    f"no text of {of:.60} has {begun[:_SHOWN]!r} behind the hole {name!r}, whatever that holds",
-                    hint="Look at that literal, and at what the hole's own constraint leaves.",
+                    f"no text of {of:.60} has {started[:_SHOWN]!r} after the hole {name!r}, for any content",
+                    hint="Check that literal, and the constraint of the hole.",
                 )
         return EmptyConstraint(
             f"no text of {of:.60} ends with {self.literals[-1][-_SHOWN:]!r}, the template's last literal"
@@ -165,13 +165,15 @@ class Template:
         )
 
     def split(self, text: str) -> dict[str, str]:
-        """What each hole holds: of several readings the one with the shortest first holes; of a name that stands twice
-        the first."""
+        """Return the text of each hole: of several parses, the one with the shortest first holes.
+
+        If a name occurs twice, it has the text of the first one.
+        """
         matchers = [Matcher(kind, _BYTES) for kind in self.kinds]
         failed: set[tuple[int, int]] = set()
 
         def rest(place: int, at: int) -> list[str] | None:
-            """The holes from one on, whose text begins here."""
+            """Return the texts of the holes from `place` on, if they start at `at`."""
             if place == len(self.names):
                 return [] if at == len(text) else None
             if (place, at) in failed:
@@ -188,19 +190,19 @@ class Template:
             while end >= at:
                 inside = text[at:end]
                 if text.startswith(literal, end) and matchers[place].explain(inside).ok:
-                    behind = rest(place + 1, end + len(literal))
-                    if behind is not None:
-                        return [inside, *behind]
+                    after = rest(place + 1, end + len(literal))
+                    if after is not None:
+                        return [inside, *after]
                 if last:
                     return None
                 end = text.find(literal, end + 1)
             return None
 
-        begun = self.literals[0]
-        found = rest(0, len(begun)) if text.startswith(begun) else None
+        started = self.literals[0]
+        found = rest(0, len(started)) if text.startswith(started) else None
         if found is None:
             raise OutputInvalid(
-                "the text does not follow its template", hint="The holes overlap with the literals."
+                "the text does not match its template", hint="The holes overlap with the literals."
             )
         holes: dict[str, str] = {}
         for name, inside in zip(self.names, found, strict=True):
@@ -214,16 +216,17 @@ _BYTES = Vocabulary.of_bytes()
 def read_template(
     template: str, constraints: Mapping[str, Any], within: Any, marks: tuple[str, str]
 ) -> Template:
-    """Take a template apart; grammars that read indentation are indented as it is."""
+    """Parse a template; grammars that read indentation are indented like it."""
     if not isinstance(template, str):
-        raise OptionError(f"template is {with_kind(template)}; it is a text")
+        raise OptionError(f"template is {with_kind(template)}; it must be a text")
     if isinstance(within, str):
         raise OptionError(
-            f"within is {with_kind(within)}; it is a constraint or a type", hint=f"sg.grammar({within!r:.40})"
+            f"within is {with_kind(within)}; it must be a constraint or a type",
+            hint=f"sg.grammar({within!r:.40})",
         )
     within = None if within is None else constraint_of(within)
     if len(marks) != 2 or not all(isinstance(mark, str) and mark for mark in marks):
-        raise OptionError(f"marks is {marks!r:.60}; it is two texts, such as ('<<', '>>')")
+        raise OptionError(f"marks is {marks!r:.60}; it must be two texts, such as ('<<', '>>')")
     opening, closing = map(re.escape, marks)
     pieces = re.split(rf"{opening}[ \t]*(\w+)[ \t]*{closing}", template)
     literals, names = pieces[::2], pieces[1::2]
@@ -236,14 +239,14 @@ def read_template(
         )
     if len(names) > _MOST_HOLES:
         raise OptionError(
-            f"the template has {len(names)} holes; at most {_MOST_HOLES} are filled",
+            f"the template has {len(names)} holes; at most {_MOST_HOLES} are allowed",
             hint="Fill it in parts, one after the other.",
         )
     for name in constraints:
         if name not in names:
             raise OptionError(
                 f"the template has no hole {name!r:.40}",
-                hint=f"There are {', '.join(names)}. Sampling options stand in options={{...}}.",
+                hint=f"The holes are {', '.join(names)}. Sampling options belong into options={{...}}.",
             )
     kinds = [as_constraint(constraints[name]) if name in constraints else free_text() for name in names]
     unit, deepest = _indentation(template)
@@ -254,8 +257,8 @@ def read_template(
         for name, kind in zip(names, kinds, strict=True):
             if kind.regular() is None:
                 raise CombinationError(
-                    f"the hole {name!r:.40} has a constraint that is no regular expression, and so cannot be joined "
-                    "with a constraint on the whole text",
+                    f"the hole {name!r:.40} has a constraint that is not a regular expression, so it cannot be "
+                    "intersected with a constraint of the whole text",
                     hint="Give the hole a regular expression, or leave out `within`.",
                 )
         within = _indented(within, unit, deepest, "")
@@ -264,9 +267,9 @@ def read_template(
 
 
 def _indentation(template: str) -> tuple[str, int]:
-    """What a block of the template is indented by, and how deep blocks may be."""
+    """Return the indentation of one block of the template, and the largest depth of blocks."""
     code = _QUOTED.sub("''", template)
-    while (bare := _BRACKETS.sub("0", code)) != code:  # columns between brackets are those of no block
+    while (bare := _BRACKETS.sub("0", code)) != code:  # columns inside brackets do not belong to blocks
         code = bare
     lines = [line for line in code.split("\n") if line.strip()]
     columns = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
@@ -280,7 +283,7 @@ def _indentation(template: str) -> tuple[str, int]:
 
 
 def _indented(kind: Constraint, unit: str, deepest: int, before: str) -> Constraint:
-    """The same, with the template's indentation where it reads indentation at all."""
+    """Return a grammar that reads indentation with that of the template; any other constraint as it is."""
     if isinstance(kind, GrammarConstraint) and kind.reads_indentation:
         return kind.indented_by(unit, deepest=min(deepest, DEEPEST), before=before)
     return kind

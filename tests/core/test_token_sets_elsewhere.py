@@ -115,7 +115,7 @@ def test_joins_are_refused() -> None:
 
 
 def test_infilling_is_refused_where_texts_say_nothing() -> None:
-    with pytest.raises(CombinationError, match="names tokens of text by number"):
+    with pytest.raises(CombinationError, match="names tokens by number"):
         sg.infill(ScriptedModel(""), "a {{x}} b", x=sg.tokens(range(97, 100)))
 
 
