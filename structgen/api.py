@@ -1,8 +1,8 @@
 """The calls: a model, a prompt and an output type in; a value, a `Result` or a stream of partial values out.
 
-Why: one path from prompt to value, which prompt functions, the command line and servers share.
+Why: prompt functions, the command line and servers share one path from prompt to value.
 Invariant: `generate`, `run` and `stream` draw the same text for the same options and seed.
-Cost: beside the sampling, one reading of the type (kept) and of the constraint (kept per vocabulary).
+Cost: besides sampling, the type is analysed once (cached), and the constraint once per vocabulary.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ Cancel = Callable[[], bool]
 
 
 class AnsweringModel(Protocol):
-    """A model that is given prompts and gives texts; nobody sees its tokens and logits (see `structgen.remote`)."""
+    """A model that takes prompts and returns texts, without tokens and logits (see `structgen.remote`)."""
 
     budget: Any
-    """What one answer may take; `budget.attempts` is the default of ``attempts``."""
+    """The limits of one answer; `budget.attempts` is the default of ``attempts``."""
 
     def answers(
         self,
@@ -68,13 +68,13 @@ class AnsweringModel(Protocol):
         *,
         cancel: Cancel | None = None,
     ) -> list[Result[Any]]:
-        """One result for each prompt; raises only where it cannot ask at all."""
+        """Return one result for each prompt; raise only if no request can be sent."""
         ...
 
     def answer_steps(
         self, prompt: Prompt, output: OutputType, options: SamplingOptions, *, cancel: Cancel | None = None
     ) -> Iterator[Any]:
-        """Steps with the `text` so far; the last one has the `generation`."""
+        """Yield steps with the `text` so far; the last one has the `generation`."""
         ...
 
 
@@ -121,20 +121,20 @@ def generate(
     """Return the model's answer to `prompt` as a value of type `output`.
 
     Args:
-        model: A model of `load`, `wrap` or `connect`.
+        model: A model from `load`, `wrap` or `connect`.
         prompt: A text, or messages: `{"role": ..., "content": ...}`, contents as texts or parts of text, with calls of
             tools and their results as the OpenAI protocol writes them.
         output: A Python type, or a constraint.
         describe: Write the fields of the type and their descriptions before the prompt. None: for a model, a dataclass
             or another type of one object (or a list of one), if the prompt has no examples: no assistant's messages.
-        n: Return a list of so many values, drawn together. Value i is drawn with ``seed=(seed, i)``. Where nothing says
-            how to draw, the temperature is 1 if `n` is 2 or more.
+        n: Return a list of this many values, drawn together. Value i is drawn with ``seed=(seed, i)``. Without random
+            options the temperature is 1 if `n` is 2 or more.
         **options: The fields of `SamplingOptions`. ``attempts=3`` shows the model what a validator refused and draws
             again, at most twice.
 
     Raises:
-        Truncated, DeadEnd, OutputInvalid: There is no valid value. Of several, the error is that of the first; `item`
-            is its number, and `results` are the values and errors of all.
+        Truncated, DeadEnd, OutputInvalid: There is no valid value. With `n`, the error is that of the first value
+            without one; `item` is its index, and `results` has the values and errors of all.
     """
     options.setdefault("exact_weight", False)  # the weight is not returned
     answer = run(model, prompt, output, describe=describe, n=n, **options)
@@ -185,10 +185,18 @@ def run(
     cancel: Cancel | None = None,
     **options: Any,
 ) -> Any:
-    """Return the model's answer with its text, weights and timing; with `n`, a list of so many.
+    """Return the model's answer with its text, weights and timing; with `n`, a list of answers.
 
-    Raises only where generation cannot start. The arguments are those of `generate`; `cancel` is called between tokens
-    and ends the generation where it returns True.
+    Raises only if generation cannot start. The arguments are those of `generate`.
+
+    Args:
+        model: As for `generate`.
+        prompt: As for `generate`.
+        output: As for `generate`.
+        describe: As for `generate`.
+        n: As for `generate`.
+        cancel: Called between tokens; True ends the generation.
+        **options: As for `generate`.
     """
     kind = _kind(output)
     each = several(make_options(options, ("describe", "n", "cancel")), n)
@@ -198,18 +206,18 @@ def run(
 
 
 def several(options: SamplingOptions, n: int | None) -> list[SamplingOptions]:
-    """Return the options of each of `n` draws; None: of one, with the options as they are."""
+    """Return the options of each of `n` draws; None stands for one draw with the options as they are."""
     if n is None:
         return [options]
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-        raise OptionError(f"n is {n!r:.40}; it is the number of values, a whole number of 1 or more")
+        raise OptionError(f"n is {n!r:.40}; it must be the number of values, a whole number of 1 or more")
     if n > 1 and options.effective_temperature == 0 and options.temperature is None:
-        options = options.replace(temperature=1.0)  # greedy ones would all be equal
+        options = options.replace(temperature=1.0)  # greedy draws would all be equal
     return [row_options(options, row) for row in range(n)]
 
 
 def row_options(base: SamplingOptions, row: int) -> SamplingOptions:
-    """Return the options of one row of a batch: its seed is that of the batch and its number."""
+    """Return the options of one row of a batch, whose seed is that of the batch with the row's index."""
     if base.seed is None:
         return base
     seed = tuple(base.seed) if isinstance(base.seed, Sequence) else (base.seed,)
@@ -217,7 +225,7 @@ def row_options(base: SamplingOptions, row: int) -> SamplingOptions:
 
 
 def values_of(results: Sequence[Result[T]]) -> list[T]:
-    """Return the values of all results; the error of the first that has none has the others in `results`."""
+    """Return the values of all results; the error of the first without one has the others in `results`."""
     for place, result in enumerate(results):
         if result.error is not None:
             raise of_item(
@@ -230,7 +238,7 @@ def values_of(results: Sequence[Result[T]]) -> list[T]:
 
 
 def of_item(error: StructgenError, item: int, count: int, results: list[Any]) -> StructgenError:
-    """Return the error with the item of a batch that it is about, and what became of all items so far."""
+    """Return the error with its item of a batch, and the results of all items so far."""
     error.item, error.results = item, results
     place = f"item {item} of {count} (counted from 0)"
     error.where = place if error.where is None else f"{place}, {error.where}"
@@ -245,7 +253,7 @@ def run_batch(
     *,
     cancel: Cancel | None = None,
 ) -> list[Result[Any]]:
-    """One result per prompt, drawn together in one batch; `attempts` of the options draws failed ones again."""
+    """Return one result per prompt, drawn in one batch; failed ones are drawn again if `attempts` allows it."""
     check_model(model)
     _check_cancel(cancel)
     known: dict[int, Any] = {}
@@ -256,7 +264,7 @@ def run_batch(
 
 
 def encoded(model: LanguageModel, prompt: Prompt) -> Any:
-    """What `run_encoded` takes: a prompt with its tokens; for a model behind a server the prompt as it is."""
+    """Return a prompt with its tokens for `run_encoded`; for a model on a server, the prompt as it is."""
     return prompt if answers_itself(model) else EncodedPrompt(prompt, model.encode(prompt))
 
 
@@ -268,7 +276,7 @@ def run_encoded(
     *,
     cancel: Cancel | None = None,
 ) -> list[Result[Any]]:
-    """The same for prompts that were given to `encoded`."""
+    """Return one result per prompt, for prompts from `encoded`."""
     if answers_itself(model):
         _check_answerable(output)
         return model.answers(prompts, output, options, cancel=cancel)
@@ -291,12 +299,21 @@ def stream(
     cancel: Cancel | None = None,
     **options: Any,
 ) -> Stream[Any]:
-    """Partial values as they grow, each different from the one before; the last one is whole and validated.
+    """Return a stream of partial values, each different from the one before; the last one is complete and validated.
 
-    Where ``attempts`` allows another attempt, the values start again after an answer that is not valid.
+    If ``attempts`` allows another attempt, the values start again after an invalid answer. `Stream.is_complete` reports
+    which parts of the last partial value are finished. Dropping the iterator stops the generation.
 
-    Raises as `generate` does, after the last partial value. Dropping the iterator stops the generation.
-    `Stream.is_complete` says which parts of the last partial value are finished.
+    Args:
+        model: As for `generate`.
+        prompt: As for `generate`.
+        output: As for `generate`.
+        describe: As for `generate`.
+        cancel: Called between tokens; True ends the generation.
+        **options: As for `generate`.
+
+    Raises:
+        Truncated, DeadEnd, OutputInvalid: While iterating, after the last partial value.
     """
     kind = _kind(output)
     return Stream(kind, text_steps(model, prompt, kind, describe, cancel, options))
@@ -313,13 +330,13 @@ def stream_items(
     cancel: Cancel | None = None,
     **options: Any,
 ) -> ItemStream[Any]:
-    """The items of a list, one by one, each validated as soon as the model has finished it.
+    """Return a stream of the items of a list, each validated as soon as the model has finished it.
 
     Args:
         model: The model.
         prompt: The prompt.
         output: A type that is a list (``list[Person]``), or has one at `path`.
-        path: Where the list is, as ``"order.items"``; empty where the output itself is the list.
+        path: The position of the list, such as ``"order.items"``; empty if the output itself is the list.
         describe: As for `generate`.
         cancel: Called between tokens; generation stops when it returns True.
         **options: Those of `SamplingOptions`.
@@ -343,7 +360,7 @@ def text_steps(
     cancel: Cancel | None,
     options: dict[str, Any],
 ) -> Iterator[Any]:
-    """The generation step by step: each has the text so far, the last one the generation."""
+    """Yield the generation step by step: each step has the text so far, the last one the generation."""
     check_model(model)
     _check_cancel(cancel)
     options.setdefault("exact_weight", False)
@@ -357,7 +374,7 @@ def text_steps(
         _check_answerable(kind)
         return model.answer_steps(asked, kind, chosen, cancel=cancel)
     first = EncodedPrompt(asked, model.encode(asked))
-    matchers = [open_matcher(kind.constraint, model.vocabulary)]  # an impossible constraint shows here
+    matchers = [open_matcher(kind.constraint, model.vocabulary)]  # raises for an impossible constraint
 
     def draw(ids: Sequence[int], each: SamplingOptions) -> Iterator[Any]:
         matcher = matchers.pop() if matchers else open_matcher(kind.constraint, model.vocabulary)
@@ -369,41 +386,45 @@ def text_steps(
 
 def _kind(output: Any) -> OutputType:
     if isinstance(output, Potential | Product):
-        raise OptionError("masks alone know nothing of potentials", hint="structgen.sample(...) takes them.")
+        raise OptionError(
+            "potentials need weights, which masks alone do not give", hint="Use structgen.sample(...)."
+        )
     return output_type(output)
 
 
 def answers_itself(model: Any) -> TypeGuard[AnsweringModel]:
-    """Is it a model behind a server?"""
+    """Return whether `model` is a model on a server."""
     return hasattr(model, "answer_steps")
 
 
 def _check_answerable(output: OutputType) -> None:
-    """Refuse what only a loop over tokens can keep, for a model behind a server."""
+    """Refuse, for a model on a server, what only a loop over tokens can guarantee."""
     constraint = output.constraint
     if not isinstance(constraint, CappedReasoning) and constraint.counts_tokens():
         raise OptionError(
-            "a model behind a server cannot count the tokens of a part (max_tokens)",
-            hint="Load the model here: structgen.load(). Or bound the part by its characters.",
+            "a model on a server cannot count the tokens of a part (max_tokens)",
+            hint="Load the model here: structgen.load(). Or limit the characters of the part.",
         )
     if isinstance(constraint, CappedReasoning):
         raise OptionError(
-            "a model behind a server cannot count the tokens of reasoning (max_tokens)",
+            "a model on a server cannot count the tokens of reasoning (max_tokens)",
             hint="Load the model here: structgen.load(). Or leave out max_tokens and set the server's own limit.",
         )
 
 
 def check_model(model: Any, needs_logits: str = "") -> None:
-    """Raise where `model` is something else, such as the name of one.
+    """Raise `OptionError` for anything that is not a model, such as the name of one.
 
-    `needs_logits`: the call that asks, if it can do nothing with a model that gives texts only.
+    Args:
+        model: The argument.
+        needs_logits: The name of the call, if it needs logits, which models on servers do not give.
     """
     if answers_itself(model):
         if needs_logits:
             raise OptionError(
                 f"{needs_logits} needs the model's logits at each token, which a server does not give: {model!r}",
-                hint="Load the model here: structgen.load(). Of a server, generate, run, stream and prompt "
-                "functions can ask.",
+                hint="Load the model here: structgen.load(). With a server, use generate, run, stream or prompt "
+                "functions.",
             )
         return
     if not is_language_model(model):
@@ -415,20 +436,20 @@ def check_model(model: Any, needs_logits: str = "") -> None:
 
 def _check_cancel(cancel: Any) -> None:
     if cancel is not None and not callable(cancel):
-        raise OptionError(f"cancel is {a_kind(cancel)}; it is a function that says whether to stop")
+        raise OptionError(f"cancel is {a_kind(cancel)}; it must be a function that returns whether to stop")
 
 
 def check_describe(describe: Any) -> None:
-    """Raise where the option `describe` is neither a truth value nor None."""
+    """Raise `OptionError` unless the option `describe` is a bool or None."""
     if describe is not None and not isinstance(describe, bool):
-        raise OptionError(f"describe is {describe!r:.40}; it is True, False or None")
+        raise OptionError(f"describe is {describe!r:.40}; it must be True, False or None")
 
 
 def asked_with(model: Any, prompt: Prompt, kind: OutputType, describe: bool | None) -> Prompt:
-    """Return the prompt, with what the type says about itself if `describe` says so, or helps where it says nothing.
+    """Return the prompt, with a description of the type if `describe` is True, or None and the description helps.
 
-    It helps small models with the fields of one object, and harms with a choice of several, and beside worked examples
-    (docs/types.md has the figures). Requests to servers carry the schema.
+    It helps small models with the fields of one object. It harms with a union of several, and in prompts with examples
+    (docs/types.md has the figures). Requests to servers contain the schema.
     """
     check_describe(describe)
     prompt = prompt_of(prompt)
@@ -443,9 +464,9 @@ def asked_with(model: Any, prompt: Prompt, kind: OutputType, describe: bool | No
 
 
 def described(prompt: Prompt, kind: OutputType) -> Prompt:
-    """The prompt with what the type says about itself: fields before it, instructions after it.
+    """Return the prompt with a description of the type: fields before it, instructions after it.
 
-    Of messages, the last one is described.
+    In a list of messages, the last one gets the description.
     """
     prompt = prompt_of(prompt)
     if not kind.description:

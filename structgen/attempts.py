@@ -1,8 +1,7 @@
-"""Several attempts at one answer: what each of them gave, and the messages that show the model its mistake.
+"""Several attempts at one answer: their results, and the messages that show the model its mistake.
 
-Why: local and remote models get further attempts in the same form, so that a prompt moves from one to the other
-unchanged. A model that is shown its answer and what is wrong with it corrects it more often than one that only draws
-again.
+Why: local and remote models get further attempts in the same form, so that a prompt works with either. A model that is
+shown its answer and its error corrects it more often than one that only draws again.
 Invariant: the user's messages are unchanged; feedback is added after them.
 """
 
@@ -19,7 +18,7 @@ __all__ = ["Account", "Attempt", "Message", "attempt_seed", "feedback", "message
 
 Message = dict[str, Any]
 _MOST_QUOTED = 4_000
-"""Characters of an answer that the model is shown."""
+"""The largest number of characters of an answer that the model is shown."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +27,23 @@ class Attempt:
 
     text: str
     problem: str
-    """What was wrong with it; empty where it was right."""
+    """The error; empty for a valid answer."""
     tokens: int
-    """Generated tokens. Of a server as it counts them; an estimate from the length where it does not say."""
+    """Generated tokens. For a server, its own count, or an estimate from the length if it gives no count."""
     seconds: float
     dialect: str
-    """How the constraint was applied: "mask" for a local model; for a server the dialect in which it was sent, "none"
-    where it was not sent."""
+    """How the constraint was applied: "mask" for a local model; for a server the dialect in which it was sent, or
+    "none"."""
 
 
 @dataclass
 class Account:
-    """What an answer took."""
+    """All attempts at an answer."""
 
     attempts: list[Attempt] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     """Dialects in which the server refused the constraint, each with the server's sentence; in this call or an earlier
-    one that this call keeps to."""
+    one."""
 
     @property
     def tokens(self) -> int:
@@ -53,7 +52,7 @@ class Account:
 
 
 def messages_of(prompt: Any) -> list[Message]:
-    """Return the prompt as messages: a text is what the user says."""
+    """Return the prompt as messages: a text is a message of the user."""
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
     if isinstance(prompt, Sequence) and prompt and all(isinstance(one, Mapping) for one in prompt):
@@ -65,14 +64,14 @@ def messages_of(prompt: Any) -> list[Message]:
 
 
 def attempt_seed(seed: int | Sequence[int], attempt: int) -> int:
-    """Return the seed of an attempt, counted from 0: always the same one, and another for each later attempt."""
+    """Return the seed of an attempt, counted from 0: a function of the seed and the number."""
     parts: list[Any] = list(seed) if isinstance(seed, (list, tuple)) else [seed]
     digest = hashlib.sha256(repr([*map(int, parts), attempt]).encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1
 
 
 def feedback(text: str, problem: str, was_cut: bool) -> list[Message]:
-    """Return the messages after a wrong answer: the answer, and what is wrong with it."""
+    """Return the messages after a wrong answer: the answer and its error."""
     shown = text if len(text) <= _MOST_QUOTED else text[:_MOST_QUOTED] + " ..."
     wanted = "Answer again, shorter." if was_cut else "Answer again, and correct exactly that."
     shown = shown.encode("utf-8", "replace").decode()

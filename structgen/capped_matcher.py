@@ -1,13 +1,13 @@
-"""Reasoning with a cap in tokens being matched: a matcher that counts the tokens that hold reasoning.
+"""A matcher of reasoning with a limit in tokens, which counts the tokens that hold reasoning.
 
-Why: a cap in tokens is what budgets of servers and models are stated in. No automaton over texts can state it, since
-one text has many tokenizations, so the count is kept beside the automaton's state.
-What: a token counts if one of its bytes lies between the markers. Far from the cap the mask is that of the automaton.
-Near it, a token is allowed if the closing marker can still be written in time: tokens that end inside a character keep
-one token for each byte that is missing, and once the cap is used up only the marker's own tokens are left.
-Invariant: at most `max_tokens` tokens hold reasoning, and ``mask()`` allows a token iff ``advance`` takes it. The mask
-is never empty before the end, as long as the vocabulary has a token for each byte.
-Cost: a few comparisons for each token; the first mask near a cap reads the vocabulary once.
+Why: servers and models state budgets in tokens. No automaton over texts can do that, since a text has many
+tokenizations. So the count is kept in addition to the automaton's state.
+What: a token counts if one of its bytes lies between the markers. Far from the limit, the mask is that of the
+automaton. Near it, a token is allowed only if the closing marker can still be written in time: a token that ends inside
+a character reserves one token for each missing byte, and once the limit is reached only the marker's own tokens remain.
+Invariant: at most `max_tokens` tokens hold reasoning, and ``mask()`` allows a token iff ``advance`` accepts it. The
+mask is never empty before the end, if the vocabulary has a token for each byte.
+Cost: a few comparisons per token; the first mask near a limit reads the vocabulary once.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["CappedMatcher"]
 
 _BEFORE, _INSIDE, _AFTER = range(3)
 _LONGEST_REST = 3
-"""Bytes that a character of UTF-8 may lack after its first one."""
+"""The largest number of bytes that a UTF-8 character may lack after its first byte."""
 
 
 class _Frame(NamedTuple):
-    """The state after a token. Forks share frames, as they are functions of the tokens."""
+    """The state after a token. It is a function of the tokens, so forks share it."""
 
     previous: _Frame | None
     phase: int
@@ -42,36 +42,36 @@ class _Frame(NamedTuple):
     used: int = 0
     """Tokens with a byte after the opening marker."""
     length: int = 0
-    """Bytes of reasoning so far; before it, bytes of the opening marker so far."""
+    """Bytes of reasoning so far; before the reasoning, bytes of the opening marker so far."""
     limit: int | None = None
-    """Where the first token over the cap begins, in bytes of reasoning: the closing marker begins there or before."""
+    """The start, in bytes of reasoning, of the first token over the limit: the closing marker starts by then."""
     tail: bytes = b""
-    """The last bytes of reasoning: as many as may belong to the marker, or to a character."""
+    """The last bytes of reasoning that may belong to the marker or to an incomplete character."""
 
 
 @dataclass(frozen=True)
 class _Marker:
-    """How a vocabulary spells the closing marker."""
+    """The closing marker in the tokens of a vocabulary."""
 
     text: bytes
     token: int | None
-    """Its special token; None: it is text."""
+    """Its special token; None if it is text."""
     candidates: NDArray[np.int64]
     """Tokens that continue the marker from some byte of it."""
     live: tuple[bool, ...]
-    """For each number of its bytes, whether tokens spell the rest without going beyond it."""
+    """For each number of bytes of the marker, whether tokens spell exactly the rest."""
     ends: NDArray[np.int8]
-    """For each token the bytes that its last character lacks; -1 for a token that only continues a character."""
+    """For each token the number of bytes that its last character lacks; -1 if it only continues a character."""
 
     def borders(self, tail: bytes) -> Iterator[int]:
-        """The numbers of bytes of the marker that `tail` may end with, zero included."""
+        """Yield the numbers of bytes of the marker that `tail` may end with, zero included."""
         for size in range(min(len(tail), len(self.text) - 1), -1, -1):
             if self.live[size] and tail.endswith(self.text[:size]):
                 yield size
 
 
 class CappedMatcher(Matcher):
-    """Made by `Matcher` for constraints of `structgen.reasoning` with `max_tokens`."""
+    """The matcher of `structgen.reasoning` with `max_tokens`; `Matcher` makes it."""
 
     __slots__ = ("_frame", "_marker", "_masks", "_open", "_open_token", "most")
 
@@ -100,14 +100,14 @@ class CappedMatcher(Matcher):
 
     @property
     def reasoning_tokens(self) -> int:
-        """How many tokens hold reasoning, if the closing marker ends as early as it can."""
+        """The number of tokens that hold reasoning, if the closing marker ends as early as it can."""
         frame = self._frame
         return frame.used if frame.limit is None else self.most
 
     # -- the count
 
     def _after(self, frame: _Frame, token: int) -> tuple[_Frame, bool]:
-        """The frame after a token that the automaton allows, and whether the cap allows it."""
+        """Return the frame after a token that the automaton allows, and whether the limit allows it."""
         data = self.vocabulary.token_bytes(token) or b""
         if frame.phase == _BEFORE:
             if token == self._open_token:
@@ -147,7 +147,7 @@ class CappedMatcher(Matcher):
 
     @property
     def _is_near(self) -> bool:
-        """Whether the cap may refuse what the automaton allows."""
+        """Whether the limit may refuse what the automaton allows."""
         frame = self._frame
         return frame.phase != _AFTER and frame.used + 1 + _LONGEST_REST > self.most
 
@@ -167,7 +167,7 @@ class CappedMatcher(Matcher):
         return self._masks[1]
 
     def _kept(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of the automaton's tokens that the cap allows."""
+        """Return the automaton's tokens that the limit allows."""
         frame, marker = self._frame, self._marker
         if frame.phase == _INSIDE and frame.used >= self.most:
             ids = (
@@ -193,7 +193,7 @@ class CappedMatcher(Matcher):
     def allowed_count(self) -> int:
         return _count(self.mask()) if self._is_near else super().allowed_count()
 
-    # -- reading
+    # -- advancing
 
     def advance(self, token_id: int) -> bool:
         if self.is_finished or not super().advance(token_id):
@@ -224,7 +224,7 @@ class CappedMatcher(Matcher):
             setattr(other, name, getattr(self, name))
         return other
 
-    # -- what follows for certain
+    # -- forced tokens and completions
 
     def forced(self, most: int = 256) -> list[int]:
         found = super().forced(most)
@@ -249,7 +249,7 @@ class CappedMatcher(Matcher):
             return found
         if self._frame.phase != _INSIDE:
             return None
-        # The completion of the automaton goes on with the reasoning; this one ends it at once.
+        # The automaton's completion may continue the reasoning; this one ends it at once.
         ended: list[int] = []
         try:
             while self._frame.phase == _INSIDE and len(ended) <= len(self._marker.text) + _LONGEST_REST:
@@ -264,7 +264,7 @@ class CappedMatcher(Matcher):
         return None if rest is None else [*ended, *rest]
 
     def _next_to_end(self) -> int | None:
-        """A token on the way to the end of the reasoning: of the marker, or the shortest that ends a character."""
+        """Return a token towards the end of the reasoning: of the marker, or the shortest that ends a character."""
         frame, marker = self._frame, self._marker
         words = self.mask()
         ids = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
@@ -292,7 +292,7 @@ _markers: weakref.WeakKeyDictionary[Vocabulary, dict[str, _Marker]] = weakref.We
 
 
 def _marker_of(close: str, vocabulary: Vocabulary) -> _Marker:
-    """The marker as the vocabulary spells it; kept as long as the vocabulary is."""
+    """Return the marker in the tokens of the vocabulary, from a cache that lives as long as the vocabulary."""
     kept = _markers.setdefault(vocabulary, {})
     if close not in kept:
         kept[close] = _read_marker(close.encode(), vocabulary.specials.get(close), vocabulary)
@@ -323,7 +323,7 @@ def _read_marker(text: bytes, special: int | None, vocabulary: Vocabulary) -> _M
 
 
 def _lacking(data: bytes) -> int:
-    """How many bytes the last character lacks."""
+    """Return how many bytes the last character lacks."""
     for back in range(1, min(len(data), 4) + 1):
         byte = data[-back]
         if byte < 0x80:

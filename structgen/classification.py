@@ -1,14 +1,14 @@
-"""`classify`: the probability of each label after a prompt, instead of one label that is drawn.
+"""`classify`: the probability of each label after a prompt, instead of one drawn label.
 
 What: a label's likelihood is the model's probability that its text comes after the prompt: the product of the
-probabilities of its tokens. Labels share what they begin with, so each distinct beginning is read once.
-Which tokens: a text has many tokenizations. "canonical" takes the one that the tokenizer gives, which holds nearly all
-of a trained model's probability; "all" adds up every tokenization, as `structgen.sample` does.
-Where one label is the beginning of another ("no", "none"), the end of the text counts as well: otherwise the shorter
-label could never lose.
+probabilities of its tokens. Labels share prefixes, and each distinct prefix is read once.
+Tokenizations: a text has many of them. "canonical" uses the tokenizer's own, which holds nearly all of a trained
+model's probability; "all" sums over every tokenization, as `structgen.sample` does.
+If one label is a prefix of another ("no", "none"), the end of the text counts as well: otherwise the shorter label
+could never lose.
 Invariant: probabilities sum to 1, and are a function of prompt and labels alone (up to the rounding of the model).
-Cost: one pass over the prompt, and mostly one over all beginnings (`structgen.inference.path_scores`); labels of one
-token need no second pass.
+Cost: one forward pass over the prompt, and usually one over all prefixes (`structgen.inference.path_scores`); labels of
+one token need no second pass.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["Classification", "classify"]
 T = TypeVar("T")
 Tokenizations = Literal["canonical", "all"]
 _MOST_TOKENS = 512
-"""Of one label."""
+"""The largest number of tokens of a label."""
 _FORM = (
     'Give a list of texts, a dict from texts to descriptions, or a type: an Enum, Literal["a", "b"] or bool.'
 )
@@ -52,13 +52,13 @@ class Classification(Generic[T]):
     """The labels of one prompt with their probabilities. Labels of types are values: members of an enum, True, None."""
 
     likelihoods: Mapping[T, float]
-    """For each label log P(text of the label | prompt), in nats; not normalised. The most probable label first."""
+    """For each label log P(text of the label | prompt), in nats, not normalised; the most probable label first."""
     tokens: Mapping[T, Sequence[int]] = field(repr=False)
     """The canonical tokens of each label."""
 
     @property
     def label(self) -> T:
-        """The most probable label; of equally probable ones the one that was given first."""
+        """The most probable label; of equally probable ones, the first in the given order."""
         return next(iter(self.likelihoods))
 
     @property
@@ -76,13 +76,13 @@ class Classification(Generic[T]):
 
     @property
     def mass(self) -> float:
-        """The probability that the model writes one of the labels without a constraint; if it is small, look at the
+        """The probability that the model writes one of the labels without a constraint. If it is small, improve the
         prompt."""
         return math.exp(log_sum(self.likelihoods.values()))
 
     @property
     def entropy(self) -> float:
-        """The entropy of `probabilities`, in nats: 0 for certainty, log(number of labels) for none at all."""
+        """The entropy of `probabilities`, in nats: 0 for a certain label, log(number of labels) for equal ones."""
         return math.fsum(-one * math.log(one) for one in self.probabilities.values() if one > 0)
 
     def _repr_html_(self, rows: int = 20) -> str:
@@ -139,36 +139,36 @@ def classify(
         sg.classify(model, "A wonderful film. Sentiment?", ["positive", "negative"]).probabilities
 
     Args:
-        model: A model whose logits are here; not one behind a server.
-        prompt: A text, or the messages of a conversation. A list of several prompts gives a list of results.
+        model: A model with logits; not one on a server.
+        prompt: A text, or the messages of a conversation. A list of several prompts returns a list of results.
         labels: Texts, a dict from texts to descriptions, or a type of finitely many values: an enum, ``Literal``,
             ``bool``, a union of them.
-        tokenizations: "canonical" reads each label in the tokens that the tokenizer gives. "all" adds up the
-            probabilities of all tokenizations, to a relative error below 1e-5; that takes more forward passes.
-        end: Whether the end of the text after a label counts. None: only if some label is the beginning of another.
+        tokenizations: "canonical" reads each label in the tokenizer's own tokens. "all" sums the probabilities of all
+            tokenizations, to a relative error below 1e-5, in more forward passes.
+        end: Whether the end of the text after a label counts. None: only if some label is a prefix of another.
         describe: Add the labels, and their descriptions, to the prompt. None: if there are descriptions.
 
     Returns:
         A `Classification`; for a list of prompts a list of them.
 
     Raises:
-        OptionError: The labels or an option are unusable, or the model is behind a server.
+        OptionError: The labels or an option are unusable, or the model is on a server.
         LimitExceeded: The prompt is too long, a label has more than 512 tokens, or "all" has more than 4,096
-            beginnings to read.
+            prefixes to read.
         DeadEnd: The model gives none of the labels a probability above 0.
     """
     check_model(model, "classify()")
     if tokenizations not in ("canonical", "all"):
-        raise OptionError(f"tokenizations is {tokenizations!r:.40}; it is 'canonical' or 'all'")
+        raise OptionError(f"tokenizations is {tokenizations!r:.40}; it must be 'canonical' or 'all'")
     for name, value in (("end", end), ("describe", describe)):
         if value is not None and not isinstance(value, bool):
-            raise OptionError(f"{name} is {value!r:.40}; it is True, False or None")
+            raise OptionError(f"{name} is {value!r:.40}; it must be True, False or None")
     texts, descriptions = _read_labels(labels)
     ends = _is_ambiguous(list(texts)) if end is None else end
     if ends and not model.vocabulary.eos_ids:
         raise OptionError(
-            "the vocabulary has no end-of-text token, so the end of a label has no probability",
-            hint="Give it one, or write end=False.",
+            "the vocabulary has no end-of-sequence token, so the end of a label has no probability",
+            hint="Set one, or write end=False.",
         )
     canonical = {text: _canonical(text, model.vocabulary) for text in texts}
     paths = {text: [tokens] for text, tokens in canonical.items()}
@@ -186,7 +186,7 @@ def classify(
         if found[ranked[0]] == -math.inf:
             raise DeadEnd(
                 "the model gives none of the labels any probability",
-                hint="Look at what it writes: structgen.generate(model, prompt).",
+                hint="Check what it writes: structgen.generate(model, prompt).",
                 text="",
             )
         return Classification({texts[text]: found[text] for text in ranked}, tokens)
@@ -197,7 +197,7 @@ def classify(
 
 
 def _is_several(prompt: Any) -> bool:
-    """Whether it is a list of prompts; a list of mappings is one conversation."""
+    """Return whether it is a list of prompts; a list of mappings is one conversation."""
     return (
         isinstance(prompt, Sequence)
         and not isinstance(prompt, str)
@@ -206,7 +206,7 @@ def _is_several(prompt: Any) -> bool:
 
 
 def _read_labels(labels: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """The value of each label's text, in order, and descriptions of texts."""
+    """Return the value of each label's text, in order, and the descriptions of texts."""
     descriptions: dict[str, str] = {}
     if isinstance(labels, Mapping):
         descriptions = {text: about for text, about in labels.items() if about is not None}
@@ -220,7 +220,7 @@ def _read_labels(labels: Any) -> tuple[dict[str, Any], dict[str, str]]:
             if not isinstance(text, str):
                 raise OptionError(f"a label is {with_kind(text)}; it must be a text", hint=_FORM)
             if given.count(text) > 1:
-                raise OptionError(f"the label {text!r:.40} is there twice")
+                raise OptionError(f"the label {text!r:.40} occurs twice")
             if not text:
                 raise OptionError("a label is the empty text", hint="Give it a name, such as 'none'.")
         if not given:
@@ -230,7 +230,7 @@ def _read_labels(labels: Any) -> tuple[dict[str, Any], dict[str, str]]:
         values = None if labels is None or isinstance(labels, str | bytes) else labels_of(labels)
     except TypeError:
         values = None
-    is_type = isinstance(labels, type) or get_origin(labels) is not None  # some of them can be iterated over
+    is_type = isinstance(labels, type) or get_origin(labels) is not None  # some types are iterable
     if (
         values is None
         and isinstance(labels, Iterable)
@@ -266,7 +266,7 @@ def _described_as(texts: Mapping[str, Any], descriptions: Mapping[str, str]) -> 
 
 
 def _canonical(text: str, vocabulary: Vocabulary) -> Prefix:
-    """The tokens that the tokenizer gives for the text; without a tokenizer few tokens that spell it."""
+    """Return the tokenizer's tokens of the text; without a tokenizer, few tokens that spell it."""
     tokens = vocabulary.encode(text)
     if tokens is None:
         tokens = Matcher(LiteralText(text), vocabulary).witness() or []

@@ -1,11 +1,11 @@
-"""Tokens in, masks out: one constraint on one sequence.
+"""`Matcher`: one constraint on one sequence; tokens in, masks out.
 
-Why: everything that draws text (samplers, beams, drafts, serving plugins) needs the same five things of a
-constraint: which tokens may come next, move on, move back, branch, and is the text complete.
-What: `Matcher` is a stack of automaton states, one a token; rolling back pops, a fork shares the states.
-Invariant: ``mask()`` allows a token iff ``advance`` takes it; a refused token changes nothing; EOS ids are
-allowed iff the text is complete.
-Cost: a mask that was met before is a look-up; a fork is a copy of the stack's handles.
+Why: everything that generates text (samplers, beams, drafts, serving plugins) needs the same operations of a
+constraint: the mask of the next token, advance, roll back, fork, and whether the text is complete.
+What: a `Matcher` is a stack of automaton states, one per token. A rollback pops states, and a fork shares them.
+Invariant: ``mask()`` allows a token iff ``advance`` accepts it; a refused token changes nothing; end-of-sequence tokens
+are allowed iff the text is complete.
+Cost: a warm mask is a look-up; a fork copies the handles of the stack.
 """
 
 from __future__ import annotations
@@ -49,32 +49,32 @@ __all__ = [
 
 _PROGRAMS_PER_VOCABULARY = 64
 _MASK_BYTES_PER_VOCABULARY = 12 << 20
-"""Memory of masks, of all programs on a vocabulary, past which the programs used longest ago are let go."""
+"""The memory of masks of all programs of a vocabulary above which the least recently used programs are evicted."""
 _PROGRAM_BYTES_PER_VOCABULARY = 256 << 20
-"""The same for what the programs have made, the newest apart: a search can leave hundreds of megabytes behind."""
+"""The same limit for states and searches of the programs, except the newest one: a search can take hundreds of MB."""
 _LOOK_EVERY = 8
-"""The memory of the programs is added up for each eighth new one, as it takes as long as a small schema,"""
+"""The memory of all programs is computed for every eighth new program, because it takes as long as a small schema."""
 _LOOK_AFTER = 8 << 20
-"""and where the memory of the vocabulary's space has changed by so many bytes since the last time."""
+"""It is also computed if the memory of the vocabulary's space has changed by this many bytes since the last time."""
 _LET_GO_AT_ONCE = 4
 _NAMED = 8
-"""Characters that an error lists."""
+"""The largest number of characters that an error lists."""
 
 
 class _Programs(dict[Constraint, _core.Program]):
-    """The programs of a vocabulary; the one used last comes last.
+    """The programs of a vocabulary, the last used one last.
 
-    Threads share it without a lock: each change is one step, as each copy is. Not an `OrderedDict`, which hashes all
-    constraints to go through the programs.
+    Threads share it without a lock: each change is one atomic step, and so is each copy. It is not an `OrderedDict`,
+    whose iteration hashes all constraints.
     """
 
     made = 0
-    """How many were put in. Threads may count at once, so it can be less."""
+    """The number of insertions; parallel threads may make it too small."""
     space_memory = 0
-    """What the vocabulary's space held when the programs' memory was last added up, in bytes."""
+    """The memory of the vocabulary's space, in bytes, when the programs' memory was last computed."""
 
     def evict(self) -> None:
-        """Remove the programs used longest ago, until the others hold `_PROGRAM_BYTES_PER_VOCABULARY` at most."""
+        """Evict the least recently used programs until the others hold at most `_PROGRAM_BYTES_PER_VOCABULARY`."""
         held = sum(one.memory for one in list(self.values()))
         for oldest in list(self) if held > _PROGRAM_BYTES_PER_VOCABULARY else ():
             gone = self.pop(oldest, None)
@@ -87,10 +87,12 @@ _programs: weakref.WeakKeyDictionary[Vocabulary, _Programs] = weakref.WeakKeyDic
 
 
 def compile_constraint(constraint: Any, vocabulary: Vocabulary) -> _core.Program:
-    """The automaton of a constraint or a type over `vocabulary`, from a bounded cache (least recently used goes first).
+    """Return the automaton of a constraint or a type over `vocabulary`, from a bounded cache.
 
-    Raises `UnsatisfiableSchema` or `EmptyConstraint` where no text can satisfy it, `LimitExceeded` where a
-    limit of the core is met.
+    Raises:
+        UnsatisfiableSchema: No value satisfies a JSON Schema.
+        EmptyConstraint: No text satisfies the constraint.
+        LimitExceeded: A limit of the core was met.
     """
     constraint = constraint_of(constraint)
     known = _programs.setdefault(vocabulary, _Programs())
@@ -112,7 +114,7 @@ def compile_constraint(constraint: Any, vocabulary: Vocabulary) -> _core.Program
         known.evict()
         known.space_memory = vocabulary.engine.memory
     known[constraint] = program
-    # A program in use keeps its masks anyway, so a few at a time are let go.
+    # A program in use keeps its masks anyway, so only a few are evicted at a time.
     for oldest in list(known)[:_LET_GO_AT_ONCE]:
         if len(known) > _PROGRAMS_PER_VOCABULARY or (
             len(known) > 1 and vocabulary.engine.mask_memory > _MASK_BYTES_PER_VOCABULARY
@@ -124,14 +126,14 @@ def compile_constraint(constraint: Any, vocabulary: Vocabulary) -> _core.Program
 def _unspelled(
     constraint: Constraint, vocabulary: Vocabulary, parts: Sequence[str]
 ) -> EmptyConstraint | UnsatisfiableSchema | None:
-    """The error where only the vocabulary is to blame: it names the characters that no token spells."""
+    """Return the error that names the characters no token spells; None if the vocabulary is not the cause."""
     if vocabulary.spells_all_bytes:
         return None
     complete = Vocabulary.of_bytes(vocabulary.specials)
     try:
         program = complete.engine.compile(constraint.lower())
         tokens = None if program.empty_parts() is not None else _core.Matcher(program).witness_tokens()
-    except (_core.LimitError, VocabularyMismatch):  # the latter where it names tokens of this vocabulary
+    except (_core.LimitError, VocabularyMismatch):  # the latter if it names tokens of this vocabulary
         return None
     if tokens is None:
         return None
@@ -142,11 +144,11 @@ def _unspelled(
         named = ", ".join(map(repr, unspelled[:_NAMED]))
         why = f"no token spells {named}{', ...' if len(unspelled) > _NAMED else ''}"
     else:
-        why = "its tokens cannot be put together to one"
+        why = "its tokens cannot be combined into one"
     message = (
         f"no text that the vocabulary can spell satisfies {constraint.describe()}: {why}, as in {text!r:.80}"
     )
-    hint = "Use a tokenizer whose tokens spell these characters, or a constraint that does without them."
+    hint = "Use a tokenizer whose tokens spell these characters, or a constraint without them."
     if parts:
         return UnsatisfiableSchema(message, pointer=parts[0] or "#", hint=hint)
     return EmptyConstraint(message, hint=hint)
@@ -156,26 +158,30 @@ _limited = translate_limits()
 
 
 class Matcher:
-    """A constraint being matched.
+    """The state of a constraint after the tokens of one sequence.
 
-    `mask` and `fill` give int32 words, least significant bit first, a set bit means allowed: the layout that
-    serving engines expect. One thread at a time may use a matcher: a second one gets `ConcurrentUse`. Different
-    matchers may be used at once, forks of one matcher among them.
+    Masks are int32 words, least significant bit first; a set bit means that the token is allowed. That is the layout of
+    serving engines. Only one thread at a time may use a matcher; a second one gets `ConcurrentUse`. Different matchers
+    may be used in parallel, also forks of one matcher.
     """
 
     __slots__ = ("_native", "_program", "constraint", "vocabulary")
 
     def __new__(cls, constraint: Any, vocabulary: Vocabulary) -> Matcher:
-        # A constraint may be more than an automaton; then it names the subclass that matches it.
+        # A constraint that needs more than an automaton names the subclass that matches it.
         named = constraint_of(constraint).matcher_class() if cls is Matcher else None
         return object.__new__(cls if named is None or not issubclass(named, Matcher) else named)
 
     def __init__(self, constraint: Any, vocabulary: Vocabulary) -> None:
-        """Open the constraint, or that of a type, at the beginning of a text.
+        """Open a constraint, or that of a type, at the start of a text.
+
+        Args:
+            constraint: The constraint or the type.
+            vocabulary: The vocabulary of the tokens.
 
         Raises:
             TypeNotSupported: `constraint` is neither a constraint nor a type.
-            EmptyConstraint: no text satisfies it that the vocabulary can spell.
+            EmptyConstraint: The vocabulary can spell no text that satisfies it.
         """
         _check_vocabulary(vocabulary)
         self.constraint = constraint_of(constraint)
@@ -190,7 +196,7 @@ class Matcher:
 
     @classmethod
     def of_program(cls, constraint: Constraint, vocabulary: Vocabulary, program: _core.Program) -> Matcher:
-        """A matcher of a constraint that is compiled already, over this vocabulary."""
+        """Return a matcher of a constraint that is already compiled over this vocabulary."""
         made = object.__new__(cls)
         made.constraint = constraint
         made.vocabulary = vocabulary
@@ -200,7 +206,7 @@ class Matcher:
 
     @property
     def spells_specials(self) -> bool:
-        """Whether the text of a result names its special tokens, because the constraint reads them there."""
+        """Whether the text of a result contains the names of special tokens, because the constraint reads them."""
         return self.constraint.spells_specials
 
     @property
@@ -224,7 +230,7 @@ class Matcher:
         return True
 
     def mask(self) -> NDArray[np.int32]:
-        """The tokens that may come next, shape ``[vocabulary.words]``; read-only and shared."""
+        """Return the tokens that may come next, int32 ``[vocabulary.words]``; read-only and shared."""
         try:
             return self._native.mask()
         except _core.LimitError as error:
@@ -232,62 +238,66 @@ class Matcher:
 
     @_limited
     def fill(self, out: NDArray[np.int32], row: int = 0) -> None:
-        """Write the mask into row `row` of `out`, shape ``[rows, words]``."""
+        """Write the mask into row `row` of `out`, int32 ``[rows, words]``."""
         _check_bitmask(out, self.vocabulary.words)
         self._native.fill(out, row)
 
     @_limited
     def lexemes(self) -> list[list[int]]:
-        """The terminals that a grammar's text is made of, by number, for each place that it may stand at.
+        """Return the terminals of a grammar that the text consists of, by number, for each parser position.
 
-        A place is where the parser stands if nothing more is read into the last lexeme; mostly there is one, and none
-        in the middle of a lexeme that cannot end there. Of constraints that are no grammar there are none.
+        A parser position assumes that the last lexeme has ended. Usually there is one. The list is empty inside a lexeme
+        that cannot end there, and for constraints that are not grammars.
         """
         return self._native.lexemes()
 
     @_limited
     def beginning(self, place: int, terminal: int) -> NDArray[np.int32]:
-        """The tokens that begin a lexeme of `terminal` at a place of `lexemes`, shape ``[vocabulary.words]``."""
+        """Return the tokens that start a lexeme of `terminal` at a position of `lexemes`, int32 ``[words]``."""
         return self._native.beginning(place, terminal)
 
     @_limited
     def allowed_count(self) -> int:
-        """How many tokens may come next."""
+        """Return the number of tokens that may come next."""
         return self._native.allowed_count()
 
     def advance(self, token_id: int) -> bool:
-        """Read a token; False, and nothing changed, where it is not allowed. EOS finishes the sequence."""
+        """Append a token; return False, and change nothing, if it is not allowed. EOS finishes the sequence."""
         try:
             return self._native.advance(token_id)
         except _core.LimitError as error:
             raise limit_exceeded(error) from None
         except TypeError:
             raise OptionError(
-                f"{token_id!r:.40} is no token",
+                f"{token_id!r:.40} is not a token",
                 hint="Tokens are whole numbers from 0 on: tokenizer.encode(text).",
             ) from None
 
     @_limited
     def accepts(self, token_ids: Sequence[int]) -> int:
-        """How many of these tokens can follow, in order. Does not advance."""
+        """Return how many of these tokens can follow, in order, without advancing."""
         return self._native.accepts(token_ids)
 
     @_limited
     def forced(self, most: int = 256) -> list[int]:
-        """The tokens that are the only choice, in order, until there is one."""
+        """Return the run of tokens that are the only choice, at most `most` of them."""
         return self._native.forced(most)
 
     @_limited
     def forced_bytes(self, most: int = 4096) -> bytes:
-        """The bytes that every continuation begins with; none where a token may come that is read whole."""
+        """Return the bytes that every continuation starts with; empty if a token may come that is not read as text."""
         return self._native.forced_bytes(most)
 
     @_limited
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
         """Return the fewest tokens of a short completion of the text so far, special tokens included.
 
-        Return None if no completion of at most `max_tokens` tokens is found. A live state has a completion, but the
-        search for it has bounds: `search_failure` says which one ended it.
+        Args:
+            max_tokens: The largest number of tokens.
+
+        Returns:
+            None if no such completion was found. A live state has a completion, but the search for it is bounded:
+            `search_failure` names the bound that ended it.
         """
         tokens = self._native.witness_tokens()
         if tokens is None or (max_tokens is not None and len(tokens) > max_tokens):
@@ -296,11 +306,11 @@ class Matcher:
 
     @_limited
     def witness_text(self, after: bytes = b"") -> bytes | None:
-        """A short completion of the text so far followed by `after`, as bytes.
+        """Return a short completion of the text so far followed by `after`, as bytes.
 
-        None if none is found, or if the one that is found has tokens that are read whole, as special tokens are:
-        `witness` has it.
-        `search_failure` says why.
+        Returns:
+            None if none was found (see `search_failure`), or if it contains tokens that are not read as text, such as
+            special tokens; `witness` returns these.
         """
         return self._native.witness(after)
 
@@ -308,27 +318,27 @@ class Matcher:
     def search_failure(self) -> str | None:
         """Why the last `witness` or `witness_text` found no completion, as the end of a sentence; None if it found one.
 
-        A completion that is longer than `max_tokens` was found. Where `unproven` is not zero the state may have none.
+        A completion longer than `max_tokens` counts as found. If `unproven` is not zero, there may be no completion.
         """
         return self._native.search_failure()
 
     @_limited
     def least_tokens(self, room: int) -> int | None:
-        """How many tokens a text of the constraint takes, from its beginning; None if that was not found out.
+        """Return the number of tokens of a short text of the constraint; None if it is not known.
 
-        Of one that fits `room` tokens if one is found, otherwise of the shortest that was found. Found out once
-        for each compiled constraint. Of a pattern whose states are too many for the limits it is not.
+        It is that of a text of at most `room` tokens if one is found, and otherwise of the shortest text found. It is
+        computed once for each compiled constraint. It is not known for patterns with too many states.
         """
         return self._native.least_tokens(room)
 
     def rollback(self, n: int) -> None:
-        """Undo the last `n` tokens."""
+        """Remove the last `n` tokens."""
         if not 0 <= n <= len(self._native.tokens):
             raise ValueError(f"cannot roll back {n} tokens: {len(self._native.tokens)} were read")
         self._native.rollback(n)
 
     def fork(self) -> Matcher:
-        """An independent matcher in the same state."""
+        """Return an independent matcher in the same state."""
         other = object.__new__(type(self))
         other.constraint = self.constraint
         other.vocabulary = self.vocabulary
@@ -336,7 +346,7 @@ class Matcher:
         other._native = self._native.fork()
         return other
 
-    # A shallow copy would move with the original, and the core's state cannot be written down.
+    # A shallow copy would share its state with the original, and the core's state cannot be pickled.
 
     def __copy__(self) -> Matcher:
         return self.fork()
@@ -347,11 +357,11 @@ class Matcher:
     def __reduce__(self) -> tuple[object, ...]:
         raise OptionError(
             "a matcher cannot be pickled",
-            hint="Send its constraint, its vocabulary and the tokens it has read, and make it again from them.",
+            hint="Send its constraint, its vocabulary and its tokens, and make it again from them.",
         )
 
     def reset(self) -> None:
-        """Back to the beginning."""
+        """Return to the start of the text."""
         self._native.reset()
 
     def on_disconnect(self) -> None:
@@ -359,68 +369,68 @@ class Matcher:
 
     @_limited
     def is_complete(self) -> bool:
-        """May the text end here?"""
+        """Return whether the text may end here."""
         return self._native.is_complete()
 
     @property
     def is_finished(self) -> bool:
-        """Has an EOS token been read?"""
+        """Whether an end-of-sequence token was read."""
         return self._native.is_finished
 
     @property
     @_limited
     def must_stop(self) -> bool:
-        """The text is complete and nothing can follow."""
+        """Whether the text is complete and nothing can follow."""
         return self._native.must_stop
 
     @property
     def tokens(self) -> list[int]:
-        """The tokens read so far."""
+        """The tokens so far."""
         return self._native.tokens
 
     @property
     def text(self) -> bytes:
-        """The bytes read so far."""
+        """The bytes of the text so far."""
         return self._native.text
 
     @property
     def names_text_tokens(self) -> bool:
-        """Whether some tokens of text are read whole: then a text alone does not say if it satisfies the constraint."""
+        """Whether the constraint names tokens of text, so that a text alone does not decide whether it is satisfied."""
         return self._program.names_text_tokens
 
     @property
     def unproven(self) -> int:
-        """How many decisions of this constraint so far were taken as alive for lack of work budget."""
+        """The number of states of this constraint that count as live because their liveness search met its limit."""
         return self._program.unproven
 
     @_limited
     def viable_bytes(self, text: str | bytes) -> int:
-        """How many leading bytes of `text` can follow, as text: no token that is read whole is looked for in it."""
+        """Return how many leading bytes of `text` can follow, as text, without tokens that the constraint names."""
         return self._native.viable_bytes(_bytes(text))
 
     @property
     def sets_temperature(self) -> bool:
-        """Does a rule of the grammar set a temperature for its text?"""
+        """Whether a rule of the grammar sets a temperature."""
         return self._native.sets_temperature
 
     @property
     @_limited
     def temperature(self) -> float | None:
-        """The temperature that a rule of the grammar sets for the next token; None if none does.
+        """The temperature that a rule of the grammar sets for the next token; None if no rule does.
 
-        Of the rules around what is being read, the innermost one that has a temperature counts. Where the text can be
-        read in several ways, the highest one does.
+        Of nested rules the innermost one with a temperature counts. If the text has several parses, the highest
+        temperature counts.
         """
         return self._native.temperature
 
     @_limited
     def captures(self) -> list[Capture]:
-        """Return the parts of the text so far that rules capture, in the order in which they begin.
+        """Return the parts of the text so far that rules capture, ordered by their starts.
 
-        They are found when this is called, by reading the text once more; see `structgen.captures_of`.
+        The text is parsed again for this; see `structgen.captures_of`.
 
         Raises:
-            LimitExceeded: the text can be parsed in too many ways.
+            LimitExceeded: The text can be parsed in too many ways.
         """
         tokens = self._native.tokens
         if self._native.is_finished:
@@ -433,7 +443,7 @@ class Matcher:
 
     @_limited
     def explain(self, text: str | bytes = b"") -> Explanation:
-        """Where and why the text so far followed by `text` leaves the language, and what could stand there."""
+        """Explain where and why the text so far followed by `text` leaves the language, and what could stand there."""
         whole = self.text + _bytes(text)
         account = self._native.describe(_bytes(text))
         questions: list[Callable[[IR], bool]] = [
@@ -442,7 +452,7 @@ class Matcher:
         if questions and not account["tokens_before"]:  # another constraint would have to read these tokens
             stop = stop_of(account, whole)
             found = self.constraint.broken(stop, questions)
-            # Where no rule is found, the core's own account of the place stands.
+            # If no rule is found, the core's own explanation is used.
             account["rules"] = [*found, *account["rules"]] if found in ([], [NO_SCHEMA]) else found
         for names in ("terminals", "within"):
             if names in account:
@@ -450,7 +460,7 @@ class Matcher:
         return explain_account(account, whole)
 
     def _goes_on(self, text: bytes, is_whole: bool, ir: IR) -> bool:
-        """Can this text stand (or, `is_whole`, end) under another constraint?"""
+        """Return whether this text can stand (or, if `is_whole`, end) under another constraint."""
         try:
             other = _core.Matcher(self.vocabulary.engine.compile(ir))
             return other.next_bytes(text)[1] if is_whole else other.viable_bytes(text) == len(text)
@@ -462,16 +472,16 @@ def warn_of_temperatures(matcher: TextMatcher, engine: str) -> None:
     """Warn that the temperatures of a grammar's rules are not applied where `engine` samples the tokens."""
     if matcher.sets_temperature:
         warnings.warn(
-            f"{engine} samples at one temperature: those that the rules of the grammar set are not applied",
+            f"{engine} samples at one temperature: the temperatures of the grammar's rules are not applied",
             TemperatureNotApplied,
             stacklevel=3,
         )
 
 
 def open_matcher(constraint: Any, vocabulary: Vocabulary) -> TextMatcher:
-    """The matcher of a constraint or a type at its beginning.
+    """Return the matcher of a constraint or a type at the start of a text.
 
-    Some kinds of constraints are more than an automaton and make their own (see `structgen.monitors`).
+    A constraint that needs more than an automaton has a matcher of its own class (`Constraint.matcher_class`).
     """
     kind = constraint_of(constraint).matcher_class() or Matcher
     matcher: TextMatcher = kind(constraint, vocabulary)
@@ -497,9 +507,14 @@ def _check_bitmask(out: NDArray[np.int32], words: int) -> None:
 def fill_masks(matchers: Iterable[TextMatcher], out: NDArray[np.int32], threads: int = 1) -> None:
     """Fill row i of `out` (int32 ``[rows, words]``) with the mask of matcher i, without the GIL.
 
-    `threads` is how many may work at once: matchers over one vocabulary take turns, so only those of several
-    vocabularies gain from more than one. A matcher that fails (a limit was met) leaves its own row empty; the
-    first failure is raised when all other rows are filled.
+    Args:
+        matchers: One for each row.
+        out: The masks, int32 ``[rows, words]``, contiguous and writeable.
+        threads: The number of threads. Matchers over one vocabulary take turns, so only those of several vocabularies
+            gain from more than one.
+
+    Raises:
+        LimitExceeded: A limit was met for some row, which stays empty; raised when all other rows are filled.
     """
     listed = list(matchers)
     _check_bitmask(out, max((matcher.vocabulary.words for matcher in listed), default=0))
@@ -521,7 +536,7 @@ def _check_vocabulary(vocabulary: object) -> None:
 
 
 def _bytes(text: str | bytes) -> bytes:
-    """UTF-8; half a character becomes bytes that no text has, so that it is found to be at fault."""
+    """Encode as UTF-8; half a surrogate pair becomes bytes that no text contains, so that it is found to be wrong."""
     if isinstance(text, str):
         return text.encode("utf-8", "surrogatepass")
     if not isinstance(text, (bytes, bytearray, memoryview)):
@@ -533,7 +548,7 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def accepted_by_steps(matcher: TextMatcher, token_ids: Sequence[int]) -> int:
-    """Return how many of the tokens `matcher` takes in order, by taking them and going back."""
+    """Return how many of the tokens `matcher` accepts in order, by advancing and rolling back."""
     count = 0
     for token in token_ids:
         if not matcher.advance(token):

@@ -2,7 +2,7 @@
 
 Why: Python validators cannot mask tokens. A model that is shown its answer and what is wrong with it often corrects it.
 What: an answer that a validator refuses, or that was cut off, is drawn again under the prompt with two more messages
-(`structgen.attempts.feedback`), the same as for models behind servers. The rows of a batch are drawn again together.
+(`structgen.attempts.feedback`), the same as for models on servers. The rows of a batch are drawn again together.
 Invariant: the first attempt is what would have been drawn without `attempts`. Later ones are draws from the
 distribution under another prompt, so the answers of several attempts are not a sample of the distribution that one
 attempt has; their weights are those of the last prompt.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["EncodedPrompt", "answers", "steps"]
 
 Draw = Callable[[Sequence[Sequence[int]], Sequence[SamplingOptions]], Sequence[Generation]]
-"""From the tokens of prompts, and options for each, to what was drawn."""
+"""From the tokens of prompts, and options for each, to the generations."""
 DrawSteps = Callable[[Sequence[int], SamplingOptions], Iterator[Any]]
 """The same for one prompt, step by step."""
 
@@ -66,7 +66,7 @@ class _Row:
         )
 
     def prepare(self) -> tuple[Sequence[int], SamplingOptions] | None:
-        """The tokens and options of the next attempt; None where the model cannot be shown its answer."""
+        """Return the tokens and options of the next attempt; None if the model cannot get feedback."""
         generation, last = self.result.generation, self.account.attempts[-1]
         said = feedback(generation.text, last.problem, generation.finish == "length")
         try:
@@ -83,12 +83,12 @@ class _Row:
         prompt = self.prompt.prompt
         if not isinstance(prompt, str) or self.model.is_chat:
             return self.model.encode([*messages_of(prompt), *said])
-        # A model without turns reads on after its own answer.
+        # A model without chat template continues after its own answer.
         answer, wrong = (one["content"] for one in said)
         return self.model.encode(f"{prompt}{answer}\n\n{wrong}\n\n")
 
     def take(self, generation: Generation) -> None:
-        """Count an attempt. One that could not start leaves the answer before it as the result."""
+        """Count an attempt. If it could not start, the answer before it remains the result."""
         if generation.finish == "failed" and generation.error is not None:
             self.stop(generation.error)
             return
@@ -100,7 +100,7 @@ class _Row:
         self.stopped = f"no further attempt was possible: {error.message}"
 
     def ended(self) -> Result[Any]:
-        """The last answer, with the account and an error that says how many attempts there were."""
+        """Return the last answer, with the account, and with an error that counts the attempts."""
         error = self.result.error
         if isinstance(error, (OutputInvalid, Truncated)):
             self.result.fail(self._exhausted(error))
@@ -142,7 +142,7 @@ def answers(
             continue
         try:
             drawn = draw([ids for _, (ids, _) in prepared], [each for _, (_, each) in prepared])
-        except StructgenError as error:  # the answers that there are stay
+        except StructgenError as error:  # the answers so far remain
             for row, _ in prepared:
                 row.stop(error)
             continue
@@ -156,7 +156,7 @@ def answers(
 def steps(
     model: LanguageModel, prompt: EncodedPrompt, output: OutputType, options: SamplingOptions, draw: DrawSteps
 ) -> Iterator[Any]:
-    """Yield the steps of one answer; where it is drawn again the text starts again from nothing."""
+    """Yield the steps of one answer; a further attempt starts again from an empty text."""
     ids, each, row = prompt.ids, options, None
     while True:
         for step in draw(ids, each):
@@ -170,7 +170,7 @@ def steps(
                 row = _Row(model, prompt, options, Result(output, step.generation))
             else:
                 row.take(step.generation)
-        assert row is not None, "a generation ends"
+        assert row is not None, "a generation always ends"
         prepared = row.prepare() if row.is_open else None
         if prepared is None:
             break

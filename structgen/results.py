@@ -1,7 +1,7 @@
-"""What `run` gives back: the value, and everything there is to know about how it came about.
+"""`Result`: the value of an answer, and how it was generated.
 
-Invariant: `value` is a validated value or raises the error that a typed call would have raised; a text that
-was cut off never passes for a value.
+Invariant: `value` is a validated value, or raises the error that a typed call would have raised. A text that was cut
+off is never returned as a value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Result(Generic[T]):
     generation: Generation
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled. Monitors hold connections and only matter while text is generated, so they are left out."""
+        """Return what is pickled. Monitors hold connections and matter only during generation, so they are left out."""
         self._outcome  # noqa: B018  (validators run once, here, so that the copy has an equal value)
         state = self.__dict__.copy()
         condition = self.output.constraint.as_condition()
@@ -55,11 +55,11 @@ class Result(Generic[T]):
 
     @cached_property
     def account(self) -> Account:
-        """Every attempt: its text, what was wrong with it, tokens and seconds (`structgen.remote.Account`)."""
+        """All attempts: their texts, errors, tokens and seconds (`structgen.remote.Account`)."""
         return Account([attempt_of(self)])
 
     def fail(self, error: GenerationError) -> None:
-        """Have `value` raise this error, which says more than what it would raise by itself."""
+        """Make `value` raise this error, which says more than its own."""
         self.__dict__["_outcome"] = (None, error)
 
     def _failure(self) -> StructgenError:
@@ -78,7 +78,7 @@ class Result(Generic[T]):
             said = f"; monitors refused {refused} tokens" if refused else ""
             return DeadEnd(
                 f"no token continues {generation.text[-60:]!r} ({generation.retries} steps back did not help{said})",
-                hint="Look at what the monitors say there: it may be nothing, or nothing that the constraint allows."
+                hint="Look at what the monitors return there: it may be nothing, or nothing that the constraint allows."
                 if refused
                 else "Raise max_backtracks, try another seed, or simplify the constraint.",
                 **about,
@@ -87,7 +87,7 @@ class Result(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The validated value; raises `Truncated`, `DeadEnd` or `OutputInvalid` where there is none."""
+        """The validated value; raises `Truncated`, `DeadEnd` or `OutputInvalid` if there is no valid one."""
         value, error = self._outcome
         if error is not None:
             raise error
@@ -95,17 +95,17 @@ class Result(Generic[T]):
 
     @property
     def error(self) -> StructgenError | None:
-        """What `value` raises, or None."""
+        """The error that `value` raises, or None."""
         return self._outcome[1]
 
     @property
     def partial(self) -> Any:
-        """What there is of the value, unvalidated; the value itself where it is whole."""
+        """The value so far, unvalidated; the value itself if it is complete."""
         value, error = self._outcome
         return value if error is None else self.output.partial(self.text)
 
     def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
-        """Whether the part of `partial` at `path` is finished; of a whole value every part is.
+        """Return whether the part of `partial` at `path` is finished; every part of a complete value is.
 
         Args:
             path: Field names, keys and indices: ``"items.0.name"`` or ``("items", 0, "name")``; empty for the whole.
@@ -118,16 +118,16 @@ class Result(Generic[T]):
 
     @property
     def text(self) -> str:
-        """The text that was generated."""
+        """The generated text."""
         return self.generation.text
 
     @property
     def captures(self) -> Sequence[Capture]:
-        """The parts of the text that rules of a grammar capture, in the order in which they begin.
+        """The parts of the text that rules of a grammar capture, ordered by their starts.
 
         Raises:
-            LimitExceeded: the text can be parsed in too many ways.
-            GrammarUnsupported: the text cannot be read again by its bytes; see `structgen.captures_of`.
+            LimitExceeded: The text can be parsed in too many ways.
+            GrammarUnsupported: The text cannot be parsed again from its bytes; see `structgen.captures_of`.
         """
         captured = self.generation.captured
         return () if captured is None else captured.captures
@@ -139,12 +139,12 @@ class Result(Generic[T]):
 
     @property
     def logprob(self) -> float | None:
-        """Sum of the log probabilities of the tokens, the end included, under the model at temperature 1."""
+        """The sum of the log probabilities of the tokens, the end included, under the model at temperature 1."""
         return self.generation.logprob
 
     @property
     def log_weight(self) -> float | None:
-        """Sum of log Z, the allowed mass at each step; see `structgen.generation.results`."""
+        """The sum of log Z, where Z is the allowed probability of a step; see `structgen.generation.results`."""
         return self.generation.log_weight
 
     @property
@@ -154,12 +154,12 @@ class Result(Generic[T]):
 
     @property
     def timing(self) -> Timing:
-        """Where the time went."""
+        """The time spent in each phase."""
         return self.generation.timing
 
     @property
     def monitors(self) -> Any:
-        """What monitors did (`structgen.monitors.MonitorReport`); None where there were none."""
+        """What the monitors did (`structgen.monitors.MonitorReport`); None without monitors."""
         return self.generation.monitors
 
     def _repr_html_(self) -> str:

@@ -1,9 +1,9 @@
-"""Answers while they are written: partial values, finished items, and what is known of the answer so far.
+"""Answers during generation: partial values, finished items, and which parts are finished.
 
-Why: an interface shows a form while the model fills it in, and a pipeline starts on the first item of a list.
-What: `Stream` iterates over partial values, `ItemStream` over validated items; `AsyncStream` is either of them for
-``async for``. All say which parts are finished (`is_complete`), and have the `Result` at the end.
-Invariant: the last value of a `Stream` is the validated one. An item that was handed out is in the answer.
+Why: an interface shows a form while the model fills it in, and a pipeline starts with the first item of a list.
+What: `Stream` iterates over partial values, `ItemStream` over validated items; `AsyncStream` wraps either for
+``async for``. All report which parts are finished (`is_complete`), and have the `Result` at the end.
+Invariant: the last value of a `Stream` is the validated one. Every yielded item is in the answer.
 Cost: closing or dropping a stream stops the generation.
 """
 
@@ -27,7 +27,7 @@ _END = object()
 
 
 class _Growing(Iterator[T]):
-    """What streams share: steps of a generation, and a reader of its text."""
+    """The common part of streams: steps of a generation, and an incremental parser of its text."""
 
     _growing: Any
     _values: Iterator[T]
@@ -48,7 +48,7 @@ class _Growing(Iterator[T]):
             raise
 
     def is_complete(self, path: Path = ()) -> bool:
-        """Whether the part at `path` is finished, so that no more text changes it.
+        """Return whether the part at `path` is finished, so that no further text changes it.
 
         Args:
             path: Field names, keys and indices: ``"items.0.name"`` or ``("items", 0, "name")``; empty for the whole.
@@ -69,7 +69,7 @@ class _Growing(Iterator[T]):
         self.close()
 
     def _ended(self, step: Any) -> Result[Any] | None:
-        """Take one step; the result if it is the last."""
+        """Take one step; return the result if it is the last."""
         self.text = step.text
         if step.generation is not None:
             self.result = Result[Any](self._kind, step.generation)
@@ -147,11 +147,11 @@ class ItemStream(_Growing[T]):
                         raise refused from error
                 if refused is not None:
                     continue
-                if index < len(given):  # the generation went back and wrote it again
+                if index < len(given):  # the generation stepped back and wrote the item again
                     if _same(given[index], value):
                         continue
                     raise GenerationError(
-                        f"item {index} was handed out, and then the answer was written again with another one",
+                        f"item {index} was yielded, and then the answer was written again with another one",
                         hint="Use stream() or generate(), which wait for the whole answer.",
                         text=step.text,
                     )
@@ -181,7 +181,7 @@ class AsyncStream(AsyncIterator[T], Generic[T]):
         self._running = asyncio.ensure_future(asyncio.to_thread(self._next))
         value: Any = _END
         try:
-            # subtle: a cancelled task leaves the thread at work; `aclose` waits for it before it closes the stream.
+            # subtle: a cancelled task leaves its thread running; `aclose` waits for it before it closes the stream.
             value = await asyncio.shield(self._running)
         finally:
             if value is _END:
@@ -193,7 +193,7 @@ class AsyncStream(AsyncIterator[T], Generic[T]):
         return result
 
     def _next(self) -> Any:
-        if self._stream is None:  # reading the prompt and compiling the constraint take time, too
+        if self._stream is None:  # encoding the prompt and compiling the constraint take time, too
             self._stream = self._open(self._stop.is_set)
         return next(self._stream, _END)
 
@@ -208,7 +208,7 @@ class AsyncStream(AsyncIterator[T], Generic[T]):
         return None if self._stream is None else self._stream.result
 
     def is_complete(self, path: Path = ()) -> bool:
-        """Whether the part at `path` is finished, as `Stream.is_complete`."""
+        """Return whether the part at `path` is finished, as `Stream.is_complete` does."""
         return self._stream is not None and bool(self._stream.is_complete(path))
 
     async def aclose(self) -> None:
@@ -230,7 +230,7 @@ class AsyncStream(AsyncIterator[T], Generic[T]):
 
 
 def _ignore(ended: asyncio.Future[Any]) -> None:
-    """Take the error of a step that no one waits for any more."""
+    """Retrieve the error of a step that no one waits for any more."""
     if not ended.cancelled():
         ended.exception()
 
@@ -238,5 +238,5 @@ def _ignore(ended: asyncio.Future[Any]) -> None:
 def _same(left: Any, right: Any) -> bool:
     try:
         return type(left) is type(right) and bool(left == right)
-    except Exception:  # comparing is the user's code, and a partial object lacks fields
+    except Exception:  # the comparison is the user's code, and a partial object lacks fields
         return False

@@ -209,7 +209,7 @@ def test_what_is_shown() -> None:
         ({}, "there are no labels"),
         (["a", ""], "a label is the empty text"),
         (["a", 3], "a label is 3, an int; it must be a text"),
-        (["a", "a"], "is there twice"),
+        (["a", "a"], "occurs twice"),
         ("abc", "labels is 'abc', a str"),
         (3, "labels is 3"),
         (None, "labels is None"),

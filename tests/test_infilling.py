@@ -108,7 +108,7 @@ def test_bad_input() -> None:
             infill(MODEL, template, **options)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="the first argument is"):
         infill("smollm", "({{a}})")
-    with pytest.raises(CombinationError, match="'a' has a constraint that is no regular"):
+    with pytest.raises(CombinationError, match="'a' has a constraint that is not a regular"):
         infill(MODEL, "{{a}};", a=sg.grammar("json"), within=sg.grammar("sql"))
 
 
@@ -182,7 +182,7 @@ def test_where_no_text_fits_is_told() -> None:
     json = sg.grammar("json")
     for template, said in (
         ("}{{x}}", "begins with '}', the template's first literal"),
-        ("[{{x}}, ]{{y}}]", "has ', ]' behind the hole 'x'"),
+        ("[{{x}}, ]{{y}}]", "has ', ]' after the hole 'x'"),
         ("[{{x}}, {{y}}}", "ends with '}', the template's last literal"),
     ):
         with pytest.raises(EmptyConstraint, match=re.escape(said)):
@@ -220,7 +220,7 @@ def test_a_schema_for_the_whole() -> None:
         value = json.loads(found.text)
         assert value["name"] in ("ab", "abc") and 3 <= value["age"] <= 40 and found.notes == ()
         assert found.holes["rest"] in ('"name":"ab"', '"name":"abc"')
-    with pytest.raises(EmptyConstraint, match="behind the hole 'age'"):
+    with pytest.raises(EmptyConstraint, match="after the hole 'age'"):
         infill(MODEL, '{"age":{{age}},"name":"b"}', within=sg.json_schema(schema, whitespace="compact"))
     with pytest.raises(CombinationError, match="uniqueItems"):
         infill(MODEL, "[{{x}}]", within=sg.json_schema({"type": "array", "uniqueItems": True}))
@@ -230,7 +230,7 @@ def test_keys_that_stand_twice_are_told() -> None:
     loose = sg.json_schema({"type": "object", "additionalProperties": {"const": 1}}, whitespace="compact")
     found = infill(MODEL, '{"a":1,{{x}}', x='"b":1}', within=loose, prompt="")
     assert found.text == '{"a":1,"b":1}' and [note.kind for note in found.notes] == ["repeats"]
-    with pytest.raises(OutputInvalid, match="not of the schema"):
+    with pytest.raises(OutputInvalid, match="violates the schema"):
         infill(MODEL, '{"a":1,{{x}}', x='"a":1}', within=loose, prompt="")
 
 

@@ -35,8 +35,8 @@ def closed() -> sqlite3.Connection:
         (lambda: sg.monitors.sqlite_schema(__file__), "cannot be read as an SQLite database", "SQLite file"),
         (lambda: sg.monitors.sqlite_schema(closed()), "closed database", "open connection"),
         (lambda: sg.monitors.sqlite_schema("/nope/x.sqlite"), "there is no database", "path"),
-        (lambda: sg.Matcher(int, BYTES).advance("a"), "'a' is no token", "whole numbers"),  # type: ignore[arg-type]
-        (lambda: sg.Matcher(int, BYTES).advance(-1), "-1 is no token", "whole numbers"),
+        (lambda: sg.Matcher(int, BYTES).advance("a"), "'a' is not a token", "whole numbers"),  # type: ignore[arg-type]
+        (lambda: sg.Matcher(int, BYTES).advance(-1), "-1 is not a token", "whole numbers"),
         (lambda: sg.lark("rules/recipe.lark"), "is a path, not a grammar", "read_text"),
         (lambda: sg.gbnf("recipe.gbnf"), "is a path, not a grammar", "structgen.gbnf"),
         (lambda: sg.ebnf(Path("recipe.ebnf")), "is a path, not a grammar", "structgen.ebnf"),  # type: ignore[arg-type]

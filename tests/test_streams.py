@@ -136,7 +136,7 @@ def test_an_answer_that_is_written_again_must_repeat_what_was_handed_out() -> No
     assert list(again) == [1, 7]
     other: Any = ItemStream(kind, steps("[1, 2, ", "[5, 2, "), ())
     assert [next(other), next(other)] == [1, 2]
-    with pytest.raises(GenerationError, match="item 0 was handed out"):
+    with pytest.raises(GenerationError, match="item 0 was yielded"):
         next(other)
 
 

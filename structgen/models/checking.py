@@ -38,7 +38,7 @@ def is_gguf(path: str | os.PathLike[str]) -> bool:
 def check_chat_options(chat: Any, system: Any, template: Any) -> None:
     """Raise where an option about the chat template has a wrong type."""
     if chat is not None and not isinstance(chat, bool):
-        raise OptionError(f"chat is {chat!r:.40}; it is True, False or None")
+        raise OptionError(f"chat is {chat!r:.40}; it must be True, False or None")
     if system is not None and not isinstance(system, str):
         raise OptionError(f"system is {with_kind(system)}; it is a text, the system message")
     if template is not None and not isinstance(template, Mapping):

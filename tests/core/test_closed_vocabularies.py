@@ -321,9 +321,9 @@ def test_structure_inside_longer_tokens() -> None:
     rest = matcher.witness()
     assert rest is not None and matcher.accepts([*rest, *vocabulary.eos_ids]) == len(rest) + 1
     assert vocabulary.decode(rest).startswith(b'{"')  # the empty object is not spelled
-    with pytest.raises((EmptyConstraint, UnsatisfiableSchema), match="cannot be put together"):
+    with pytest.raises((EmptyConstraint, UnsatisfiableSchema), match="cannot be combined"):
         Matcher(json_schema({"const": {}}), vocabulary)
-    with pytest.raises((EmptyConstraint, UnsatisfiableSchema), match="cannot be put together"):
+    with pytest.raises((EmptyConstraint, UnsatisfiableSchema), match="cannot be combined"):
         Matcher(json_schema({"type": "array", "items": {"const": 1}, "minItems": 1}), without("[", ["[["]))
 
 

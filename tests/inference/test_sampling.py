@@ -350,7 +350,7 @@ def test_products() -> None:
     assert set(draw(n=20, output=(LANGUAGE & odd) & sg.regex("1.*"))) == {"100", "111"}
     with pytest.raises(OptionError, match="cannot be intersected"):
         (int & odd) & (str & fewer)
-    with pytest.raises(OptionError, match="masks alone know nothing of potentials"):
+    with pytest.raises(OptionError, match="potentials need weights"):
         sg.generate(model(), "", LANGUAGE & odd)
     assert len(draw(n=5, output=sg.potential(lambda text: text[0] == "1"), seed=1)) == 5
     assert set(draw(n=99, output=sg.potential(lambda text: text[:2] == "10") & odd)) == {"100"}
