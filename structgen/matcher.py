@@ -246,8 +246,8 @@ class Matcher:
     def lexemes(self) -> list[list[int]]:
         """Return the terminals of a grammar that the text consists of, by number, for each parser position.
 
-        A parser position assumes that the last lexeme has ended. Usually there is one. The list is empty inside a lexeme
-        that cannot end there, and for constraints that are not grammars.
+        A parser position assumes that the last lexeme has ended. Usually there is one. There are no
+        positions inside a lexeme that cannot end there, and for constraints that are not grammars.
         """
         return self._native.lexemes()
 

@@ -205,7 +205,7 @@ class TokenMatcher(Protocol):
 
     @property
     def constraint(self) -> Any:
-        """The constraint; None if there is none, or if it lives in another process."""
+        """The constraint; None without one, or if it lives in another process."""
         return None
 
     @property
@@ -356,7 +356,7 @@ class JudgingMatcher(TextMatcher, Protocol):
 
     @property
     def refused(self) -> Set[int]:
-        """The tokens that were refused at this position, whatever the mask says."""
+        """The tokens that were refused at this position, even if the mask allows them."""
         ...
 
     @property

@@ -99,7 +99,7 @@ class Uncalled(ScriptedModel):
         raise AssertionError("the model was called")
 
 
-def test_a_budget_that_no_value_fits_is_told_before_the_model_is_called() -> None:
+def test_a_budget_that_no_value_fits_is_reported_before_the_model_is_called() -> None:
     for options in ({}, {"close_within_budget": True}):
         result = sg.run(Uncalled(ANN), "Who?", Person, max_tokens=12, **options)
         assert result.finish == "failed" and result.tokens == []
@@ -207,7 +207,7 @@ def test_describe_reaches_the_prompt() -> None:
     assert model.prompts[-1] == "Who?"
 
 
-def test_fields_of_one_object_are_described_unless_told_otherwise() -> None:
+def test_fields_of_one_object_are_described_by_default() -> None:
     class Pet(BaseModel):
         kind: Literal["pet"]
 
@@ -242,7 +242,7 @@ def test_bad_options_are_named() -> None:
         sg.generate(ScriptedModel("x"), "?", str, temprature=1)
 
 
-def test_a_thing_that_is_no_model_is_told() -> None:
+def test_a_thing_that_is_no_model_is_reported() -> None:
     with pytest.raises(OptionError, match="is a str, not a model"):
         sg.generate("Who?", Person)  # type: ignore[arg-type]
 
@@ -271,11 +271,11 @@ def test_importing_structgen_is_quick_and_loads_nothing() -> None:
         "spent = time.process_time() - start; "
         "print(spent, [m for m in ('torch', 'numpy', 'pydantic', 'transformers') if m in sys.modules])"
     )
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split(" ", 1)
-    assert float(told[0]) < 0.5  # of CPU time; 0.01 is usual
-    assert told[1].strip() == "[]"
+    assert float(reported[0]) < 0.5  # of CPU time; 0.01 is usual
+    assert reported[1].strip() == "[]"
 
 
 def test_every_name_can_be_imported() -> None:

@@ -87,10 +87,10 @@ def test_a_marker_that_turns_out_to_be_reasoning_counts() -> None:
     assert matcher.accepts(list(b"<think>ab</txy")) == len(b"<think>ab</tx")
 
 
-def test_a_prompt_that_has_begun_and_optional_reasoning() -> None:
+def test_a_prompt_that_has_started_and_optional_reasoning() -> None:
     vocabulary = VOCABULARIES["bytes"]
-    begun = sg.Matcher(sg.reasoning(bool, open=None, max_tokens=2), vocabulary)
-    assert begun.accepts(list(b"ab</think>true")) == 14 and begun.accepts(list(b"abc")) == 2
+    started = sg.Matcher(sg.reasoning(bool, open=None, max_tokens=2), vocabulary)
+    assert started.accepts(list(b"ab</think>true")) == 14 and started.accepts(list(b"abc")) == 2
     optional = sg.Matcher(sg.reasoning(bool, optional=True, max_tokens=2), vocabulary)
     assert optional.accepts(list(b"true")) == 4
     assert (

@@ -91,7 +91,7 @@ def test_what_is_unproven_is_asked_of_the_program_that_runs(monkeypatch: pytest.
     assert made.unproven == made.fork().unproven == program.unproven == 0
 
 
-def test_programs_are_let_go_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_evicted_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six schemas of 700 bytes held 3.2 GB, since the programs kept were bounded by their number alone."""
     vocabulary = Vocabulary.of_bytes()
     schemas = [sg.json_schema({"enum": [f"{letter}{i}" for i in range(500)]}) for letter in "abcdef"]
@@ -107,7 +107,7 @@ def test_programs_are_let_go_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) 
     assert sum(one.memory for one in matcher_module._programs[vocabulary].values()) <= 3 * largest
 
 
-def test_programs_that_grow_while_they_are_used_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_grow_while_they_are_used_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are small when they are compiled."""
     vocabulary = Vocabulary.of_bytes()
     monkeypatch.setattr(matcher_module, "_LOOK_EVERY", 1 << 30)

@@ -136,7 +136,7 @@ def _has_slots(model: Any, kinds: set[str]) -> bool:
     if "local" in getattr(model.config, "attention_layers", ()):
         return False  # GPT-Neo counts its windows in slots of the cache
     if getattr(model.config, "model_type", None) == "git":
-        return False  # its masks have slots of a picture, even if there is none
+        return False  # its masks have slots for a picture, even without one
     # RoBERTa and similar models count positions from the one after the padding's.
     learned = (getattr(module, "position_embeddings", None) for module in model.modules())
     return all(getattr(table, "padding_idx", None) is None for table in learned)

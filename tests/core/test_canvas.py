@@ -21,7 +21,7 @@ from structgen import _core
 from structgen.constraints.grammar.constraint import lark
 from structgen.vocabulary import Vocabulary
 
-from ..speculative.test_whole_texts import critical
+from ..speculative.test_sampled import critical
 from .small_vocabulary import allowed
 from .test_grammars import EOS, ir_of, random_case, vocabulary
 

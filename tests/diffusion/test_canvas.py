@@ -175,7 +175,7 @@ def test_a_gap_takes_no_token() -> None:
     assert canvas.completable()
 
 
-def test_what_is_behind_a_text_may_be_closed_before_a_gap() -> None:
+def test_what_is_after_a_text_may_be_closed_before_a_gap() -> None:
     vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", None], [2])
     assert Canvas(sg.regex("a"), vocabulary, [Hole(2), GAP], closing=[2]).completable()
     assert Canvas(sg.regex("a*"), vocabulary, [Hole(2), GAP], closing=[2]).allowed(1).tolist() == [0, 2]
@@ -194,9 +194,9 @@ def test_bad_arguments_of_canvases() -> None:
     for pieces in (5, "aa", None):
         with pytest.raises(OptionError, match="pieces is"):
             Canvas(sg.regex("a"), vocabulary, pieces)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="not a constraint") as told:
+    with pytest.raises(OptionError, match="not a constraint") as reported:
         Canvas("json", vocabulary, [Hole(1)])  # type: ignore[arg-type]
-    assert told.value.hint == "sg.grammar('json')"
+    assert reported.value.hint == "sg.grammar('json')"
     canvas = Canvas(sg.regex("a*"), vocabulary, [Hole(2)])
     weights = np.zeros((2, vocabulary.size), dtype=np.float32)
     for cell in (-1, 2, 1.0, "0", True, None):
@@ -237,11 +237,11 @@ def test_what_a_canvas_was_made_with_can_be_opened() -> None:
 
 def test_blame_knows_of_closing_tokens_and_of_large_grammars() -> None:
     vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", None], [2])
-    with pytest.raises(CanvasInfeasible) as told:
+    with pytest.raises(CanvasInfeasible) as reported:
         Canvas(sg.regex("aaaa"), vocabulary, [Hole(2), 2], closing=[2]).check()
-    assert told.value.needed == 4
+    assert reported.value.needed == 4
     code = sg.Vocabulary.of_bytes()
-    with pytest.raises(CanvasInfeasible) as told:
+    with pytest.raises(CanvasInfeasible) as reported:
         Canvas(sg.grammar("cpp"), code, ["int f() { return ", Hole(1), "1}"]).check()
     with pytest.raises(CanvasInfeasible, match="░"):
         Canvas(sg.regex("a.b|c.d"), code, ["a", Hole(1), "d"]).check()

@@ -139,7 +139,7 @@ def test_joint_steps_follow_the_most_likely_completion() -> None:
     assert at_once.tokens == best[0] and at_once.ended_early and at_once.steps == 1
 
 
-def test_the_law_of_draws_at_a_high_temperature_covers_the_language() -> None:
+def test_the_distribution_of_draws_at_a_high_temperature_covers_the_language() -> None:
     canvas = Canvas(sg.regex("[ab]{3}"), VOCABULARY, [Hole(3)])
     texts = {fill(Toy(sharpness=0.1), canvas, temperature=2.0, seed=seed).text for seed in range(120)}
     assert texts == {a + b + c for a in "ab" for b in "ab" for c in "ab"}
@@ -175,7 +175,7 @@ def test_a_cell_is_overruled_only_where_its_token_was_refused() -> None:
     assert found.reason is not None and "it refused" not in found.reason
 
 
-def test_a_monitor_that_refuses_all_is_overruled_and_it_is_told() -> None:
+def test_a_monitor_that_refuses_all_is_overruled_and_it_is_reported() -> None:
     monitor = Against()
     canvas = Canvas(sg.regex("[ab]{4}"), VOCABULARY, [Hole(4)])
     found = fill(Toy(), canvas, monitor=monitor, repairs=2)

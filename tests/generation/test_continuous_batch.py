@@ -144,7 +144,7 @@ class Held:
         return getattr(self._inner, name)
 
 
-def test_a_slow_constraint_holds_nobody_up(clock: HandClock) -> None:
+def test_a_slow_constraint_holds_no_one_up(clock: HandClock) -> None:
     among, event = model(), threading.Event()
     batch = ContinuousBatch(among, most_rows=4, patience=0.01)
     slow = row_of(3, among)
@@ -167,7 +167,7 @@ def test_a_slow_constraint_holds_nobody_up(clock: HandClock) -> None:
     batch.close()
 
 
-def test_who_hangs_up_in_a_slow_turn_holds_nobody_up(clock: HandClock) -> None:
+def test_who_hangs_up_in_a_slow_turn_holds_no_one_up(clock: HandClock) -> None:
     """Each held a thread, and with the last one all turns stood still."""
     among, event = model(), threading.Event()
     batch = ContinuousBatch(among, most_rows=2, patience=0.01)
@@ -323,7 +323,7 @@ def test_options_are_checked() -> None:
         batch.add([row_of(0, model())] * 2)
 
 
-def test_turns_leave_behind_what_takes_long(clock: HandClock) -> None:
+def test_turns_leave_after_what_takes_long(clock: HandClock) -> None:
     made = TaskThreads(0.02, 4)
     seen: list[int] = []
     free = threading.Event()

@@ -20,7 +20,9 @@ from structgen.generation.distributions import (
 from structgen.generation.options import SamplingOptions, make_options
 
 
-def slow_law(logits: list[float], ids: list[int], options: SamplingOptions) -> tuple[dict[int, float], float]:
+def slow_distribution(
+    logits: list[float], ids: list[int], options: SamplingOptions
+) -> tuple[dict[int, float], float]:
     """Mask, temperature, top-k, top-p, min-p, one after the other, on a dict."""
     temperature = options.effective_temperature
     scale = temperature or 1.0
@@ -72,7 +74,7 @@ def steps(draw: st.DrawFn) -> tuple[list[float], list[int], SamplingOptions]:
 def test_every_option_follows_its_definition(step: tuple[list[float], list[int], SamplingOptions]) -> None:
     logits, ids, options = step
     distribution = StepDistribution(np.array(logits), np.array(ids), options)
-    expected, z = slow_law(logits, ids, options)
+    expected, z = slow_distribution(logits, ids, options)
     assert distribution.probabilities() == pytest.approx(expected, abs=1e-12)
     assert math.exp(distribution.log_z) == pytest.approx(z, abs=1e-12)
 
@@ -96,7 +98,7 @@ def test_nucleus_of_a_large_vocabulary_is_the_sorted_one() -> None:
         logits = rng.normal(0, spread, 20_000)
         options = SamplingOptions(top_p=0.9)
         distribution = StepDistribution(logits, None, options).probabilities()
-        expected, _ = slow_law(list(logits), list(range(20_000)), options)
+        expected, _ = slow_distribution(list(logits), list(range(20_000)), options)
         assert distribution.keys() == expected.keys()
 
 

@@ -17,8 +17,8 @@ from tests.inference.toys import (
     T1_LANGUAGE,
     chi_square,
     chi_square_bound,
-    enumerate_law,
-    random_law,
+    enumerate_distribution,
+    random_distribution,
     t1_matcher,
     t1_model,
 )
@@ -41,10 +41,10 @@ def word_matcher() -> NaiveMatcher:
 # -- the law
 
 
-def test_t1_has_the_published_law() -> None:
+def test_t1_has_the_published_distribution() -> None:
     distribution = {
         bytes(48 + t for t in tokens): (p, w)
-        for tokens, p, w in enumerate_law(t1_model(), t1_matcher(), SAMPLE)
+        for tokens, p, w in enumerate_distribution(t1_model(), t1_matcher(), SAMPLE)
     }
     assert {text: p for text, (p, _) in distribution.items()} == pytest.approx(
         {text: 0.6 if text == b"000" else 0.1 for text in T1_LANGUAGE}
@@ -54,8 +54,10 @@ def test_t1_has_the_published_law() -> None:
     assert distribution[b"000"][0] * math.exp(distribution[b"000"][1]) == pytest.approx(0.012)
 
 
-def test_t1_draws_follow_the_law_and_carry_exact_weights() -> None:
-    distribution = {tokens: (p, w) for tokens, p, w in enumerate_law(t1_model(), t1_matcher(), SAMPLE)}
+def test_t1_draws_follow_the_distribution_and_carry_exact_weights() -> None:
+    distribution = {
+        tokens: (p, w) for tokens, p, w in enumerate_distribution(t1_model(), t1_matcher(), SAMPLE)
+    }
     draws = generate_tokens(t1_model(), [PROMPT] * 3000, [t1_matcher() for _ in range(3000)], SAMPLE)
     counts = Counter(tuple(draw.tokens) for draw in draws)
     statistic, freedom = chi_square((counts[tokens], 3000 * p) for tokens, (p, _) in distribution.items())
@@ -78,8 +80,8 @@ def test_t1_draws_follow_the_law_and_carry_exact_weights() -> None:
     ],
 )
 def test_draws_follow_local_masking(options: SamplingOptions) -> None:
-    model = ToyModel(LETTERS, random_law(1, 9))
-    distribution = list(enumerate_law(model, word_matcher(), options))
+    model = ToyModel(LETTERS, random_distribution(1, 9))
+    distribution = list(enumerate_distribution(model, word_matcher(), options))
     assert sum(p for _, p, _ in distribution) == pytest.approx(1)
     expected = {tokens: 0.0 for tokens, _, _ in distribution}
     for tokens, p, _ in distribution:  # several end-of-text tokens end the same text
@@ -93,7 +95,7 @@ def test_draws_follow_local_masking(options: SamplingOptions) -> None:
 
 
 def test_logprob_is_the_model_s_own() -> None:
-    model = ToyModel(LETTERS, random_law(1, 9))
+    model = ToyModel(LETTERS, random_distribution(1, 9))
     for seed in range(20):
         (draw,) = generate_tokens(
             model, [PROMPT], [word_matcher()], SamplingOptions(temperature=0.7, seed=seed)
@@ -114,8 +116,8 @@ def test_greedy_takes_the_most_probable_allowed_token() -> None:
 # -- seeds, batches, forced tokens
 
 
-def test_the_same_seed_draws_the_same_and_a_told_seed_repeats() -> None:
-    model = ToyModel(LETTERS, random_law(2, 9))
+def test_the_same_seed_draws_the_same_and_a_reported_seed_repeats() -> None:
+    model = ToyModel(LETTERS, random_distribution(2, 9))
     runs = [generate_tokens(model, [PROMPT], [word_matcher()], SAMPLE)[0] for _ in range(2)]
     assert runs[0].tokens == runs[1].tokens
     fresh = SamplingOptions(temperature=1)
@@ -130,7 +132,7 @@ def test_the_same_seed_draws_the_same_and_a_told_seed_repeats() -> None:
 
 
 def test_a_batch_draws_what_its_rows_draw_alone() -> None:
-    model = ToyModel(LETTERS, random_law(3, 9))
+    model = ToyModel(LETTERS, random_distribution(3, 9))
     batch = generate_tokens(model, [PROMPT] * 8, [word_matcher() for _ in range(8)], SAMPLE)
     for row, draw in enumerate(batch):
         (alone,) = generate_tokens(model, [PROMPT], [word_matcher()], SAMPLE.replace(seed=(11, row)))
@@ -140,7 +142,7 @@ def test_a_batch_draws_what_its_rows_draw_alone() -> None:
 
 
 def test_rows_of_a_batch_have_their_own_constraint_and_options() -> None:
-    model = ToyModel(LETTERS, random_law(3, 9))
+    model = ToyModel(LETTERS, random_distribution(3, 9))
     matchers = [NaiveMatcher([b"cc"], LETTERS), NaiveMatcher([b"abc"], LETTERS), None, word_matcher()]
     options = [
         SAMPLE,
@@ -161,7 +163,7 @@ def test_forcing_never_changes_text_or_weight(scored: bool) -> None:
     for seed in range(15):
         draws = []
         for forced in (True, False):
-            model = ToyModel(LETTERS, random_law(4, 9), scored=scored)
+            model = ToyModel(LETTERS, random_distribution(4, 9), scored=scored)
             options = SamplingOptions(temperature=1, seed=seed, forced=forced)
             (draw,) = generate_tokens(model, [PROMPT], [NaiveMatcher(language, LETTERS)], options)
             draws.append((draw, model.forward_passes))
@@ -174,9 +176,9 @@ def test_forcing_never_changes_text_or_weight(scored: bool) -> None:
         assert scored or with_forced.forced_tokens == 0
 
 
-def test_forced_text_costs_no_forward_pass_when_weights_are_not_asked_for() -> None:
+def test_forced_text_costs_no_forward_pass_when_weights_are_not_requested() -> None:
     vocabulary = NaiveVocabulary([b"x", b"y", b"z", None], eos_ids=[3])
-    model = ToyModel(vocabulary, random_law(1, 4))
+    model = ToyModel(vocabulary, random_distribution(1, 4))
     (draw,) = generate_tokens(
         model, [PROMPT], [NaiveMatcher([b"xyz"], vocabulary)], SamplingOptions(exact_weight=False)
     )
@@ -195,7 +197,7 @@ class Blind(NaiveMatcher):
         return None
 
 
-def test_truncation_is_told_and_the_partial_text_kept() -> None:
+def test_truncation_is_reported_and_the_partial_text_kept() -> None:
     for exact in (True, False):
         options = SamplingOptions(max_tokens=2, forced=False, exact_weight=exact)
         matcher = Blind(t1_matcher().language, t1_matcher().vocabulary)
@@ -253,9 +255,9 @@ def test_closing_within_the_budget_always_completes(budget: int) -> None:
     assert any(draw.steered for draw in draws)
 
 
-def test_closing_draws_from_the_law_restricted_to_what_fits() -> None:
+def test_closing_draws_from_the_distribution_restricted_to_what_fits() -> None:
     """A token is allowed iff a completion after it fits: compare with the law under exactly that mask."""
-    model = ToyModel(LETTERS, random_law(7, 9))
+    model = ToyModel(LETTERS, random_distribution(7, 9))
     budget = 3
     expected: dict[tuple[int, ...], float] = {}
 
@@ -388,11 +390,11 @@ def test_a_text_may_end_though_the_model_never_ends() -> None:
 
 
 def test_progress_grows_and_ends_with_the_generation() -> None:
-    told = list(generate_steps(t1_model(), [PROMPT], [t1_matcher()], SamplingOptions(forced=False)))
-    texts = [step.text for step in told]
+    reported = list(generate_steps(t1_model(), [PROMPT], [t1_matcher()], SamplingOptions(forced=False)))
+    texts = [step.text for step in reported]
     assert texts[0] == "" and texts[-1] == "000"
     assert all(later.startswith(earlier) for earlier, later in pairwise(texts))
-    assert [step.generation is not None for step in told] == [False] * (len(told) - 1) + [True]
+    assert [step.generation is not None for step in reported] == [False] * (len(reported) - 1) + [True]
 
 
 def test_cancelling_keeps_the_partial_text() -> None:
@@ -405,7 +407,7 @@ def test_cancelling_keeps_the_partial_text() -> None:
 
 def test_half_a_character_is_not_shown() -> None:
     vocabulary = NaiveVocabulary([b"\xc3", b"\xa9", None], eos_ids=[2])
-    model = ToyModel(vocabulary, random_law(1, 3))
+    model = ToyModel(vocabulary, random_distribution(1, 3))
     steps = list(
         generate_steps(
             model, [PROMPT], [NaiveMatcher(["é".encode()], vocabulary)], SamplingOptions(forced=False)

@@ -14,7 +14,7 @@ from structgen.matcher import Matcher
 from structgen.models.memory import DistributionModel
 from structgen.vocabulary import Vocabulary
 from tests.inference.test_walks import strings
-from tests.inference.toys import random_law
+from tests.inference.toys import random_distribution
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
 
 PIECES = [b"a", b"b", b"ab", b"ba", None]
@@ -24,7 +24,7 @@ VOCABULARY = Vocabulary.from_tokens(PIECES, [4])
 def languages(seed: int) -> tuple[DistributionModel, list[str]]:
     random = np.random.default_rng(seed)
     words = ["".join(w) for n in range(1, 5) for w in product("ab", repeat=n)]
-    return DistributionModel(VOCABULARY, random_law(seed, 5)), [
+    return DistributionModel(VOCABULARY, random_distribution(seed, 5)), [
         w for w in words if random.random() < 0.4
     ] or ["ab"]
 

@@ -23,14 +23,14 @@ from structgen.inference.prefixes import Distribution
 from structgen.inference.trie_files import read_trie, write_trie
 from structgen.models.memory import DistributionModel
 from structgen.vocabulary import Vocabulary
-from tests.inference.toys import END, t1_law
+from tests.inference.toys import END, t1_distribution
 
 VOCABULARY = Vocabulary.from_tokens([b"0", b"1", None], [END])
 LANGUAGE = sg.regex("000|1[01]{2}")
 
 
 def draw(model: Any = None, **options: Any) -> sg.Posterior[str]:
-    chosen = model or DistributionModel(VOCABULARY, t1_law)
+    chosen = model or DistributionModel(VOCABULARY, t1_distribution)
     return sg.sample(chosen, "", options.pop("output", LANGUAGE), **{"seed": 5, "n": 50, **options})
 
 
@@ -53,16 +53,16 @@ def test_it_draws_as_before(saved: Path) -> None:
     assert 1 < wanted.account.calls <= 8  # of another model
 
 
-def test_laws_of_another_model_are_refused() -> None:
+def test_distributions_of_another_model_are_refused() -> None:
     """Also where it says the same at first; the same model again is not asked at all."""
-    model = DistributionModel(VOCABULARY, t1_law)
+    model = DistributionModel(VOCABULARY, t1_distribution)
     kept = sg.KnownDistributions()
     draw(model, learned=kept)
     assert draw(model, learned=kept).account.calls == 0
-    draw(DistributionModel(VOCABULARY, t1_law), learned=kept)
+    draw(DistributionModel(VOCABULARY, t1_distribution), learned=kept)
     for other in (
         lambda tokens: (0.9, 0.1, 0),
-        lambda tokens: t1_law(tokens) if len(tokens) < 2 else (0.3, 0.3, 0.4),
+        lambda tokens: t1_distribution(tokens) if len(tokens) < 2 else (0.3, 0.3, 0.4),
     ):
         with pytest.raises(OptionError, match="belongs to another model"):
             draw(DistributionModel(VOCABULARY, other), learned=kept)
@@ -70,7 +70,7 @@ def test_laws_of_another_model_are_refused() -> None:
 
 def test_one_call_at_a_time() -> None:
     """Laws that are forgotten all the time, by calls in several threads; and a call within a call."""
-    model = DistributionModel(VOCABULARY, t1_law)
+    model = DistributionModel(VOCABULARY, t1_distribution)
     kept = sg.KnownDistributions(limit=3_000)
 
     async def together() -> list[sg.Posterior[str]]:
@@ -81,12 +81,12 @@ def test_one_call_at_a_time() -> None:
     assert [len(one) for one in asyncio.run(together())] == [200] * 4
 
     async def waiting() -> None:
-        begun, go_on = threading.Event(), threading.Event()
-        slow = sg.potential(lambda text: begun.set() or go_on.wait(120))
+        started, go_on = threading.Event(), threading.Event()
+        slow = sg.potential(lambda text: started.set() or go_on.wait(120))
         first = asyncio.ensure_future(
             sg.sample_async(model, "", LANGUAGE, n=3, learned=kept, potentials=slow, seed=1)
         )
-        assert await asyncio.to_thread(begun.wait, 120)
+        assert await asyncio.to_thread(started.wait, 120)
         with pytest.raises(LimitExceeded, match="another call used the same KnownDistributions"):
             await sg.sample_async(model, "", LANGUAGE, learned=kept, max_seconds=0.1)
         go_on.set()
@@ -113,16 +113,21 @@ def test_one_call_at_a_time() -> None:
         ({"max_tokens": 7}, "max_tokens"),
         ({"sampler": "asap"}, "sampler"),
         ({"potentials": sg.potential(lambda text: True)}, "potential"),
-        ({"model": DistributionModel(Vocabulary.from_tokens([b"1", b"0", None], [END]), t1_law)}, "vocabulary"),
+        (
+            {"model": DistributionModel(Vocabulary.from_tokens([b"1", b"0", None], [END]), t1_distribution)},
+            "vocabulary",
+        ),
         ({"model": DistributionModel(VOCABULARY, lambda tokens: (0.2, 0.3, 0.5))}, "model"),
     ],
 )  # fmt: skip
-def test_laws_about_something_else_are_refused(saved: Path, changed: dict[str, Any], what: str) -> None:
+def test_distributions_about_something_else_are_refused(
+    saved: Path, changed: dict[str, Any], what: str
+) -> None:
     with pytest.raises(OptionError, match=f"belongs to another {what}"):
         draw(learned=sg.KnownDistributions.load(saved), **changed)
 
 
-def test_laws_under_potentials_are_not_saved(tmp_path: Path) -> None:
+def test_distributions_under_potentials_are_not_saved(tmp_path: Path) -> None:
     learned = sg.KnownDistributions()
     draw(learned=learned, potentials=sg.potential(lambda text: "0" in text))
     with pytest.raises(OptionError, match="a file cannot identify functions"):
@@ -190,7 +195,9 @@ def _changed(parts: dict[str, Any], name: str, place: int, value: float) -> None
         ("tokens", 0, -4),
     ],
 )
-def test_laws_that_do_not_fit_together_are_refused(saved: Path, name: str, place: int, value: float) -> None:
+def test_distributions_that_do_not_fit_together_are_refused(
+    saved: Path, name: str, place: int, value: float
+) -> None:
     with np.load(saved) as file:
         parts = dict(file)
     _changed(parts, name, place, value)
@@ -281,7 +288,7 @@ def test_sampling_does_not_block_the_event_loop() -> None:
 
         ticking = asyncio.ensure_future(tick())
         found = await sg.sample_async(
-            DistributionModel(VOCABULARY, t1_law),
+            DistributionModel(VOCABULARY, t1_distribution),
             "",
             LANGUAGE,
             n=9000,
@@ -301,7 +308,11 @@ def test_cancelling_stops_the_sampling() -> None:
     async def cancelled() -> None:
         task = asyncio.ensure_future(
             sg.sample_async(
-                DistributionModel(VOCABULARY, t1_law), "", LANGUAGE, n=10**9, cancel=lambda: bool(asked.append(1))
+                DistributionModel(VOCABULARY, t1_distribution),
+                "",
+                LANGUAGE,
+                n=10**9,
+                cancel=lambda: bool(asked.append(1)),
             )
         )  # fmt: skip
         while not asked:

@@ -16,7 +16,7 @@ from structgen.errors import DeadEnd, LimitExceeded
 from structgen.inference.metropolis_hastings import CUTS, Cut
 from structgen.models.memory import DistributionModel
 from structgen.vocabulary import Vocabulary
-from tests.inference.toys import END, T1_LANGUAGE, random_law, t1_law
+from tests.inference.toys import END, T1_LANGUAGE, random_distribution, t1_distribution
 
 BITS = Vocabulary.from_tokens([b"0", b"1", None], [END])
 LANGUAGE = sg.choice(sorted(text.decode() for text in T1_LANGUAGE))
@@ -24,7 +24,7 @@ COUNT = 500
 
 
 def model() -> DistributionModel:
-    return DistributionModel(BITS, t1_law)
+    return DistributionModel(BITS, t1_distribution)
 
 
 def share_of_zeros(sampler: sg.MH, **options: object) -> float:
@@ -43,7 +43,7 @@ def test_restart_on_toy_t1(proposals: int) -> None:
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_every_cut_tends_to_the_conditional_law(cut: Cut) -> None:
+def test_every_cut_tends_to_the_conditional_distribution(cut: Cut) -> None:
     assert share_of_zeros(sg.MH(45, cut)) == pytest.approx(0.029126, abs=margin(0.029126))
 
 
@@ -52,7 +52,7 @@ def test_every_cut_tends_to_the_conditional_law(cut: Cut) -> None:
 def test_random_languages(cut: Cut, seed: int) -> None:
     """Several tokenisations of a text, texts of several lengths, and a cap that cuts some off."""
     vocabulary = Vocabulary.from_tokens([b"a", b"b", b"ab", b"ba", None], [4])
-    distribution = DistributionModel(vocabulary, random_law(seed, 5))
+    distribution = DistributionModel(vocabulary, random_distribution(seed, 5))
     random = np.random.default_rng(seed)
     words = ["".join(w) for n in range(1, 5) for w in product("ab", repeat=n)]
     language = [word for word in words if random.random() < 0.3] or ["ab"]

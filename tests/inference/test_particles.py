@@ -23,10 +23,10 @@ from structgen.inference.resampling import RESAMPLING, Resampling, effective_siz
 from structgen.matcher import Matcher
 from structgen.models.memory import DistributionModel
 from structgen.vocabulary import Vocabulary
-from tests.inference.toys import END, T1_LANGUAGE, t1_law
+from tests.inference.toys import END, T1_LANGUAGE, t1_distribution
 
 VOCABULARY = Vocabulary.from_tokens([b"0", b"1", None], [END])
-MODEL = DistributionModel(VOCABULARY, t1_law)
+MODEL = DistributionModel(VOCABULARY, t1_distribution)
 TEXTS = {text.decode() for text in T1_LANGUAGE}
 EXACT = {text: 0.012 if text == "000" else 0.1 for text in TEXTS}
 MASKED = Matcher(structgen.choice(sorted(TEXTS)), VOCABULARY)

@@ -13,7 +13,7 @@ from structgen.errors import DeadEnd, GenerationError, LimitExceeded, OptionErro
 from structgen.inference.samplers import Sampler
 from structgen.models.memory import DistributionModel
 from structgen.vocabulary import Vocabulary
-from tests.inference.toys import END, T1_LANGUAGE, t1_law
+from tests.inference.toys import END, T1_LANGUAGE, t1_distribution
 
 VOCABULARY = Vocabulary.from_tokens([b"0", b"1", None], [END])
 LANGUAGE = sg.choice(sorted(text.decode() for text in T1_LANGUAGE))
@@ -33,7 +33,7 @@ SAMPLERS: list[Sampler] = [
 
 
 def model() -> DistributionModel:
-    return DistributionModel(VOCABULARY, t1_law)
+    return DistributionModel(VOCABULARY, t1_distribution)
 
 
 def draw(sampler: Any = "exact", **options: Any) -> sg.Posterior[str]:
@@ -41,7 +41,7 @@ def draw(sampler: Any = "exact", **options: Any) -> sg.Posterior[str]:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
-def test_every_sampler_has_the_same_law(sampler: Sampler) -> None:
+def test_every_sampler_has_the_same_distribution(sampler: Sampler) -> None:
     """Within five standard errors of a weighted mean, by its effective size; fixed seed."""
     posterior = draw(sampler, n=2000)
     assert len(posterior) >= 2000 and posterior.weights.sum() == pytest.approx(1)
@@ -211,7 +211,7 @@ def test_potentials_that_lie_or_fail() -> None:
         ({"sampler": sg.AWRS}, "Write AWRS\\(\\)"),
     ],
 )
-def test_what_cannot_be_asked_for(options: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_requested(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         draw(**options)
 
@@ -315,7 +315,7 @@ def test_what_came_to_nothing_is_counted() -> None:
 
 def test_room_is_looked_at_first() -> None:
     asked = []
-    short = DistributionModel(VOCABULARY, lambda tokens: asked.append(1) or t1_law(tokens))  # type: ignore[func-returns-value]
+    short = DistributionModel(VOCABULARY, lambda tokens: asked.append(1) or t1_distribution(tokens))  # type: ignore[func-returns-value]
     for sampler in (*SAMPLERS, sg.MH(2)):
         with pytest.raises(LimitExceeded, match="takes 3 tokens, and 2 are left"):
             sg.sample(short, "", LANGUAGE, sampler=sampler, max_tokens=2)
@@ -458,7 +458,7 @@ def test_errors_of_others_have_what_was_drawn() -> None:
             asked.append(1)
             if len(asked) > 40:
                 raise kind("out of memory")
-            return t1_law(tokens)
+            return t1_distribution(tokens)
 
         failing = DistributionModel(VOCABULARY, fails)
         with pytest.raises(kind) as failed:

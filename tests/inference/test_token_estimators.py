@@ -182,7 +182,7 @@ def test_geometric_waits_for_nothing() -> None:
     assert drawn.token and drawn.log_weight < -15
 
 
-def test_what_cannot_be_asked_for() -> None:
+def test_what_cannot_be_requested() -> None:
     random = np.random.default_rng(0)
     with pytest.raises(OptionError, match="unknown estimator 'best'"):
         draw_checked(np.zeros(1), bool, random, estimator="best")  # type: ignore[arg-type]

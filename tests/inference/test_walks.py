@@ -18,7 +18,15 @@ from structgen.inference.prefixes import Distribution, PrefixReader
 from structgen.inference.walks import Policy, Walk, Walks
 from structgen.models.memory import DistributionModel
 from structgen.vocabulary import Vocabulary
-from tests.inference.toys import BITS, END, T1_LANGUAGE, chi_square, chi_square_bound, random_law, t1_law
+from tests.inference.toys import (
+    BITS,
+    END,
+    T1_LANGUAGE,
+    chi_square,
+    chi_square_bound,
+    random_distribution,
+    t1_distribution,
+)
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
 
 VOCABULARY = Vocabulary.from_tokens([b"0", b"1", None], [END])
@@ -26,7 +34,7 @@ SEED = 20
 
 
 def t1() -> DistributionModel:
-    return DistributionModel(VOCABULARY, t1_law)
+    return DistributionModel(VOCABULARY, t1_distribution)
 
 
 def walks_of(
@@ -109,7 +117,7 @@ def test_asap_on_toy_t1() -> None:
 def test_log_probabilities_are_the_models() -> None:
     for walk in first(walks_of("cars", 1), 20):
         tokens = (*walk.tokens, END)
-        expected = sum(math.log(t1_law(tuple(tokens[:i]))[token]) for i, token in enumerate(tokens))
+        expected = sum(math.log(t1_distribution(tuple(tokens[:i]))[token]) for i, token in enumerate(tokens))
         assert walk.log_prob == pytest.approx(expected, abs=1e-5)
 
 
@@ -155,7 +163,7 @@ def test_random_languages_under_a_cap(
     words = ["".join(w) for n in range(5) for w in product("ab", repeat=n)]
     random = np.random.default_rng(seed)
     language = [word.encode() for word in words if random.random() < 0.3] or [b"ab"]
-    model = DistributionModel(LARGE, random_law(seed, 5))
+    model = DistributionModel(LARGE, random_distribution(seed, 5))
     distribution = dict(strings(model, NaiveMatcher(language, SMALL), 3))
     total = sum(distribution.values())
     trie = BoundTrie(limit=6_000)

@@ -18,7 +18,7 @@ BITS = NaiveVocabulary([b"0", b"1", None], eos_ids=[2])
 ZERO, ONE, END = 0, 1, 2
 
 
-def t1_law(tokens: tuple[int, ...]) -> tuple[float, float, float]:
+def t1_distribution(tokens: tuple[int, ...]) -> tuple[float, float, float]:
     """Toy T1: P(0)=.6, P(0|0)=.2, P(0|00)=.1, otherwise .5, the end after three bits."""
     if len(tokens) == 3:
         return (0.0, 0.0, 1.0)
@@ -37,10 +37,10 @@ def t1_matcher() -> NaiveMatcher:
 
 
 def t1_model(**options: bool) -> ToyModel:
-    return ToyModel(BITS, t1_law, **options)
+    return ToyModel(BITS, t1_distribution, **options)
 
 
-def enumerate_law(
+def enumerate_distribution(
     model: ToyModel, matcher: NaiveMatcher, options: SamplingOptions
 ) -> Iterator[tuple[tuple[int, ...], float, float]]:
     """Every text of local masking, its probability, and its log weight, by following all branches."""
@@ -71,7 +71,7 @@ def chi_square_bound(freedom: int) -> float:
     return freedom * (1 - 2 / (9 * freedom) + 3.0902 * math.sqrt(2 / (9 * freedom))) ** 3
 
 
-def random_law(seed: int, size: int) -> Distribution:
+def random_distribution(seed: int, size: int) -> Distribution:
     """A model that is a random function of its last three tokens."""
 
     @cache

@@ -46,7 +46,7 @@ def test_a_table_and_the_number_of_passes() -> None:
         session.logits()
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_reported() -> None:
     with pytest.raises(ModelError, match="prompt has no tokens"):
         DistributionModel(VOCABULARY, distribution).start([[]])
     with pytest.raises(ModelError, match=r"2 probabilities after \(\), for 3 tokens"):

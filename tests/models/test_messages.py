@@ -180,7 +180,7 @@ def test_a_conversation_goes_on() -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
-def test_tools_join_the_system_message_whatever_its_form(role: str) -> None:
+def test_tools_join_the_system_message_in_any_form(role: str) -> None:
     def look(at: str) -> str:
         """Look somewhere."""
         return at

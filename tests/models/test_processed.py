@@ -40,7 +40,7 @@ def expected(tokens: tuple[int, ...]) -> Logits:
         return bias(tokens, half_of_last(tokens, np.log(distribution(tokens)).astype(np.float32)))
 
 
-def test_any_way_through_a_session_leads_to_the_same_law() -> None:
+def test_any_way_through_a_session_leads_to_the_same_distribution() -> None:
     model: LanguageModel = with_processors(DistributionModel(VOCABULARY, distribution), half_of_last, bias)
     source = random.Random(1)
     session = model.start([[0], [0, 1], [1]])
@@ -72,7 +72,7 @@ def test_any_way_through_a_session_leads_to_the_same_law() -> None:
         np.testing.assert_allclose(session.logits(), [expected(tuple(row)) for row in rows], rtol=1e-6)
 
 
-def test_a_prompt_that_is_taken_back_and_comes_again_is_no_part_of_the_text() -> None:
+def test_a_prompt_that_is_rolled_back_and_comes_again_is_no_part_of_the_text() -> None:
     session = with_processors(DistributionModel(VOCABULARY, distribution), bias).start([[0, 1]])
     session.append([[0]])
     session.rollback(0, 2)
@@ -82,7 +82,7 @@ def test_a_prompt_that_is_taken_back_and_comes_again_is_no_part_of_the_text() ->
     )
 
 
-def test_samplers_draw_from_the_law_that_results() -> None:
+def test_samplers_draw_from_the_distribution_that_results() -> None:
     """Exact draws of 'a' and 'b' texts, by a chi-squared statistic that exceeds its bound once in a thousand."""
     model = with_processors(DistributionModel(VOCABULARY, distribution), half_of_last)
     posterior = sg.sample(model, "", sg.regex("a[ab]{2}|b"), n=4000, sampler="exact", seed=1)
@@ -105,7 +105,7 @@ def test_samplers_draw_from_the_law_that_results() -> None:
     assert abs(posterior.log_z - np.log(total)) < 0.1
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_reported() -> None:
     model = DistributionModel(VOCABULARY, distribution)
     with pytest.raises(OptionError, match="needs a processor"):
         with_processors(model)

@@ -25,12 +25,12 @@ from tests.oracles import slow_lexer as lexer_twin
 def runs_by_trying(sequence: list[int], least_period: int) -> dict[int, int]:
     """Every unit, every beginning of it that may come last, and as many copies before as there are."""
     found: dict[int, int] = {}
-    for period, begun in itertools.product(range(1, len(sequence) + 1), range(len(sequence))):
-        if begun >= period or period < least_period:
+    for period, started in itertools.product(range(1, len(sequence) + 1), range(len(sequence))):
+        if started >= period or period < least_period:
             continue
-        whole = sequence[: len(sequence) - begun]
+        whole = sequence[: len(sequence) - started]
         unit = whole[-period:]
-        if len(unit) < period or sequence[len(whole) :] != unit[:begun]:
+        if len(unit) < period or sequence[len(whole) :] != unit[:started]:
             continue
         if any(
             period % shorter == 0 and unit == unit[:shorter] * (period // shorter)
@@ -41,7 +41,7 @@ def runs_by_trying(sequence: list[int], least_period: int) -> dict[int, int]:
         while whole[-period * (copies + 1) : -period * copies] == unit:
             copies += 1
         if copies > 1:
-            found[unit[begun]] = max(copies, found.get(unit[begun], 0))
+            found[unit[started]] = max(copies, found.get(unit[started], 0))
     return found
 
 
@@ -79,7 +79,7 @@ def significant(constraint: GrammarConstraint, text: str) -> list[Lexeme]:
     ]
 
 
-def begun(read: list[Lexeme], cut: int, after: int, so_far: list[str]) -> str | None:
+def started(read: list[Lexeme], cut: int, after: int, so_far: list[str]) -> str | None:
     """The terminal that the letters from `cut` to `after` begin, in a text that has just these before the cut."""
     before = [name for name, _, end in read if end <= cut]
     following = read[len(before) :]
@@ -128,7 +128,7 @@ def test_terminals_of_a_text_and_tokens_that_begin_one(
     for text, read in whole.items():
         for length in range(min(len(text), 3) + 1):
             after_letters.setdefault(text[:length], []).append(read)
-    asked, told = 0, 0
+    asked, reported = 0, 0
     for before, fork in beginnings.items():
         if len(before) > 2:
             continue
@@ -138,23 +138,23 @@ def test_terminals_of_a_text_and_tokens_that_begin_one(
                 continue
             for place, numbers in enumerate(fork.lexemes()):
                 so_far = [names[number] for number in numbers]
-                possible = {begun(read, len(before), len(after), so_far) for read in after_letters[after]}
+                possible = {started(read, len(before), len(after), so_far) for read in after_letters[after]}
                 for number, name in names.items():
                     is_in = token in allowed(fork.beginning(place, number))
                     if possible == {name}:
                         assert is_in, (before, after, name)
-                        told += 1
+                        reported += 1
                     elif name not in possible:
                         assert not is_in, (before, after, name)
                     asked += 1
-    assert asked > 150 and told > 10
+    assert asked > 150 and reported > 10
 
 
 LETTERS = Vocabulary.from_tokens([None, *(bytes([letter]) for letter in b"ab=;"), b"=a", b"a="], [0])
 LINES = sg.lark('start: (NAME "=" NAME ";")*\nNAME: /[ab]/')
 
 
-def law_after(tokens: list[int], penalty: RPG) -> np.ndarray:
+def distribution_after(tokens: list[int], penalty: RPG) -> np.ndarray:
     model = DistributionModel(LETTERS, lambda _: [1 / 7] * 7)
     session = with_processors(model, penalty).start([[0]])
     session.append([tokens])
@@ -165,20 +165,20 @@ def test_the_probability_of_going_on_is_multiplied_for_each_copy() -> None:
     a, b, equals, semicolon, equals_a, a_equals = range(1, 7)
     line, other = [a, equals, b, semicolon], [b, equals, b, semicolon]
     penalty = RPG(LINES, decay=0.5)
-    np.testing.assert_allclose(law_after(line, penalty), np.ones(7), rtol=1e-5)
-    after = law_after([*line, *other], penalty)
+    np.testing.assert_allclose(distribution_after(line, penalty), np.ones(7), rtol=1e-5)
+    after = distribution_after([*line, *other], penalty)
     wanted = np.ones(7)
     wanted[[a, b, a_equals]] = 0.5**2
     np.testing.assert_allclose(after, wanted, rtol=1e-5)
-    after = law_after([*line, *other, *line, b], penalty)
+    after = distribution_after([*line, *other, *line, b], penalty)
     wanted = np.ones(7)
     wanted[[equals, equals_a]] = 0.5**3
     np.testing.assert_allclose(after, wanted, rtol=1e-5)
     np.testing.assert_allclose(
-        law_after([*line, *other], RPG(LINES, decay=0.5, least_period=5)), np.ones(7), rtol=1e-5
+        distribution_after([*line, *other], RPG(LINES, decay=0.5, least_period=5)), np.ones(7), rtol=1e-5
     )
     np.testing.assert_allclose(
-        law_after([*line, semicolon, a], penalty), np.ones(7), rtol=1e-5
+        distribution_after([*line, semicolon, a], penalty), np.ones(7), rtol=1e-5
     )  # no text of it
 
 
@@ -195,7 +195,7 @@ def test_special_tokens_go_on_with_runs_too() -> None:
     assert not allowed(matcher.beginning(0, 1000))
 
 
-def test_posteriors_and_generations_are_of_the_penalised_law() -> None:
+def test_posteriors_and_generations_are_of_the_penalised_distribution() -> None:
     """How many lines come, with an end that is a fifth of each law: by hand, without a penalty and with one."""
     model = DistributionModel(LETTERS, lambda _: [0.2, 0.8 / 3, 0, 0.8 / 3, 0.8 / 3, 0, 0])
     lines = sg.regex("(a=a;){1,6}")
@@ -225,7 +225,7 @@ def test_posteriors_and_generations_are_of_the_penalised_law() -> None:
     assert math.isfinite(len(text)) and text.count(";") <= 3
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_reported() -> None:
     with pytest.raises(OptionError, match="RPG needs a grammar; this is a str"):
         RPG("start: x")
     for wrong in (0, 1.5, "x", -1):

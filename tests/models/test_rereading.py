@@ -56,7 +56,7 @@ def shapes_of(model: Any) -> Iterator[list[tuple[int, ...]]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_model_is_told_of_once(name: str) -> None:
+def test_each_model_is_warned_of_once(name: str) -> None:
     model = tiny_model(name)
     with pytest.warns(ModelWarning, match=f"{type(model).__name__} keeps no cache"):
         start_session(model, SIZE, [[5, 6]])

@@ -244,7 +244,7 @@ def test_many_uneven_appends_do_not_fill_the_cache_with_holes() -> None:
     assert_exact(session, "llama", rows)
 
 
-def test_all_tokens_taken_back_and_others_given() -> None:
+def test_all_tokens_rolled_back_and_others_given() -> None:
     for name in ("llama", "mistral", "rwkv"):
         session = start_session(model(name), SIZE, [[4], [5, 6]])
         session.rollback(0, 1)
@@ -254,7 +254,7 @@ def test_all_tokens_taken_back_and_others_given() -> None:
         assert_exact(session, name, [[7], [5, 6]])
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_reported() -> None:
     with pytest.raises(ModelError, match="no tokens"):
         start_session(model("llama"), SIZE, [[1], []])
     session = start_session(model("llama"), SIZE, [[1, 2]])

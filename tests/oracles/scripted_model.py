@@ -18,7 +18,7 @@ class ScriptedModel(ToyModel):
     """After a prompt it writes `script(prompt)`, byte by byte, and ends; every other token is improbable."""
 
     def __init__(self, script: str | Callable[[Any], str], context_length: int | None = None) -> None:
-        super().__init__(BYTES, self._law, context_length)
+        super().__init__(BYTES, self._distribution, context_length)
         self.script = script if callable(script) else lambda prompt: script
         self.prompts: list[Any] = []
         self._texts: list[bytes] = []
@@ -29,7 +29,7 @@ class ScriptedModel(ToyModel):
         self._texts.append(self.script(prompt).encode())
         return [len(self._texts) - 1]
 
-    def _law(self, tokens: tuple[int, ...]) -> Sequence[float]:
+    def _distribution(self, tokens: tuple[int, ...]) -> Sequence[float]:
         raise AssertionError("a scripted model needs its prompt")
 
     def start(self, prompts: Sequence[Sequence[int]]) -> Any:

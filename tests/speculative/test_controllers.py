@@ -104,6 +104,6 @@ def test_what_once_looked_bad_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: Fixed(0), lambda: Goodput("many"), lambda: Confidence(2.0)])
-def test_bad_settings_are_told(make: object) -> None:
+def test_bad_settings_are_reported(make: object) -> None:
     with pytest.raises(OptionError, match="must be"):
         make()  # type: ignore[operator]

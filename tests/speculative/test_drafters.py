@@ -42,25 +42,25 @@ def naive_matches(tokens: Sequence[int], end: Sequence[int], longest: int) -> di
 @settings(max_examples=300, deadline=None)
 def test_the_longest_match_is_found(texts: list[list[int]], end: list[int], longest: int, kept: int) -> None:
     index = SuffixIndex(longest)
-    told: list[int] = []
+    reported: list[int] = []
     for text in texts:
         index.extend([BREAK, *text])
-        told += [BREAK, *text]
+        reported += [BREAK, *text]
     index.cut(kept)
-    told = told[:kept]
+    reported = reported[:kept]
     index.extend(end)
-    told += end
-    wanted = naive_matches(told, [*end, 1], longest)
+    reported += end
+    wanted = naive_matches(reported, [*end, 1], longest)
     best = max(wanted.values(), default=0)
     length, counts = index.following([*end, 1])
     assert length == best
-    assert counts == Counter(told[place] for place, length in wanted.items() if length == best)
+    assert counts == Counter(reported[place] for place, length in wanted.items() if length == best)
     found = index.latest([*end, 1])
     assert found == (
         (best, max(place for place, length in wanted.items() if length == best)) if best else None
     )
     if found is not None:
-        rest = told[found[1] : found[1] + 4]
+        rest = reported[found[1] : found[1] + 4]
         assert index.after(found[1], 4) == (rest[: rest.index(BREAK)] if BREAK in rest else rest)
 
 
@@ -166,7 +166,7 @@ def test_tokens_are_looked_up_and_rows_that_go_back_forget() -> None:
     assert [list(one.tokens) for one in row.propose(Context([5, 1], None, BYTES))] == [[7]]
 
 
-def test_copies_forget_what_was_taken_back() -> None:
+def test_copies_forget_what_was_rolled_back() -> None:
     row = Copying().start(Start(list(b"one two"), BYTES))
     row.observe(list(b"one two three four"), 7)
     row.observe(list(b"one two tw"), 8)

@@ -23,11 +23,11 @@ from structgen.speculative.drafters import Context, Start
 from structgen.speculative.model_drafters import DraftModel, LayerSkip, _Skeleton
 from structgen.speculative.speculation import Speculation
 from structgen.speculative.verifiers import Recursive, Rejection
-from tests.inference.toys import random_law
+from tests.inference.toys import random_distribution
 from tests.models.tiny import SIZE
 from tests.oracles.naive_matcher import NaiveMatcher
 from tests.oracles.toy_model import ToyModel
-from tests.speculative.test_sessions import DEAD, NAIVE, VOCABULARY, Model, Watcher
+from tests.speculative.test_generation_drafts_on_sessions import DEAD, NAIVE, VOCABULARY, Model, Watcher
 
 KINDS = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config, "mixtral": MixtralConfig}
 LAYERS = 4
@@ -125,7 +125,7 @@ def test_the_same_tokens(name: str, temperature: float, branching: bool) -> None
 
 
 @pytest.mark.parametrize("verifier", [Rejection(), Recursive()], ids=lambda one: type(one).__name__)
-def test_greedy_texts_are_the_same_under_verifiers_that_want_laws(verifier: Any) -> None:
+def test_greedy_texts_are_the_same_under_verifiers_that_want_distributions(verifier: Any) -> None:
     model = Deep()
     for drafter in (LayerSkip(0.5, least=0.0), DraftModel(Model("gpt2"), least=0.0)):
         speculation = speculating(drafter, verifier=verifier, branching=True)
@@ -211,8 +211,8 @@ def test_hidden_states_of_the_model_are_its_own() -> None:
     model, watcher = Deep(), Watcher()
     speculation = speculating(LayerSkip(0.5, least=0.0, refresh=5), watcher, branching=True)
     drawn(model, 0.7, speculation.start(model))
-    told = [(tokens[:-1], hidden) for tokens, hidden in watcher.seen if hidden is not None]
-    lone = [(tokens, hidden) for tokens, hidden in told if tokens[:8] == PROMPTS[0]]
+    reported = [(tokens[:-1], hidden) for tokens, hidden in watcher.seen if hidden is not None]
+    lone = [(tokens, hidden) for tokens, hidden in reported if tokens[:8] == PROMPTS[0]]
     assert len(lone) > 3
     for tokens, hidden in lone:
         with torch.inference_mode():
@@ -245,7 +245,7 @@ def test_better_layers_are_found_and_kept() -> None:
     assert drafter.tried > changed
 
 
-def test_others_are_not_tried_on_a_few_tokens_nor_where_there_are_none() -> None:
+def test_others_are_not_tried_on_a_few_tokens_nor_where_there_are_no_others() -> None:
     drafter = LayerSkip(0.5)
     drafter.start(Start([5], VOCABULARY, model=Deep()))
     assert not drafter.try_another([5, 6, 7]) and drafter.tried == 0
@@ -279,17 +279,17 @@ def test_another_model_has_layers_of_its_own() -> None:
         (Model("gpt2"), "a GPT2LMHeadModel"),
         (Model("bloom"), "a BloomForCausalLM"),
         (Model("qwen3_next"), "a Qwen3NextForCausalLM"),  # some of its layers have no attention
-        (ToyModel(VOCABULARY, random_law(1, SIZE)), "a ToyModel"),
+        (ToyModel(VOCABULARY, random_distribution(1, SIZE)), "a ToyModel"),
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
 def test_models_whose_layers_cannot_be_skipped_are_named(model: Any, name: str) -> None:
-    with pytest.raises(ModelError, match=f"layers of {name} cannot be skipped") as told:
+    with pytest.raises(ModelError, match=f"layers of {name} cannot be skipped") as reported:
         LayerSkip().start(Start([5], VOCABULARY, model=model))
-    assert "self_attn" in str(told.value)
+    assert "self_attn" in str(reported.value)
 
 
-def test_bad_arguments_and_models_are_told_to_the_caller() -> None:
+def test_bad_arguments_and_models_are_reported_to_the_caller() -> None:
     model = Model("gpt2")
     drafting = speculating(LayerSkip()).start(model)
     with pytest.raises(ModelError, match="GPT2LMHeadModel"):

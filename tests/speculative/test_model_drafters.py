@@ -20,11 +20,11 @@ from structgen.speculative.model_drafters import DraftModel
 from structgen.speculative.speculation import Speculation
 from structgen.speculative.verifiers import Recursive, Rejection, Verifier
 from structgen.vocabulary import Vocabulary
-from tests.inference.toys import random_law
+from tests.inference.toys import random_distribution
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
 from tests.oracles.toy_model import Distribution, ToyModel, ToySession
-from tests.speculative.test_whole_texts import MODEL, chi_squared, critical, texts
-from tests.speculative.test_whole_texts import VOCABULARY as FEW
+from tests.speculative.test_sampled import MODEL, chi_squared, critical, texts
+from tests.speculative.test_sampled import VOCABULARY as FEW
 
 LETTERS = [b"a", b"b", b"c", b"d", b"ab", b"abc", b"cd", b"dd", None]
 END = len(LETTERS) - 1
@@ -57,7 +57,7 @@ class Even(Costs):
 
 def peaked(seed: int, sharpness: float = 6.0) -> Distribution:
     """A random law with a likely token most of the time, which seldom ends a text."""
-    inner = random_law(seed, len(LETTERS))
+    inner = random_distribution(seed, len(LETTERS))
 
     def distribution(tokens: tuple[int, ...]) -> list[float]:
         p = np.array(inner(tokens)) ** sharpness
@@ -168,12 +168,12 @@ def test_drafts_end_where_the_draft_model_takes_no_more() -> None:
 
 
 def failing(distribution: Distribution, after: int) -> Distribution:
-    def told(tokens: tuple[int, ...]) -> Any:
+    def reported(tokens: tuple[int, ...]) -> Any:
         if len(tokens) > after:
             raise RuntimeError("out of memory")
         return distribution(tokens)
 
-    return told
+    return reported
 
 
 @pytest.mark.parametrize("verifier", [None, Rejection()])
@@ -181,22 +181,22 @@ def failing(distribution: Distribution, after: int) -> Distribution:
 def test_a_draft_model_that_fails_is_left_out_with_a_warning(after: int, verifier: Verifier | None) -> None:
     model = Whole(VOCABULARY, peaked(3))
     speculation = speculating(DraftModel(Whole(VOCABULARY, failing(peaked(3), after))), verifier)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always")
         found = drawn(model, 0, speculation.start(model))
     same(found, drawn(model, 0))
-    assert {one.category for one in told} == {SpeculationWarning}
+    assert {one.category for one in reported} == {SpeculationWarning}
     assert "the drafter DraftModel failed and is left out: RuntimeError: out of memory" in str(
-        told[0].message
+        reported[0].message
     )
     assert (speculation.counts["accepted"] > 0) == (after > 0)
 
 
 @pytest.mark.parametrize("branching", [False, True])
 @pytest.mark.parametrize("verifier", [Rejection(), Recursive()], ids=lambda one: type(one).__name__)
-def test_texts_have_the_plain_law(verifier: Verifier, branching: bool) -> None:
+def test_texts_have_the_plain_distribution(verifier: Verifier, branching: bool) -> None:
     """Chi-squared over all texts; fails by chance once in 10,000 runs."""
-    drafter = DraftModel(ToyModel(FEW, random_law(3, 6)), least=0.0)
+    drafter = DraftModel(ToyModel(FEW, random_distribution(3, 6)), least=0.0)
     speculation = Speculation([drafter], verifier, Fixed(4), branching=branching, depth=3)
     statistic, freedom = chi_squared(texts(speculation, 3_000))
     assert statistic < critical(freedom) and speculation.counts["accepted"] > 700
@@ -304,7 +304,7 @@ def test_what_is_drafted_goes_on_where_the_text_ends() -> None:
     assert silent > 10
 
 
-def test_draft_models_that_cannot_be_told_the_text() -> None:
+def test_draft_models_that_cannot_read_the_text() -> None:
     options = SamplingOptions(temperature=0, max_tokens=5)
     mute = Whole(
         Vocabulary.from_tokens(PIECES[:256] + [None], [256]), writes(BYTES, lambda text: list(text.encode()))
@@ -315,8 +315,8 @@ def test_draft_models_that_cannot_be_told_the_text() -> None:
         (WRITER, mute),
     ):
         drafting = speculating(DraftModel(draft)).start(model)
-        with pytest.raises(VocabularyMismatch, match="another vocabulary") as told:
+        with pytest.raises(VocabularyMismatch, match="another vocabulary") as reported:
             generate_tokens(model, [[0]], [None], options, drafting=drafting)
-        assert "tokenizer" in str(told.value)
+        assert "tokenizer" in str(reported.value)
     with pytest.raises(OptionError, match="a draft model is a structgen model; this is a str"):
         DraftModel("small")

@@ -72,7 +72,7 @@ def problems(draw: st.DrawFn) -> tuple[Array, Array]:
     return distribution(True), distribution(draw(st.booleans()))
 
 
-def outcome_law(
+def outcome_distribution(
     verifier: Verifier, p: Array, q: Array, drafts: Callable[[Array, int], Drafts], count: int
 ) -> Array:
     whole = np.zeros_like(p)
@@ -92,7 +92,7 @@ def test_what_comes_out_is_the_target(
     verifier: Verifier, drafts: Callable[[Array, int], Drafts], problem: tuple[Array, Array], count: int
 ) -> None:
     p, q = problem
-    assert outcome_law(verifier, p, q, drafts, count) == pytest.approx(p, abs=1e-12)
+    assert outcome_distribution(verifier, p, q, drafts, count) == pytest.approx(p, abs=1e-12)
 
 
 P = np.array([0.5, 0.3, 0.0, 0.2, 0.0])  # masked

@@ -31,7 +31,7 @@ def test_results_of_a_run() -> None:
     assert isinstance(sg.run(MODEL, "x", WORD), sg.Result)
 
 
-def test_several_values_are_drawn_at_random_unless_told_otherwise() -> None:
+def test_several_values_are_drawn_at_random_by_default() -> None:
     assert [one.temperature for one in several(SamplingOptions(), 2)] == [1.0, 1.0]
     assert several(SamplingOptions(), 1) == several(SamplingOptions(), None) == [SamplingOptions()]
     assert [one.temperature for one in several(SamplingOptions(top_k=2), 2)] == [None, None]

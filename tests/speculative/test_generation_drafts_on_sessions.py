@@ -93,10 +93,10 @@ def test_batches_draw_the_same_tokens(name: str, temperature: float, branching: 
     plain = drawn(None)
     model.passes.clear()
     speculation = Speculation(DRAFTERS, controller=Fixed(5), branching=branching)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always")
         found = drawn(speculation.start(model))
-    assert [type(one.message) for one in told] == [SpeculationWarning] * (name in RECURRENT)
+    assert [type(one.message) for one in reported] == [SpeculationWarning] * (name in RECURRENT)
     assert [one.tokens for one in found] == [one.tokens for one in plain]
     for one, other in zip(found, plain, strict=True):
         assert one.log_weight == pytest.approx(other.log_weight, abs=1e-3)
@@ -130,13 +130,13 @@ class Noting(GenerationDrafts):
     def __init__(self, speculation: Speculation, model: Any, watcher: Watcher) -> None:
         super().__init__(speculation, model)
         self.watcher = watcher
-        self.told: list[tuple[Any, list[int], Any]] = []
+        self.reported: list[tuple[Any, list[int], Any]] = []
 
     def propose(self, rows: Any, hidden: Any = None, **reads: bool) -> Any:
         found = super().propose(rows, hidden, **reads)  # type: ignore[misc]
         for tokens, state in self.watcher.seen:
             (row,) = [row for row in rows if [*row.prompt, *row.tokens] == tokens]
-            self.told.append((row.excess, tokens[: len(tokens) - len(row.pending)], state))
+            self.reported.append((row.excess, tokens[: len(tokens) - len(row.pending)], state))
         self.watcher.seen.clear()
         return found
 
@@ -149,9 +149,7 @@ DEAD = [b"ab" + bytes([97 + i]) * 9 for i in range(26)]
 @pytest.mark.parametrize("branching", [False, True])
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
-def test_drafters_are_told_the_hidden_state_behind_what_was_read(
-    name: str, forced: bool, branching: bool
-) -> None:
+def test_drafters_get_the_hidden_state_after_what_was_read(name: str, forced: bool, branching: bool) -> None:
     model = Model(name)
     prompts = [[5, 6, 7, 5, 6, 7, 5, 6], [9, 9, 9, 9], [3, 4, 5, 6, 3, 4], [7, 8]]
     matchers = [
@@ -169,16 +167,16 @@ def test_drafters_are_told_the_hidden_state_behind_what_was_read(
     drafting = Noting(speculation, model, watcher)
     found = generate_tokens(model, prompts, matchers, options, drafting=drafting)  # type: ignore[arg-type]
     assert sum(one.accepted_tokens for one in found) > 0 and found[3].retries > 0
-    told = 0
-    for excess, read, hidden in drafting.told:
+    reported = 0
+    for excess, read, hidden in drafting.reported:
         # Of a prompt nothing is kept: it is read before anybody asks.
         assert (hidden is None) == (excess > 0 or read in prompts)
         if hidden is not None:
             with torch.inference_mode():
                 output = model.model(input_ids=torch.tensor([read]), output_hidden_states=True)
             np.testing.assert_allclose(hidden, output.hidden_states[-1][0, -1], rtol=1e-3, atol=2e-4)
-            told += 1
-    assert told > 20
+            reported += 1
+    assert reported > 20
 
 
 def test_hidden_states_are_kept_for_those_who_want_them() -> None:

@@ -21,10 +21,10 @@ from structgen.models.memory import DistributionModel
 from structgen.speculative import Costs, Fixed, ForcedBytes, Goodput, Speculation, SpeculationWarning
 from structgen.speculative.defaults import sampler_drafts_of
 from structgen.vocabulary import Vocabulary
-from tests.generation.test_native_engine import REAL
-from tests.inference.toys import random_law
+from tests.generation.test_loop_with_core import REAL
+from tests.inference.toys import random_distribution
 from tests.oracles.toy_model import ToyModel
-from tests.speculative.test_equality import DRAFTERS, Guess, Told
+from tests.speculative.test_generation_drafts import DRAFTERS, Guess, Reported
 
 SAMPLERS: list[Sampler] = [
     sg.Exact(parallel=1),
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:MH uses no drafts")
 WORDS = st.lists(st.text("abcé", min_size=1, max_size=5), min_size=1, max_size=6)
 
 
-def told_by(model: Any, output: Any, **options: Any) -> dict[str, Any]:
+def reported_by(model: Any, output: Any, **options: Any) -> dict[str, Any]:
     """All that a call tells, but its time and its passes."""
     try:
         posterior = sg.sample(model, "", output, **options)
@@ -89,30 +89,30 @@ def longest_draw(model: Any, output: Any) -> Sequence[int]:
     seed=st.integers(0, 99),
     most=st.integers(1, 9),
 )
-def test_reading_ahead_changes_nothing(
+def test_drafting_changes_nothing(
     words: list[str], sampler: Sampler, potentials: Any, seed: int, most: int, **options: Any
 ) -> None:
     """Also where guesses are wrong, potentials refuse, and texts do not fit."""
-    model = DistributionModel(REAL, random_law(seed, 14))
+    model = DistributionModel(REAL, random_distribution(seed, 14))
     asked = {
         "n": 4, "sampler": sampler, "potentials": potentials, "seed": seed, "max_attempts": 300, **options,
     }  # fmt: skip
     output = sg.choice(words)
-    plain = told_by(model, output, speculate=False, **asked)
+    plain = reported_by(model, output, speculate=False, **asked)
     speculation = Speculation([Guess(seed, longest_draw(model, output))], controller=Fixed(most))
-    same(plain, told_by(model, output, speculate=speculation, **asked))
+    same(plain, reported_by(model, output, speculate=speculation, **asked))
 
 
 @settings(max_examples=60, deadline=None)
 @given(WORDS, st.sampled_from(SAMPLERS), st.integers(0, 20), st.booleans())
 def test_drafters_change_nothing(words: list[str], sampler: Sampler, seed: int, fixed: bool) -> None:
     """Also once they have learned from texts, and with a controller that measures."""
-    model = DistributionModel(REAL, random_law(seed, 14))
+    model = DistributionModel(REAL, random_distribution(seed, 14))
     options: dict[str, Any] = {"n": 5, "sampler": sampler, "seed": seed, "max_attempts": 300, "max_tokens": 9}
-    plain = told_by(model, sg.choice(words), speculate=False, **options)
+    plain = reported_by(model, sg.choice(words), speculate=False, **options)
     speculation = Speculation(DRAFTERS(), controller=Fixed(5) if fixed else Goodput())
     for _ in range(2):
-        same(plain, told_by(model, sg.choice(words), speculate=speculation, **options))
+        same(plain, reported_by(model, sg.choice(words), speculate=speculation, **options))
 
 
 HEAD, TAIL = "abcabcabca", "bcbcbcbc"
@@ -122,7 +122,7 @@ LETTERS = Vocabulary(
 )
 
 
-def letters_law(tokens: tuple[int, ...]) -> Sequence[float]:
+def letters_distribution(tokens: tuple[int, ...]) -> Sequence[float]:
     """Mostly what is forced."""
     text = f"{HEAD}a{TAIL}"
     place = len(tokens)
@@ -133,12 +133,12 @@ def letters_law(tokens: tuple[int, ...]) -> Sequence[float]:
 @pytest.mark.parametrize("controller", [Fixed(6), Goodput()], ids=["fixed", "goodput"])
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
 def test_what_is_forced_takes_fewer_passes(sampler: Sampler, controller: Any) -> None:
-    model = DistributionModel(LETTERS, letters_law)
+    model = DistributionModel(LETTERS, letters_distribution)
     options: dict[str, Any] = {"n": 4, "sampler": sampler, "seed": 3}
-    plain = told_by(model, FORCED, speculate=False, **options)
+    plain = reported_by(model, FORCED, speculate=False, **options)
     speculation = Speculation([ForcedBytes()], controller=controller)
     model.forward_passes = 0
-    found = told_by(model, FORCED, speculate=speculation, **options)
+    found = reported_by(model, FORCED, speculate=speculation, **options)
     same(plain, found)
     if isinstance(sampler, sg.MH):
         assert not speculation.counts
@@ -153,7 +153,7 @@ def test_what_is_forced_takes_fewer_passes(sampler: Sampler, controller: Any) ->
 
 
 def test_a_model_has_drafts_of_its_own_unless_it_shall_not() -> None:
-    model = DistributionModel(LETTERS, letters_law)
+    model = DistributionModel(LETTERS, letters_distribution)
     sg.sample(model, "", FORCED, n=2, seed=1, speculate=False)
     own = sg.speculative.speculation_of(model)
     assert not own.counts
@@ -168,37 +168,37 @@ async def _drawn(model: Any) -> Any:
     return await sg.sample_async(model, "", FORCED, n=2, seed=1, speculate=Speculation())
 
 
-def test_asynchronous_calls_read_ahead_too() -> None:
+def test_asynchronous_calls_drafted_too() -> None:
     import asyncio
 
-    model = DistributionModel(LETTERS, letters_law)
+    model = DistributionModel(LETTERS, letters_distribution)
     plain = sg.sample(model, "", FORCED, n=2, seed=1, speculate=False)
     found = asyncio.run(_drawn(model))
     assert found.draws == plain.draws and found.account.passes < plain.account.passes
 
 
-def test_what_cannot_be_asked_for() -> None:
-    model = DistributionModel(LETTERS, letters_law)
+def test_what_cannot_be_requested() -> None:
+    model = DistributionModel(LETTERS, letters_distribution)
     with pytest.raises(OptionError, match="'speculate' is 'much'; it must be True, False or a Speculation"):
         sg.sample(model, "", FORCED, speculate="much")  # type: ignore[arg-type]
     other = Speculation()
-    other.start(DistributionModel(REAL, random_law(1, 14)))
+    other.start(DistributionModel(REAL, random_distribution(1, 14)))
     with pytest.raises(VocabularyMismatch):
         sg.sample(model, "", FORCED, speculate=other)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
 def test_little_memory_is_enough(sampler: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = DistributionModel(LETTERS, letters_law)
+    model = DistributionModel(LETTERS, letters_distribution)
     options: dict[str, Any] = {"n": 4, "sampler": sampler, "seed": 3}
-    plain = told_by(model, FORCED, speculate=False, **options)
+    plain = reported_by(model, FORCED, speculate=False, **options)
     monkeypatch.setattr(ahead, "MAX_LOGIT_BYTES", 3 * 5 * 4)
-    same(plain, told_by(model, FORCED, speculate=Speculation(controller=Fixed(6)), **options))
+    same(plain, reported_by(model, FORCED, speculate=Speculation(controller=Fixed(6)), **options))
 
 
-def test_laws_that_were_learned_are_used_with_drafts() -> None:
-    model = DistributionModel(LETTERS, letters_law)
-    told = []
+def test_distributions_that_were_learned_are_used_with_drafts() -> None:
+    model = DistributionModel(LETTERS, letters_distribution)
+    reported = []
     for speculate in (False, Speculation(controller=Fixed(4))):
         learned = sg.KnownDistributions()
         calls = [
@@ -211,22 +211,24 @@ def test_laws_that_were_learned_are_used_with_drafts() -> None:
             }
             for seed in (4, 5)
         ]
-        told.append([told_by(model, FORCED, **one) for one in calls])
-    for plain, found in zip(*told, strict=True):
+        reported.append([reported_by(model, FORCED, **one) for one in calls])
+    for plain, found in zip(*reported, strict=True):
         same(plain, found)
 
 
 def test_no_further_than_the_context() -> None:
     for length in (12, 15, 20):
-        model = DistributionModel(LETTERS, letters_law, context_length=length)
+        model = DistributionModel(LETTERS, letters_distribution, context_length=length)
         options: dict[str, Any] = {"n": 2, "seed": 1, "sampler": "local", "output": sg.regex("(abc)*")}
-        plain = told_by(model, speculate=False, **options)
-        found = told_by(model, speculate=Speculation([Told([0, 1, 2] * 4)], controller=Fixed(12)), **options)
+        plain = reported_by(model, speculate=False, **options)
+        found = reported_by(
+            model, speculate=Speculation([Reported([0, 1, 2] * 4)], controller=Fixed(12)), **options
+        )
         same(plain, found)
 
 
 def test_sessions_that_cannot_are_left_alone() -> None:
-    model = ToyModel(LETTERS, letters_law, scored=False)
+    model = ToyModel(LETTERS, letters_distribution, scored=False)
     matcher = Matcher(FORCED, LETTERS)
     drafting = sampler_drafts_of(
         model, Speculation(controller=Fixed(4)), [0], matcher, temperature=1.0, max_tokens=30, sampler="Exact"
@@ -249,7 +251,7 @@ def _places(prefixes: Sequence[tuple[int, ...]], pending: int = 1, **options: An
 
 
 def _run(speculation: Speculation, max_tokens: int = 30) -> Any:
-    model, matcher = DistributionModel(LETTERS, letters_law), Matcher(FORCED, LETTERS)
+    model, matcher = DistributionModel(LETTERS, letters_distribution), Matcher(FORCED, LETTERS)
     return sampler_drafts_of(
         model, speculation, [0], matcher, temperature=1.0, max_tokens=max_tokens, sampler="SMC"
     )
@@ -258,7 +260,7 @@ def _run(speculation: Speculation, max_tokens: int = 30) -> Any:
 HEAD_TOKENS = tuple("abc".index(letter) for letter in HEAD)
 
 
-def test_rows_are_read_ahead_together() -> None:
+def test_rows_are_drafted_together() -> None:
     """A pass is spared only where all rows are known, so one without a draft is enough for none."""
     run = _run(Speculation([ForcedBytes()], controller=Fixed(3)))
     assert run.propose(_places([(0,), (0, 1)]), 2) == [[1, 2, 0], [2, 0, 1]]
@@ -279,7 +281,7 @@ def test_what_does_not_pay_is_not_read() -> None:
 
 def test_guesses_that_are_wrong_are_given_up() -> None:
     """Those that are never asked for at all are wrong, too, once the sampling has ended."""
-    speculation = Speculation([Told([1, 2])])
+    speculation = Speculation([Reported([1, 2])])
     speculation.costs = Costs({1: {1: 1.0, 8: 1.8}})
     for _ in range(20):
         run = _run(speculation)
@@ -290,7 +292,7 @@ def test_guesses_that_are_wrong_are_given_up() -> None:
 
 
 def test_batches_without_matchers_read_one_token_after_another() -> None:
-    model = DistributionModel(LETTERS, letters_law)
+    model = DistributionModel(LETTERS, letters_distribution)
     batch = PrefixBatch(model, [0], drafting=_run(Speculation(controller=Fixed(4))))
     distributions = batch.read([()])
     assert distributions[()].masses[0] == pytest.approx(0.94)

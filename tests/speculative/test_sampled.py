@@ -33,13 +33,13 @@ from structgen.speculative.verifiers import (
     Verifier,
 )
 from structgen.vocabulary import Vocabulary
-from tests.inference.toys import random_law
+from tests.inference.toys import random_distribution
 from tests.oracles.toy_model import ToyModel
 
 PIECES = [b"a", b"b", b"c", b"ab", b"ba", None]
 VOCABULARY = Vocabulary.from_tokens(PIECES, [5])
 CONSTRAINT = sg.regex("(a|b|c){2,3}")
-MODEL = ToyModel(VOCABULARY, random_law(7, 6))
+MODEL = ToyModel(VOCABULARY, random_distribution(7, 6))
 DRAWS = 4_000
 
 
@@ -49,7 +49,7 @@ class Distribution:
     gives_distributions = True
 
     def __init__(self, seed: int = 3) -> None:
-        self._law = random_law(seed, 6)
+        self._distribution = random_distribution(seed, 6)
         self._prompt = 0
 
     def start(self, start: Start) -> Distribution:
@@ -63,7 +63,7 @@ class Distribution:
         pass
 
     def distribution(self, context: Context) -> Any:
-        return np.array(self._law(tuple(context.tokens[self._prompt :])))
+        return np.array(self._distribution(tuple(context.tokens[self._prompt :])))
 
 
 class ProposesOne(Distribution):
@@ -143,7 +143,7 @@ VERIFIERS: list[Verifier] = [Match(), Rejection(), Recursive(), KSeq(), GreedyTr
 
 @pytest.mark.parametrize("branching", [False, True])
 @pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda one: type(one).__name__)
-def test_texts_have_the_plain_law(verifier: Verifier, branching: bool) -> None:
+def test_texts_have_the_plain_distribution(verifier: Verifier, branching: bool) -> None:
     speculation = Speculation([Distribution()], verifier, Fixed(4), branching=branching, depth=3)
     statistic, freedom = chi_squared(texts(speculation))
     assert statistic < critical(freedom)
@@ -151,7 +151,7 @@ def test_texts_have_the_plain_law(verifier: Verifier, branching: bool) -> None:
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS[1:], ids=lambda one: type(one).__name__)
-def test_tables_that_learn_and_guesses_without_a_law(verifier: Verifier) -> None:
+def test_tables_that_learn_and_guesses_without_a_distribution(verifier: Verifier) -> None:
     drafters = [TriGrams(), LogitNGrams(), ProposesOne()]
     speculation = Speculation(drafters, verifier, Confidence(0.05, 4), branching=True, depth=3)
     statistic, freedom = chi_squared(texts(speculation, 3_000))
@@ -184,8 +184,8 @@ def test_noise_is_a_function_of_seed_position_and_token() -> None:
     assert abs(np.corrcoef(noise(ids, 5), noise(ids, 6))[0, 1]) < 0.02
     assert abs(np.corrcoef(noise(ids, 5), noise(ids, 5, 1))[0, 1]) < 0.02
     assert abs(np.corrcoef(noise(ids, 5), GumbelNoise((3, 1))(ids, 5))[0, 1]) < 0.02
-    told = noise(ids, 5)
-    assert told.mean() == pytest.approx(np.euler_gamma, abs=0.02) and told.var() == pytest.approx(
+    reported = noise(ids, 5)
+    assert reported.mean() == pytest.approx(np.euler_gamma, abs=0.02) and reported.var() == pytest.approx(
         np.pi**2 / 6, abs=0.05
     )
 
@@ -226,7 +226,7 @@ class Fixture(Costs):
         pass
 
 
-def test_limits_that_are_met_on_a_draft_leave_the_law_alone() -> None:
+def test_limits_that_are_met_on_a_draft_leave_the_distribution_alone() -> None:
     class Limited(Distribution):
         def distribution(self, context: Context) -> Any:
             if context.tokens[self._prompt :] and context.tokens[-1] == 0:
@@ -270,7 +270,7 @@ class Wrong(Distribution):
     """Says that its tokens are drawn otherwise than the verifier wants them."""
 
     def sampled(self, context: Context) -> Sampled:
-        distribution = np.array(self._law(tuple(context.tokens[self._prompt :])))
+        distribution = np.array(self._distribution(tuple(context.tokens[self._prompt :])))
         return Sampled(distribution / distribution.sum(), (0, 1), "independent")
 
 
@@ -284,7 +284,7 @@ def test_drafts_of_another_kind_are_refused() -> None:
         Speculation([ProposesOne()], Rejection())
 
 
-def test_bad_parts_are_told() -> None:
+def test_bad_parts_are_reported() -> None:
     with pytest.raises(OptionError, match="a drafter has `start`"):
         Speculation([3])  # type: ignore[list-item]
     with pytest.raises(OptionError, match=r"is the class TriGrams\n.*TriGrams\(\)"):
@@ -302,7 +302,7 @@ def test_bad_parts_are_told() -> None:
     speculation = Speculation()
     speculation.start(MODEL)
     with pytest.raises(VocabularyMismatch, match="another vocabulary"):
-        speculation.start(ToyModel(Vocabulary.from_tokens([b"x", None], [1]), random_law(7, 2)))
+        speculation.start(ToyModel(Vocabulary.from_tokens([b"x", None], [1]), random_distribution(7, 2)))
 
 
 class Broken(Distribution):
@@ -335,9 +335,9 @@ def test_a_drafter_that_fails_is_left_out_with_a_warning(what: Any) -> None:
     options = SamplingOptions(temperature=1.0, seed=5, max_tokens=3)
     plain = generate_tokens(MODEL, [[0]], [Matcher(CONSTRAINT, VOCABULARY)], options)
     drafting = Speculation([Broken(what), TriGrams()], controller=Fixed()).start(MODEL)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always")
         found = generate_tokens(MODEL, [[0]], [Matcher(CONSTRAINT, VOCABULARY)], options, drafting=drafting)
     assert [one.tokens for one in found] == [one.tokens for one in plain]
-    assert len(told) == (not (isinstance(what, Proposal) and not what.tokens))
-    assert all("Broken" in str(one.message) for one in told)
+    assert len(reported) == (not (isinstance(what, Proposal) and not what.tokens))
+    assert all("Broken" in str(one.message) for one in reported)

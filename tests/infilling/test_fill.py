@@ -178,7 +178,7 @@ def test_a_hole_is_left_where_the_rest_can_be_written() -> None:
         assert x.count("(") == x.count(")")
 
 
-def test_where_no_text_fits_is_told() -> None:
+def test_where_no_text_fits_is_reported() -> None:
     json = sg.grammar("json")
     for template, said in (
         ("}{{x}}", "begins with '}', the template's first literal"),
@@ -226,7 +226,7 @@ def test_a_schema_for_the_whole() -> None:
         infill(MODEL, "[{{x}}]", within=sg.json_schema({"type": "array", "uniqueItems": True}))
 
 
-def test_keys_that_stand_twice_are_told() -> None:
+def test_keys_that_stand_twice_are_reported() -> None:
     loose = sg.json_schema({"type": "object", "additionalProperties": {"const": 1}}, whitespace="compact")
     found = infill(MODEL, '{"a":1,{{x}}', x='"b":1}', within=loose, prompt="")
     assert found.text == '{"a":1,"b":1}' and [note.kind for note in found.notes] == ["repeats"]
@@ -278,15 +278,17 @@ def test_what_follows_a_hole_is_not_counted_as_the_hole() -> None:
         max_tokens=16, options={"temperature": 0},
     )  # fmt: skip
     assert found.hole_ends[0] == "model" and found.holes["a"] == "abc"
-    law_of_letters = np.array([1.0 if one == b"a" else 1e-6 for one in TOKENS])
-    model = DistributionModel(VOCABULARY, lambda tokens: law_of_letters / law_of_letters.sum())
+    distribution_of_letters = np.array([1.0 if one == b"a" else 1e-6 for one in TOKENS])
+    model = DistributionModel(
+        VOCABULARY, lambda tokens: distribution_of_letters / distribution_of_letters.sum()
+    )
     found = infill(model, "{{x}}ab;", x=sg.regex("a*"), max_tokens=9, prompt="", options={"temperature": 0})
     assert (
         found.hole_ends == ["cut"] and len(found.text) <= 13
     )  # what may always begin the literal comes to an end
 
 
-def test_an_impossible_template_is_told_whatever_was_read_before() -> None:
+def test_an_impossible_template_is_reported_for_any_was_read_before() -> None:
     vocabulary = sg.Vocabulary.of_bytes()
     source = read_template("x = {{a}}\n", {}, sg.grammar("python"), ("{{", "}}"))
     open_matcher(source.constraint(source.literals[0], 0), vocabulary)
@@ -297,7 +299,7 @@ def test_an_impossible_template_is_told_whatever_was_read_before() -> None:
         query.check(vocabulary)
 
 
-def test_notes_of_a_schema_are_told_where_nothing_fits() -> None:
+def test_notes_of_a_schema_are_reported_where_nothing_fits() -> None:
     keys = [f"k{number}" for number in range(7)]
     many = {
         "type": "object",

@@ -41,7 +41,7 @@ def assert_hidden(session: Any, name: str, rows: list[list[int]], known: list[bo
             np.testing.assert_allclose(one, hidden_states(name, tokens)[-1], rtol=1e-3, atol=2e-4)
 
 
-def test_nothing_is_known_where_nobody_asked() -> None:
+def test_nothing_is_known_where_no_one_asked() -> None:
     session: Any = start_session(model("llama"), SIZE, PROMPTS)
     assert session.hidden() == [None] * 3
     session.append([[7]] * 3)
@@ -56,7 +56,7 @@ def test_nothing_is_known_where_nobody_asked() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_behind_what_was_appended(name: str) -> None:
+def test_after_what_was_appended(name: str) -> None:
     session = started(name)
     session.append([[7], [8, 9, 10], []])
     rows = [[*PROMPTS[0], 7], [*PROMPTS[1], 8, 9, 10], PROMPTS[2]]
@@ -73,7 +73,7 @@ def test_behind_what_was_appended(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_behind_what_was_read_ahead_and_taken_back(name: str) -> None:
+def test_after_what_was_drafted_and_rolled_back(name: str) -> None:
     session = started(name)
     session.append_scored([[20, 21, 22, 23], [24, 25], [26]])
     session.rollback(0, 3)
@@ -87,7 +87,7 @@ def test_behind_what_was_read_ahead_and_taken_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_behind_what_was_kept_of_trees(name: str) -> None:
+def test_after_what_was_kept_of_trees(name: str) -> None:
     session = started(name)
     tree = ([20, 21, 22, 23], [-1, -1, 1, 2])
     session.append_trees([[9], [], [8]], [tree, tree, tree])
@@ -105,7 +105,7 @@ def test_behind_what_was_kept_of_trees(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(4))
-def test_behind_any_sequence_of_operations(name: str, seed: int) -> None:
+def test_after_any_sequence_of_operations(name: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
 
     def run(most: int) -> list[int]:

@@ -49,11 +49,11 @@ from structgen.speculative.guarded import DrafterRecord
 from structgen.speculative.sampled import Sampled
 from structgen.vocabulary import Vocabulary
 from tests.clocks import HandClock
-from tests.inference.toys import random_law
+from tests.inference.toys import random_distribution
 from tests.oracles.toy_model import ToyModel
 
 LETTERS = Vocabulary.from_tokens([b"a", b"b", b"c", b"ab", None], [4])
-MODEL = ToyModel(LETTERS, random_law(3, 5))
+MODEL = ToyModel(LETTERS, random_distribution(3, 5))
 CONSTRAINT = sg.regex("[abc]{3,30}")
 
 
@@ -116,7 +116,7 @@ def test_one_that_never_stops_proposing_is_cut() -> None:
 
 
 @pytest.mark.parametrize("start", [lambda self, start: None, lambda self, start: 3])
-def test_a_start_that_gives_no_reader_is_told(start: Callable[..., Any]) -> None:
+def test_a_start_that_gives_no_reader_is_reported(start: Callable[..., Any]) -> None:
     drafter = type("Bad", (Reader,), {"start": start})()
     speculation = Speculation([drafter])
     with pytest.warns(SpeculationWarning, match="the drafter Bad failed.*TypeError.*has no `propose`"):
@@ -124,7 +124,7 @@ def test_a_start_that_gives_no_reader_is_told(start: Callable[..., Any]) -> None
     assert "Bad: " in speculation.report() and "left out of 1 texts: TypeError" in speculation.report()
 
 
-def test_a_law_that_is_missing_is_told() -> None:
+def test_a_distribution_that_is_missing_is_reported() -> None:
     drafter = type("Lawless", (Reader,), {"gives_distributions": True})()
     with pytest.warns(
         SpeculationWarning, match="`gives_distributions` is set, and a Lawless has no `distribution`"
@@ -132,12 +132,12 @@ def test_a_law_that_is_missing_is_told() -> None:
         drawn(Speculation([drafter], Rejection()))
 
 
-def test_an_error_is_told_with_its_place() -> None:
+def test_an_error_is_reported_with_its_place() -> None:
     class Raises(Reader):
         def propose(self, context: Context) -> Any:
             raise ValueError("bad luck")
 
-    with pytest.warns(SpeculationWarning, match=r"ValueError: bad luck \(.*test_untrusted\.py:\d+\)"):
+    with pytest.warns(SpeculationWarning, match=r"ValueError: bad luck \(.*test_guarded\.py:\d+\)"):
         drawn(Speculation([Raises()]))
 
 
@@ -145,7 +145,7 @@ WHOLE = np.ones(5)
 
 
 @pytest.mark.parametrize(
-    ("told", "verifier", "match"),
+    ("reported", "verifier", "match"),
     [
         (Sampled(WHOLE, (-3,), "one"), Rejection(), "no probability"),
         (Sampled(WHOLE, (9,), "one"), Rejection(), "no probability"),
@@ -159,20 +159,20 @@ WHOLE = np.ones(5)
         (Sampled(np.zeros(5), (0,), "one"), Rejection(), "no probability"),
     ],
 )
-def test_draws_that_are_none(told: Sampled, verifier: Any, match: str) -> None:
+def test_draws_that_are_not(reported: Sampled, verifier: Any, match: str) -> None:
     class Draws(Reader):
         gives_distributions = True
         distribution = None
 
         def sampled(self, context: Context) -> Any:
-            return told
+            return reported
 
     with pytest.warns(SpeculationWarning, match=match):
         found = drawn(Speculation([Draws()], verifier, Fixed(3), branching=True))
     assert found.tokens == drawn(None).tokens
 
 
-def test_laws_of_any_size_are_normalised() -> None:
+def test_distributions_of_any_size_are_normalised() -> None:
     class Huge(Reader):
         gives_distributions = True
 
@@ -228,7 +228,7 @@ def test_rows_without_drafts_beside_another_verifier_are_as_alone() -> None:
         lambda: Fixed(0),
     ],
 )
-def test_bad_options_are_told_at_once(make: Callable[[], Any]) -> None:
+def test_bad_options_are_reported_at_once(make: Callable[[], Any]) -> None:
     with pytest.raises(OptionError, match="it must be"):
         make()
 
@@ -276,7 +276,7 @@ def test_fixed_reads_what_is_improbable_too() -> None:
     assert found.tokens == drawn(None, temperature=0).tokens
 
 
-def test_a_table_is_asked_for_what_is_drawn_only() -> None:
+def test_a_table_is_requested_what_is_drawn_only() -> None:
     text = "abababababc"
     table: dict[tuple[int, ...], list[float]] = {}
     for length in range(len(text) + 1):
@@ -299,7 +299,7 @@ def test_processors_see_what_the_constraint_allows() -> None:
         assert all(matcher.advance(token) for token in tokens), tokens
         return logits
 
-    model = with_processors(DistributionModel(LETTERS, random_law(5, 5)), processor)
+    model = with_processors(DistributionModel(LETTERS, random_distribution(5, 5)), processor)
     for seed in range(10):
         speculation = Speculation([ForcedBytes(), TriGrams()])
         speculation.costs = Costs({1: {1: 1.0, 2: 2.0, 3: 2.0, 4: 1.2}})  # longer is faster: who may pads
@@ -333,7 +333,7 @@ def test_only_guesses_are_learned_from() -> None:
 
     speculation = Speculation([learner := Learns()], controller=Fixed(2))
     speculation.costs = Costs({1: {1: 2.0, 2: 2.0, 3: 2.0, 4: 2.0, 6: 0.1}})
-    model = Pads(LETTERS, random_law(5, 5))
+    model = Pads(LETTERS, random_distribution(5, 5))
     assert drawn(speculation, model=model).tokens == drawn(None, model=model).tokens
     assert len(learner.contexts) > 5
 
@@ -425,7 +425,7 @@ def test_who_guessed_is_credited(kind: str, temperature: float) -> None:
     assert both.counts["accepted"] > 5 and [one.accepted for one in both.records] == [0, 0]
 
 
-def test_whose_law_was_drawn_from_is_credited() -> None:
+def test_whose_distribution_was_drawn_from_is_credited() -> None:
     speculation = Speculation([Knows("mine"), Reader()], Rejection(), Fixed(4))
     drawn(speculation)
     assert speculation.counts["accepted"] > 5
@@ -443,7 +443,7 @@ def test_samplers_leave_slow_drafters_alone_too(drafting_clock: HandClock) -> No
 
     slow = Slow()
     speculation = Speculation([slow])
-    model = DistributionModel(LETTERS, random_law(5, 5))
+    model = DistributionModel(LETTERS, random_distribution(5, 5))
     found = sg.sample(model, "x", CONSTRAINT, n=20, sampler=sg.LocalMasking(), seed=1, speculate=speculation)
     assert speculation.records[0].rests and slow.asked < speculation.counts["passes"] > 20
     assert (
@@ -452,13 +452,13 @@ def test_samplers_leave_slow_drafters_alone_too(drafting_clock: HandClock) -> No
     )
 
 
-def test_learners_are_told_where_the_row_is_while_drafts_rest() -> None:
+def test_learners_are_reported_where_the_row_is_while_drafts_rest() -> None:
     class Learns(Reader):
         def __init__(self) -> None:
-            self.wrong = self.told = 0
+            self.wrong = self.reported = 0
 
         def learn(self, contexts: Any, logits: Any) -> None:
-            self.told += 1
+            self.reported += 1
             self.wrong += int(np.asarray(logits[0]).argmax()) != contexts[0][-1]
 
     size = 5
@@ -471,7 +471,7 @@ def test_learners_are_told_where_the_row_is_while_drafts_rest() -> None:
     run._idle, run._drafting, run._reading = 10**6, 10.0, 0.1  # nothing was found for long
     options = SamplingOptions(seed=3, max_tokens=60)
     generate_tokens(model, [[0, 1, 2]], [Matcher(sg.regex("[abc]{60,}"), LETTERS)], options, drafting=run)
-    assert learns.told > 40 and learns.wrong == 0
+    assert learns.reported > 40 and learns.wrong == 0
 
 
 def test_an_error_of_structgen_in_a_users_drafter_is_its_own() -> None:
@@ -483,7 +483,7 @@ def test_an_error_of_structgen_in_a_users_drafter_is_its_own() -> None:
         assert drawn(Speculation([Empty()])).tokens == drawn(None).tokens
 
 
-def test_what_is_no_verifier_or_controller_is_told() -> None:
+def test_what_is_no_verifier_or_controller_is_reported() -> None:
     class Undrafted:
         def outcome(self, *parts: Any) -> Any: ...
 
@@ -520,7 +520,7 @@ def test_it_can_be_copied_while_others_use_it() -> None:
     assert drawn(copy.deepcopy(speculation)).tokens == drawn(None).tokens
 
 
-def test_a_law_that_is_not_total() -> None:
+def test_a_distribution_that_is_not_total() -> None:
     table = {(): [1.0, 0, 0, 0, 0], (0,): [0, 1.0, 0, 0, 0], (0, 1): [0, 0, 0, 0, 1.0]}
     pattern = sg.regex("[abc]{2,5}")
     model = DistributionModel(LETTERS, table.__getitem__, total=False)
@@ -556,8 +556,8 @@ def test_goodput_leaves_a_slow_drafter_alone(drafting_clock: HandClock) -> None:
     assert found[Goodput] < 50 < 100 < found[Fixed]
 
 
-def test_what_samplers_do_not_use_is_told() -> None:
-    model = DistributionModel(LETTERS, random_law(5, 5))
+def test_what_samplers_do_not_use_is_reported() -> None:
+    model = DistributionModel(LETTERS, random_distribution(5, 5))
     with pytest.warns(SpeculationWarning, match="Rejection is not used"):
         sg.sample(model, "x", CONSTRAINT, n=2, speculate=Speculation([TriGrams()], Rejection()))
     with pytest.warns(SpeculationWarning, match="MH uses no drafts"):
@@ -570,7 +570,7 @@ def test_a_speculation_belongs_to_a_model_of_structgen() -> None:
 
 
 def test_a_text_that_stops_at_a_string() -> None:
-    model = DistributionModel(LETTERS, random_law(3, 5))
+    model = DistributionModel(LETTERS, random_distribution(3, 5))
     stops = sg.text("cab") + sg.choice(["cab", ""])
     ended = 0
     for seed in range(20):

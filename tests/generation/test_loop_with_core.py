@@ -10,7 +10,7 @@ from structgen.constraints.choice import choice
 from structgen.generation import SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
-from tests.inference.toys import random_law
+from tests.inference.toys import random_distribution
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
 from tests.oracles.toy_model import ToyModel
 
@@ -33,7 +33,7 @@ OPTIONS = st.builds(
 @settings(max_examples=150, deadline=None)
 @given(WORDS, OPTIONS, st.integers(0, 20))
 def test_both_matchers_draw_the_same(words: list[str], options: SamplingOptions, distribution: int) -> None:
-    model = ToyModel(REAL, random_law(distribution, 14))
+    model = ToyModel(REAL, random_distribution(distribution, 14))
     real = Matcher(choice(words), REAL)
     naive = NaiveMatcher([word.encode() for word in words], NAIVE)
     one, other = generate_tokens(model, [[0]] * 2, [real, naive], [options, options])
@@ -51,7 +51,7 @@ def test_budgets_close_what_can_be_closed(words: list[str], budget: int, distrib
     naive = NaiveMatcher([word.encode() for word in words], NAIVE)
     if naive.witness(budget) is None:
         return
-    model = ToyModel(REAL, random_law(distribution, 14))
+    model = ToyModel(REAL, random_distribution(distribution, 14))
     options = SamplingOptions(seed=distribution, max_tokens=budget, close_within_budget=True)
     (draw,) = generate_tokens(model, [[0]], [Matcher(choice(words), REAL)], options)
     assert draw.finish == "complete" and draw.text in words and len(draw.tokens) <= budget

@@ -22,8 +22,8 @@ from structgen.speculative.generation_drafts import GenerationDrafts
 from structgen.speculative.recycling import LogitNGrams, SuffixStore, TokenRecycling, TriGrams
 from structgen.speculative.speculation import Speculation
 from structgen.vocabulary import Vocabulary
-from tests.generation.test_native_engine import NAIVE, REAL, WORDS
-from tests.inference.toys import random_law
+from tests.generation.test_loop_with_core import NAIVE, REAL, WORDS
+from tests.inference.toys import random_distribution
 from tests.oracles.naive_matcher import NaiveMatcher
 from tests.oracles.toy_model import ToyModel
 
@@ -57,9 +57,9 @@ def DRAFTERS() -> list[Any]:
 class Guess:
     """Drafts by chance, often what the plain sampler will draw; several ways on at once."""
 
-    def __init__(self, seed: int, told: Sequence[int]) -> None:
+    def __init__(self, seed: int, reported: Sequence[int]) -> None:
         self._random = np.random.default_rng(seed)
-        self._describe_error = list(told)
+        self._describe_error = list(reported)
         self._start = 0
 
     def start(self, start: Start) -> Guess:
@@ -81,13 +81,13 @@ class Guess:
         assert len(tokens) >= start
 
 
-class Told:
+class Reported:
     """Always the same tokens, at one length of the text or at all."""
 
     def __init__(self, tokens: Sequence[int], at: int | None = None) -> None:
         self._tokens, self._at = tokens, at
 
-    def start(self, start: Start) -> Told:
+    def start(self, start: Start) -> Reported:
         return self
 
     def propose(self, context: Context) -> list[Proposal]:
@@ -145,7 +145,7 @@ def test_drafts_change_nothing(
     rows: list[tuple[list[str], list[str], SamplingOptions]], seed: int, most: int, branching: bool
 ) -> None:
     """Also where masks promise what there is not (`optimistic`), so that rows go back from dead ends."""
-    model = ToyModel(NAIVE, random_law(seed, 14))
+    model = ToyModel(NAIVE, random_distribution(seed, 14))
     each = [options for _, _, options in rows]
 
     def matchers() -> list[Any]:
@@ -156,8 +156,8 @@ def test_drafts_change_nothing(
 
     prompts = [[0]] * len(rows)
     plain = generate_tokens(model, prompts, matchers(), each)
-    told = max((one.tokens for one in plain), key=len)
-    speculation = Speculation([Guess(seed, told)], controller=Fixed(most), branching=branching)
+    reported = max((one.tokens for one in plain), key=len)
+    speculation = Speculation([Guess(seed, reported)], controller=Fixed(most), branching=branching)
     found = generate_tokens(model, prompts, matchers(), each, drafting=speculation.start(model))
     for one, other in zip(plain, found, strict=True):
         same(one, other)
@@ -169,7 +169,7 @@ def test_drafts_change_nothing(
 @settings(max_examples=100, deadline=None)
 @given(WORDS, OPTIONS, st.integers(0, 20))
 def test_drafters_change_nothing(words: list[str], options: SamplingOptions, distribution: int) -> None:
-    model = ToyModel(REAL, random_law(distribution, 14))
+    model = ToyModel(REAL, random_distribution(distribution, 14))
     (plain,) = generate_tokens(model, [[0, 1, 0, 1, 2]], [Matcher(choice(words), REAL)], options)
     speculation = Speculation(DRAFTERS(), controller=Fixed(), branching=True)
     for _ in range(2):  # the second time they have learned
@@ -183,7 +183,7 @@ def test_drafters_change_nothing(words: list[str], options: SamplingOptions, dis
         same(plain, drafted)
 
 
-def test_a_dead_end_behind_tokens_that_the_budget_refused() -> None:
+def test_a_dead_end_after_tokens_that_the_budget_refused() -> None:
     """What the budget refused at a position is drawn again there, as if it had been read again."""
     pieces = [b"a", b"b", b"c", b"d", None]
     vocabulary = Vocabulary.from_tokens(pieces, [4])
@@ -199,7 +199,7 @@ def test_a_dead_end_behind_tokens_that_the_budget_refused() -> None:
     for seed in range(200):
         options = SamplingOptions(seed=seed, max_tokens=2, close_within_budget=True)
         (plain,) = generate_tokens(model, [[0]], [Matcher(constraint, vocabulary)], options)
-        drafting = Speculation([Told([1], at=1)], controller=Fixed()).start(model)
+        drafting = Speculation([Reported([1], at=1)], controller=Fixed()).start(model)
         (found,) = generate_tokens(
             model, [[0]], [Matcher(constraint, vocabulary)], options, drafting=drafting
         )
@@ -223,13 +223,13 @@ def test_a_limit_met_on_a_guess_is_nothing() -> None:
             return draft
 
     guessing: list[int] = []
-    model = ToyModel(NAIVE, random_law(1, 14))
+    model = ToyModel(NAIVE, random_distribution(1, 14))
     options = SamplingOptions(seed=1, max_tokens=8)
     (plain,) = generate_tokens(model, [[0]], [NaiveMatcher([b"aabc", b"abca"], NAIVE)], options)
     short = object.__new__(Short)
     short.__dict__.update(NaiveMatcher([b"aabc", b"abca"], NAIVE).__dict__)
     short.fork = NaiveMatcher.fork.__get__(short)  # type: ignore[method-assign]
-    drafting = Careful(Speculation([Told([0, 0, 0])], controller=Fixed()), model)
+    drafting = Careful(Speculation([Reported([0, 0, 0])], controller=Fixed()), model)
     (found,) = generate_tokens(model, [[0]], [short], options, drafting=drafting)
     same(plain, found)
 
@@ -243,7 +243,7 @@ def test_forced_bytes_are_drafted() -> None:
     matcher = Matcher(sg.regex('{"name": "[ab]"}'), vocabulary)
     (guessed,) = ForcedBytes().start(Start([0], vocabulary)).propose(Context([0], matcher, vocabulary))
     assert guessed.kind == "forced" and vocabulary.decode(guessed.tokens) == b'{"name": "'
-    model = ToyModel(vocabulary, random_law(3, 259))
+    model = ToyModel(vocabulary, random_distribution(3, 259))
     options = SamplingOptions(seed=4, max_tokens=40, forced=False)
     (plain,) = generate_tokens(model, [[0]], [matcher.fork()], options)
     speculation = Speculation(controller=Fixed())

@@ -63,7 +63,7 @@ BATCHES = {
 
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("batch", BATCHES)
-def test_each_node_is_told_as_by_a_forward_pass(name: str, batch: str) -> None:
+def test_each_node_is_reported_as_by_a_forward_pass(name: str, batch: str) -> None:
     runs, trees = BATCHES[batch]
     rows = PROMPTS[: len(runs)]
     session = start_session(model(name), SIZE, rows)
@@ -125,7 +125,7 @@ def test_what_is_kept_is_as_if_it_had_been_appended(
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_lone_row_is_even_again_whatever_it_kept(name: str) -> None:
+def test_a_lone_row_is_even_again_after_any_keep(name: str) -> None:
     session = start_session(model(name), SIZE, [PROMPTS[0]])
     assert isinstance(session, BatchedSession)
     session.append_trees([[9]], [WIDE])
@@ -134,7 +134,7 @@ def test_a_lone_row_is_even_again_whatever_it_kept(name: str) -> None:
     close(session.logits()[0], full(name, [*PROMPTS[0], 9, 21, 24])[-1])
 
 
-def test_a_row_whose_tokens_were_all_taken_back_reads_a_tree() -> None:
+def test_a_row_whose_tokens_were_all_rolled_back_reads_a_tree() -> None:
     session: Any = start_session(model("llama"), SIZE, [[4], [5, 6]])
     session.rollback(0, 1)
     read_trees(session, "llama", [[], [5, 6]], [[], []], [WIDE, NONE])
@@ -153,18 +153,18 @@ def test_a_row_that_stepped_back_keeps_nothing_of_its_tree() -> None:
     assert_exact(session, "llama", [*rows[:2], [*rows[2], 9]])
 
 
-def test_what_was_told_before_is_not_written_to() -> None:
+def test_what_was_reported_before_is_not_written_to() -> None:
     session: Any = start_session(model("llama"), SIZE, PROMPTS)
-    told = [*session.append_scored([[7], [7], [7, 8]]), session.logits()]
-    before = [one.copy() for one in told]
+    reported = [*session.append_scored([[7], [7], [7, 8]]), session.logits()]
+    before = [one.copy() for one in reported]
     session.append_trees([[]] * 3, [WIDE] * 3)
     for row in range(3):
         session.keep(row, [1, 4])
-    for one, other in zip(told, before, strict=True):
+    for one, other in zip(reported, before, strict=True):
         assert np.array_equal(one, other)
 
 
-def test_trees_behind_a_shared_beginning() -> None:
+def test_trees_after_a_shared_beginning() -> None:
     beginning = list(range(2, 32))
     rows = [[*beginning, 40, 41], [*beginning, 42], beginning]
     session: Any = start_session(model("llama"), SIZE, rows)
@@ -223,7 +223,7 @@ def sessions() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["transformers", "memory", "processed"])
-def test_misuse_is_told(kind: str) -> None:
+def test_misuse_is_reported(kind: str) -> None:
     session = sessions()[kind]
     with pytest.raises(ModelError, match="row 0 has no tree to choose from"):
         session.keep(0, [])
@@ -258,7 +258,7 @@ def test_misuse_is_told(kind: str) -> None:
         assert_exact(session, "llama", [[*PROMPTS[0], 9, 21, 24], [*PROMPTS[1], 30, 31]])
 
 
-def test_batches_of_another_size_are_told() -> None:
+def test_batches_of_another_size_are_reported() -> None:
     session: Any = start_session(model("llama"), SIZE, PROMPTS)
     with pytest.raises(ModelError, match="3 rows, not 1"):
         session.append_trees([[]], [WIDE])
@@ -291,8 +291,8 @@ def test_models_in_memory_and_processed_ones_read_trees(kind: str, seed: int) ->
             assert len(scored) == len(run) + len(tree[0])
             ways = [run[: place + 1] for place in range(len(run))]
             ways += [[*run, *way(tree, node)] for node in range(len(tree[0]))]
-            for told, more in zip(scored, ways, strict=True):
-                np.testing.assert_allclose(told, expected([*rows[row], *more]), rtol=1e-5)
+            for reported, more in zip(scored, ways, strict=True):
+                np.testing.assert_allclose(reported, expected([*rows[row], *more]), rtol=1e-5)
         for row in rng.permutation(len(rows)).tolist():
             path = random_path(rng, trees[row][1])
             session.keep(row, path)
