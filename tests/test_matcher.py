@@ -79,7 +79,7 @@ def test_what_is_no_text(matcher: Matcher, text: Any) -> None:
         matcher.viable_bytes(text)
 
 
-def test_what_is_unproven_is_asked_of_the_program_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unproven_is_that_of_the_program_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     constraint = sg.choice(["ab", "ba"])
     program = VOCABULARY.engine.compile(constraint.lower())
 

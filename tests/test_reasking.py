@@ -1,4 +1,4 @@
-"""`attempts=n`: a local model is shown what was wrong with its answer and draws again, as one behind a server is."""
+"""`attempts=n`: a local model is shown its error and draws again, as a model on a server does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Pair(BaseModel):
 
 
 def in_turn(*texts: str) -> ScriptedModel:
-    """A model that writes these texts, one for each time that it is asked."""
+    """A model that writes these texts, one for each call."""
     left = list(texts)
     return ScriptedModel(lambda prompt: left.pop(0) if len(left) > 1 else left[0])
 
@@ -103,7 +103,7 @@ def test_what_was_cut_off_is_drawn_again_shorter() -> None:
     assert free.value == "a" * 10 and len(free.account.attempts) == 1
 
 
-def test_what_asking_again_does_not_help_is_not_asked_again() -> None:
+def test_errors_that_further_attempts_cannot_fix_end_them() -> None:
     class Dead(ScriptedModel):
         def _logits(self, tokens: Any, prompt: int) -> Any:
             return super()._logits(tokens, prompt) - float("inf")
@@ -140,7 +140,7 @@ async def test_without_blocking() -> None:
     assert await number.aio("?") == 4
 
 
-def test_a_batch_is_asked_again_where_it_failed() -> None:
+def test_a_batch_is_drawn_again_where_it_failed() -> None:
     def script(prompt: Any) -> str:
         wanted = prompt if isinstance(prompt, str) else prompt[0]["content"]
         again = 0 if isinstance(prompt, str) else 1
@@ -154,7 +154,7 @@ def test_a_batch_is_asked_again_where_it_failed() -> None:
 
     values = number.map(["one", "two", "three"], return_errors=True)
     assert values[:2] == [4, 6] and isinstance(values[2], OutputInvalid)
-    assert len(model.prompts) == 5, "two of three are asked again"
+    assert len(model.prompts) == 5, "two of three are drawn again"
     each = [SamplingOptions(attempts=1), SamplingOptions(), SamplingOptions(attempts=2)]
     results = run_batch(model, ["one", "two", "one"], output_type(Even), each)
     assert [len(result.account.attempts) for result in results] == [1, 1, 2]

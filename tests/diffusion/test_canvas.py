@@ -110,7 +110,7 @@ def test_what_a_gap_takes_does_not_depend_on_how_far_it_is() -> None:
         numbers = [1 + ord(character) - 32 for character in "1," * count]
         canvas = Canvas(JSON, known, [1 + ord("[") - 32, *numbers, GAP, "]"])
         found.add(tuple(canvas.allowed(1 + len(numbers))))
-    assert len(found) <= 2  # behind the bracket, and behind a comma
+    assert len(found) <= 2  # after the bracket, and after a comma
     assert all(len(one) > 20 for one in found)
 
 
@@ -124,7 +124,7 @@ def test_what_a_gap_takes_does_not_depend_on_how_far_it_is() -> None:
     ],
 )
 def test_closed_cells_and_cells_that_hold_none(pattern: str, pieces: list[Hole]) -> None:
-    """All fillings, with closing tokens in all cells behind the text and holes that may be shorter before its end."""
+    """All fillings, with closing tokens in all cells after the text and holes that may be shorter before its end."""
     vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", None], [2])
     canvas = Canvas(sg.regex(pattern), vocabulary, pieces, closing=[2])
     cells = len(canvas)

@@ -111,7 +111,7 @@ class _Shifted(torch.nn.Module):  # type: ignore[misc]
 
 
 def test_logits_of_the_next_place_are_moved() -> None:
-    """As Dream has them: what a place says is of the one behind it."""
+    """The form of Dream: the logits at a position are those of the next one."""
     vocabulary = sg.Vocabulary.from_tokens([None, *(bytes([byte]) for byte in b"abcdefg")], [0])
     model = MaskedModel(_Shifted(), vocabulary, mask_id=0, shift=True)
     rows = np.array([[1, 2, 3]])
@@ -152,7 +152,7 @@ class OwnModel(PreTrainedModel):
 
 
 def test_models_with_python_files_of_their_own(tmp_path: Path) -> None:
-    """As LLaDA and Dream come: a configuration that names a class of ``AutoModel`` in a file beside it."""
+    """The form of LLaDA and Dream: a configuration that names a class of ``AutoModel`` in a file of the folder."""
     (tmp_path / "own.py").write_text(_OWN_CODE)
     config = {"model_type": "own", "vocab_size": 16, "architectures": ["OwnModel"],
               "auto_map": {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}}  # fmt: skip

@@ -1,4 +1,4 @@
-"""A masked diffusion model whose law is a fixed function of the text, and a small world for it."""
+"""A masked diffusion model whose distribution is a fixed function of the text, and a small world for it."""
 
 from __future__ import annotations
 

@@ -351,7 +351,7 @@ def test_a_task_that_only_waits_is_waited_for_longer(clock: HandClock) -> None:
         clock.advance(0.3)
         until = (
             clock.readings + 2
-        )  # the second one is later than this, whoever was reading the clock just now
+        )  # the second one is later than this, no matter who was reading the clock just now
         while clock.readings < until:
             time.sleep(0.001)
 

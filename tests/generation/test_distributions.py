@@ -1,4 +1,4 @@
-"""The law of one step against its definition, written out slowly."""
+"""The distribution of one step against its definition, computed slowly."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_allowed_ids_reads_the_packed_mask(ids: set[int]) -> None:
     assert allowed_ids(mask, 100).tolist() == sorted(ids)
 
 
-def test_temperature_follows_from_what_is_asked() -> None:
+def test_temperature_follows_from_other_options() -> None:
     assert SamplingOptions().effective_temperature == 0
     assert SamplingOptions(seed=7).effective_temperature == 1
     assert SamplingOptions(top_p=0.9).effective_temperature == 1

@@ -38,7 +38,7 @@ def word_matcher() -> NaiveMatcher:
     return WORD_MATCHER.fork()
 
 
-# -- the law
+# -- the distribution
 
 
 def test_t1_has_the_published_distribution() -> None:
@@ -256,7 +256,7 @@ def test_closing_within_the_budget_always_completes(budget: int) -> None:
 
 
 def test_closing_draws_from_the_distribution_restricted_to_what_fits() -> None:
-    """A token is allowed iff a completion after it fits: compare with the law under exactly that mask."""
+    """A token is allowed iff a completion after it fits: compare with the distribution under exactly that mask."""
     model = ToyModel(LETTERS, random_distribution(7, 9))
     budget = 3
     expected: dict[tuple[int, ...], float] = {}

@@ -1,4 +1,4 @@
-"""Beam search against the enumerated law of small languages."""
+"""Beam search against the enumerated distribution of small languages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def text_of(tokens: tuple[int, ...]) -> bytes:
 
 
 def search(seed: int, cap: int = 4, **options: float) -> tuple[list[Beam], dict[bytes, float]]:
-    """What was found, and the law of texts, whatever their tokens."""
+    """The results, and the distribution of texts over all tokenizations."""
     model, language = languages(seed)
     matcher = Matcher(sg.choice(language), VOCABULARY)
     naive = NaiveMatcher([word.encode() for word in language], NaiveVocabulary(PIECES, [4]))

@@ -38,7 +38,7 @@ def draw(model: Any = None, **options: Any) -> sg.Posterior[str]:
 def saved(tmp_path: Path) -> Path:
     learned = sg.KnownDistributions()
     draw(learned=learned)
-    path = tmp_path / "laws.npz"
+    path = tmp_path / "known.npz"
     learned.save(path)
     return path
 
@@ -49,7 +49,7 @@ def test_it_draws_as_before(saved: Path) -> None:
     wanted = draw(learned=kept, seed=6)
     found = draw(learned=sg.KnownDistributions.load(saved), seed=6)
     assert list(found) == list(wanted)
-    assert 1 < found.account.calls <= 8  # laws that are compared
+    assert 1 < found.account.calls <= 8  # distributions that are compared
     assert 1 < wanted.account.calls <= 8  # of another model
 
 
@@ -69,7 +69,7 @@ def test_distributions_of_another_model_are_refused() -> None:
 
 
 def test_one_call_at_a_time() -> None:
-    """Laws that are forgotten all the time, by calls in several threads; and a call within a call."""
+    """Distributions that are forgotten all the time, by calls in several threads; and a call within a call."""
     model = DistributionModel(VOCABULARY, t1_distribution)
     kept = sg.KnownDistributions(limit=3_000)
 
@@ -131,7 +131,7 @@ def test_distributions_under_potentials_are_not_saved(tmp_path: Path) -> None:
     learned = sg.KnownDistributions()
     draw(learned=learned, potentials=sg.potential(lambda text: "0" in text))
     with pytest.raises(OptionError, match="a file cannot identify functions"):
-        learned.save(tmp_path / "laws.npz")
+        learned.save(tmp_path / "known.npz")
 
 
 def test_another_process_reads_them(saved: Path) -> None:
@@ -145,14 +145,14 @@ def test_another_process_reads_them(saved: Path) -> None:
         [sys.executable, "-c", textwrap.dedent(program)],
         capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True,
     )  # fmt: skip
-    assert run.stdout.strip() == "8"  # laws that are compared
+    assert run.stdout.strip() == "8"  # distributions that are compared
 
 
 @given(st.integers(0, 10_000), st.integers(0, 255))
 def test_damaged_files_are_refused_or_read(saved_bytes: bytes, place: int, value: int) -> None:
     data = bytearray(saved_bytes)
     data[place % len(data)] = value
-    path = Path("/dev/shm" if Path("/dev/shm").is_dir() else ".") / f"structgen-laws-{id(saved_bytes)}.npz"
+    path = Path("/dev/shm" if Path("/dev/shm").is_dir() else ".") / f"structgen-known-{id(saved_bytes)}.npz"
     try:
         path.write_bytes(data)
         read_trie(path, 1 << 20)
@@ -166,7 +166,7 @@ def test_damaged_files_are_refused_or_read(saved_bytes: bytes, place: int, value
 def saved_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     learned = sg.KnownDistributions()
     draw(learned=learned)
-    path = tmp_path_factory.mktemp("laws") / "laws.npz"
+    path = tmp_path_factory.mktemp("known") / "known.npz"
     learned.save(path)
     return path.read_bytes()
 
@@ -250,7 +250,7 @@ def test_large_files_and_missing_ones(saved: Path) -> None:
 
 
 def test_nothing_learned_yet_is_saved_as_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "laws.npz"
+    path = tmp_path / "known.npz"
     write_trie(path, BoundTrie(), "{}")
     trie, label = read_trie(path, 1 << 20)
     assert trie.root is None and trie.nodes == 0 and label == "{}"

@@ -1,4 +1,4 @@
-"""Metropolis-Hastings on toy T1 and on random languages: the law after k proposals, and the one that it tends to.
+"""Metropolis-Hastings on toy T1 and on random languages: the distribution after k proposals, and its limit.
 
 Shares are within five standard errors for a fixed seed.
 """

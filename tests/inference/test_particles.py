@@ -108,7 +108,7 @@ def test_potentials_that_only_judge_whole_texts() -> None:
     properly_weighted(FREE, (potential(inside),), EXACT)
 
 
-def test_masks_alone_ask_what_potentials_say_of_beginnings() -> None:
+def test_masks_alone_use_potentials_of_prefixes() -> None:
     asked = []
 
     def begins(text: str) -> bool:
@@ -153,7 +153,7 @@ def test_what_potentials_say_of_beginnings_steers(proposal: Any) -> None:
 
 
 def test_texts_that_have_paid_are_not_replaced_by_those_that_have_not() -> None:
-    """Each letter costs a nat, in the end: half of the texts are one letter long, whatever the others do."""
+    """Each letter costs a nat, in the end: half of the texts are one letter long, independently of the others."""
     model = DistributionModel(VOCABULARY, lambda tokens: (0.5, 0, 0.5) if tokens else (1.0, 0, 0))
     condition = Condition([potential(lambda text: -1.0 * len(text))])
     short = []

@@ -1,4 +1,4 @@
-"""`structgen.sample` over every sampler: the same law, honest limits, errors that say what to do."""
+"""`structgen.sample` over every sampler: the same distribution, honest limits, errors that say what to do."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_beams() -> None:
 
 @pytest.mark.parametrize("sampler", [*SAMPLERS, sg.MH(3)], ids=str)
 def test_why_nothing_came(sampler: Sampler) -> None:
-    """Each sampler says what refused everything; with a partial law where a potential fails in the middle."""
+    """Each sampler names what refused all texts; errors of a potential have the draws so far."""
     with pytest.raises((DeadEnd, LimitExceeded)) as nothing:
         draw(sampler, potentials=sg.potential(lambda text: False), max_attempts=None, max_seconds=5)
     assert "refuse" in str(nothing.value) or "died" in str(nothing.value)
@@ -364,7 +364,7 @@ def test_verdicts_of_numpy() -> None:
     assert draw(temperature=np.float32(1.0)).texts == draw().texts
 
 
-def test_potentials_are_asked_once_for_a_text() -> None:
+def test_potentials_are_called_once_for_a_text() -> None:
     asked: list[str] = []
     once = sg.potential(lambda text: not asked.append(text))
     for sampler in (*SAMPLERS, sg.MH(3)):
@@ -406,7 +406,7 @@ def test_masses_of_languages_that_are_known_to_the_end() -> None:
 
 @pytest.mark.parametrize("proposal", [sg.LocalMasking(), sg.AWRS(), sg.ASAp()], ids=str)
 def test_potentials_above_nothing_weigh_as_they_say(proposal: Any) -> None:
-    """By ASAp, too, whose bounds are none then."""
+    """Also by ASAp, which has no bounds then."""
     liked = sg.potential(lambda text: 3.0 if text == "000" else 0.0)
     mass = 0.4 + 0.012 * math.exp(3)
     for sampler in (sg.ASAp(), sg.SMC(16, proposal=proposal)):

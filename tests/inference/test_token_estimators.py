@@ -49,7 +49,7 @@ def orders(distribution: tuple[float, ...]) -> Iterator[tuple[tuple[int, ...], f
 def enumerated(
     estimator: Estimator, distribution: tuple[float, ...], accepted: frozenset[int], **options: Any
 ) -> list[tuple[float, Drawn]]:
-    """All outcomes of an estimator that draws nothing beside the order."""
+    """All outcomes of an estimator that draws nothing except the order."""
     log_p = np.log(np.array(distribution))
     return [
         (
@@ -140,7 +140,7 @@ def test_extremes(estimator: Estimator) -> None:
     assert rare.token == 1
 
 
-def test_probes_are_as_many_as_the_unseen_mass_asks_for() -> None:
+def test_there_are_as_many_probes_as_the_unseen_mass_needs() -> None:
     """A token of nearly all the mass needs one probe, one among equals all that there may be."""
     random = np.random.default_rng(1)
     for distribution, checks in (((0.96, 0.02, 0.02), 2), ((0.2,) * 5, 5)):
@@ -151,7 +151,7 @@ def test_probes_are_as_many_as_the_unseen_mass_asks_for() -> None:
 
 @pytest.mark.parametrize("share", [0.001, 0.3, 1.0])
 def test_repeats_at_once_are_as_repeats_one_by_one(share: float) -> None:
-    """Counts of accepted and rejected trials, by chi-squared on 20,000 draws of each; fixed seed, p above 1e-6."""
+    """Counts of accepted and rejected attempts, by chi-squared on 20,000 draws of each; fixed seed, p above 1e-6."""
     random = np.random.default_rng(5)
 
     def slowly(count: int, wanted: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Walks down a trie of bounds: toy T1, and random languages whose law is enumerated."""
+"""Walks down a trie of bounds: toy T1, and random languages whose distribution is enumerated."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_random_languages_under_a_cap(
 ) -> None:
     """One trie over all draws, with three parallel walks, which is trimmed to almost nothing again and again.
 
-    `rare`: most tokens are not held one by one, and no law is kept, so that it is read again for them.
+    `rare`: most tokens are not held one by one, and no distribution is kept, so that it is read again for them.
     """
     if rare:
         monkeypatch.setattr(bounds, "_LIKELY", 0.4)

@@ -142,7 +142,7 @@ def test_what_comes_to_no_end_is_completed() -> None:
 
 
 def test_a_hole_is_cut_where_what_follows_is_likeliest() -> None:
-    """The model goes on with letters for ever, and expects a semicolon behind `cab` most."""
+    """The model continues with letters for ever, and expects a semicolon after `cab` most."""
     ids = {one: place for place, one in enumerate(TOKENS) if one}
 
     def distribution(tokens: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Models of transformers behind the protocol: vocabularies, prompts, and batches that equal single runs."""
+"""Models of transformers as `LanguageModel`: vocabularies, prompts, and batches that equal single runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model in memory: its law is what is written down, however its session was led there."""
+"""The model in memory: its distribution is the given one, after any operations of a session."""
 
 from __future__ import annotations
 

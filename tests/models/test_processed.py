@@ -1,4 +1,4 @@
-"""A model with processors is a model: its law is what they make of the other's, however its session was led there."""
+"""A model with processors is a model: its distribution is the processed one, after any operations of a session."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_was_learned_under_processors_stays_in_its_process(tmp_path: object
     model = with_processors(DistributionModel(VOCABULARY, distribution), half_of_last)
     sg.sample(model, "", sg.regex("a"), n=2, seed=1, learned=learned)
     with pytest.raises(OptionError, match="processors cannot be saved"):
-        learned.save(f"{tmp_path}/laws.npz")
+        learned.save(f"{tmp_path}/known.npz")
     with pytest.raises(OptionError, match="belongs to another model"):
         sg.sample(
             DistributionModel(VOCABULARY, distribution), "", sg.regex("a"), n=2, seed=1, learned=learned

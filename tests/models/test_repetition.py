@@ -1,4 +1,4 @@
-"""RPG: which runs there are and which tokens go on with them, by looking at everything; and the law that it makes."""
+"""RPG: the runs and the tokens that continue them, by enumeration; and the resulting distribution."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_special_tokens_go_on_with_runs_too() -> None:
 
 
 def test_posteriors_and_generations_are_of_the_penalised_distribution() -> None:
-    """How many lines come, with an end that is a fifth of each law: by hand, without a penalty and with one."""
+    """How many lines come, with an end of probability one fifth: by hand, without a penalty and with one."""
     model = DistributionModel(LETTERS, lambda _: [0.2, 0.8 / 3, 0, 0.8 / 3, 0.8 / 3, 0, 0])
     lines = sg.regex("(a=a;){1,6}")
 

@@ -1,4 +1,4 @@
-"""Models without a cache that passes can go on from: read anew with each token, said once, refused if not causal."""
+"""Models without a usable cache: read again with each token, with one warning; refused if not causal."""
 
 from __future__ import annotations
 

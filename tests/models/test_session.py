@@ -1,4 +1,4 @@
-"""The law of a session: each row's logits are those of a forward pass over its tokens, whatever happened."""
+"""The invariant of sessions: each row's logits are those of a forward pass over its tokens, after any operations."""
 
 from __future__ import annotations
 

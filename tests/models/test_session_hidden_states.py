@@ -21,7 +21,7 @@ NAMES = ["llama", "gpt2", "llama-eager"]
 
 
 def hidden_states(name: str, tokens: list[int]) -> np.ndarray:
-    """The last hidden state behind each token."""
+    """The last hidden state after each token."""
     with torch.inference_mode():
         output = model(name)(input_ids=torch.tensor([tokens]), use_cache=False, output_hidden_states=True)
     return np.asarray(output.hidden_states[-1][0])
@@ -114,7 +114,7 @@ def test_after_any_sequence_of_operations(name: str, seed: int) -> None:
     rows = [list(row) for row in PROMPTS]
     session = started(name)
     reads = [0] * 3
-    """Of how many tokens the last pass has told."""
+    """The number of tokens whose hidden states the last pass has."""
     for _ in range(16):
         operation = rng.choice(["append", "scored", "trees", "rollback", "select"])
         if operation in ("append", "scored", "trees"):

@@ -39,7 +39,7 @@ def close(found: Any, expected: Any) -> None:
 def read_trees(
     session: Any, name: str, rows: list[list[int]], runs: list[list[int]], trees: list[Tree]
 ) -> Any:
-    """Let the session read, and compare what it tells of each token with a forward pass over the way there."""
+    """Let the session read, and compare its logits after each token with a forward pass over the path to it."""
     scores = session.append_trees(runs, trees)
     for held, run, tree, scored in zip(rows, runs, trees, scores, strict=True):
         assert scored.shape == (len(run) + len(tree[0]), SIZE) and scored.dtype == np.float32
@@ -75,7 +75,7 @@ def test_each_node_is_reported_as_by_a_forward_pass(name: str, batch: str) -> No
     assert_exact(session, name, rows)
     read_trees(session, name, rows, runs, trees)
     for one, other in zip(scores, before, strict=True):
-        assert np.array_equal(one, other), "what was told stays as it is"
+        assert np.array_equal(one, other), "earlier results do not change"
 
 
 @pytest.mark.parametrize("name", READERS)

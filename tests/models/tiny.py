@@ -153,7 +153,7 @@ def tiny_model(name: str, attention: str | None = None, dtype: torch.dtype = tor
     torch.manual_seed(7)
     options = {} if attention is None else {"attn_implementation": attention}
     model = AutoModelForCausalLM.from_config(CONFIGS[name](), dtype=dtype, **options)
-    with torch.no_grad():  # weights as they are initialised give nearly uniform laws
+    with torch.no_grad():  # weights as they are initialised give nearly uniform distributions
         for parameter in model.parameters():
             parameter.mul_(4)
     return model.eval()

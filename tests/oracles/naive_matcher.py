@@ -1,6 +1,6 @@
 """A matcher over a finite language, by looking at every text of it: the slow twin of `structgen.Matcher`.
 
-Why: generation is tested against laws that can be enumerated, on an engine with nothing to hide.
+Why: generation is tested against distributions that can be enumerated, on an engine with nothing to hide.
 What: the language is a set of byte strings, the vocabulary a list of byte strings. A prefix is alive iff some
 tokenisation continues it to a text of the language.
 """

@@ -24,7 +24,7 @@ class ScriptedModel(ToyModel):
         self._texts: list[bytes] = []
 
     def encode(self, prompt: Any) -> list[int]:
-        """One token that tells which of the prompts it was."""
+        """Return one token, the number of the prompt."""
         self.prompts.append(prompt)
         self._texts.append(self.script(prompt).encode())
         return [len(self._texts) - 1]

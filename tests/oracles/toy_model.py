@@ -1,6 +1,6 @@
 """A language model whose whole distribution is a Python function of the tokens so far.
 
-It counts its forward passes and refuses what no real session could do, such as taking back more than it holds.
+It counts its forward passes and refuses what no real session could do, such as a rollback of more than it holds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Distribution = Callable[[tuple[int, ...]], Sequence[float]]
 
 
 class ToyModel:
-    """`law(tokens after the prompt)` gives the probabilities of the next token."""
+    """`distribution(tokens after the prompt)` returns the probabilities of the next token."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ToySession(PlainSession):
     def append_trees(
         self, tokens: Sequence[Sequence[int]], trees: Sequence[tuple[Sequence[int], Sequence[int]]]
     ) -> list[NDArray[Any]]:
-        assert not getattr(self, "trees", None), "nobody said what is kept"
+        assert not getattr(self, "trees", None), "keep() was not called"
         runs = self.append_scored(tokens)
         found = []
         for (held, prompt), run, (nodes, parents) in zip(self.rows, runs, trees, strict=True):

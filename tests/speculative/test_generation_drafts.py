@@ -92,7 +92,7 @@ class Reported:
 
     def propose(self, context: Context) -> list[Proposal]:
         here = self._at is None or len(context.tokens) == self._at
-        return [Proposal(self._tokens, "told", 0.9)] if here else []
+        return [Proposal(self._tokens, "given", 0.9)] if here else []
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         pass
@@ -103,7 +103,7 @@ def same(one: Generation, other: Generation) -> None:
     for name in ("timing", "logprob", "log_weight", "error", "drafted_tokens", "accepted_tokens"):
         mine.pop(name), theirs.pop(name)
     assert mine == theirs
-    if one.logprob is not None:  # what was read ahead is scored, which plain drawing may have been spared
+    if one.logprob is not None:  # draft tokens are scored, which plain drawing may have been spared
         assert one.logprob == pytest.approx(other.logprob)
     if one.log_weight is not None:
         assert one.log_weight == pytest.approx(other.log_weight)

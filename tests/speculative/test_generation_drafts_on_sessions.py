@@ -1,4 +1,4 @@
-"""Sessions of `transformers` that read ahead and step back: the same tokens in batches of any shape.
+"""Drafts in sessions of `transformers`, which are cropped: the same tokens in batches of any shape.
 
 There are no drafts in sessions that cannot be cropped cheaply.
 """
@@ -105,7 +105,7 @@ def test_batches_draw_the_same_tokens(name: str, temperature: float, branching: 
 
 
 class Watcher:
-    """Proposes nothing, and notes what it is told of hidden states."""
+    """Proposes nothing, and notes the hidden states that it gets."""
 
     wants_hidden_states = True
 
@@ -125,7 +125,7 @@ class Watcher:
 
 
 class Noting(GenerationDrafts):
-    """Notes what a row has pending when the watcher is asked."""
+    """Notes what a row has pending when the watcher is called."""
 
     def __init__(self, speculation: Speculation, model: Any, watcher: Watcher) -> None:
         super().__init__(speculation, model)

@@ -1,4 +1,4 @@
-"""Drafters, controllers, options and models that do not behave: texts stay as they are, and somebody is told."""
+"""Drafters, controllers, options and models that misbehave: texts stay as they are, with a warning or an error."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_verifiers_are_exact_for_what_they_say() -> None:
 
 
 class Controller:
-    """Keeps what it is told to."""
+    """Keeps as many nodes as it is given."""
 
     def __init__(self, kept: Any, size: Any = 4) -> None:
         self.size, self.kept = size, kept
@@ -354,7 +354,7 @@ def test_costs_of_many_lengths_take_bounded_room() -> None:
 
 def test_a_store_keeps_no_more_than_it_may() -> None:
     store = SuffixStore(most=1000)
-    for number in range(200):  # rows that began before their constraint was let go
+    for number in range(200):  # rows that started before their constraint was evicted
         rows: list[Any] = [
             store.start(Start([1], LETTERS, sg.regex(f"[ab]{{{number % 7},{size + 20}}}")))
             for size in range(12)
@@ -397,7 +397,7 @@ def test_who_is_not_weighed_does_not_rest() -> None:
 
 
 class Knows(Reader):
-    """Knows the model's law."""
+    """Knows the model's distribution."""
 
     gives_distributions = True
 

@@ -34,7 +34,7 @@ LAYERS = 4
 
 
 def deep_model(kind: str = "llama", idle: tuple[int, ...] = ()) -> Any:
-    """A model of four layers, of which the `idle` ones change nothing."""
+    """A model of four layers; the `idle` ones change nothing."""
     torch.manual_seed(11)
     config = KINDS[kind](
         vocab_size=SIZE,

@@ -33,7 +33,7 @@ NAIVE = NaiveVocabulary(LETTERS, [END])
 
 
 class Whole(ToyModel):
-    """A model whose law depends on all tokens, those of the prompt too; it reads no more than it may."""
+    """A model whose distribution depends on all tokens, also those of the prompt; it reads no more than it may."""
 
     def start(self, prompts: Sequence[Sequence[int]]) -> ToySession:
         session = WholeSession(self, prompts)
@@ -56,7 +56,7 @@ class Even(Costs):
 
 
 def peaked(seed: int, sharpness: float = 6.0) -> Distribution:
-    """A random law with a likely token most of the time, which seldom ends a text."""
+    """A random distribution, mostly with a likely token, which rarely ends a text."""
     inner = random_distribution(seed, len(LETTERS))
 
     def distribution(tokens: tuple[int, ...]) -> list[float]:
@@ -295,7 +295,7 @@ def test_what_is_drafted_goes_on_where_the_text_ends() -> None:
         try:
             whole[:end].decode()
         except UnicodeDecodeError:
-            assert not guesses  # half a character cannot be told
+            assert not guesses  # half a character cannot be tokenized
             silent += 1
             continue
         (guess,) = guesses

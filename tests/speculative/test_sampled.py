@@ -1,4 +1,4 @@
-"""Whole texts under each verifier: the law of what is drawn is that of drawing without drafts.
+"""Whole texts under each verifier: their distribution is that of drawing without drafts.
 
 Chi-squared over every text of a small language, with fixed seeds; each test fails by chance once in 10,000 runs.
 """
@@ -44,7 +44,7 @@ DRAWS = 4_000
 
 
 class Distribution:
-    """Drafts from a law that has little to do with the model's."""
+    """Drafts from a distribution that has little to do with the model's."""
 
     gives_distributions = True
 
@@ -67,7 +67,7 @@ class Distribution:
 
 
 class ProposesOne(Distribution):
-    """No law: a guess that is no draw from anything."""
+    """No distribution: a proposal that is not a draw."""
 
     gives_distributions = False
 
@@ -98,7 +98,7 @@ def texts(
 
 
 def exact() -> dict[tuple[int, ...], float]:
-    """The law of texts by following every token of every mask."""
+    """The distribution of texts by following every token of every mask."""
     distribution: dict[tuple[int, ...], float] = {}
 
     def follow(tokens: tuple[int, ...], probability: float) -> None:
@@ -159,7 +159,7 @@ def test_tables_that_learn_and_guesses_without_a_distribution(verifier: Verifier
 
 
 def test_noise_of_each_token() -> None:
-    """The plain law again, the same texts with drafts, and these right more often than with one number a position."""
+    """The plain distribution again, the same texts with drafts, which are right more often than with one number."""
     plain = texts(None, noise="gumbel")
     statistic, freedom = chi_squared(plain)
     assert statistic < critical(freedom)
@@ -167,14 +167,14 @@ def test_noise_of_each_token() -> None:
     for noise in ("gumbel", "uniform"):
         near = Speculation(
             [Distribution(7)], controller=Fixed(4), depth=3
-        )  # drafts from the model's law, without its mask
+        )  # drafts from the model's distribution, without its mask
         assert noise == "uniform" or texts(near, noise=noise) == plain
         if noise == "uniform":
             texts(near, noise=noise)
         accepted[noise] = near.counts["accepted"] / max(1, near.counts["drafted"])
     assert (
         accepted["gumbel"] > 0.95 and accepted["uniform"] == 0
-    )  # without noise a law alone proposes nothing
+    )  # without noise, a distribution alone proposes nothing
 
 
 def test_noise_is_a_function_of_seed_position_and_token() -> None:
@@ -230,7 +230,7 @@ def test_limits_that_are_met_on_a_draft_leave_the_distribution_alone() -> None:
     class Limited(Distribution):
         def distribution(self, context: Context) -> Any:
             if context.tokens[self._prompt :] and context.tokens[-1] == 0:
-                raise LimitExceeded("behind an a", limit="work")
+                raise LimitExceeded("after an a", limit="work")
             return super().distribution(context)
 
     speculation = Speculation([Limited()], Rejection(), Fixed(4), depth=3)
@@ -280,7 +280,7 @@ def test_drafts_of_another_kind_are_refused() -> None:
         drafting = Speculation([Wrong()], verifier, branching=True).start(MODEL)
         with pytest.raises(OptionError, match=r"exact for .* drafts, not for independent ones"):
             generate_tokens(MODEL, [[0]], [Matcher(CONSTRAINT, VOCABULARY)], options, drafting=drafting)
-    with pytest.raises(OptionError, match="has a law"):
+    with pytest.raises(OptionError, match="no drafter gives one"):
         Speculation([ProposesOne()], Rejection())
 
 

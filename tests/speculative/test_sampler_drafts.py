@@ -1,4 +1,4 @@
-"""Samplers that read ahead: the same draws, weights and calls as without, in no more forward passes."""
+"""Samplers with drafts: the same draws, weights and calls as without, in no more forward passes."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_what_is_forced_takes_fewer_passes(sampler: Sampler, controller: Any) ->
         assert not speculation.counts
         return
     assert model.forward_passes < found["passes"], (
-        "the passes that are told are those that were made, and starts"
+        "the passes that are counted are those that were made, and starts"
     )
     assert found["passes"] < 0.75 * plain["passes"]
     counts = speculation.counts
@@ -280,7 +280,7 @@ def test_what_does_not_pay_is_not_read() -> None:
 
 
 def test_guesses_that_are_wrong_are_given_up() -> None:
-    """Those that are never asked for at all are wrong, too, once the sampling has ended."""
+    """Proposals whose prefix is never requested are wrong, too, once the sampler has ended."""
     speculation = Speculation([Reported([1, 2])])
     speculation.costs = Costs({1: {1: 1.0, 8: 1.8}})
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Samplers over sessions of `transformers`: with tokens read ahead, the same draws in fewer passes."""
+"""Samplers with drafts over sessions of `transformers`: the same draws in fewer passes."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ VERIFIERS: list[tuple[Verifier, Callable[[Array, int], Drafts]]] = [
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[Array, Array]:
-    """A masked target and a draft law, which may be masked or not."""
+    """A masked target and a distribution of drafts, masked or not."""
     size = draw(st.integers(2, 6))
 
     def distribution(zeros: bool) -> Array:
@@ -104,7 +104,7 @@ UNMASKED = np.array([0.3, 0.2, 0.3, 0.1, 0.1])
     ("verifier", "drafts"), VERIFIERS[2:], ids=lambda one: getattr(one, "__name__", None)
 )
 def test_canaries_fail(verifier: Verifier, drafts: Callable[[Array, int], Drafts]) -> None:
-    """What must not come out right: acceptance against the unmasked law, and a q that the draft was not drawn from."""
+    """What must be wrong: acceptance against the unmasked distribution, and a q from which the draft was not drawn."""
 
     def far(p: Array, q: Array, drawn: Array) -> float:
         whole = np.zeros_like(P)
