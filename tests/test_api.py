@@ -105,7 +105,9 @@ def test_a_budget_that_no_value_fits_is_reported_before_the_model_is_called() ->
         assert result.finish == "failed" and result.tokens == []
         with pytest.raises(LimitExceeded, match="takes 22 tokens, and 12 are left for it") as caught:
             sg.generate(Uncalled(ANN), "Who?", Person, max_tokens=12, **options)
-        assert caught.value.limit == "max_tokens" and "Raise max_tokens: that text takes 22" in str(caught.value)
+        assert caught.value.limit == "max_tokens" and "Raise max_tokens: that text takes 22" in str(
+            caught.value
+        )
     required = {"type": "object", "required": [f"key{index}" for index in range(100)]}
     with pytest.raises(LimitExceeded, match="max_tokens"):
         sg.generate(Uncalled("{}"), "?", sg.json_schema(required))

@@ -55,8 +55,8 @@ def closed() -> sqlite3.Connection:
         (lambda: sg.Vocabulary.of_bytes(5), "specials is 5", None),  # type: ignore[arg-type]
         (lambda: sg.Vocabulary.from_tokens(5, [1]), "tokens is an int", None),  # type: ignore[arg-type]
         (lambda: sg.Vocabulary.from_tokens([b"a"], 5), "eos_ids is 5", "[5]"),  # type: ignore[arg-type]
-        (lambda: sg.Whitespace(indent="x"), "an indentation is", None),
-        (lambda: sg.Whitespace(indent=99), "an indentation is", None),  # type: ignore[arg-type]
+        (lambda: sg.Whitespace(indent="x"), "an indentation must be", None),
+        (lambda: sg.Whitespace(indent=99), "an indentation must be", None),  # type: ignore[arg-type]
         (lambda: sg.Whitespace(separators=5), "separators=5", "json.dumps"),  # type: ignore[arg-type]
         (lambda: sg.Whitespace(separators=("a", "b")), "separators=('a', 'b')", "json.dumps"),
         (lambda: sg.Whitespace(blanks="x"), "blanks='x'", None),  # type: ignore[arg-type]
