@@ -127,39 +127,18 @@ class _Loop:
 
     def rounds(self) -> Iterator[list[Row]]:
         """Run the loop; after each round, yield the rows that changed. Rows that ended are in `generations` by then."""
-        for row in self.rows:
-            with failing_alone(row):
-                row.prepare(self._model.context_length)
+        active = self._prepare()
         failed = [row for row in self.rows if row.finish is not None]
-        active = [row for row in self.rows if row.finish is None]
-        for row in failed:
-            self._note(row)
         if failed:
             yield failed
         if not active:
             return
-        clock = time.perf_counter
-        session: Any = self._model.start([row.prompt for row in active])
+        session, drafting = self._prefill(active)
         can_score = session.capabilities.scores_runs
-        drafting = self._drafting if can_draft(session) else None
-        if drafting is None and self._drafting is not None:
-            self._drafting.on_unsupported()
-        if drafting is not None and drafting.wants_hidden_states and session.capabilities.hidden_states:
-            session.keeps_hidden = True
-        for row in active:
-            row.draft_limit = session.capabilities.draft_limit
         logits = list(session.logits())
-        self.timing.prompt = clock() - self.started
+        self.timing.prompt = time.perf_counter() - self.started
         while True:
-            before = clock()
-            for place, row in enumerate(active):
-                with failing_alone(row):
-                    row.advance_without_draw(can_score=can_score)
-                    row.score_pending(0, logits[place])
-            if self._cancel is not None and self._cancel():
-                for row in active:
-                    row.finish = row.finish or "cancelled"
-            self.timing.constraint += clock() - before
+            self._advance_without_draw(active, logits, can_score)
             changed = active
             keep = [place for place, row in enumerate(active) if row.finish is None]
             if len(keep) < len(active):
@@ -174,41 +153,97 @@ class _Loop:
                 if drafting is None
                 else self._drafts(drafting, session, active, keep)
             )
-            before = clock()
+            before = time.perf_counter()
             if len(keep) < len(changed):
                 session.select(keep)
             longest = max(len(row.pending) + len(tree) for row, tree in zip(active, trees, strict=True))
             scores = self._advance(session, active, trees, can_score)
-            seconds = clock() - before
+            seconds = time.perf_counter() - before
             self.timing.model += seconds
             if drafting is not None:
-                before = clock()
-                if longest:
-                    drafting.on_pass(len(active), longest, seconds)
-                for row, tree, read in (
-                    zip(active, trees, scores, strict=True) if drafting.wants_logits else ()
-                ):
-                    drafting.on_logits(row, tree, read)
-                self.timing.drafting += clock() - before
-            forked = not all(tree.is_chain for tree in trees)
-            for place, (row, tree) in enumerate(zip(active, trees, strict=True)):
-                with failing_alone(row):
-                    self._draw(row, scores[place], tree, drafting)
-                path = [] if row.excess else tree.path(row.pending)
-                logits[place] = scores[place][path[-1] + 1 if path else 0]
-                guesses = len(tree) - tree.padding
-                drafted = guesses + sum(node >= guesses for node in path)
-                row.drafted_tokens += drafted
-                row.accepted_tokens += len(path)
-                if drafting is not None:
-                    drafting.on_step(row, drafted, len(path))
-                if row.finish is None:
-                    row.drop_pending(len(path))
-                if forked:
-                    session.keep(place, path)
-                elif row.finish is None and len(path) < len(tree):
-                    session.rollback(place, len(tree) - len(path))
-            del logits[len(active) :]
+                self._report_pass(drafting, active, trees, scores, longest, seconds)
+            logits[:] = self._draw_all(session, active, trees, scores, drafting)
+
+    def _prepare(self) -> list[Row]:
+        """Check all rows; return those that can start. The others have failed."""
+        for row in self.rows:
+            with failing_alone(row):
+                row.prepare(self._model.context_length)
+            if row.finish is not None:
+                self._note(row)
+        return [row for row in self.rows if row.finish is None]
+
+    def _prefill(self, active: list[Row]) -> tuple[Any, Drafting | None]:
+        """Start a session over the prompts; return it, and the drafter if the session can have drafts."""
+        session: Any = self._model.start([row.prompt for row in active])
+        drafting = self._drafting if can_draft(session) else None
+        if drafting is None and self._drafting is not None:
+            self._drafting.on_unsupported()
+        if drafting is not None and drafting.wants_hidden_states and session.capabilities.hidden_states:
+            session.keeps_hidden = True
+        for row in active:
+            row.draft_limit = session.capabilities.draft_limit
+        return session, drafting
+
+    def _advance_without_draw(self, active: list[Row], logits: Sequence[Any], can_score: bool) -> None:
+        """Commit what needs no draw in each row, and check for a cancellation."""
+        before = time.perf_counter()
+        for place, row in enumerate(active):
+            with failing_alone(row):
+                row.advance_without_draw(can_score=can_score)
+                row.score_pending(0, logits[place])
+        if self._cancel is not None and self._cancel():
+            for row in active:
+                row.finish = row.finish or "cancelled"
+        self.timing.constraint += time.perf_counter() - before
+
+    def _report_pass(
+        self,
+        drafting: Drafting,
+        active: list[Row],
+        trees: Sequence[Any],
+        scores: Sequence[Any],
+        longest: int,
+        seconds: float,
+    ) -> None:
+        """Call the drafter's hooks after a forward pass."""
+        before = time.perf_counter()
+        if longest:
+            drafting.on_pass(len(active), longest, seconds)
+        if drafting.wants_logits:
+            for row, tree, read in zip(active, trees, scores, strict=True):
+                drafting.on_logits(row, tree, read)
+        self.timing.drafting += time.perf_counter() - before
+
+    def _draw_all(
+        self,
+        session: Any,
+        active: list[Row],
+        trees: Sequence[Any],
+        scores: Sequence[Any],
+        drafting: Drafting | None,
+    ) -> list[Any]:
+        """Draw in each row, and keep the accepted draft tokens in the session; return the logits after each row."""
+        logits = []
+        forked = not all(tree.is_chain for tree in trees)
+        for place, (row, tree) in enumerate(zip(active, trees, strict=True)):
+            with failing_alone(row):
+                self._draw(row, scores[place], tree, drafting)
+            path = [] if row.excess else tree.path(row.pending)
+            logits.append(scores[place][path[-1] + 1 if path else 0])
+            guesses = len(tree) - tree.padding
+            drafted = guesses + sum(node >= guesses for node in path)
+            row.drafted_tokens += drafted
+            row.accepted_tokens += len(path)
+            if drafting is not None:
+                drafting.on_step(row, drafted, len(path))
+            if row.finish is None:
+                row.drop_pending(len(path))
+            if forked:
+                session.keep(place, path)
+            elif row.finish is None and len(path) < len(tree):
+                session.rollback(place, len(tree) - len(path))
+        return logits
 
     def _drafts(
         self, drafting: Drafting, session: Any, active: list[Row], places: Sequence[int]

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GumbelNoise", "UniformRows", "uniform_stream"]
+__all__ = ["GumbelNoise", "RowRandom", "UniformRows", "uniform_stream"]
 
 _ROWS = 64
 _LENGTH = 32
+_CHUNK = 128
 
 
 def uniform_stream(seed: Sequence[int], *branch: int) -> np.random.Generator:
@@ -85,6 +86,28 @@ def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _mixed_int(value: int) -> int:
     return int(_mixed(np.array([value], dtype=np.uint64) * _GOLDEN)[0])
+
+
+class RowRandom:
+    """The random numbers of one row of a generation."""
+
+    def __init__(self, seed: Sequence[int]) -> None:
+        self.noise = GumbelNoise(seed)
+        self._seed = seed
+        self._stream: np.random.Generator | None = None
+        self._uniforms: NDArray[np.float64] = np.empty(0)
+
+    def uniform(self, position: int, attempt: int, retries: int, redrawn: int = 0) -> float:
+        """Return the uniform number of a position; a draw after a rejected one has a stream of its own."""
+        if redrawn:
+            return float(uniform_stream(self._seed, position, attempt, retries, redrawn).random())
+        if attempt or retries:
+            return float(uniform_stream(self._seed, position, attempt, retries).random())
+        if self._stream is None:
+            self._stream = uniform_stream(self._seed)
+        while position >= len(self._uniforms):
+            self._uniforms = np.concatenate((self._uniforms, self._stream.random(_CHUNK)))
+        return float(self._uniforms[position])
 
 
 class UniformRows:

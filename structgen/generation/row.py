@@ -26,8 +26,9 @@ from structgen.protocols import TokenMatcher
 
 from .distributions import StepDistribution, allowed_ids
 from .options import SamplingOptions
-from .random_streams import GumbelNoise, uniform_stream
+from .random_streams import RowRandom
 from .results import Finish
+from .row_scores import RowScores
 from .token_budget import Budget, check_room, room_after
 
 __all__ = ["Row", "Unconstrained"]
@@ -35,7 +36,6 @@ __all__ = ["Row", "Unconstrained"]
 Choice = Callable[[StepDistribution, float], int | None]
 """From a distribution and a uniform number to a token; None leaves the draw to the plain sampler."""
 
-_CHUNK = 128
 _NEAR = 64
 _MAX_REJECTIONS = 64
 _LOOKED_AT = 8
@@ -110,8 +110,7 @@ class Row:
         self.forced_tokens = 0
         self.drafted_tokens = self.accepted_tokens = 0
         self.retries = 0
-        self.top_tokens = 0
-        """How many of the most probable tokens `top_logprobs` holds at each position."""
+        self.scores = RowScores(vocabulary.size)
         self.steered = False
         self.error: StructgenError | None = None
         self.excess = 0
@@ -133,16 +132,12 @@ class Row:
         """The temperatures of forced tokens that will be scored, by position."""
         self._unproven_before = self._matcher.unproven
         self._eos = frozenset(vocabulary.eos_ids)
-        self._steps: list[tuple[float, float] | None] = []
-        self._end_step: tuple[float, float] | None = None
-        self._tops: dict[int, list[tuple[int, float]]] = {}
         self._drawn: list[int] = []
         self._banned: dict[int, set[int]] = {}
         self._distributions: dict[int, tuple[StepDistribution, NDArray[Any]]] = {}
         """The distributions and logits of the positions drawn since the last forward pass."""
-        self._uniforms: NDArray[np.float64] = np.empty(0)
-        self._stream: np.random.Generator | None = None
-        self._noise = GumbelNoise(seed) if options.noise == "gumbel" else None
+        self._random = RowRandom(seed)
+        self._draws_noise = options.noise == "gumbel"
         self._resent = 0
         self._budget: Budget | None = None
 
@@ -201,26 +196,20 @@ class Row:
     @property
     def logprob(self) -> float | None:
         """The sum of log p at temperature 1; None if a step was not scored."""
-        steps = self._scored_steps()
+        steps = self.scores.complete_steps(self._has_end)
         return None if steps is None else sum(step[0] for step in steps)
 
     @property
     def log_weight(self) -> float | None:
         """The sum of log Z; None if a step was not scored or its allowed probability is not known."""
-        steps = self._scored_steps()
+        steps = self.scores.complete_steps(self._has_end)
         if steps is None or self.retries or self.steered or self._judge is not None:
             return None  # tokens that were not drawn may be refused, too, so Z is not known
         return sum(step[1] for step in steps)
 
     @property
-    def token_logprobs(self) -> list[float | None]:
-        """log p at temperature 1 of each token of the text; None if it was not scored."""
-        return [None if step is None else step[0] for step in self._steps]
-
-    @property
-    def top_logprobs(self) -> list[list[tuple[int, float]]]:
-        """For each token of the text, the most probable tokens at its position and their log p; empty if not scored."""
-        return [self._tops.get(position, []) for position in range(len(self.tokens))]
+    def _has_end(self) -> bool:
+        return self.finish == "complete" and bool(self._eos)
 
     @property
     def captured(self) -> CapturedText | None:
@@ -292,15 +281,15 @@ class Row:
     def score_pending(self, offset: int, logits: NDArray[Any]) -> None:
         """Score the pending token at `offset`, if it is a forced one, by the logits of its position."""
         position = len(self.tokens) - len(self.pending) + offset
-        if not self._resent <= offset < len(self.pending) or self._steps[position] is not None:
+        if not self._resent <= offset < len(self.pending) or self.scores.steps[position] is not None:
             return
         if position and not self.options.exact_weight:
             return  # whether logits exist depends on drafts and on other rows, and the result must not
         token = self.tokens[position]
         options = self._options_at(self._temperatures.get(position))
         distribution = StepDistribution(logits, np.array([token], dtype=np.int64), options)
-        self._keep_top(position, distribution)
-        self._steps[position] = (distribution.logprob(token), distribution.log_z)
+        self.scores.keep_top(position, distribution)
+        self.scores.steps[position] = (distribution.logprob(token), distribution.log_z)
 
     def allowed(self) -> NDArray[np.int64] | None:
         """Return the ids that the mask allows, increasing; None for all. At the budget's end, only end tokens."""
@@ -317,7 +306,7 @@ class Row:
             return
         options = self._options_at(self._matcher.temperature if self._sets_temperature else None)
         distribution = StepDistribution(logits, ids, options)
-        self._keep_top(len(self.tokens), distribution)
+        self.scores.keep_top(len(self.tokens), distribution)
         self._distributions[len(self.tokens)] = distribution, logits
         for token in self._banned.get(len(self.tokens), ()):
             distribution.exclude(token)
@@ -325,7 +314,7 @@ class Row:
             self._draw_from(distribution, choose)
         elif self._matcher.must_stop:
             # The text has ended, although the model gives the end no probability.
-            self._end_step = (-np.inf, -np.inf)
+            self.scores.end = (-np.inf, -np.inf)
             self._end()
         elif (
             ids is not None
@@ -352,13 +341,13 @@ class Row:
             # A repeated draw is from what remains of the distribution, and ignores drafts.
             chosen = None
             if choose is not None and not attempt and not redrawn:
-                chosen = choose(distribution, self._uniform(position, attempt))
+                chosen = choose(distribution, self._random.uniform(position, attempt, self.retries))
             token = self._drawn_at(distribution, position, attempt, redrawn) if chosen is None else chosen
             score = (distribution.logprob(token), distribution.log_z)
             if token in self._eos:
                 self._matcher.advance(token)
                 self.end_token = token
-                self._end_step = score
+                self.scores.end = score
                 self._end()
                 return
             if position >= self.capacity:
@@ -409,11 +398,11 @@ class Row:
                 distribution.exclude(token)
 
     def _drawn_at(self, distribution: StepDistribution, position: int, attempt: int, redrawn: int = 0) -> int:
-        if self._noise is None:
-            return distribution.draw(self._uniform(position, attempt, redrawn))
+        if not self._draws_noise:
+            return distribution.draw(self._random.uniform(position, attempt, self.retries, redrawn))
         # subtle: the noise stays the same after a refusal, so it does not matter whether the mask excluded the token.
-        branch = attempt + (self.retries << 10)
-        return distribution.draw_noisy(partial(self._noise.best, position=position, branch=branch))
+        noise = partial(self._random.noise.best, position=position, branch=attempt + (self.retries << 10))
+        return distribution.draw_noisy(noise)
 
     def _follow_witness(self) -> int:
         """Take the next token of the held witness, which is always allowed, after too many rejected draws."""
@@ -437,15 +426,13 @@ class Row:
             return
         self._faulty = (
             self.tokens[:],
-            self._steps[:],
-            self._tops,
+            self.scores.copy(),
             self.end_token,
-            self._end_step,
             self._judge.report.left,
         )
         if self._judge.is_finished:
             self._matcher.rollback(1)
-        self.end_token = self._end_step = None
+        self.end_token = self.scores.end = None
         self._repairs += 1
         self._judge.on_repair()
         # A fault in forced text can only be repaired after it, at the first drawn token.
@@ -458,7 +445,7 @@ class Row:
         """End the row without a complete text; if there was one with a fault, restore that one instead."""
         self.finish = finish
         if self._judge is not None and self._faulty is not None:
-            self.tokens, self._steps, self._tops, self.end_token, self._end_step, left = self._faulty
+            self.tokens, self.scores, self.end_token, left = self._faulty
             self._judge.report.left, self._judge.report.unchecked = left, False
             self.pending = []
             self.excess = 0
@@ -487,8 +474,7 @@ class Row:
             self._matcher.rollback(len(self.tokens) - position)
             held = len(self.tokens) - len(self.pending)
             del self.tokens[position:]
-            del self._steps[position:]
-            self._tops = {at: top for at, top in self._tops.items() if at < position}
+            self.scores.truncate(position)
             self._temperatures = {at: one for at, one in self._temperatures.items() if at < position}
             self._banned = {at: tokens for at, tokens in self._banned.items() if at <= position}
             self._banned.setdefault(position, set()).add(token)
@@ -518,6 +504,10 @@ class Row:
 
     # -- helpers
 
+    def noise_at(self, position: int) -> Callable[[NDArray[np.int64]], NDArray[Any]]:
+        """Return the Gumbel noise of a position as a function of token ids."""
+        return partial(self._random.noise, position=position, branch=self.retries << 10)
+
     def _options_at(self, temperature: float | None) -> SamplingOptions:
         """Return the options, with the temperature that a rule of the constraint sets."""
         return self.options if temperature is None else self.options.replace(temperature=temperature)
@@ -525,32 +515,4 @@ class Row:
     def _commit(self, token: int, step: tuple[float, float] | None) -> None:
         self.tokens.append(token)
         self.pending.append(token)
-        self._steps.append(step)
-
-    def _keep_top(self, position: int, distribution: StepDistribution) -> None:
-        if self.top_tokens:
-            self._tops[position] = distribution.most_probable(self.top_tokens, self._vocabulary.size)
-
-    def _scored_steps(self) -> list[tuple[float, float]] | None:
-        steps = list(self._steps)
-        if self.finish == "complete" and self._eos:
-            steps.append(self._end_step)
-        scored = [step for step in steps if step is not None]
-        return scored if len(scored) == len(steps) else None
-
-    def noise_at(self, position: int) -> Callable[[NDArray[np.int64]], NDArray[Any]]:
-        """Return the Gumbel noise of a position as a function of token ids."""
-        assert self._noise is not None
-        return partial(self._noise, position=position, branch=self.retries << 10)
-
-    def _uniform(self, position: int, attempt: int, redrawn: int = 0) -> float:
-        """Return the uniform number of a position; a draw after a rejected one has a stream of its own."""
-        if redrawn:
-            return float(uniform_stream(self.seed, position, attempt, self.retries, redrawn).random())
-        if attempt or self.retries:
-            return float(uniform_stream(self.seed, position, attempt, self.retries).random())
-        if self._stream is None:
-            self._stream = uniform_stream(self.seed)
-        while position >= len(self._uniforms):
-            self._uniforms = np.concatenate((self._uniforms, self._stream.random(_CHUNK)))
-        return float(self._uniforms[position])
+        self.scores.steps.append(step)

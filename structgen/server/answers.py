@@ -146,7 +146,9 @@ def choice_of(request: CompletionRequest, sequence: SequenceRow, vocabulary: Any
     if request.logprobs:
         choice.logprobs = [
             {**_scored(vocabulary, token, score), "top_logprobs": [_scored(vocabulary, *one) for one in top]}
-            for token, score, top in zip(row.tokens, row.token_logprobs, row.top_logprobs, strict=True)
+            for token, score, top in zip(
+                row.tokens, row.scores.token_logprobs, row.scores.top_logprobs, strict=True
+            )
         ]
     if request.details:
         choice.details = {

@@ -372,7 +372,7 @@ class Service:
                 matcher = constraint.open()
             own = row_seed(seed, choice)
             row = Row(index + choice, prompt, matcher, request.options, vocabulary, own)
-            row.top_tokens = request.top_logprobs
+            row.scores.top_tokens = request.top_logprobs
             row.prepare(self.model.context_length)
             rows.append(row)
         return rows
