@@ -1,4 +1,4 @@
-"""Regular expressions as constraints: Python's dialect and that of ECMA-262, read by hand-written parsers."""
+"""Regular expressions as constraints: the dialects of Python, ECMA-262 and Rust, parsed by hand-written parsers."""
 
 from .constraint import Dialect, RegexConstraint, pattern_language, regex
 from .features import FEATURES, Feature

@@ -1,11 +1,14 @@
-"""Which characters are the same when case is ignored, in either dialect.
+"""Find the characters that are equal when case is ignored, in each dialect.
 
-Why: case-insensitive matching turns each character into a small class; the two dialects differ in a few
-characters (Python: dotless i is an i; ECMA-262: Unicode simple case folding), and both are followed exactly.
-Invariant: `variants(c)` holds `c`, and is the same set for every character in it; a class is closed under it.
-Cost: ASCII is a constant table; the first non-ASCII question reads the blocks that have cased characters,
-about 5 ms.
-Source: Unicode CaseFolding (simple); CPython's re, which joins the characters with a common upper case.
+Why: case-insensitive matching turns each character into a small class. The dialects differ in a few characters (in
+Python, dotless i is an i; ECMA-262 has Unicode simple case folding), and each is followed exactly.
+
+Invariant: `variants(c)` contains `c`, and is the same set for every character in it; a class is closed under it.
+
+Cost: ASCII is a constant table. The first call with a non-ASCII character reads the blocks of cased characters,
+which takes about 5 ms.
+
+Source: Unicode CaseFolding (simple); CPython's `re`, which joins the characters with a common upper case.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from structgen.constraints.expressions import Ranges, normalise_ranges
 
 __all__ = ["CASED_BLOCKS", "close_ranges", "variants"]
 
-# All characters with case variants are in here; a test walks the whole of Unicode.
+# All characters with case variants are in these blocks; a test checks this for all of Unicode.
 CASED_BLOCKS = (
     (0x41, 0x5FF), (0x10A0, 0x10FF), (0x13A0, 0x13FF), (0x1C80, 0x1CBF), (0x1D79, 0x1D8E), (0x1E00, 0x1FFF),
     (0x2126, 0x2184), (0x24B6, 0x24E9), (0x2C00, 0x2D2D), (0xA640, 0xABBF), (0xFB00, 0xFB06),
@@ -34,7 +37,7 @@ _EXTRA_ASCII = {
 
 @cache
 def variants(character: str, dialect: str, ascii_only: bool = False) -> str:
-    """The characters that match `character`, itself among them, in order."""
+    """Return the characters that match `character`, including itself, in order."""
     if ascii_only or character.isascii():
         if not character.isascii() or not character.isalpha():
             return character
@@ -46,7 +49,7 @@ def variants(character: str, dialect: str, ascii_only: bool = False) -> str:
 
 @lru_cache(maxsize=64)
 def close_ranges(ranges: Ranges, dialect: str, ascii_only: bool = False) -> Ranges:
-    """The ranges with the case variants of all that is in them."""
+    """Return the ranges with the case variants of all their characters."""
     result = list(ranges)
     if ascii_only or all(high < 0x80 for _, high in ranges):
         for point in range(0x41, 0x5B):
@@ -57,22 +60,22 @@ def close_ranges(ranges: Ranges, dialect: str, ascii_only: bool = False) -> Rang
     points, variants_of = _cased_points(dialect)
     added: set[int] = set()
     for low, high in ranges:
-        for place in range(bisect_left(points, low), bisect_left(points, high + 1)):
-            added.update(variants_of[place])
+        for index in range(bisect_left(points, low), bisect_left(points, high + 1)):
+            added.update(variants_of[index])
     result.extend((one, one) for one in added)
     return normalise_ranges(result)
 
 
 @cache
 def _cased_points(dialect: str) -> tuple[list[int], list[tuple[int, ...]]]:
-    """The characters that have variants, in order, and all of each one's."""
+    """Return the characters that have variants, in order, and the variants of each."""
     groups = sorted(_groups(dialect).items())
     return [ord(one) for one, _ in groups], [tuple(map(ord, same)) for _, same in groups]
 
 
 @cache
 def _groups(dialect: str) -> dict[str, str]:
-    """Each character with variants, and the group that it is in."""
+    """Return the group of each character that has variants."""
     key = _python_keys if dialect == "python" else _ecma_keys
     parent: dict[str, str] = {}
 
@@ -94,7 +97,7 @@ def _groups(dialect: str) -> dict[str, str]:
 
 
 def _ecma_keys(character: str) -> tuple[str, ...]:
-    """Simple case folding; where only a full folding exists it is a longer text and does not count."""
+    """Return the simple case folding; a full folding, which is a longer text, does not count."""
     folded = character.casefold()
     if len(folded) > 1:
         folded = character.lower()
@@ -102,5 +105,5 @@ def _ecma_keys(character: str) -> tuple[str, ...]:
 
 
 def _python_keys(character: str) -> tuple[str, ...]:
-    """The simple lower case, and the upper case, longer texts included: either makes characters equal."""
+    """Return the simple lower case, and the full upper case; characters that share either are equal."""
     return (character.lower()[:1], "^" + character.upper())

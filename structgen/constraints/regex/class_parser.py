@@ -1,6 +1,7 @@
-"""Bracketed classes of a pattern, and the errors that name a place in it.
+"""Parse the bracketed classes of a pattern, and make errors that point into it.
 
-Why: a class is a language of its own inside of patterns, alike in all dialects but for its escapes.
+Why: a class is a small language inside patterns, which differs between the dialects only in its escapes.
+
 Cost: linear in the text of a class and in the ranges of characters that it stands for.
 """
 
@@ -17,18 +18,18 @@ from .casing import close_ranges
 from .foreign import ADVICE
 from .settings import Flags, RegexLimits
 
-__all__ = ["UNITS", "ClassParser"]
+__all__ = ["UNITS_PER_ITEM", "ClassParser"]
 
-UNITS = 75
-"""Units of work (of 20 ns) that an item of a pattern takes, and a range of a class."""
+UNITS_PER_ITEM = 75
+"""Units of work, of 20 ns each, for an item of a pattern or a range of a class."""
 
 
 class ClassParser:
-    """Reads the classes of one pattern."""
+    """Parses the classes of one pattern."""
 
     dialect: ClassVar[str]
     class_text: ClassVar[re.Pattern[str]]
-    """A bracketed class up to its closing bracket."""
+    """Matches a bracketed class up to its closing bracket."""
     class_cache: ClassVar[dict[tuple[str, Flags], RE]]
 
     def __init__(self, pattern: str, flags: Flags, limits: RegexLimits) -> None:
@@ -38,7 +39,7 @@ class ClassParser:
         self.position = 0
         self.ranges = 0
         self.case_closures: dict[tuple[int, bool], tuple[Ranges, Ranges]] = {}
-        """By `id` of the ranges of an escape, which are one object: the ranges, and those with the other cases."""
+        """By the `id` of the ranges of an escape, which are shared: the ranges, and their closure under case."""
 
     def read_class(self, start: int, stop: int) -> RE:
         pattern = self.pattern
@@ -76,7 +77,7 @@ class ClassParser:
         return character_class(negate_ranges(result) if negated_class else result)
 
     def close_under_case(self, ranges: Ranges, position: int) -> Ranges:
-        """Add the other cases of the characters that an escape stands for."""
+        """Return the characters that an escape stands for, with their other cases."""
         key = (id(ranges), self.flags.ascii)
         if key not in self.case_closures:
             self.count_ranges(4 * len(ranges), position)
@@ -84,30 +85,30 @@ class ClassParser:
         return self.case_closures[key][1]
 
     def count_ranges(self, ranges: int, position: int) -> None:
-        """Count ranges of characters against the limit. A short escape can stand for hundreds of ranges."""
-        charge(UNITS * ranges)
+        """Count ranges of characters against the limit; a short escape can stand for hundreds of ranges."""
+        charge(UNITS_PER_ITEM * ranges)
         self.ranges += ranges
         if self.ranges > self.limits.class_ranges:
             raise LimitExceeded(
                 f"the classes of the pattern have more than {self.limits.class_ranges:,} ranges of characters",
                 limit="class_ranges",
-                hint="Use fewer different classes with \\w, \\W or \\p{...} in them, or narrower ones.",
+                hint="Use fewer different classes with \\w, \\W or \\p{...}, or narrower ones.",
                 pattern=self.pattern,
                 position=position,
             )
 
     def class_atom(self, position: int) -> tuple[int | Ranges, int]:
-        """One member of a class, as a code point or a set, and the position after it."""
+        """Return one member of a class, as a code point or a set, and the position after it."""
         if self.pattern[position] == "\\":
             return self.class_escape(position)
         return ord(self.pattern[position]), position + 1
 
     def class_escape(self, position: int) -> tuple[int | Ranges, int]:
-        """An escape inside a class."""
+        """Parse an escape inside a class."""
         raise self.error("the dialect has no escapes in classes", position)
 
     def set_in_range(self, start: int, stop: int) -> None:
-        """A range one end of which is a set, such as ``[\\w-z]``."""
+        r"""Refuse a range with a set as one of its ends, such as ``[\w-z]``."""
         self.fail(
             f"the range {self.pattern[start:stop]!r} needs single characters at its ends",
             start,
@@ -120,15 +121,15 @@ class ClassParser:
     def error(
         self, message: str, position: int, end: int | None = None, hint: str | None = None
     ) -> RegexSyntaxError:
-        """A syntax error at a place of this pattern."""
+        """Return a syntax error at a position of this pattern."""
         return RegexSyntaxError(message, pattern=self.pattern, position=position, end=end, hint=hint)
 
     def fail(self, message: str, position: int, end: int | None = None, hint: str | None = None) -> NoReturn:
-        """Raises a syntax error."""
+        """Raise a syntax error."""
         raise self.error(message, position, end, hint)
 
     def unsupported(self, feature: str, position: int, end: int) -> RegexUnsupported:
-        """The error for a feature that is understood but refused."""
+        """Return the error for a feature that is recognised but not supported."""
         return RegexUnsupported(
             f"{feature} are not supported",
             pattern=self.pattern,

@@ -1,9 +1,12 @@
-"""The constraint "a text that the pattern matches from its start to its end", and `regex`, which makes it.
+"""The constraint "a text that the pattern matches in full", and `regex`, which makes it.
 
-Why: the pattern is read at once, so that a mistake shows, with its position, where the constraint is written.
-Invariant: `regex` has the meaning of ``fullmatch``; `pattern_language` that of ``search``, which is what JSON
-Schema asks of ``pattern``.
-Cost: 30 to 60 microseconds for an ordinary pattern; `pattern_language` remembers its results.
+Why: the pattern is parsed immediately, so that a mistake is reported, with its position, where the constraint is
+written.
+
+Invariant: `regex` has the meaning of ``fullmatch``, and `pattern_language` that of ``search``, which JSON Schema
+specifies for ``pattern``.
+
+Cost: 30 to 60 microseconds for an ordinary pattern; `pattern_language` caches its results.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from structgen.errors import ConstraintError, OptionError, a_kind, with_kind
 
 from .backtracking import same_language
 from .ecma import EcmaParser, ecma_flags
-from .looks import close
+from .looks import remove_looks
 from .parser import DEFAULT_LIMITS, NO_FLAGS, Parser, RegexLimits
 from .python import PythonParser, python_flags
 from .rust import RustParser, rust_flags
@@ -30,7 +33,7 @@ Dialect = Literal["python", "ecma", "rust"]
 
 
 class RegexConstraint(Constraint):
-    """Made by `regex`."""
+    """Texts that a regular expression matches in full; made by `regex`."""
 
     __slots__ = ("_expression", "dialect", "pattern")
 
@@ -72,29 +75,52 @@ def regex(
     flags: int = 0,
     limits: RegexLimits = DEFAULT_LIMITS,
 ) -> RegexConstraint:
-    """Texts that `pattern` matches in full.
+    r"""Return the constraint of the texts that a pattern matches in full.
 
-    `dialect` is ``"python"`` (the `re` module), ``"ecma"`` (JavaScript, as in JSON Schema) or ``"rust"`` (the crate
-    `regex`, as in pydantic); `flags` are those of `re`. A compiled pattern brings its own flags.
+    Args:
+        pattern: The regular expression. A compiled pattern of `re` brings its own flags.
+        dialect: ``"python"`` (the module `re`), ``"ecma"`` (JavaScript, as in JSON Schema) or ``"rust"`` (the crate
+            `regex`, as in pydantic).
+        flags: Flags of `re`, such as ``re.IGNORECASE``.
+        limits: Limits on the size of the pattern.
+
+    Raises:
+        RegexSyntaxError: The pattern is malformed; the error has the position.
+        RegexUnsupported: The pattern has a feature that is not regular, or is not supported.
+        LimitExceeded: The pattern is too large.
+        OptionError: A flag or dialect is unknown.
+
+    Example:
+        >>> import structgen as sg
+        >>> version = sg.regex(r"\d+[.]\d+")
+        >>> sg.Matcher(version, sg.Vocabulary.of_bytes()).explain("3.12").ok
+        True
     """
     if isinstance(flags, bool) or not isinstance(flags, int):
         raise OptionError(
-            f"flags is {with_kind(flags)}; pass flags of the module re", hint="Such as flags=re.IGNORECASE."
+            f"flags is {with_kind(flags)}; pass flags of the module re",
+            hint="For example flags=re.IGNORECASE.",
         )
     if isinstance(pattern, re.Pattern):
         flags |= pattern.flags & ~re.UNICODE
         pattern = pattern.pattern
     if not isinstance(pattern, str):
         raise ConstraintError(
-            f"a pattern is a str, not {a_kind(pattern)}",
-            hint="Patterns of bytes cannot constrain text; decode it.",
+            f"a pattern must be a str, not {a_kind(pattern)}",
+            hint="Decode patterns of bytes: they cannot constrain text.",
         )
     return RegexConstraint(pattern, dialect, _language(_parser(pattern, dialect, flags, limits), EPSILON))
 
 
 @lru_cache(maxsize=8192)
 def pattern_language(pattern: str, dialect: Dialect = "ecma", flags: int = 0) -> RE:
-    """Texts in which `pattern` is found anywhere."""
+    """Return the texts in which `pattern` is found anywhere.
+
+    Args:
+        pattern: The regular expression.
+        dialect: Its dialect.
+        flags: Flags of `re`.
+    """
     return _language(_parser(pattern, dialect, flags, DEFAULT_LIMITS), TEXT)
 
 
@@ -112,9 +138,9 @@ def _parser(pattern: str, dialect: Dialect, flags: int, limits: RegexLimits) -> 
 
 def _language(parser: Parser, around: RE) -> RE:
     expression = parser.parse()
-    made = close(expression, around, parser.has_looks)
+    made = remove_looks(expression, around, parser.has_looks)
     if parser.plain is not None:
-        plain = close(parser.plain, around, has_look(parser.plain))
+        plain = remove_looks(parser.plain, around, has_look(parser.plain))
         if same_language(plain, made):
-            return plain  # without the look-arounds that atomic groups are
+            return plain  # simpler than the look-arounds of atomic groups
     return made

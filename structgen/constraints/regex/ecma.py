@@ -1,10 +1,12 @@
 """The dialect of ECMA-262 (JavaScript), in which JSON Schema writes its patterns.
 
-Why: JSON Schema asks for ECMA-262 with flag u, but schemas in the wild escape what need not be escaped and
-borrow from Perl; a pattern that is valid with flag u means what it means there, the others are read by the
-rules of annex B, and a few borrowings mean what their authors meant (see `features`).
-Invariant: characters are code points, never halves of surrogate pairs; whatever `StrictEcmaParser` accepts
-means the same to both parsers.
+Why: JSON Schema specifies ECMA-262 with flag u, but real schemas escape characters that need no escape, and borrow
+from Perl. A pattern that is valid with flag u has its meaning there. Others are parsed by the rules of annex B, and
+a few borrowings have the meaning that their authors intended (see `features`).
+
+Invariant: characters are code points, never halves of surrogate pairs. A pattern that `StrictEcmaParser` accepts
+has the same meaning for both parsers.
+
 Source: ECMA-262 2025, section 22.2.1 and annex B.1.2.
 """
 
@@ -42,7 +44,7 @@ _NAME_REFERENCE = re.compile(r"k<([^>]*)>")
 
 
 def ecma_flags(flags: int) -> Flags:
-    """The modes that a combination of `re` flags names; ECMA-262 has only i, m and s of them."""
+    """Return the modes of a combination of `re` flags; ECMA-262 has only i, m and s."""
     given = re.RegexFlag(flags)
     unknown = given & ~(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE)
     if unknown:
@@ -54,7 +56,7 @@ def ecma_flags(flags: int) -> Flags:
 
 
 class EcmaParser(Parser):
-    """Reads a pattern of ECMA-262."""
+    """Parses a pattern of ECMA-262."""
 
     dialect = "ecma"
     line_ends: ClassVar[Ranges] = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
@@ -67,30 +69,30 @@ class EcmaParser(Parser):
     strict: ClassVar[bool] = False
     _captures: int | None = None
 
-    def _only_lenient(self, message: str, position: int, end: int) -> None:
-        """Syntax that flag u forbids and annex B, or custom, allows."""
+    def _refuse_if_strict(self, message: str, position: int, end: int) -> None:
+        """Refuse syntax that flag u forbids, and that annex B or common use allows."""
         if self.strict:
             self.fail(message, position, end, hint="ECMA-262 with flag u does not allow this.")
 
     # -- groups
 
     def check_atomic(self, position: int, end: int) -> None:
-        self._only_lenient("ECMA-262 has no atomic groups and no possessive quantifiers", position, end)
+        self._refuse_if_strict("ECMA-262 has no atomic groups and no possessive quantifiers", position, end)
 
     def extension(self, position: int) -> None:
         pattern = self.pattern
         named = _NAMED.match(pattern, position)
         if named:
             if named[1]:
-                self._only_lenient("ECMA-262 writes a named group (?<name>...)", position, named.end())
+                self._refuse_if_strict("ECMA-262 writes a named group (?<name>...)", position, named.end())
             if not named[2].replace("$", "_").isidentifier():
-                self.fail(f"the group name {named[2]!r} is no identifier", named.start(2), named.end(2))
+                self.fail(f"the group name {named[2]!r} is not an identifier", named.start(2), named.end(2))
             self.names[named[2]] = self.captures + 1
             self.open_group(len(named[0]), capture=True)
             return
         reference = _PYTHON_REFERENCE.match(pattern, position)
         if reference and reference[1] in self.names:
-            self._only_lenient("ECMA-262 writes a reference \\k<name>", position, reference.end())
+            self._refuse_if_strict("ECMA-262 writes a reference \\k<name>", position, reference.end())
             self.add_reference(self.names[reference[1]], reference.end())
             return
         modes = _MODES.match(pattern, position)
@@ -106,7 +108,7 @@ class EcmaParser(Parser):
         if closer == ")":
             if not at_start or not on:
                 raise self.unknown_group(start)
-            self._only_lenient("ECMA-262 has modes for groups only", start, stop)
+            self._refuse_if_strict("ECMA-262 has modes for groups only", start, stop)
             on = on.replace("u", "")
         for letter in on + off:
             if letter not in _MODE_FIELDS:
@@ -124,12 +126,12 @@ class EcmaParser(Parser):
     # -- characters that only flag u reserves
 
     def literal_brace(self) -> None:
-        self._only_lenient("a lone '{' must be escaped", self.position, self.position + 1)
+        self._refuse_if_strict("a lone '{' must be escaped", self.position, self.position + 1)
         super().literal_brace()
 
     def add_lone_closer(self) -> None:
         closer = self.pattern[self.position]
-        self._only_lenient(f"a lone {closer!r} must be escaped", self.position, self.position + 1)
+        self._refuse_if_strict(f"a lone {closer!r} must be escaped", self.position, self.position + 1)
         super().add_lone_closer()
 
     def set_in_range(self, start: int, stop: int) -> None:
@@ -139,13 +141,13 @@ class EcmaParser(Parser):
     # -- escapes
 
     def add_escape(self) -> None:
-        """A backslash outside classes."""
+        """Parse a backslash outside classes."""
         pattern, position = self.pattern, self.position
         letter = pattern[position + 1 : position + 2]
         if letter == "b" or letter == "B":
             self.add_boundary(letter == "B", self._set("w"), 2)
         elif letter in ("A", "z", "Z"):
-            self._only_lenient(f"ECMA-262 has no \\{letter}", position, position + 2)
+            self._refuse_if_strict(f"ECMA-262 has no \\{letter}", position, position + 2)
             self.add_anchor(START if letter == "A" else END, 2)
         elif letter and letter in "123456789":
             self._add_number(position)
@@ -166,7 +168,7 @@ class EcmaParser(Parser):
             self.add(item, after - position)
 
     def _name_reference(self, position: int) -> re.Match[str] | None:
-        r"""``\k<name>``, in patterns with named groups."""
+        r"""Match ``\k<name>`` in patterns with named groups."""
         if not self.strict and "(?<" not in self.pattern and "(?P<" not in self.pattern:
             return None
         return _NAME_REFERENCE.match(self.pattern, position + 1)
@@ -175,18 +177,18 @@ class EcmaParser(Parser):
         number = _NUMBER.match(self.pattern, position + 1)
         digits = number[0] if number else ""
         end = position + 1 + len(digits)
-        if len(digits) < 7 and int(digits or "0") <= self._all_captures():
+        if len(digits) < 7 and int(digits or "0") <= self._count_captures():
             self.add_reference(int(digits), end)
             return
-        self._only_lenient(f"there is no group {digits}", position, end)
+        self._refuse_if_strict(f"there is no group {digits}", position, end)
         octal = _OCTAL.match(self.pattern, position + 1)
         if octal:
             self.add(self.character(chr(int(octal[0], 8))), octal.end() - position)
         else:
             self.add(self.character(digits[0]), 2)
 
-    def _all_captures(self) -> int:
-        """Capturing groups of the whole pattern; a back-reference may stand before its group."""
+    def _count_captures(self) -> int:
+        """Return the number of capturing groups of the whole pattern; a back-reference may precede its group."""
         if self._captures is None:
             self._captures = sum(1 for found in _CAPTURE.finditer(self.pattern) if found[1])
         return self._captures
@@ -208,17 +210,17 @@ class EcmaParser(Parser):
             return _SIMPLE[letter], position + 2
         if letter == "b" and in_class:
             return 8, position + 2
-        reader = _READERS.get(letter)
-        found = reader(self, position, in_class) if reader else None
+        parser = _ESCAPE_PARSERS.get(letter)
+        found = parser(self, position, in_class) if parser else None
         if found is not None:
             return found
-        self._only_lenient(f"\\{letter} is no escape", position, position + 2)
-        if letter == "c":  # annex B: the backslash is then the character
+        self._refuse_if_strict(f"\\{letter} is not an escape", position, position + 2)
+        if letter == "c":  # annex B: the backslash stands for itself
             return 0x5C, position + 1
         return ord(letter), position + 2
 
     def _code(self, position: int, in_class: bool) -> tuple[int, int] | None:
-        r"""``\xHH``, ``\uHHHH``, a pair of those, ``\u{H...}``."""
+        r"""Parse ``\xHH``, ``\uHHHH``, a pair of those, or ``\u{H...}``."""
         found = _CODE.match(self.pattern, position + 1)
         if found is None:
             return None
@@ -233,30 +235,30 @@ class EcmaParser(Parser):
         return value, found.end()
 
     def _control(self, position: int, in_class: bool) -> tuple[int, int] | None:
-        r"""``\cX``."""
+        r"""Parse ``\cX``."""
         shape = _CLASS_CONTROL if in_class and not self.strict else _CONTROL
         found = shape.match(self.pattern, position + 1)
         return (ord(found[1]) % 32, found.end()) if found else None
 
     def _digits(self, position: int, in_class: bool) -> tuple[int, int] | None:
-        r"""``\0``; in classes, and by annex B, other octal numbers."""
+        r"""Parse ``\0``; in classes, and by annex B, other octal numbers too."""
         found = _OCTAL.match(self.pattern, position + 1)
         after = self.pattern[position + 2 : position + 3]
         if found and found[0] == "0" and not (after.isascii() and after.isdigit()):
             return 0, position + 2
         if found is None:
             return None
-        self._only_lenient("octal escapes are not allowed", position, found.end())
+        self._refuse_if_strict("octal escapes are not allowed", position, found.end())
         return int(found[0], 8), found.end()
 
     def _property(self, position: int, in_class: bool) -> tuple[Ranges, int] | None:
-        r"""``\p{...}`` and ``\P{...}``; leniently ``\pL``."""
+        r"""Parse ``\p{...}`` and ``\P{...}``; leniently ``\pL``."""
         found = _PROPERTY.match(self.pattern, position + 1)
         if found is None:
             found = _SHORT_PROPERTY.match(self.pattern, position + 1)
             if found is None:
                 return None
-            self._only_lenient("a property's name stands in braces", position, found.end())
+            self._refuse_if_strict("the name of a property must be in braces", position, found.end())
         members = property_ranges(found[1])
         if members is None:
             self.fail(
@@ -283,15 +285,15 @@ class EcmaParser(Parser):
 
 
 class StrictEcmaParser(EcmaParser):
-    """Reads only what ECMA-262 allows with flag u."""
+    """Accepts only what ECMA-262 allows with flag u."""
 
     class_cache: ClassVar[dict[tuple[str, Flags], RE]] = {}
     strict = True
     look_repeats = False
 
 
-_Reader = Callable[[EcmaParser, int, bool], "tuple[int | Ranges, int] | None"]
-_READERS: dict[str, _Reader] = {
+_EscapeParser = Callable[[EcmaParser, int, bool], "tuple[int | Ranges, int] | None"]
+_ESCAPE_PARSERS: dict[str, _EscapeParser] = {
     "x": EcmaParser._code,
     "u": EcmaParser._code,
     "c": EcmaParser._control,

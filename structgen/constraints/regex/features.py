@@ -1,9 +1,10 @@
-r"""What the regular-expression front end does with each feature; the tables in the docs are made from this.
+"""The features of regular expressions, and how each dialect supports them; the documentation's table comes from this.
 
-Why: nothing is approximated in silence. ``exact``: the language is that of the dialect's own engine;
-``lenient``: outside the dialect's grammar, read as its author most likely meant; ``unsupported``: refused
-with the position; ``absent``: a syntax error of the dialect, refused with the position.
-Invariant: a test reads every example in both dialects and finds what is declared here.
+Why: nothing is approximated silently. ``exact``: the language is that of the dialect's own engine. ``lenient``: not
+in the dialect's grammar, and parsed as the author most likely meant it. ``unsupported``: refused with the position.
+``absent``: a syntax error of the dialect, refused with the position.
+
+Invariant: a test parses every example in both dialects and compares the result with these declarations.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ class Feature:
 FEATURES: tuple[Feature, ...] = (
     Feature("literals", "abc", "exact", "exact"),
     Feature("alternatives", "a|b|", "exact", "exact"),
-    Feature("any character", "a.c", "exact", "exact", "not a line end, unless mode s"),
+    Feature("any character", "a.c", "exact", "exact", "except line ends, unless in mode s"),
     Feature("classes", "[^a-z_]", "exact", "exact"),
     Feature("class of nothing, of everything", "[^]", "absent", "exact"),
-    Feature("class escapes", r"\d\w\s\D\W\S", "exact", "exact", r"in ECMA ASCII, but for \s"),
+    Feature("class escapes", r"\d\w\s\D\W\S", "exact", "exact", r"in ECMA ASCII only, except \s"),
     Feature("set as the end of a range", r"[\w-z]", "absent", "lenient", "the '-' is a character"),
     Feature("control escapes", r"\f\n\r\t\v", "exact", "exact"),
     Feature("alert escape", r"\a", "exact", "lenient", "in ECMA the letter"),
@@ -60,19 +61,19 @@ FEATURES: tuple[Feature, ...] = (
     Feature("lazy quantifiers", "a*?b+?c??d{2,5}?", "exact", "exact", "the same language"),
     Feature("counts without a lower bound", "a{,5}", "exact", "lenient", "in ECMA the characters"),
     Feature("quantified look-ahead", "(?=a)*", "exact", "lenient"),
-    Feature("start and end", "^a$", "exact", "exact", "Python's $ also stands before a last newline"),
+    Feature("start and end", "^a$", "exact", "exact", "Python's $ also matches before a final newline"),
     Feature("start and end of the text, Perl", r"\Aa\Z", "exact", "lenient", "in ECMA the very end"),
     Feature("end of the text, PCRE", r"a\z", "absent", "lenient"),
     Feature("lines", "(?m:^a$)", "exact", "exact"),
     Feature("word boundaries", r"\ba\B", "exact", "exact", r"\B holds in an empty text, as in Python 3.14"),
     Feature("look-ahead", "(?=a)(?!b)", "exact", "exact"),
-    Feature("look-behind", "(?<=a)(?<!b)c", "exact", "exact", "of any width, in Python too"),
+    Feature("look-behind", "(?<=a)(?<!b)c", "exact", "exact", "of any width, also in Python"),
     Feature(
         "back-references",
         r"(a|b)\1",
         "exact",
         "exact",
-        "to groups of at most 256 texts that are not repeated",
+        "to groups with at most 256 texts, outside repetitions",
     ),
     Feature(
         "back-references to groups of many texts",
@@ -83,8 +84,8 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature("named back-references, Python", "(?P<n>a)(?P=n)", "exact", "lenient"),
     Feature("named back-references, ECMA", r"(?<n>a)\k<n>", "absent", "exact"),
-    Feature("atomic groups", "(?>a|ab)c", "exact", "lenient", "read as look-arounds"),
-    Feature("possessive quantifiers", "a*+b", "exact", "lenient", "read as look-arounds"),
+    Feature("atomic groups", "(?>a|ab)c", "exact", "lenient", "translated to look-arounds"),
+    Feature("possessive quantifiers", "a*+b", "exact", "lenient", "translated to look-arounds"),
     Feature("conditionals", "(a)?(?(1)b|c)", "unsupported", "unsupported"),
     Feature("recursion", "a(?R)?b", "unsupported", "unsupported", "not regular"),
 )

@@ -1,6 +1,6 @@
-"""What patterns of Perl and its relatives have that a dialect here cannot take, and what to write instead.
+"""Features of Perl and related engines that no dialect here supports, and what to write instead.
 
-Why: a refusal names the feature, not the characters.
+Why: an error message names the feature, not only the characters.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 __all__ = ["ADVICE", "FOREIGN_GROUPS"]
 
-# Group openers of Perl and its relatives that neither dialect can take, and what they are called.
+# Group openers of Perl and related engines that no dialect here supports, and their names.
 FOREIGN_GROUPS = (
     (re.compile(r"\(\?>"), "atomic groups"),
     (re.compile(r"\(\?\("), "conditional groups"),
@@ -17,12 +17,12 @@ FOREIGN_GROUPS = (
     (re.compile(r"\(\?P=\w*\)?"), "back-references"),
 )
 ADVICE = {
-    "back-references": "A back-reference works where its group has few texts and is not repeated. Else spell out the "
-    "alternatives, or drop it and validate afterwards.",
-    "possessive quantifiers": "Leave the second '+' out, if the pattern is to match whatever it can with backtracking.",
-    "atomic groups": "Use (?:...), if the pattern is to match whatever it can with backtracking.",
+    "back-references": "A back-reference needs a group with few texts, outside repetitions. Otherwise write the "
+    "alternatives out, or leave it out and validate afterwards.",
+    "possessive quantifiers": "Leave the second '+' out if backtracking is acceptable.",
+    "atomic groups": "Use (?:...) if backtracking is acceptable.",
     "conditional groups": "Write the cases as alternatives.",
-    "look-arounds in the Rust dialect": "The crate has none; for pydantic set regex_engine='python-re'.",
+    "look-arounds in the Rust dialect": "The crate does not have them; for pydantic set regex_engine='python-re'.",
     "CRLF modes": "Write (?:\\r\\n|\\n) for a line end.",
     "recursive patterns": "Nested structure needs a grammar or a recursive JSON Schema.",
 }

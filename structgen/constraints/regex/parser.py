@@ -1,11 +1,14 @@
-"""The parser that both dialects share: alternatives, groups, quantifiers, classes, limits.
+r"""The parser that all dialects share: alternatives, groups, quantifiers, classes, limits.
 
-Why: the dialects differ in tables (escapes, group openers, what a brace means) and in little else, so a
-dialect is a subclass of this one that fills those in.
-Invariant: reading never recurses and never looks at a character more than a few times, so time is linear in
-the pattern; what comes out is RE data (see `expressions`) with two node kinds more, which `looks` removes:
-("boundary", negative, ranges) for ``\\b``, and the anchors below.
-Cost: about 1 microsecond per character of an ordinary pattern; classes are remembered by their text.
+Why: the dialects differ in tables (escapes, group openers, the meaning of a brace) and in little else. So a dialect
+is a subclass that supplies them.
+
+Invariant: the parser does not recurse and looks at each character only a few times, so time is linear in the
+pattern. The result is RE data (see `expressions`) with two more kinds of nodes, which `looks` removes: ("boundary",
+negative, ranges) for ``\b``, and the anchors below.
+
+Cost: about 1 microsecond per character of an ordinary pattern; classes are cached by their text.
+
 Source: ECMA-262 section 22.2 with annex B; CPython 3.11's documentation of `re`.
 """
 
@@ -35,7 +38,7 @@ from structgen.errors import LimitExceeded, RegexSyntaxError, RegexUnsupported
 
 from .backtracking import Resolver, plain_language
 from .casing import variants
-from .class_parser import UNITS, ClassParser
+from .class_parser import UNITS_PER_ITEM, ClassParser
 from .foreign import ADVICE, FOREIGN_GROUPS
 from .references import expand_references
 from .settings import DEFAULT_LIMITS, NO_FLAGS, Flags, RegexLimits
@@ -43,18 +46,18 @@ from .settings import DEFAULT_LIMITS, NO_FLAGS, Flags, RegexLimits
 __all__ = ["DEFAULT_LIMITS", "END", "NO_FLAGS", "START", "Flags", "Parser", "RegexLimits", "negated"]
 
 START: RE = ("look", False, True, ANY)
-"""No character before."""
+"""The condition that no character precedes."""
 END: RE = ("look", True, True, ANY)
-"""No character after."""
+"""The condition that no character follows."""
 
 _NEWLINE: RE = ("literal", "\n")
-_CLASSES = 256
-"""Classes that are remembered; one can have hundreds of ranges, and take 100 kB."""
-_CHARGED_AT_ONCE = 64
+_MAX_CACHED_CLASSES = 256
+"""Limit on the cached classes; one can have hundreds of ranges, and take 100 kB."""
+_ITEMS_PER_CHARGE = 64
 
 
 class _Group(NamedTuple):
-    """What is put aside while a group is read."""
+    """The state that is saved while a group is parsed."""
 
     position: int
     branches: list[RE]
@@ -62,41 +65,41 @@ class _Group(NamedTuple):
     flags: Flags
     look: tuple[bool, bool] | None
     capture: int
-    """The number of a capturing group; else 0."""
+    """The number of a capturing group, or 0."""
     atomic: bool
 
 
-# Whether a quantifier may follow what was read last.
+# The last item, which decides whether a quantifier may follow.
 _NOTHING, _ATOM, _REPEATED, _ANCHOR = range(4)
 
 _RUN = re.compile(r"[^\\\[\](){}.*+?|^$]+")
 _VERBOSE_RUN = re.compile(r"[^\\\[\](){}.*+?|^$ \t\n\r\v\f#]+")
-# Behind a run: a quantifier, or a comment that one may follow.
+# After a run: a quantifier, or a comment that one may follow.
 _MAY_BE_REPEATED = ("*", "+", "?", "{", "(?#")
-_DEEPEST_IN_ORDER = 30
-"""Groups inside one another in a pattern with atomic groups or back-references: these are resolved by recursion."""
+_MAX_ORDERED_DEPTH = 30
+"""Limit on nested groups with atomic groups or back-references, which are resolved by recursion."""
 _COUNT = re.compile(r"\{(\d*)(?:(,)(\d*))?\}", re.ASCII)
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
-class _OrderMatters(Exception):
-    """A pattern has an atomic group, a possessive quantifier or a back-reference."""
+class _OrderNeeded(Exception):
+    """The pattern has an atomic group, a possessive quantifier or a back-reference."""
 
 
 class Parser(ClassParser):
-    """Reads one pattern; `parse` may be called once."""
+    """Parses one pattern; call `parse` once."""
 
     line_ends: ClassVar[Ranges]
     look_repeats: ClassVar[bool] = True
-    """May a quantifier follow a look-around?"""
+    """Whether a quantifier may follow a look-around."""
     quantifiers_repeat: ClassVar[bool] = False
-    """Does a quantifier after another one repeat the repetition?"""
+    """Whether a quantifier after another one repeats the repetition."""
     has_atomic_groups: ClassVar[bool] = False
-    """Are atomic groups and possessive quantifiers read?"""
+    """Whether the dialect has atomic groups and possessive quantifiers."""
     has_references: ClassVar[bool] = False
-    """Are back-references read?"""
+    """Whether the dialect has back-references."""
     unset_is_empty: ClassVar[bool] = False
-    """Does a reference to a group that took no part match the empty text?"""
+    """Whether a reference to a group that did not participate matches the empty text."""
 
     def __init__(self, pattern: str, flags: Flags = NO_FLAGS, limits: RegexLimits = DEFAULT_LIMITS) -> None:
         super().__init__(pattern, flags, limits)
@@ -107,11 +110,11 @@ class Parser(ClassParser):
         self.last = _NOTHING
         self.captures = 0
         self.names: dict[str, int] = {}
-        """Of named groups, their numbers."""
+        """Numbers of the named groups."""
         self.keeps_order = False
-        """Are items nodes, which keep what is tried first (`backtracking`)?"""
+        """Whether items are nodes of `backtracking`, which keep the order of alternatives."""
         self.plain: RE | None = None
-        """The language without regard to atomic groups and possessive quantifiers, where there are any."""
+        """The language with ordinary groups and quantifiers instead of atomic and possessive ones, if there are any."""
         self.has_looks = False
         self.run = _VERBOSE_RUN if flags.verbose else _RUN
         if len(pattern) > limits.length:
@@ -124,30 +127,30 @@ class Parser(ClassParser):
     # -- the loop
 
     def parse(self) -> RE:
-        """The expression of the whole pattern."""
+        """Return the expression of the whole pattern."""
         try:
-            return self._parsed()
-        except _OrderMatters:
+            return self._parse_pattern()
+        except _OrderNeeded:
             self.keeps_order = True
         self.position, self.branches, self.items, self.groups, self.last = 0, [], [], [], _NOTHING
         self.captures, self.names = 0, {}
         self.set_flags(self.first_flags)
-        return self._without_order(self._parsed())
+        return self._language_of_nodes(self._parse_pattern())
 
-    def note_order(self) -> None:
-        """What is tried first matters here, so the pattern is read once more, into nodes."""
+    def require_order(self) -> None:
+        """Parse the pattern again, into nodes, since the order of alternatives matters."""
         if not self.keeps_order:
-            raise _OrderMatters
+            raise _OrderNeeded
 
-    def _parsed(self) -> RE:
+    def _parse_pattern(self) -> RE:
         pattern = self.pattern
         length = len(pattern)
         handlers = self.handlers
         items = 0
         while self.position < length:
             items += 1
-            if not items % _CHARGED_AT_ONCE:
-                charge(_CHARGED_AT_ONCE * UNITS)
+            if not items % _ITEMS_PER_CHARGE:
+                charge(_ITEMS_PER_CHARGE * UNITS_PER_ITEM)
             handler = handlers.get(pattern[self.position])
             if handler is None:
                 self._literal_run()
@@ -158,8 +161,8 @@ class Parser(ClassParser):
             self.fail("this group is not closed", self.groups[-1].position, hint=hint)
         return self._alternatives()
 
-    def _without_order(self, tree: RE) -> RE:
-        """The language of the nodes."""
+    def _language_of_nodes(self, tree: RE) -> RE:
+        """Return the language of the nodes."""
         tree = expand_references(
             tree,
             lambda node, reason: self._unsupported_because(
@@ -185,10 +188,10 @@ class Parser(ClassParser):
         )
 
     def _literal_run(self) -> None:
-        """Characters without a meaning of their own; a quantifier takes only the last of them."""
+        """Parse characters without a special meaning; a quantifier applies only to the last one."""
         pattern = self.pattern
         found = self.run.match(pattern, self.position)
-        if found is None:  # white space or a comment sign of the verbose mode
+        if found is None:  # white space or a comment of the verbose mode
             self._skip_verbose()
             return
         text = found[0]
@@ -220,19 +223,19 @@ class Parser(ClassParser):
     # -- pieces
 
     def character(self, character: str) -> RE:
-        """One character of the pattern, under the case mode."""
+        """Return one character of the pattern, under the case mode."""
         if self.flags.ignore_case:
             return _any_case(character, self.dialect, self.flags.ascii)
         return literal(character)
 
     def add(self, item: RE, length: int) -> None:
-        """An atom that was `length` characters of the pattern."""
+        """Add an atom that has `length` characters in the pattern."""
         self.items.append(item)
         self.position += length
         self.last = _ATOM
 
     def add_member(self, member: int | Ranges, length: int) -> None:
-        """What an escape of `length` characters stands for: a character, or one of a set."""
+        """Add what an escape of `length` characters stands for: a character, or a set."""
         if isinstance(member, int):
             self.add(self.character(chr(member)), length)
         else:
@@ -240,18 +243,18 @@ class Parser(ClassParser):
             self.add(character_class(member), length)
 
     def add_anchor(self, item: RE, length: int) -> None:
-        """A condition on the place that takes no text and no quantifier."""
+        """Add a condition on the position, which consumes no text and takes no quantifier."""
         self.items.append(item)
         self.note_look(self.position)
         self.position += length
         self.last = _ANCHOR
 
     def add_boundary(self, negative: bool, word: Ranges, length: int) -> None:
-        """``\\b`` or ``\\B``."""
+        r"""Parse ``\b`` or ``\B``."""
         self.add_anchor(("boundary", negative, word), length)
 
     def add_line_start(self) -> None:
-        """``^``."""
+        """Parse ``^``."""
         if self.flags.multi_line:
             before = alternate([character_class(self.line_ends), START])
             self.add_anchor(("look", False, False, before), 1)
@@ -259,7 +262,7 @@ class Parser(ClassParser):
             self.add_anchor(START, 1)
 
     def add_line_end(self) -> None:
-        """``$``; dialects say what the end of the text is."""
+        """Parse ``$``; the dialect defines the end of the text."""
         if self.flags.multi_line:
             after = alternate([character_class(self.line_ends), END])
             self.add_anchor(("look", True, False, after), 1)
@@ -269,11 +272,11 @@ class Parser(ClassParser):
     text_end: ClassVar[RE] = END
 
     def add_dot(self) -> None:
-        """``.``."""
+        """Parse ``.``."""
         self.add(ANY if self.flags.dot_all else _negated(self.line_ends), 1)
 
     def add_bar(self) -> None:
-        """``|``."""
+        """Parse ``|``."""
         self.branches.append(concat(self.items))
         self.items = []
         self.position += 1
@@ -290,12 +293,12 @@ class Parser(ClassParser):
         capture: bool = False,
         atomic: bool = False,
     ) -> None:
-        """Starts a group whose opener has `length` characters; `look` is (ahead, negative)."""
+        """Start a group whose opener has `length` characters; `look` is (ahead, negative)."""
         self.captures += capture
-        deepest = min(self.limits.depth, _DEEPEST_IN_ORDER) if self.keeps_order else self.limits.depth
-        if len(self.groups) >= deepest:
+        max_depth = min(self.limits.depth, _MAX_ORDERED_DEPTH) if self.keeps_order else self.limits.depth
+        if len(self.groups) >= max_depth:
             raise LimitExceeded(
-                f"groups are nested more than {deepest} deep",
+                f"groups are nested more than {max_depth} deep",
                 limit="pattern_depth",
                 pattern=self.pattern,
                 position=self.position,
@@ -310,7 +313,7 @@ class Parser(ClassParser):
             self.set_flags(flags)
 
     def close_group(self) -> None:
-        """``)``."""
+        """Parse ``)``."""
         if not self.groups:
             hint = "Remove it, or write '\\)' for the character."
             self.fail("this ')' closes no group", self.position, hint=hint)
@@ -331,11 +334,11 @@ class Parser(ClassParser):
             self.last = _ANCHOR
 
     def note_look(self, position: int) -> None:
-        """There is a condition on the place, which `looks` will have to move out of the groups around it."""
+        """Record a condition on the position, which `looks` has to move out of the enclosing groups."""
         self.has_looks = True
         if len(self.groups) > self.limits.look_depth:
             raise LimitExceeded(
-                f"more than {self.limits.look_depth} groups are around this condition",
+                f"this condition is inside more than {self.limits.look_depth} groups",
                 limit="look_depth",
                 pattern=self.pattern,
                 position=position,
@@ -343,16 +346,16 @@ class Parser(ClassParser):
             )
 
     def set_flags(self, flags: Flags) -> None:
-        """Changes the modes from here on."""
+        """Change the modes from here on."""
         self.flags = flags
         self.run = _VERBOSE_RUN if flags.verbose else _RUN
 
     def add_lone_closer(self) -> None:
-        """``]`` or ``}`` that closes nothing is a character like any other."""
+        """Parse ``]`` or ``}`` that closes nothing as an ordinary character."""
         self.add(("literal", self.pattern[self.position]), 1)
 
     def open_parenthesis(self) -> None:
-        """``(`` and the openers that both dialects have; the others are the dialect's."""
+        """Parse ``(`` and the openers that all dialects have; `extension` parses the others."""
         pattern, position = self.pattern, self.position
         if not pattern.startswith("(?", position):
             if pattern.startswith("(*", position):
@@ -368,17 +371,17 @@ class Parser(ClassParser):
             self.open_group(4, look=(False, pattern[position + 3] == "!"))
         elif opener == ">" and self.has_atomic_groups:
             self.check_atomic(position, position + 3)
-            self.note_order()
+            self.require_order()
             self.open_group(3, atomic=True)
         else:
             self.extension(position)
 
     def extension(self, position: int) -> None:
-        """A group that starts with ``(?`` and is particular to the dialect."""
+        """Parse a group that starts with ``(?`` and is specific to the dialect."""
         raise self.unknown_group(position)
 
     def unknown_group(self, position: int) -> RegexSyntaxError | RegexUnsupported:
-        """The error for a group opener that the dialect does not have."""
+        """Return the error for a group opener that the dialect does not have."""
         for opener, feature in FOREIGN_GROUPS:
             found = opener.match(self.pattern, position)
             if found:
@@ -393,12 +396,12 @@ class Parser(ClassParser):
     # -- quantifiers
 
     def add_quantifier(self) -> None:
-        """``*``, ``+`` or ``?``."""
+        """Parse ``*``, ``+`` or ``?``."""
         low, high = _QUANTIFIERS[self.pattern[self.position]]
         self.quantify(low, high, 1)
 
     def add_brace(self) -> None:
-        """``{``: a counted quantifier, or what the dialect makes of it."""
+        """Parse ``{``: a counted quantifier, or what the dialect makes of it."""
         found = _COUNT.match(self.pattern, self.position)
         if found is None or not self.is_count(found):
             self.literal_brace()
@@ -408,28 +411,28 @@ class Parser(ClassParser):
         last = first if not comma else self._count(high, found.start(3)) if high else None
         if last is not None and last < first:
             self.fail(
-                f"the counts {first} and {last} are out of order",
+                f"repetition bounds are reversed: {found[0]}",
                 found.start(),
                 found.end(),
-                hint="The smaller count comes first.",
+                hint="Write the smaller count first.",
             )
         self.quantify(first, last, found.end() - found.start())
 
     def is_count(self, found: re.Match[str]) -> bool:
-        """Do braces of this form count?"""
+        """Return whether braces of this form are a count."""
         return bool(found[1])
 
     def literal_brace(self) -> None:
-        """``{`` that does not start a quantifier."""
+        """Parse ``{`` that does not start a quantifier."""
         self.add(("literal", "{"), 1)
 
     def _count(self, digits: str, position: int) -> int:
-        # subtle: the length is looked at first, since reading a million digits as a number is slow.
+        # subtle: the length is checked first, since converting a million digits to a number is slow.
         short = digits.lstrip("0")
         if len(short) > 18 or int(short or "0") > self.limits.count:
             shown = digits if len(digits) <= 20 else digits[:17] + "..."
             raise LimitExceeded(
-                f"the count {shown} is above the limit of {self.limits.count}",
+                f"the repetition count {shown} is above the limit of {self.limits.count}",
                 limit="repetition_count",
                 pattern=self.pattern,
                 position=position,
@@ -438,7 +441,7 @@ class Parser(ClassParser):
         return int(short or "0")
 
     def quantify(self, low: int, high: int | None, length: int) -> None:
-        """Repeats the last item; a lazy mark changes no language where nothing is atomic."""
+        """Repeat the last item; a lazy mark does not change the language unless something is atomic."""
         start, stop = self.position, self.position + length
         mark = self.pattern[stop : stop + 1]
         if self.last != _ATOM and not (self.last == _REPEATED and self.quantifiers_repeat):
@@ -448,7 +451,7 @@ class Parser(ClassParser):
             raise self.unsupported("possessive quantifiers", start, stop + 1)
         if possessive:
             self.check_atomic(start, stop + 1)
-            self.note_order()
+            self.require_order()
         if self.keeps_order:
             mode = mark if possessive or mark == "?" else ""
             self.items[-1] = ("quantified", self.items[-1], low, high, mode, start, stop + len(mode))
@@ -458,14 +461,14 @@ class Parser(ClassParser):
         self.last = _REPEATED
 
     def check_atomic(self, position: int, end: int) -> None:
-        """Refuses an atomic group or a possessive quantifier where the dialect has none, and is strict."""
+        """Refuse an atomic group or a possessive quantifier in a strict dialect without them."""
 
     def add_reference(self, number: int, end: int) -> None:
-        """What the group with this number matched, once more."""
+        """Add another occurrence of what the group with this number matched."""
         flags, position = self.flags, self.position
         if not self.has_references:
             raise self.unsupported("back-references", position, end)
-        self.note_order()
+        self.require_order()
 
         def same(text: str) -> RE:
             if not flags.ignore_case:
@@ -477,7 +480,7 @@ class Parser(ClassParser):
     def _refuse_quantifier(self, start: int, stop: int) -> NoReturn:
         shown = self.pattern[start:stop]
         if self.last == _REPEATED:
-            hint = "Put what it repeats into a group: (?:...)."
+            hint = "Put the repeated part into a group: (?:...)."
             self.fail(f"{shown!r} follows another quantifier", start, stop, hint=hint)
         before = "an anchor" if self.last == _ANCHOR else "nothing"
         self.fail(
@@ -490,7 +493,7 @@ class Parser(ClassParser):
     # -- classes
 
     def add_class(self) -> None:
-        """``[...]``; the same text in the same modes is read once."""
+        """Parse ``[...]``; a class with the same text and modes is parsed once."""
         found = self.class_text.match(self.pattern, self.position)
         if found is None:
             hint = "Add the missing ']', or write '\\[' for the character."
@@ -500,7 +503,7 @@ class Parser(ClassParser):
         known = self.class_cache.get(key)
         if known is None:
             known = self.read_class(self.position, found.end())
-            if len(self.class_cache) >= _CLASSES:
+            if len(self.class_cache) >= _MAX_CACHED_CLASSES:
                 self.class_cache.clear()
             self.class_cache[key] = known
         self.add(known, len(text))
@@ -537,5 +540,5 @@ def _negated(ranges: Ranges) -> RE:
 
 @lru_cache(maxsize=64)
 def negated(ranges: Ranges) -> Ranges:
-    """`negate_ranges`, remembered: patterns repeat escapes that stand for hundreds of ranges."""
+    """Return `negate_ranges` from a cache: patterns repeat escapes that stand for hundreds of ranges."""
     return negate_ranges(ranges)

@@ -1,8 +1,10 @@
-"""The dialect of Python's `re` module, for str patterns.
+"""The dialect of Python's module `re`, for str patterns.
 
-Why: `sg.regex` promises that what is generated satisfies ``re.fullmatch(pattern, text)``.
-Invariant: a pattern that `re` refuses is refused here, except that look-behind may have any width; classes
-are those of the running interpreter.
+Why: `sg.regex` promises that generated texts satisfy ``re.fullmatch(pattern, text)``.
+
+Invariant: a pattern that `re` refuses is refused here, except that look-behind may have any width; classes are
+those of the running interpreter.
+
 Source: CPython 3.11, the documentation of `re` and its behaviour (property tests compare).
 """
 
@@ -38,7 +40,7 @@ _BEFORE_LAST_NEWLINE: RE = ("look", True, False, ("concat", (("repeat", ("litera
 
 
 def python_flags(flags: int) -> Flags:
-    """The modes that a combination of `re` flags names."""
+    """Return the modes of a combination of `re` flags."""
     given = re.RegexFlag(flags)
     if given & re.LOCALE:
         raise OptionError("re.LOCALE works on bytes only", hint="Leave it out; text is always Unicode.")
@@ -54,7 +56,7 @@ def python_flags(flags: int) -> Flags:
 
 
 class PythonParser(Parser):
-    """Reads a pattern of Python's `re`."""
+    """Parses a pattern of Python's `re`."""
 
     dialect = "python"
     line_ends = ((0x0A, 0x0A),)
@@ -93,7 +95,7 @@ class PythonParser(Parser):
     def _open_named(self, named: re.Match[str]) -> None:
         name = named[1]
         if not name.isidentifier():
-            self.fail(f"the group name {name!r} is no identifier", named.start(1), named.end(1))
+            self.fail(f"the group name {name!r} is not an identifier", named.start(1), named.end(1))
         if name in self.names:
             self.fail(f"the group name {name!r} is used twice", *named.span(1), hint="Rename one.")
         self.names[name] = self.captures + 1
@@ -102,9 +104,11 @@ class PythonParser(Parser):
     def _name_reference(self, reference: re.Match[str]) -> None:
         number = self.names.get(reference[1])
         if number is None:
-            hint = "A reference stands after its group."
+            hint = "Put the reference after its group."
             self.fail(
-                f"there is no group named {reference[1]!r} before this place", *reference.span(1), hint=hint
+                f"there is no group named {reference[1]!r} before this position",
+                *reference.span(1),
+                hint=hint,
             )
         self._check_closed(number, *reference.span())
         self.add_reference(number, reference.end())
@@ -112,7 +116,7 @@ class PythonParser(Parser):
     def _check_closed(self, number: int, position: int, end: int) -> None:
         if any(group.capture == number for group in self.groups):
             self.fail(
-                "this back-reference stands in its own group", position, end, hint="Move it after the group."
+                "this back-reference is inside its own group", position, end, hint="Move it after the group."
             )
 
     def _open_modes(self, modes: re.Match[str]) -> None:
@@ -142,10 +146,10 @@ class PythonParser(Parser):
             self.fail("modes are turned off for a group only", start, stop, hint="Write (?-i:...).")
         if self.groups or self.branches or self.items:
             self.fail(
-                "modes for the whole pattern must stand at its start",
+                "modes for the whole pattern must be at its start",
                 start,
                 stop,
-                hint=f"Move them to the start, or write (?{on}:...) around what they are for.",
+                hint=f"Move them to the start, or write (?{on}:...) around the part that needs them.",
             )
         self.set_flags(flags)
         self.position = stop
@@ -158,7 +162,7 @@ class PythonParser(Parser):
     # -- escapes
 
     def add_escape(self) -> None:
-        """A backslash outside classes."""
+        """Parse a backslash outside classes."""
         pattern, position = self.pattern, self.position
         letter = pattern[position + 1 : position + 2]
         if letter == "b" or letter == "B":
@@ -187,10 +191,10 @@ class PythonParser(Parser):
         end = reference.end() if reference else position + 2
         if number > self.captures:
             self.fail(
-                f"there is no group {number} before this place",
+                f"there is no group {number} before this position",
                 position,
                 end,
-                hint="For a character by number write \\x followed by two hexadecimal digits.",
+                hint="Write \\x followed by two hexadecimal digits for a character by its number.",
             )
         self._check_closed(number, position, end)
         self.add_reference(number, end)
@@ -243,7 +247,7 @@ class PythonParser(Parser):
     def _named_character(self, position: int) -> tuple[int, int]:
         stop = self.pattern.find("}", position)
         if self.pattern[position + 2 : position + 3] != "{" or stop < 0:
-            hint = "As in \\N{BULLET}."
+            hint = "For example \\N{BULLET}."
             self.fail("this escape needs a character's name in braces", position, position + 2, hint=hint)
         name = self.pattern[position + 3 : stop]
         try:
@@ -252,7 +256,7 @@ class PythonParser(Parser):
             KeyError,
             TypeError,
             UnicodeEncodeError,
-        ):  # half a character is no name, and cannot be asked about
+        ):  # half of a surrogate pair is not a name, and cannot be looked up
             self.fail(f"Unicode has no character named {name!r}", position, stop + 1)
 
     def _set(self, letter: str) -> Ranges:

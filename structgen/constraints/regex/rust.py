@@ -1,10 +1,14 @@
-r"""The dialect of Rust's `regex` crate, in which pydantic checks the patterns of strings.
+"""The dialect of Rust's crate `regex`, with which pydantic checks the patterns of strings.
 
-Why: a generated text must satisfy the pattern as the validator reads it: classes are Unicode's, they nest and have set
-operations, ``$`` is the end of the text only, and there is neither look-around nor back-references.
-Invariant: a text of the language matches in the crate. Sets that are negated leave out the characters that the running
-interpreter's Unicode does not know, since a later version may put them into the set that is negated.
-Source: the documentation of the crate `regex`, version 1.11, and of `regex-syntax` 0.8 (a test compares with pydantic).
+Why: a generated text must satisfy the pattern as the validator interprets it. Classes are those of Unicode, they
+nest and have set operations, ``$`` is the end of the text only, and there are neither look-arounds nor
+back-references.
+
+Invariant: a text of the language matches in the crate. Negated sets leave out the characters that the running
+interpreter's Unicode does not define, since a later version may put them into the set that is negated.
+
+Source: the documentation of the crate `regex`, version 1.11, and of `regex-syntax` 0.8 (a test compares with
+pydantic).
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ _BLANK = re.compile(r"(?:\s|#[^\n]*(?:\n|$))*")
 
 
 def rust_flags(flags: int) -> Flags:
-    """The modes that a combination of `re` flags names."""
+    """Return the modes of a combination of `re` flags."""
     given = re.RegexFlag(flags)
     unknown = given & ~(re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.UNICODE)
     if unknown:
@@ -65,7 +69,7 @@ def rust_flags(flags: int) -> Flags:
 
 
 class RustParser(Parser):
-    """Reads a pattern of Rust's `regex` crate."""
+    """Parses a pattern of Rust's crate `regex`."""
 
     dialect = "rust"
     line_ends = ((0x0A, 0x0A),)
@@ -75,7 +79,7 @@ class RustParser(Parser):
     # -- groups
 
     def extension(self, position: int) -> None:
-        """A named group, or modes; modes hold to the end of the group that they stand in."""
+        """Parse a named group, or modes, which hold to the end of the enclosing group."""
         named = _NAMED.match(self.pattern, position)
         if named:
             self.captures += 1
@@ -106,7 +110,7 @@ class RustParser(Parser):
             self.position = stop
 
     def open_parenthesis(self) -> None:
-        """``(``; the crate has no look-around."""
+        """Parse ``(``; the crate has no look-around."""
         if self.pattern.startswith(("(?=", "(?!", "(?<=", "(?<!"), self.position):
             raise self.unsupported("look-arounds in the Rust dialect", self.position, self.position + 3)
         super().open_parenthesis()
@@ -114,25 +118,25 @@ class RustParser(Parser):
     # -- quantifiers
 
     def add_brace(self) -> None:
-        """``{``, which always counts; blanks may stand inside."""
+        """Parse ``{``, which always starts a count; blanks are allowed inside."""
         found = _BRACE.match(self.pattern, self.position)
         if found is None:
-            self.fail("'{' starts no count", self.position, hint="For the character write '\\{'.")
+            self.fail("this '{' does not start a count", self.position, hint="Write '\\{' for the character.")
         low, comma, high = found.group(1, 2, 3)
         first = self._count(low, found.start(1))
         last = first if not comma else self._count(high, found.start(3)) if high else None
         if last is not None and last < first:
             self.fail(
-                f"the counts {first} and {last} are out of order",
+                f"repetition bounds are reversed: {found[0]}",
                 *found.span(),
-                hint="The smaller comes first.",
+                hint="Write the smaller count first.",
             )
         self.quantify(first, last, found.end() - found.start())
 
     # -- escapes
 
     def add_escape(self) -> None:
-        """A backslash outside of classes."""
+        """Parse a backslash outside classes."""
         pattern, position = self.pattern, self.position
         half = _HALF_BOUNDARY.match(pattern, position)
         letter = pattern[position + 1 : position + 2]
@@ -164,7 +168,7 @@ class RustParser(Parser):
             self.fail("a backslash ends the pattern", position, hint="Write two for the character.")
         if letter in "dswDSW":
             members = self._set(letter.lower())
-            return (members if letter.islower() else self._others(members)), position + 2
+            return (members if letter.islower() else self._complement(members)), position + 2
         if letter in _SIMPLE:
             return _SIMPLE[letter], position + 2
         code = _CODE.match(pattern, position + 1)
@@ -172,7 +176,9 @@ class RustParser(Parser):
             digits = next(one for one in code.groups() if one is not None)
             value = int(digits, 16) if len(digits.lstrip("0")) <= 6 else 0x110000
             if value > 0x10FFFF or 0xD800 <= value <= 0xDFFF:
-                self.fail("this number is no character", position, code.end(), hint="Unicode ends at 10FFFF.")
+                self.fail(
+                    "this number is not a character", position, code.end(), hint="Unicode ends at 10FFFF."
+                )
             return value, code.end()
         named = _PROPERTY.match(pattern, position + 1)
         if named:
@@ -180,7 +186,10 @@ class RustParser(Parser):
         if letter.isascii() and not letter.isalnum() and letter not in "<>":
             return ord(letter), position + 2
         raise self.error(
-            f"\\{letter} is no escape", position, position + 2, hint=f"Write {letter!r} for the character."
+            f"\\{letter} is not an escape",
+            position,
+            position + 2,
+            hint=f"Write {letter!r} for the character.",
         )
 
     def _property(self, named: re.Match[str], position: int) -> tuple[Ranges, int]:
@@ -189,15 +198,15 @@ class RustParser(Parser):
         members = property_ranges(expression)
         if members is None:
             self.fail(
-                f"the Unicode property {name!r} is not known",
+                f"the Unicode property {name!r} is unknown",
                 position,
                 named.end(),
-                hint="Known are general categories, scripts and the binary properties of ECMA-262.",
+                hint="General categories, scripts and the binary properties of ECMA-262 are supported.",
             )
-        if self.flags.ignore_case:  # the crate takes all cases in before it negates
+        if self.flags.ignore_case:  # the crate adds the other cases before it negates
             members = self.close_under_case(members, position)
         negative = (named[1] == "P") != ("!=" in name)
-        return (self._others(members) if negative else members), named.end()
+        return (self._complement(members) if negative else members), named.end()
 
     def _set(self, letter: str) -> Ranges:
         if self.flags.ascii:
@@ -206,20 +215,20 @@ class RustParser(Parser):
             piece for name in _UNICODE_SETS[letter] for piece in property_ranges(name) or ()
         )
 
-    def _others(self, members: Ranges) -> Ranges:
-        """The characters outside of a set, of those that the interpreter's Unicode knows."""
+    def _complement(self, members: Ranges) -> Ranges:
+        """Return the characters outside a set that the interpreter's Unicode defines."""
         return _intersection(negate_ranges(members), property_ranges("Assigned") or ())
 
     # -- classes
 
     def add_class(self) -> None:
-        """``[...]``, which may hold other classes and set operations."""
+        """Parse ``[...]``, which may contain other classes and set operations."""
         start = self.position
         members, after = self._class(start, 0)
         self.add(character_class(members), after - start)
 
     def _class(self, start: int, depth: int) -> tuple[Ranges, int]:
-        """The set of the class that starts there, and the position after it."""
+        """Return the set of the class that starts there, and the position after it."""
         if depth > self.limits.depth:
             self.fail("classes are nested too deeply", start)
         position = start + 1
@@ -239,7 +248,7 @@ class RustParser(Parser):
             if not rest:
                 self.fail("this class is not closed", start, hint="Add the missing ']'.")
             if rest[0] == "]" and not first or rest in ("&&", "--", "~~"):
-                total = _combined(total, operation, self._closed(normalise_ranges(pieces), start))
+                total = _combined(total, operation, self._close_under_case(normalise_ranges(pieces), start))
                 pieces = []
                 operation = rest
                 position += 1 if rest[0] == "]" else 2
@@ -252,21 +261,23 @@ class RustParser(Parser):
             pieces.extend(members)
             first = False
         if is_negated:
-            total = self._others(total) if has_sets else negate_ranges(total)
+            total = self._complement(total) if has_sets else negate_ranges(total)
         self.count_ranges(len(total), start)
         return total, position
 
-    def _closed(self, members: Ranges, position: int) -> Ranges:
+    def _close_under_case(self, members: Ranges, position: int) -> Ranges:
         if not self.flags.ignore_case:
             return members
         self.count_ranges(4 * len(members), position)
         return close_ranges(members, self.dialect, self.flags.ascii)
 
     def _item(self, position: int, depth: int) -> tuple[Ranges, int, bool]:
-        """A nested class, a named one, an escape, a character or a range; and whether Unicode says what is in it."""
+        """Parse a nested class, a named one, an escape, a character or a range; also return whether Unicode defines
+        it.
+        """
         posix = _POSIX_CLASS.match(self.pattern, position)
         if posix and posix[2] in _POSIX:
-            members = self._closed(_POSIX[posix[2]], position)
+            members = self._close_under_case(_POSIX[posix[2]], position)
             return (negate_ranges(members) if posix[1] else members), posix.end(), False
         if self.pattern[position] == "[":
             members, after = self._class(position, depth + 1)
@@ -283,7 +294,7 @@ class RustParser(Parser):
         high, after = self._atom(end)
         if isinstance(high, tuple) or high < low:
             self.fail(
-                f"the range {self.pattern[position:after]!r} has no end that is a later character",
+                f"the range {self.pattern[position:after]!r} ends before it starts, or has a set at one end",
                 position,
                 after,
                 hint="Swap the ends, or write '\\-' for the character '-'.",

@@ -1,4 +1,4 @@
-"""How a pattern is read: its bounds, and the modes in which each place of it is read.
+"""Limits on a pattern, and the modes in which its parts are parsed.
 
 Why: the parsers of all dialects share them with the code that calls a parser.
 """
@@ -13,25 +13,25 @@ __all__ = ["DEFAULT_LIMITS", "NO_FLAGS", "Flags", "RegexLimits"]
 
 @dataclass(frozen=True)
 class RegexLimits:
-    """Bounds on one pattern."""
+    """Limits on one pattern."""
 
     length: int = 1_000_000
-    """Characters."""
+    """Characters of the pattern."""
     depth: int = 200
-    """Groups inside one another."""
+    """Nested groups."""
     look_depth: int = 30
     """Groups around an anchor, a word boundary or a look-around."""
     count: int = 1_000_000
     """The number in a quantifier."""
     class_ranges: int = 10_000_000
-    """Ranges of characters of all classes together; ``\\w`` has 770."""
+    r"""Ranges of characters in all classes together; ``\w`` has 770."""
 
 
 DEFAULT_LIMITS = RegexLimits()
 
 
 class Flags(NamedTuple):
-    """The modes that a pattern, or a group of it, is read in."""
+    """The modes in which a pattern, or a group of it, is parsed."""
 
     ignore_case: bool = False
     multi_line: bool = False

@@ -1,4 +1,4 @@
-"""The table of the documentation, written from the declared features.
+"""Generate the documentation's table of the declared features.
 
 ``python -m structgen.constraints.regex.table docs/regex.md`` writes it into the page.
 """
@@ -16,7 +16,7 @@ _START, _END = "<!-- features -->\n", "<!-- end of features -->"
 
 
 def feature_table() -> str:
-    """Markdown: every feature with an example and its support in both dialects."""
+    """Return Markdown with every feature, an example, and its support in both dialects."""
     lines = ["| feature | example | Python | ECMA-262 | note |", "|---|---|---|---|---|"]
     for feature in FEATURES:
         cells = (feature.name, f"`{feature.example}`", feature.python, feature.ecma, feature.note)
@@ -25,7 +25,7 @@ def feature_table() -> str:
 
 
 def with_table(page: str) -> str:
-    """The page with its table as the code declares it now."""
+    """Return the page with the table of these declarations."""
     before, _, rest = page.partition(_START)
     _, end, after = rest.partition(_END)
     return before + _START + feature_table() + end + after

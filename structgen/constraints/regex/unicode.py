@@ -1,10 +1,13 @@
-r"""Sets of characters by Unicode property: what ``\w``, ``\d``, ``\s`` and ``\p{...}`` stand for.
+r"""Sets of characters by Unicode property: the meaning of ``\w``, ``\d``, ``\s`` and ``\p{...}``.
 
-Why: Python's classes are those of the running interpreter's `unicodedata`, to the character; scripts and the
-other binary properties come from a table of our own, because `unicodedata` has none of them.
+Why: Python's classes are exactly those of the running interpreter's `unicodedata`. Scripts and the other binary
+properties come from a table of our own, because `unicodedata` does not have them.
+
 Invariant: results are normalised ranges (see `expressions`), computed once and shared.
-Cost: the first Unicode ``\w`` or category walks the characters outside large uniform blocks, about 15 ms;
-nothing is computed on import.
+
+Cost: the first Unicode ``\w`` or category visits the characters outside large uniform blocks, which takes about 15
+ms; nothing is computed on import.
+
 Source: Unicode Standard Annex 44; ECMA-262, table "Binary Unicode property aliases".
 """
 
@@ -28,8 +31,8 @@ ECMA_SPACE: Ranges = normalise_ranges(
     + [(0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)]
 )
 
-# Blocks whose characters share every property that is asked of `str` and `unicodedata` here (ideographs,
-# Hangul, private use, planes without characters); a test walks them.
+# Blocks whose characters share every property that this module uses of `str` and `unicodedata` (ideographs,
+# Hangul, private use, planes without characters); a test checks them.
 _UNIFORM = (
     (0x3400, 0x4DB0), (0x4E00, 0x9FE0), (0xAC00, 0xD7A3), (0xE000, 0xF8FF), (0x17000, 0x187E0),
     (0x20000, 0x2A6D0), (0x2A700, 0x2B730), (0x2B740, 0x2B810), (0x2B820, 0x2CEA0), (0x2CEB0, 0x2EBE0),
@@ -38,7 +41,7 @@ _UNIFORM = (
 
 
 def _segments() -> list[tuple[int, int, bool]]:
-    """The scalar values in order, as (low, high, uniform)."""
+    """Return the scalar values in order, as (low, high, uniform)."""
     result: list[tuple[int, int, bool]] = []
     position = 0
     for low, high in (*_UNIFORM, (0x110000, 0)):
@@ -69,12 +72,12 @@ def _matching(predicate: Callable[[str], bool]) -> Ranges:
 
 @cache
 def python_class(letter: str) -> Ranges:
-    """What Python's ``\\w``, ``\\d`` or ``\\s`` matches in a str pattern without ``re.ASCII``."""
+    r"""Return what Python's ``\w``, ``\d`` or ``\s`` matches in a str pattern without ``re.ASCII``."""
     if letter == "w":
         return normalise_ranges([*_matching(str.isalnum), (0x5F, 0x5F)])
     if letter == "d":
         return _matching(str.isdecimal)
-    # str.isspace, which changes with no Unicode version in sight; a test compares.
+    # The characters of str.isspace, which is stable across Unicode versions; a test compares.
     return normalise_ranges([*ECMA_SPACE[:-1], (0x1C, 0x1F), (0x85, 0x85)])
 
 
@@ -131,17 +134,17 @@ def _category(name: str) -> Ranges | None:
 
 @cache
 def _table() -> dict[str, tuple[int, int]]:
-    """Where each property of the table starts and ends."""
+    """Return where each property of the table starts and ends."""
     from .unicode_data import INDEX  # large, and few patterns need it
 
-    places: dict[str, tuple[int, int]] = {}
+    spans: dict[str, tuple[int, int]] = {}
     position = 0
     for entry in INDEX.split():
         names, length = entry.rsplit(":", 1)
         for name in names.split("/"):
-            places[name] = (position, position + int(length))
+            spans[name] = (position, position + int(length))
         position += int(length)
-    return places
+    return spans
 
 
 @cache
@@ -152,13 +155,13 @@ def _table_data() -> bytes:
 
 
 @cache
-def _from_table(name: str) -> Ranges | None:
-    place = _table().get(name)
-    if place is None:
+def _table_ranges(name: str) -> Ranges | None:
+    span = _table().get(name)
+    if span is None:
         return None
     numbers: list[int] = []
     number = shift = 0
-    for byte in _table_data()[place[0] : place[1]]:
+    for byte in _table_data()[span[0] : span[1]]:
         number |= (byte & 127) << shift
         shift += 7
         if byte < 128:
@@ -173,10 +176,10 @@ def _from_table(name: str) -> Ranges | None:
 
 
 def property_ranges(expression: str) -> Ranges | None:
-    """The set that ``\\p{expression}`` names, or None if there is none of that name.
+    r"""Return the set that ``\p{expression}`` names, or None if the name is unknown.
 
-    Names are compared without case, spaces, hyphens and underscores. A bare name is a general category, a
-    binary property or (as in Perl) a script.
+    Names are compared without case, spaces, hyphens and underscores. A bare name is a general category, a binary
+    property or (as in Perl) a script.
     """
     name, equals, value = expression.partition("=")
     name, value = _loose(name), _loose(value)
@@ -184,9 +187,9 @@ def property_ranges(expression: str) -> Ranges | None:
         if name in ("GENERALCATEGORY", "GC"):
             return _category(value)
         if name in ("SCRIPT", "SC"):
-            return _from_table("SC=" + value)
+            return _table_ranges("SC=" + value)
         if name in ("SCRIPTEXTENSIONS", "SCX"):
-            return _from_table("SCX=" + value) or _from_table("SC=" + value)
+            return _table_ranges("SCX=" + value) or _table_ranges("SC=" + value)
         return None
     if name == "ANY":
         return negate_ranges(())
@@ -197,8 +200,8 @@ def property_ranges(expression: str) -> Ranges | None:
         return None if unassigned is None else negate_ranges(unassigned)
     found = _category(name)
     if found is None:
-        found = _from_table(name)
-    return _from_table("SC=" + name) if found is None else found
+        found = _table_ranges(name)
+    return _table_ranges("SC=" + name) if found is None else found
 
 
 def _loose(name: str) -> str:

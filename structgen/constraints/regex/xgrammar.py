@@ -1,10 +1,13 @@
 r"""The patterns of XGrammar's EBNF, in its macro `Regex`.
 
-Why: grammars that XGrammar prints hold patterns; they mean here what they mean there.
-Invariant: characters, classes and groups are those of ECMA-262, with these differences, which XGrammar documents or its
-tests show: a dot is any character unless flags are given, and then any but a newline; case is ignored for ASCII
-letters only; ``\a`` and ``\e`` are the bell and the escape character; an escape ``\x`` or ``\u`` needs its digits.
-Look-arounds and word boundaries, which XGrammar ignores or refuses, mean what they mean in ECMA-262.
+Why: grammars that XGrammar prints contain patterns; they have the same meaning here as there.
+
+Invariant: characters, classes and groups are those of ECMA-262, except for the following differences, which
+XGrammar documents or its tests show. Without flags a dot is any character; with flags it is any but a newline,
+unless ``s`` is among them. Case is ignored for ASCII letters only. ``\a`` and ``\e`` are the bell and the escape
+character. An escape ``\x`` or ``\u`` needs its digits. Look-arounds and word boundaries, which XGrammar ignores or
+refuses, mean what they mean in ECMA-262.
+
 Cost: that of `Parser`.
 """
 
@@ -15,33 +18,33 @@ from typing import Any, ClassVar
 from structgen.constraints.expressions import EPSILON, RE, Ranges, character_class, intersect, repeat
 
 from .ecma import EcmaParser
-from .looks import close
+from .looks import remove_looks
 from .parser import Flags
 
 __all__ = ["FLAGS", "xgrammar_pattern"]
 
 FLAGS = frozenset("isu")
-"""Letters of the macro's argument `flags`; u says nothing, as characters are always code points."""
+"""Letters of the macro's argument `flags`; u has no effect, since characters are always code points."""
 _CONTROLS = {"a": 0x07, "e": 0x1B}
 _JSON_CHARACTER = character_class(((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF)))
-"""What stands in a JSON string as it is."""
+"""A character that needs no escape in a JSON string."""
 
 
 def xgrammar_pattern(pattern: str, flags: str | None = None, *, json_string: bool = False) -> RE:
-    """The texts that the macro matches.
+    """Return the texts that the macro matches.
 
     Args:
         pattern: The regular expression.
-        flags: Letters of `FLAGS`; None where the macro has no such argument.
-        json_string: Whether control characters, quotes and backslashes are left out of every match.
+        flags: Letters of `FLAGS`; None if the macro has no such argument.
+        json_string: Whether control characters, quotes and backslashes are excluded from every match.
 
     Raises:
-        RegexError: The pattern is malformed, or has something that no regular language has.
+        RegexError: The pattern is malformed, or has a feature that no regular language has.
     """
     dot_all = flags is None or "s" in flags
     ignore_case = flags is not None and "i" in flags
     parser = _XGrammarParser(pattern, Flags(ignore_case=ignore_case, dot_all=dot_all, ascii=True))
-    language = close(parser.parse(), EPSILON, parser.has_looks)
+    language = remove_looks(parser.parse(), EPSILON, parser.has_looks)
     return intersect([language, repeat(_JSON_CHARACTER, 0, None)]) if json_string else language
 
 

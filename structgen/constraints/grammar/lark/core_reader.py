@@ -18,7 +18,7 @@ from lark.load_grammar import _TERMINAL_NAMES
 
 from structgen._core._native import PlainLark
 from structgen.constraints.expressions import EPSILON, RE, nullable, scope
-from structgen.constraints.regex.looks import close
+from structgen.constraints.regex.looks import remove_looks
 from structgen.constraints.regex.parser import NO_FLAGS
 from structgen.constraints.regex.python import PythonParser
 from structgen.ir.grammar import GrammarIR
@@ -110,7 +110,7 @@ def _language(name: str, pattern: Pattern) -> tuple[bool, int, int, str, RE] | N
         language = reader.parse()
         if reader.has_looks:
             return None
-        language = scope(close(language, EPSILON, False))
+        language = scope(remove_looks(language, EPSILON, False))
     else:
         greedy = GreedyParser(expression, NO_FLAGS)
         language = greedy.parse()

@@ -43,7 +43,7 @@ from structgen.constraints.expressions import (
     repeat,
     scope,
 )
-from structgen.constraints.regex.looks import close
+from structgen.constraints.regex.looks import remove_looks
 from structgen.constraints.regex.parser import NO_FLAGS
 from structgen.constraints.regex.python import PythonParser
 from structgen.errors import LimitExceeded, RegexError, RegexSyntaxError, RegexUnsupported, StructgenError
@@ -177,7 +177,7 @@ class _TerminalLanguages:
             expression = parser.parse()
             if parser.has_looks and self._preference(terminal.pattern.to_regexp()).conditions:
                 self.refuse(terminal.name, "it is part of another terminal")
-            return scope(close(expression, EPSILON, parser.has_looks))
+            return scope(remove_looks(expression, EPSILON, parser.has_looks))
         except (RegexError, LimitExceeded) as error:
             raise self.refusal(terminal, error) from None
 
@@ -193,7 +193,7 @@ class _TerminalLanguages:
                     pattern=terminal.pattern.value,
                     hint="Move the part with conditions into a terminal of its own.",
                 )
-            return close(expression, EPSILON, False)
+            return remove_looks(expression, EPSILON, False)
         except (RegexError, LimitExceeded) as error:
             raise self.refusal(terminal, error) from None
 
