@@ -99,7 +99,7 @@ def _remove_from_parts(parts: list[RE], before: RE, after: RE) -> RE:
         opening = [part for part in opening if not _extract_condition(part, True, conditions)]
     if after == EPSILON:
         closing = [part for part in closing if not _extract_condition(part, False, conditions)]
-    body = _remove_behind(before, _remove_ahead([*opening, *middle, *closing], after))
+    body = _remove_look_behind(before, _remove_look_ahead([*opening, *middle, *closing], after))
     return intersect([body, *conditions]) if conditions else body
 
 
@@ -120,7 +120,7 @@ def _extract_condition(part: RE, ahead: bool, conditions: list[RE]) -> bool:
 # -- look-ahead, from the right; look-behind, from the left
 
 
-def _remove_ahead(parts: Iterable[RE], after: RE) -> list[RE]:
+def _remove_look_ahead(parts: Iterable[RE], after: RE) -> list[RE]:
     """Return the parts without looks ahead at their top level; the last part ends the text."""
     rest: list[RE] = [after]  # reversed
     budget = _MAX_CONDITIONS
@@ -142,7 +142,7 @@ def _remove_ahead(parts: Iterable[RE], after: RE) -> list[RE]:
     return rest
 
 
-def _remove_behind(before: RE, parts: list[RE]) -> RE:
+def _remove_look_behind(before: RE, parts: list[RE]) -> RE:
     """Do the same in the other direction: the first part starts the text."""
     front: list[RE] = [before]
     budget = _MAX_CONDITIONS
@@ -175,14 +175,16 @@ def _count_condition(budget: int) -> int:
 @lru_cache(maxsize=64)
 def _look_ahead_condition(body: RE) -> RE | None:
     """Return the texts that start with a match of `body`, or None if that depends on what precedes them."""
-    condition = alternate(_absorb(_remove_ahead(_branch_parts(branch), TEXT)) for branch in _branches(body))
+    condition = alternate(
+        _absorb(_remove_look_ahead(_branch_parts(branch), TEXT)) for branch in _branches(body)
+    )
     return None if has_look(condition) else condition
 
 
 @lru_cache(maxsize=64)
 def _look_behind_condition(body: RE) -> RE | None:
     """Return the texts that end with a match of `body`."""
-    condition = alternate(_remove_behind(TEXT, _branch_parts(branch)) for branch in _branches(body))
+    condition = alternate(_remove_look_behind(TEXT, _branch_parts(branch)) for branch in _branches(body))
     return None if has_look(condition) else condition
 
 
@@ -193,11 +195,11 @@ def _branch_parts(branch: RE) -> list[RE]:
 
 
 def _right_of(branch: RE, after: RE) -> RE:
-    return _absorb(_remove_ahead(_sort_conditions(_parts(branch)), after))
+    return _absorb(_remove_look_ahead(_sort_conditions(_parts(branch)), after))
 
 
 def _left_of(branch: RE, before: RE) -> RE:
-    return _remove_behind(before, _sort_conditions(_parts(branch)))
+    return _remove_look_behind(before, _sort_conditions(_parts(branch)))
 
 
 def _distribute(part: RE, neighbour: RE, join: Callable[[RE, RE], RE]) -> RE | None:
