@@ -1,11 +1,13 @@
 """Constraints made of constraints: `&`, `|` and `+`.
 
-Why: regular operands are joined inside the regular expression, where union and intersection cost least and
-emptiness is decided exactly; the others become a node of the core's IR.
-Invariant: an operator either gives exactly the language it names, or raises `CombinationError` with the
-reason; ``|`` and ``+`` are flat (no union in a union, no sequence in a sequence).
-Cost: linear in the number of operands; their contents are shared, never copied. What reads a constraint later reads a
-tree, in which a shared part stands as often as it is used, so that the size of the tree is bounded.
+Why: regular operands are combined inside the regular expression, where union and intersection cost least and
+emptiness is decided exactly. The others become a node of the core's IR.
+
+Invariant: an operator either returns exactly the language that it denotes, or raises `CombinationError` with the
+reason. ``|`` and ``+`` are flat: a union contains no union, a sequence no sequence.
+
+Cost: linear in the number of operands; their contents are shared, not copied. Later passes visit a tree, in which a
+shared part occurs as often as it is used, so the size of the tree is bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 
 from structgen.errors import CombinationError, LimitExceeded
 
-from .base import IR, Broken, Constraint, Operators, Stop, install_operators, together
+from .base import IR, Broken, Constraint, Operators, Stop, install_operators, join_instructions
 from .expressions import RE, alternate, concat, intersect, scope
 
 __all__ = [
@@ -30,24 +32,24 @@ __all__ = [
     "union",
 ]
 
-_MOST_PARTS = 100_000
-_DESCRIBED = 40
-"""Parts of an operand that is described in full."""
+_MAX_PARTS = 100_000
+_MAX_DESCRIBED_PARTS = 40
+"""An operand with more parts is not described in full."""
 
 
 def check_tree_size(size: int) -> None:
-    """Raises `LimitExceeded` for a constraint that is made of very many parts."""
-    if size > _MOST_PARTS:
+    """Raise `LimitExceeded` if a constraint has too many parts."""
+    if size > _MAX_PARTS:
         raise LimitExceeded(
-            f"a constraint is made of more than {_MOST_PARTS} parts; "
-            "a part that stands in several places counts in each",
+            f"a constraint is made of more than {_MAX_PARTS} parts; "
+            "a part that occurs several times counts each time",
             limit="constraint_parts",
-            hint="Write a grammar (sg.lark, sg.gbnf), whose rules may stand in many places.",
+            hint="Write a grammar (sg.lark, sg.gbnf), whose rules can be used many times.",
         )
 
 
 class _Combination(Constraint):
-    """Operands under one operator; the regular expression is made once, if all of them have one."""
+    """Operands under one operator; if all are regular, their expression is built once."""
 
     __slots__ = ("_regular", "_size", "operands")
 
@@ -70,30 +72,30 @@ class _Combination(Constraint):
     def holds_captures(self) -> bool:
         return any(operand.holds_captures() for operand in self.operands)
 
-    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+    def broken(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[Broken]:
         if self._regular is not None:
             return []
         kind, irs = self.lower()[0], [operand.lower() for operand in self.operands]
         parts = [
-            (operand, partial(_replaced, kind, irs, place))
-            for place, operand in enumerate(self.operands)
+            (operand, partial(_with_part, kind, irs, index))
+            for index, operand in enumerate(self.operands)
             if operand.regular() is None
         ]
-        return self._broken_parts(stop, questions, parts)
+        return self._broken_parts(stop, checks, parts)
 
     def describe(self) -> str:
         shown = f" {self._operator} ".join(
-            operand.describe() if operand.tree_size() <= _DESCRIBED else "(...)"
+            operand.describe() if operand.tree_size() <= _MAX_DESCRIBED_PARTS else "(...)"
             for operand in self.operands[:4]
         )
         more = f" {self._operator} ..." if len(self.operands) > 4 else ""
         return f"({shown}{more})"
 
     def instructions(self) -> str:
-        return together(self.operands)
+        return join_instructions(self.operands)
 
     def written(self) -> list[tuple[str, str]]:
-        return [(self._operator if place else "", one.describe()) for place, one in enumerate(self.operands)]
+        return [(self._operator if index else "", one.describe()) for index, one in enumerate(self.operands)]
 
     def __repr__(self) -> str:
         return "(" + f" {self._operator} ".join(map(repr, self.operands)) + ")"
@@ -111,7 +113,7 @@ class SequenceConstraint(_Combination):
     def lower(self) -> IR:
         if self._regular is not None:
             return ("regex", self._regular)
-        return ("sequence", tuple(_merged(self.operands)))
+        return ("sequence", tuple(_merge_regular_neighbours(self.operands)))
 
 
 class Union(_Combination):
@@ -146,7 +148,7 @@ class Union(_Combination):
 
 
 class Intersection(_Combination):
-    """All of the operands, which are all regular, or one operand within a regular expression."""
+    """All of the operands, which are all regular, or one operand restricted to a regular expression."""
 
     __slots__ = ()
     _operator = "&"
@@ -156,78 +158,82 @@ class Intersection(_Combination):
 
 
 def sequence(left: Constraint, right: Constraint) -> Constraint:
-    """`left`, then `right`."""
+    """Return the constraint of `left` followed by `right`."""
     check_tree_size(left.tree_size() + right.tree_size())
-    operands = _flat(SequenceConstraint, left, right)
-    return SequenceConstraint(operands, _joined(operands, _concat_apart))
+    operands = _flatten(SequenceConstraint, left, right)
+    return SequenceConstraint(operands, _join_regular(operands, _concat_scoped))
 
 
 def union(left: Constraint, right: Constraint) -> Constraint:
-    """`left` or `right`."""
+    """Return the constraint of `left` or `right`."""
     check_tree_size(left.tree_size() + right.tree_size())
     joined = left._or(right)
     if joined is not None:
         return joined
-    operands = _flat(Union, left, right)
-    return Union(operands, _joined(operands, alternate))
+    operands = _flatten(Union, left, right)
+    return Union(operands, _join_regular(operands, alternate))
 
 
 def intersection(left: Constraint, right: Constraint) -> Constraint:
-    """What both `left` and `right` accept; refused where that cannot be decided exactly."""
+    """Return the constraint of the texts that satisfy both `left` and `right`.
+
+    Raises:
+        CombinationError: The intersection cannot be decided exactly.
+    """
     check_tree_size(left.tree_size() + right.tree_size())
     joined = left._and(right)
     if joined is None:
         joined = right._and(left)
     if joined is not None:
         return joined
-    operands = _flat(Intersection, left, right)
-    regular = _joined(operands, intersect)
+    operands = _flatten(Intersection, left, right)
+    regular = _join_regular(operands, intersect)
     if regular is not None:
         return Intersection(operands, regular)
-    strange = [operand for operand in operands if operand.regular() is None]
-    if len(strange) > 1:
+    irregular = [operand for operand in operands if operand.regular() is None]
+    if len(irregular) > 1:
         raise CombinationError(
             f"& cannot join {left.describe()} and {right.describe()}: neither is regular, and whether two "
             "such languages share a text is undecidable in general",
-            hint="Write one constraint that says both; two JSON schemas join under equal options.",
+            hint="Write one constraint for both; two JSON schemas can be joined if their options are equal.",
         )
     known = [expression for operand in operands if (expression := operand.regular()) is not None]
-    within = strange[0]._within(intersect(known))
+    within = irregular[0]._within(intersect(known))
     if within is not None:
         return within
     raise CombinationError(
-        f"& cannot join {left.describe()} and {right.describe()}: {strange[0].describe()} is not regular, "
+        f"& cannot join {left.describe()} and {right.describe()}: {irregular[0].describe()} is not regular, "
         "and the product of such a constraint with a regular one is not supported yet",
-        hint="Join the part that it is about: (part & pattern) + rest."
-        if isinstance(strange[0], SequenceConstraint)
-        else "Put the pattern into the schema instead, as the `pattern` of the strings that it is about.",
+        hint="Join the part that the pattern is about: (part & pattern) + rest."
+        if isinstance(irregular[0], SequenceConstraint)
+        else "Put the pattern into the schema instead, as the `pattern` of these strings.",
     )
 
 
-def _flat(kind: type[_Combination], left: Constraint, right: Constraint) -> tuple[Constraint, ...]:
+def _flatten(kind: type[_Combination], left: Constraint, right: Constraint) -> tuple[Constraint, ...]:
     operands: list[Constraint] = []
     for operand in (left, right):
         operands.extend(operand.operands if isinstance(operand, kind) else (operand,))
     return tuple(operands)
 
 
-def _joined(operands: Sequence[Constraint], join: Callable[[list[RE]], RE]) -> RE | None:
+def _join_regular(operands: Sequence[Constraint], join: Callable[[list[RE]], RE]) -> RE | None:
     expressions = [operand.regular() for operand in operands]
     known = [expression for expression in expressions if expression is not None]
     return join(known) if len(known) == len(expressions) else None
 
 
-def _concat_apart(parts: list[RE]) -> RE:
-    """The concatenation of the languages; a look-around in one part must not see its neighbours."""
+def _concat_scoped(parts: list[RE]) -> RE:
+    """Return the concatenation of the languages; a look-around in one part must not see the others."""
     return concat(map(scope, parts))
 
 
-def _replaced(kind: str, irs: list[IR], place: int, part: IR) -> IR:
-    return (kind, (*irs[:place], part, *irs[place + 1 :]))
+def _with_part(kind: str, irs: list[IR], index: int, part: IR) -> IR:
+    return (kind, (*irs[:index], part, *irs[index + 1 :]))
 
 
-def _merged(operands: Sequence[Constraint]) -> list[IR]:
-    """The operands' IR, where neighbours that are regular are one."""
+def _merge_regular_neighbours(operands: Sequence[Constraint]) -> list[IR]:
+    """Return the IR of the operands, with adjacent regular ones merged."""
     result: list[IR] = []
     run: list[RE] = []
     for operand in operands:
@@ -236,11 +242,11 @@ def _merged(operands: Sequence[Constraint]) -> list[IR]:
             run.append(expression)
             continue
         if run:
-            result.append(("regex", _concat_apart(run)))
+            result.append(("regex", _concat_scoped(run)))
             run = []
         result.append(operand.lower())
     if run:
-        result.append(("regex", _concat_apart(run)))
+        result.append(("regex", _concat_scoped(run)))
     return result
 
 

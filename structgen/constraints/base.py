@@ -1,9 +1,11 @@
 """What every constraint is: an immutable description of a set of texts that lowers itself to the core's IR.
 
-Why: everything above (matchers, samplers, the typed API) handles any constraint through this one class; a new
-kind of constraint is one subclass.
-Invariant: a constraint never changes after it is made; equal constraints have equal IR, so they share
-compiled automata.
+Why: everything above (matchers, samplers, the typed API) handles any constraint through this one class; a new kind
+of constraint is one subclass.
+
+Invariant: a constraint never changes after it is made. Equal constraints have equal IR, so they share compiled
+automata.
+
 Cost: making one is linear in what the user wrote; nothing is compiled before a matcher needs it.
 """
 
@@ -38,35 +40,35 @@ __all__ = [
     "constraint_of",
     "install_operators",
     "is_type",
-    "together",
+    "join_instructions",
 ]
 
 Operand = Any
-"""What combinators take: a constraint, a string (exactly this text) or a type (the texts of its values)."""
+"""Operands of combinators: a constraint, a string (exactly this text) or a type (the texts of its values)."""
 
 
 class Blame(NamedTuple):
-    """Why nothing satisfies a part of a constraint, and what to do."""
+    """Why a part of a constraint is empty, and what to do."""
 
     reason: str
     hint: str
 
 
 class Stop(NamedTuple):
-    """Where a text leaves a language."""
+    """The position at which a text leaves a language."""
 
     text: bytes
     offset: int
     path: tuple[str | int, ...]
-    """Steps into the value, for JSON."""
+    """Steps into the JSON value."""
     near: list[str]
     """Pointers of the sub-schemas that apply there."""
     place: str = "value"
-    """What holds the place: a kind of JSON ("value", "key", "array", ...), "text", or "end"."""
+    """What the position is in: a kind of JSON ("value", "key", "array", ...), "text", or "end"."""
     may_begin: tuple[str, ...] = ()
-    """In the text of a grammar: what may begin there."""
+    """For the text of a grammar: the terminals and rules that may start there."""
     is_part: bool = False
-    """Is the text more than the constraint that is asked?"""
+    """Whether the text is longer than the text of this constraint."""
 
 
 class Broken(NamedTuple):
@@ -76,27 +78,27 @@ class Broken(NamedTuple):
     keyword: str
     detail: str = ""
     path: tuple[str | int, ...] | None = None
-    """The value that the rule is about, if that is known."""
+    """The value that the rule is about, if it is known."""
     message: str = ""
-    """What is said of that value, where it is not what is always said of the keyword."""
+    """A message about that value that replaces the usual one of the keyword."""
     subject: str = ""
-    """What the rule is about, where it is no value."""
+    """The subject of the rule, if that is not a value."""
 
 
 NO_SCHEMA = Broken("", "JSON")
-"""What `Constraint.broken` answers where no rule is to blame, since no schema would take the text."""
+"""The result of `Constraint.broken` if no rule is to blame, since no schema accepts the text."""
 
 
 class Constraint(ABC):
     """A set of texts. ``a & b``: both; ``a | b``: either; ``a + b``: one after the other.
 
-    A plain string stands for exactly that text on either side of an operator, a type for the texts of its values.
+    In an operator, a plain string stands for exactly that text, and a type for the texts of its values.
     """
 
     __slots__ = ()
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Cut the `repr` of every kind of constraint: a pattern or a list of texts may be of any length."""
+        """Shorten the `repr` of every kind of constraint: a pattern or a list of texts may be of any length."""
         super().__init_subclass__(**more)
         whole = cls.__dict__.get("__repr__")
         if whole is not None:
@@ -104,10 +106,10 @@ class Constraint(ABC):
 
     @abstractmethod
     def lower(self) -> IR:
-        """The IR that the native engine compiles."""
+        """Return the IR that the core compiles."""
 
     def regular(self) -> RE | None:
-        """The same language as one regular expression over the whole text; None if it is not regular."""
+        """Return the language as one regular expression over the whole text; None if it is not regular."""
         return None
 
     def counts_tokens(self) -> bool:
@@ -125,7 +127,7 @@ class Constraint(ABC):
 
     @property
     def markers(self) -> tuple[str, ...]:
-        """The texts that separate parts of the output, as in `structgen.reasoning`; empty if there are none."""
+        """The texts that separate parts of the output, as in `structgen.reasoning`."""
         return ()
 
     def matcher_class(self) -> type[Any] | None:
@@ -140,24 +142,24 @@ class Constraint(ABC):
         """Return how its texts are parsed for captures (a `grammar.capture_grammar.CaptureGrammar`), or None.
 
         Args:
-            compose: Makes the same of a union or a sequence, which is parsed as one grammar.
+            compose: Returns the same for a union or a sequence, which is parsed as one grammar.
         """
         return None
 
     def tree_size(self) -> int:
-        """Number of parts that it is made of, where a part that stands in several places counts in each."""
+        """Return the number of its parts; a part that occurs several times counts each time."""
         return 1
 
     def describe(self) -> str:
-        """A short phrase for messages."""
+        """Return a short phrase for messages."""
         return repr(self)
 
     def instructions(self) -> str:
-        """Return sentences for a prompt that say what satisfies the constraint; empty where there is nothing to add."""
+        """Return sentences for a prompt that describe the constraint; may be empty."""
         return ""
 
     def written(self) -> list[tuple[str, str]]:
-        """What notebooks show of it beside the description: names and texts, as the user wrote them."""
+        """Return what notebooks show below the description: names and texts, as the user wrote them."""
         return []
 
     def _repr_html_(self) -> str:
@@ -167,52 +169,66 @@ class Constraint(ABC):
         return card(type(self).__name__.lstrip("_"), self.describe(), pairs(short) if short else "", *parts)
 
     def empty_hint(self) -> str:
-        """What to do where no text satisfies it."""
-        return "Check for parts that contradict each other, and for characters that the tokenizer lacks."
+        """Return the hint of the error that no text satisfies the constraint."""
+        return "Look for parts that contradict each other, and for characters that the tokenizer lacks."
 
     def shown(self, names: Sequence[str]) -> list[str]:
-        """Terminals and rules of a grammar as explanations name them."""
+        """Return terminals and rules of a grammar as explanations name them."""
         return list(names)
 
     def blame(self, part: str, is_empty: Callable[[IR], bool]) -> Blame | None:
-        """Why the empty part at this place is empty, if this kind of constraint can tell."""
+        """Return why a part is empty, if this kind of constraint can determine it.
+
+        Args:
+            part: The part that the core reports, for a schema its JSON pointer.
+            is_empty: Returns whether it is proven that an IR has no text.
+        """
         return None
 
-    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
-        """The rules without which a text could go on, if this kind of constraint can tell.
+    def broken(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[Broken]:
+        """Return the rules without which a text could go on, if this kind of constraint can determine them.
 
-        A question says whether the text goes on under an IR; the first is the strictest. `NO_SCHEMA` alone says
-        that no schema would take the text."""
+        Args:
+            stop: Where the text leaves the language.
+            checks: Functions that return whether the text goes on under an IR, the strictest first.
+
+        Returns:
+            The broken rules. `NO_SCHEMA` alone means that no schema accepts the text.
+        """
         return []
 
     def _broken_parts(
         self,
         stop: Stop,
-        questions: list[Callable[[IR], bool]],
+        checks: list[Callable[[IR], bool]],
         parts: Iterable[tuple[Constraint, Callable[[IR], IR]]],
     ) -> list[Broken]:
-        """The same of constraints that this one is made of: each with the IR of the whole for one in its place."""
-        answer: list[Broken] = []
+        """Return the same for a constraint made of others: `parts` has each with the IR of the whole around it."""
+        fallback: list[Broken] = []
         for part, whole in parts:
-            asked: list[Callable[[IR], bool]] = [partial(_asked, question, whole) for question in questions]
-            found = part.broken(stop._replace(is_part=True), asked)
+            checks_of_part: list[Callable[[IR], bool]] = [
+                partial(_check_in_whole, check, whole) for check in checks
+            ]
+            found = part.broken(stop._replace(is_part=True), checks_of_part)
             if found and found != [NO_SCHEMA]:
                 return found
-            answer = found or answer
-        return answer
+            fallback = found or fallback
+        return fallback
 
     def _and(self, other: Constraint) -> Constraint | None:
-        """How this kind of constraint joins `other` under ``&``; None leaves it to the algebra."""
+        """Return how this kind of constraint joins `other` under ``&``; None leaves it to the algebra."""
         return None
 
     def _or(self, other: Constraint) -> Constraint | None:
-        """How this kind of constraint joins `other` under ``|``; None leaves it to the algebra."""
+        """Return how this kind of constraint joins `other` under ``|``; None leaves it to the algebra."""
         return None
 
     def _within(self, expression: RE) -> Constraint | None:
-        """The texts of this constraint that are in a regular language, too; None where that is not supported.
+        """Return the texts of this constraint that are also in a regular language; None if that is not supported.
 
-        Raises `CombinationError` where it could be, but for something in this constraint."""
+        Raises:
+            CombinationError: It is supported in general, but not for something in this constraint.
+        """
         return None
 
     def __and__(self, other: Any) -> Constraint:
@@ -241,7 +257,7 @@ class Constraint(ABC):
     def __hash__(self) -> int:
         return hash(self.lower())
 
-    # It never changes, so a copy is the same object; pickling may not go through `__setattr__`.
+    # A constraint never changes, so a copy is the same object. Pickling must not call `__setattr__`.
 
     def __copy__(self) -> Constraint:
         return self
@@ -251,7 +267,7 @@ class Constraint(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         names = [name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ())]
-        return _rebuilt, (type(self), {name: getattr(self, name) for name in names})
+        return _unpickle, (type(self), {name: getattr(self, name) for name in names})
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a constraint never changes; {name!r} cannot be set")
@@ -311,13 +327,13 @@ def as_constraint(value: Operand) -> Constraint:
     """Return the constraint of an operand: a constraint, a string (exactly this text), or a type.
 
     Raises:
-        TypeNotSupported: `value` is none of these.
+        TypeNotSupported: `value` is something else.
     """
     return Literal(value) if isinstance(value, str) else constraint_of(value)
 
 
 def constraint_of(value: Any) -> Constraint:
-    """Return the constraint of whatever `structgen.generate` takes as the type of its value; a string is no type.
+    """Return the constraint of what `structgen.generate` accepts as an output type; a string is not a type.
 
     Raises:
         TypeNotSupported: `value` is neither a constraint nor a type, or no constraint describes the type.
@@ -326,24 +342,24 @@ def constraint_of(value: Any) -> Constraint:
         return value
     if value is None:
         raise TypeNotSupported(
-            "None is a value, not a type", hint='Leave the argument out, or write "null" for that text.'
+            "None is a value, not a type", hint='Omit the argument, or write "null" for that text.'
         )
-    # Types are read with pydantic, in a layer above this one, which is loaded when the first type is met.
+    # Types need pydantic, which takes long to load and lies in a layer above; it is loaded with the first type.
     found: Constraint = import_module("structgen.types").constraint_for_type(value)
     return found
 
 
-def together(parts: Iterable[Constraint]) -> str:
+def join_instructions(parts: Iterable[Constraint]) -> str:
     """Return the instructions of several constraints, each once."""
     return "\n\n".join(dict.fromkeys(filter(None, (one.instructions() for one in parts))))
 
 
-def _asked(question: Callable[[IR], bool], whole: Callable[[IR], IR], part: IR) -> bool:
-    return question(whole(part))
+def _check_in_whole(check: Callable[[IR], bool], whole: Callable[[IR], IR], part: IR) -> bool:
+    return check(whole(part))
 
 
-def _rebuilt(kind: type[Constraint], content: dict[str, Any]) -> Constraint:
-    """The constraint that was pickled."""
+def _unpickle(kind: type[Constraint], content: dict[str, Any]) -> Constraint:
+    """Return the constraint that was pickled."""
     constraint = object.__new__(kind)
     for name, value in content.items():
         object.__setattr__(constraint, name, value)
@@ -361,5 +377,5 @@ def is_type(value: Any) -> bool:
 
 
 def _is_operand(value: Any) -> bool:
-    """Return whether an operator takes `value`. Python offers the operator to all others, then raises TypeError."""
+    """Return whether an operator accepts `value`. For others Python tries the other operand, then raises TypeError."""
     return isinstance(value, (Constraint, str)) or is_type(value)

@@ -1,7 +1,9 @@
 """The constraint "exactly one of these texts".
 
-Why: the commonest constraint of all (labels, names, commands); a trie handles tens of thousands of texts.
-Invariant: at least one text, no text twice, in the order given.
+Why: the most common constraint (labels, names, commands); a trie handles tens of thousands of texts.
+
+Invariant: at least one text, no text twice, in the given order.
+
 Cost: linear in the texts.
 """
 
@@ -13,13 +15,13 @@ from structgen.argument_names import checks_names
 from structgen.errors import ConstraintError, EmptyConstraint, LimitExceeded, a_kind, with_kind
 
 from .base import IR, Constraint
-from .expressions import MOST_CHARACTERS, MOST_PARTS, RE
+from .expressions import MAX_CHARACTERS, MAX_PARTS, RE
 
 __all__ = ["ChoiceConstraint", "choice"]
 
 
 class ChoiceConstraint(Constraint):
-    """Made by `choice`."""
+    """Exactly one of several texts; made by `choice`."""
 
     __slots__ = ("texts",)
 
@@ -47,7 +49,22 @@ class ChoiceConstraint(Constraint):
 
 @checks_names
 def choice(texts: Iterable[str]) -> ChoiceConstraint:
-    """Exactly one of `texts`; a text given twice counts once."""
+    """Return the constraint of exactly one of `texts`.
+
+    Args:
+        texts: The texts; a repeated text counts once.
+
+    Raises:
+        ConstraintError: `texts` is not a list of strings, or a string has half of a surrogate pair.
+        EmptyConstraint: There are no texts.
+        LimitExceeded: There are too many texts or characters.
+
+    Example:
+        >>> import structgen as sg
+        >>> label = sg.choice(["positive", "negative"])
+        >>> sg.Matcher(label, sg.Vocabulary.of_bytes()).explain("negative").ok
+        True
+    """
     if isinstance(texts, (str, bytes)):
         raise ConstraintError(
             f"choice() needs a list of texts, not the single {type(texts).__name__} {texts!r:.60}",
@@ -62,14 +79,14 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
         ) from None
     if not given:
         raise EmptyConstraint(
-            "choice() needs at least one text; with none, nothing could ever be generated",
-            hint="Check how the list is made.",
+            "choice() needs at least one text",
+            hint="Check the code that makes the list.",
         )
-    if len(given) > MOST_PARTS:
+    if len(given) > MAX_PARTS:
         raise LimitExceeded(
-            f"choice() has {len(given):,} texts, more than {MOST_PARTS:,}",
+            f"choice() has {len(given):,} texts, more than {MAX_PARTS:,}",
             limit="choice_texts",
-            hint="Say what the texts have in common as a pattern: sg.regex(...).",
+            hint="Describe the texts by a pattern: sg.regex(...).",
         )
     characters = 0
     for index, text in enumerate(given):
@@ -81,14 +98,14 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
             )
         if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
             raise ConstraintError(
-                f"{text!r:.60} holds a lone surrogate, which no UTF-8 text can spell",
+                f"{text!r:.60} contains a lone surrogate, which UTF-8 cannot encode",
                 where=f"item {index}",
                 hint="Decode the text correctly first.",
             )
         characters += len(text)
-    if characters > MOST_CHARACTERS:
+    if characters > MAX_CHARACTERS:
         raise LimitExceeded(
-            f"the texts of choice() have {characters:,} characters, more than {MOST_CHARACTERS:,}",
+            f"the texts of choice() have {characters:,} characters, more than {MAX_CHARACTERS:,}",
             limit="choice_characters",
             hint="Use fewer or shorter texts.",
         )

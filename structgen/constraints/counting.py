@@ -1,4 +1,4 @@
-"""Does a constraint count the tokens of a part?"""
+"""Find out whether a constraint has a limit of tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["counts_tokens"]
 
 
 def counts_tokens(ir: tuple[str, Any]) -> bool:
-    """Return whether a part of a constraint, by its IR, has a limit of tokens."""
+    """Return whether a part of a constraint, given by its IR, has a limit of tokens."""
     pending: list[tuple[str, Any]] = [ir]
     seen: set[int] = set()
     while pending:

@@ -1,12 +1,22 @@
 """Regular expressions as data: the builders of the RE part of the intermediate representation.
 
-Why: the regex parsers, `choice` and the algebra of constraints make the same nested tuples; what keeps those
-small (adjacent literals joined, alternatives of single characters made one class) is written once, here.
-Invariant: builders never change the language; a literal holds Unicode scalar values only (no surrogates);
-the ranges of a class are sorted, apart from one another and without surrogates, and no class is a single
-character, empty or everything (those are a literal, NOTHING and ANY).
+Why: the regex parsers, `choice` and the algebra of constraints build the same nested tuples. The rules that keep
+them small (adjacent literals are joined, alternatives of single characters become one class) are here, once.
+
+Invariant: builders never change the language. A literal contains Unicode scalar values only, no surrogates. The
+ranges of a class are sorted, disjoint and without surrogates, and no class is a single character, empty or
+everything: those are a literal, NOTHING and ANY.
+
 Cost: each builder is linear in its own parts, not in what is below them.
-Nodes: `structgen.ir.regex` defines them, and `docs/ir.md` describes each.
+
+    RE = ("class", ((lo, hi), ...)) | ("literal", str) | ("literals", (str, ...))
+       | ("concat", (RE, ...)) | ("alternate", (RE, ...)) | ("intersect", (RE, ...)) | ("complement", RE)
+       | ("repeat", RE, lo, hi or None) | ("look", ahead, negative, RE)
+       | ("scope", RE)           whose looks see only its own text, like those in an intersection or complement
+       | ("substring", str or (str, ...), empty)   adjacent characters of a text, or pieces; also none if `empty`
+       | ("host_names", composed)     host names, and IDNA 2008 ones, with labels in NFC if `composed`
+       | ("unfold", source)      what an object expands to while it is read (`structgen/_core/regex/regex.h`, `Source`)
+       | ("any",) one character | ("text",) every text | ("empty",) no text
 """
 
 from __future__ import annotations
@@ -20,9 +30,9 @@ __all__ = [
     "ALL_RANGES",
     "ANY",
     "EPSILON",
-    "MOST_CHARACTERS",
-    "MOST_PARTS",
-    "MOST_SUBSTRING_CHARACTERS",
+    "MAX_CHARACTERS",
+    "MAX_PARTS",
+    "MAX_SUBSTRING_CHARACTERS",
     "NOTHING",
     "RE",
     "TEXT",
@@ -48,17 +58,17 @@ EPSILON: RE = ("literal", "")
 NOTHING: RE = ("empty",)
 ANY: RE = ("any",)
 TEXT: RE = ("text",)
-MOST_PARTS = 2_000_000
-"""Parts of one sequence or choice."""
-MOST_CHARACTERS = 20_000_000
-"""Characters of one text, or of one choice of texts."""
-MOST_SUBSTRING_CHARACTERS = 5_000_000
-"""Characters of the text of a substring; they take a second and 100 MB."""
+MAX_PARTS = 2_000_000
+"""Limit on the parts of one sequence or choice."""
+MAX_CHARACTERS = 20_000_000
+"""Limit on the characters of one text, or of one choice of texts."""
+MAX_SUBSTRING_CHARACTERS = 5_000_000
+"""Limit on the characters of a substring's text; they take a second and 100 MB."""
 ALL_RANGES: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 
 
 def normalise_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Sorted, merged and without surrogates."""
+    """Return the ranges sorted, merged and without surrogates."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -77,7 +87,7 @@ def _without_surrogates(low: int, high: int) -> list[tuple[int, int]]:
 
 
 def negate_ranges(ranges: Ranges) -> Ranges:
-    """All scalar values that are not in normalised `ranges`."""
+    """Return all scalar values that are not in normalised `ranges`."""
     result: list[tuple[int, int]] = []
     start = 0
     for low, high in ranges:
@@ -90,7 +100,7 @@ def negate_ranges(ranges: Ranges) -> Ranges:
 
 
 def character_class(ranges: Ranges) -> RE:
-    """One character of normalised `ranges`."""
+    """Return one character of normalised `ranges`."""
     if not ranges:
         return NOTHING
     if ranges == ALL_RANGES:
@@ -101,35 +111,35 @@ def character_class(ranges: Ranges) -> RE:
 
 
 def literal(text: str) -> RE:
-    """Exactly this text; a text with lone surrogates has no UTF-8 form, so nothing is it."""
+    """Return exactly this text; a text with lone surrogates has no UTF-8 form and matches nothing."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         return NOTHING
     return ("literal", text)
 
 
 def literals(texts: Iterable[str]) -> RE:
-    """Exactly one of these texts."""
+    """Return exactly one of these texts."""
     return alternate([literal(text) for text in texts])
 
 
 def substring(pieces: str | Iterable[str], *, empty: bool = True) -> RE:
-    """Any run of neighbouring pieces, joined: of a text, of its characters.
+    """Return any run of adjacent pieces, joined; the pieces of a text are its characters.
 
     Args:
         pieces: The text, or its pieces from left to right. A run never divides a piece.
-        empty: Whether the run of no pieces is one.
+        empty: Whether the run of no pieces counts.
 
     Raises:
         LimitExceeded: The pieces have too many characters (limit `substring_characters`).
     """
     whole = pieces if isinstance(pieces, str) else tuple(piece for piece in pieces if piece)
-    if sum(map(len, whole)) > MOST_SUBSTRING_CHARACTERS:
+    if sum(map(len, whole)) > MAX_SUBSTRING_CHARACTERS:
         raise LimitExceeded(
-            f"the text of a substring has more than {MOST_SUBSTRING_CHARACTERS:,} characters",
+            f"the text of a substring has more than {MAX_SUBSTRING_CHARACTERS:,} characters",
             limit="substring_characters",
             hint="Use a part of the text.",
         )
-    # subtle: a lone surrogate has no UTF-8 form, so no run goes across it.
+    # subtle: a lone surrogate has no UTF-8 form, so no run crosses it.
     runs: list[list[str]] = [[]]
     for piece in whole if any(map(_has_surrogate, [whole] if isinstance(whole, str) else whole)) else ():
         if _has_surrogate(piece):
@@ -152,7 +162,7 @@ def _has_surrogate(text: str) -> bool:
 
 
 def concat(parts: Iterable[RE]) -> RE:
-    """One part after the other; adjacent literals are joined."""
+    """Return one part after the other; adjacent literals are joined."""
     result: list[RE] = []
     run: list[str] = []
     for outer in parts:
@@ -180,26 +190,26 @@ def concat(parts: Iterable[RE]) -> RE:
 
 
 def _check_parts(parts: Collection[object]) -> None:
-    """Builders copy what is below them, so an expression that is joined with itself again and again doubles."""
-    if len(parts) > MOST_PARTS:
+    """Check the size: builders copy their parts, so repeated self-concatenation would double an expression."""
+    if len(parts) > MAX_PARTS:
         raise LimitExceeded(
-            f"an expression has more than {MOST_PARTS:,} parts",
+            f"an expression has more than {MAX_PARTS:,} parts",
             limit="expression_parts",
             hint="Split the constraint.",
         )
 
 
 def _check_characters(texts: Iterable[str]) -> None:
-    if sum(map(len, texts)) > MOST_CHARACTERS:
+    if sum(map(len, texts)) > MAX_CHARACTERS:
         raise LimitExceeded(
-            f"the texts of an expression have more than {MOST_CHARACTERS:,} characters",
+            f"the texts of an expression have more than {MAX_CHARACTERS:,} characters",
             limit="expression_characters",
             hint="Split the constraint.",
         )
 
 
 def alternate(parts: Iterable[RE]) -> RE:
-    """Any of the parts: single characters become one class, texts one set of literals."""
+    """Return any of the parts: single characters become one class, texts one set of literals."""
     ranges: list[tuple[int, int]] = []
     texts: dict[str, None] = {}
     others: list[RE] = []
@@ -252,14 +262,14 @@ def alternate(parts: Iterable[RE]) -> RE:
 
 
 def repeat(part: RE, low: int, high: int | None) -> RE:
-    """`part` between `low` and `high` times; `high` None is unbounded."""
+    """Return `part` between `low` and `high` times; None for `high` is unbounded."""
     if high == 0 or part == EPSILON:
         return EPSILON
     if low == 1 and high == 1:
         return part
     if part == NOTHING:
         return EPSILON if low == 0 else NOTHING
-    if part[0] in ("look", "boundary"):  # a condition on a place holds there any number of times
+    if part[0] in ("look", "boundary"):  # a condition on a position holds there any number of times
         return part if low else EPSILON
     if high is None:
         if part == TEXT or (part == ANY and low == 0):
@@ -272,7 +282,7 @@ def repeat(part: RE, low: int, high: int | None) -> RE:
 
 
 def intersect(parts: Iterable[RE]) -> RE:
-    """What all of the parts accept."""
+    """Return what all of the parts accept."""
     result: list[RE] = []
     for outer in parts:
         for part in outer[1] if outer[0] == "intersect" else (outer,):
@@ -281,10 +291,10 @@ def intersect(parts: Iterable[RE]) -> RE:
             if part != TEXT and part not in result:
                 result.append(part)
     if EPSILON in result:
-        answers = [nullable(part) for part in result]
-        if False in answers:
+        results = [nullable(part) for part in result]
+        if False in results:
             return NOTHING
-        if None not in answers:
+        if None not in results:
             return EPSILON
     if not result:
         return TEXT
@@ -292,7 +302,7 @@ def intersect(parts: Iterable[RE]) -> RE:
 
 
 def complement(part: RE) -> RE:
-    """Every text that `part` does not accept."""
+    """Return every text that `part` does not accept."""
     if part[0] == "complement":
         return part[1]  # type: ignore[no-any-return]
     if part == TEXT:
@@ -305,13 +315,13 @@ def complement(part: RE) -> RE:
 
 
 def scope(part: RE) -> RE:
-    """The same language wherever it stands: looks in it see nothing around it."""
+    """Return the same language in every context: its looks do not see the text around it."""
     return ("scope", part) if has_look(part) else part
 
 
 def nullable(part: RE) -> bool | None:
-    """Is the empty text accepted? None where that depends on what is around (look-around)."""
-    known: dict[int, bool | None] = {}  # by id: expressions share their parts
+    """Return whether the empty text is accepted; None if that depends on the context (look-around)."""
+    known: dict[int, bool | None] = {}  # by id, since expressions share their parts
     pending = [part]
     while pending:
         node = pending[-1]
@@ -325,7 +335,7 @@ def nullable(part: RE) -> bool | None:
 
 
 def _deciding(node: RE) -> Sequence[RE]:
-    """The parts that decide whether it accepts the empty text."""
+    """Return the parts that decide whether it accepts the empty text."""
     kind = node[0]
     if kind in ("concat", "alternate", "intersect"):
         return node[1]  # type: ignore[no-any-return]
@@ -336,7 +346,7 @@ def _deciding(node: RE) -> Sequence[RE]:
 
 def _nullable(node: RE, known: dict[int, bool | None]) -> bool | None:
     kind = node[0]
-    answers = [known[id(inner)] for inner in _deciding(node)]
+    results = [known[id(inner)] for inner in _deciding(node)]
     match kind:
         case "literal":
             return not node[1]
@@ -347,7 +357,7 @@ def _nullable(node: RE, known: dict[int, bool | None]) -> bool | None:
         case "class" | "any" | "empty":
             return False
         case "repeat" | "scope":
-            return answers[0] if answers else True
+            return results[0] if results else True
         case "substring":
             return bool(node[2])
         case "host_names":
@@ -355,25 +365,25 @@ def _nullable(node: RE, known: dict[int, bool | None]) -> bool | None:
         case "unfold":
             return bool(node[1].accepts(node[1].start))
         case "complement":
-            return None if answers[0] is None else not answers[0]
+            return None if results[0] is None else not results[0]
         case "alternate":
-            return _any(answers)
+            return _any(results)
         case "concat" | "intersect":
-            return False if False in answers else None if None in answers else True
+            return False if False in results else None if None in results else True
     return None
 
 
-def _any(answers: Sequence[bool | None]) -> bool | None:
-    return True if True in answers else None if None in answers else False
+def _any(results: Sequence[bool | None]) -> bool | None:
+    return True if True in results else None if None in results else False
 
 
 def has_look(part: RE) -> bool:
-    """Does the meaning of `part` depend on the text around it?"""
+    """Return whether the meaning of `part` depends on the text around it."""
     return any(node[0] in ("look", "boundary") for node in _outside_scopes(part))
 
 
 def _outside_scopes(part: RE) -> Iterator[RE]:
-    """The expression and its parts, each once, without the bodies of look-arounds and of scopes."""
+    """Yield the expression and its parts, each once, without the bodies of look-arounds and of scopes."""
     pending = [part]
     met: set[int] = set()  # expressions share their parts
     while pending:
@@ -389,9 +399,11 @@ def _outside_scopes(part: RE) -> Iterator[RE]:
 
 
 def tree_size(expression: RE, known: dict[int, int] | None = None) -> int:
-    """Number of nodes, where a part that stands in several places counts in each.
+    """Return the number of nodes; a shared part counts as often as it occurs.
 
-    `known` keeps sizes by the ids of expressions, which must be kept alive as long.
+    Args:
+        expression: The expression.
+        known: Cache of sizes by the ids of expressions, which must be kept alive as long as it.
     """
     sizes = {} if known is None else known
     pending = [expression]

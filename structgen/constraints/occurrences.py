@@ -1,12 +1,14 @@
-"""Regular languages about where given texts occur: nowhere, or first at the end.
+"""Regular languages defined by where given texts occur: nowhere, or first at the end.
 
-Why: "free text until a marker" is what tool calls, reasoning, channels and XGrammar's `TagDispatch` are made of,
-and it is regular: no approximation is needed, and no look-ahead.
-Invariant: an occurrence counts by where it ends. `ends_first` of all marks together are the texts that end with the
-first occurrence of any mark; of marks that end there the longest counts. `before` is the same without the mark itself,
-for marks that are read as something else than text. What is `forbidden` occurs nowhere, not even across the border
-of the free text and its mark.
-Cost: the expressions are linear in the texts; `before` compares each mark with each.
+Why: tool calls, reasoning, channels and XGrammar's `TagDispatch` consist of "free text until a marker". That
+language is regular: no approximation and no look-ahead is needed.
+
+Invariant: the position of an occurrence is its end. The union of `ends_first` over all marks is the set of texts
+that end with the first occurrence of any mark; of several marks that end there, the longest counts. `before` is the
+same without the mark itself, for marks that are not read as text. A `forbidden` text occurs nowhere, not even
+across the border between the free text and its mark.
+
+Cost: the expressions are linear in the texts; `before` compares each mark with each other.
 """
 
 from __future__ import annotations
@@ -19,13 +21,19 @@ __all__ = ["before", "ends_first", "without"]
 
 
 def without(texts: Iterable[str]) -> RE:
-    """Every text in which none of these occurs."""
+    """Return every text in which none of these occurs."""
     found = literals(texts)
     return TEXT if found == NOTHING else complement(concat([TEXT, found, TEXT]))
 
 
 def ends_first(mark: str, marks: Sequence[str], forbidden: Sequence[str] = ()) -> RE:
-    """Texts that end with `mark`, where no mark has ended before, no longer one ends, and nothing forbidden is."""
+    """Return the texts that end with `mark`, without an earlier mark or a longer one at the end.
+
+    Args:
+        mark: The mark at the end.
+        marks: All marks.
+        forbidden: Texts that must not occur.
+    """
     parts = [concat([TEXT, literal(mark)]), complement(concat([TEXT, literals(marks), ANY, TEXT]))]
     if forbidden:
         parts.append(without(forbidden))
@@ -36,7 +44,7 @@ def ends_first(mark: str, marks: Sequence[str], forbidden: Sequence[str] = ()) -
 
 
 def before(mark: str, marks: Sequence[str], forbidden: Sequence[str] = ()) -> RE:
-    """The texts that become one of `ends_first` when `mark` is written after them."""
+    """Return the texts that become one of `ends_first` when `mark` is appended."""
     if any(other in mark[:-1] for other in marks) or any(other in mark for other in forbidden):
         return NOTHING
     ends = {

@@ -1,8 +1,12 @@
-"""The constraint "a part of this text": quotations, names and passages that a text holds word by word.
+"""The constraint "a part of this text": quotations, names and passages that a text contains word for word.
 
-Why: an answer that quotes a document has to be in it; a pattern of all its parts would be quadratically large.
-Invariant: a text of the constraint is one or more neighbouring pieces of the given text, joined; none if `empty`.
-Cost: linear in the text to compile, about 0.2 s and 5 MB for 500,000 characters. States are made as they are reached.
+Why: an answer that quotes a document must occur in it; a pattern of all its parts would be quadratically large.
+
+Invariant: a text of the constraint is one or more adjacent pieces of the given text, joined; with `empty`, also
+none.
+
+Cost: linear in the text to compile, about 0.2 s and 5 MB for 500,000 characters. States are built when they are
+reached.
 """
 
 from __future__ import annotations
@@ -21,12 +25,12 @@ from .expressions import RE
 __all__ = ["WORDS", "SubstringConstraint", "substring"]
 
 WORDS = re.compile(r"\s+|\w+|[^\s\w]+")
-"""Pieces of a text in words: white space, letters and digits, and other signs."""
+"""Pieces of a text in words: white space, letters and digits, and other characters."""
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class SubstringConstraint(Constraint):
-    """Made by `substring`."""
+    """A part of a text; made by `substring`."""
 
     __slots__ = ("_expression", "_source", "empty")
 
@@ -65,20 +69,21 @@ def substring(
     by: Literal["characters", "words", "lines"] = "characters",
     empty: bool = False,
 ) -> SubstringConstraint:
-    """A part of a text.
+    """Return the constraint of a part of a text.
 
     Args:
         source: The text, or a list of its pieces from left to right. A part never divides a piece.
-        by: How a text is cut into pieces: each character; runs of white space, of letters and digits, and of other
-            signs; or lines with their ends.
+        by: How a text is divided into pieces: characters; words, which are runs of white space, of letters and
+            digits, and of other characters; or lines with their ends.
         empty: Whether the empty text is a part.
 
     Returns:
-        The constraint: one or more neighbouring pieces, joined.
+        The constraint: one or more adjacent pieces, joined.
 
     Raises:
         EmptyConstraint: The text is empty, and `empty` is false.
         LimitExceeded: The text has more than 5,000,000 characters (limit `substring_characters`).
+        ConstraintError: `source` is not a text or a list of texts.
 
     Example:
         >>> import structgen as sg
@@ -87,9 +92,9 @@ def substring(
         True
     """
     if by not in ("characters", "words", "lines"):
-        raise OptionError(f"by is {by!r:.40}", hint="It is 'characters', 'words' or 'lines'.")
+        raise OptionError(f"by is {by!r:.40}", hint="Use 'characters', 'words' or 'lines'.")
     if not isinstance(empty, bool):
-        raise OptionError(f"empty is {empty!r:.40}; it is True or False")
+        raise OptionError(f"empty is {empty!r:.40}; it must be True or False")
     pieces: str | tuple[str, ...]
     if isinstance(source, str):
         pieces = source if by == "characters" else tuple((WORDS if by == "words" else _LINES).findall(source))
@@ -98,7 +103,7 @@ def substring(
     for index, piece in enumerate(pieces if isinstance(pieces, tuple) else (pieces,)):
         if not piece.isascii() and any("\ud800" <= character <= "\udfff" for character in piece):
             raise ConstraintError(
-                "the source of substring() holds a lone surrogate, which no UTF-8 text can spell",
+                "the source of substring() contains a lone surrogate, which UTF-8 cannot encode",
                 where=f"item {index}" if isinstance(pieces, tuple) else None,
                 hint="Decode the text correctly first.",
             )
@@ -114,7 +119,7 @@ def _checked(source: Iterable[str], by: str) -> tuple[str, ...]:
     if isinstance(source, bytes):
         raise ConstraintError("substring() needs a text, not bytes", hint="Decode it first.")
     if by != "characters":
-        raise OptionError(f"by={by!r} is for a text; these are pieces already", hint="Leave `by` out.")
+        raise OptionError(f"by={by!r} applies to a text, not to a list of pieces", hint="Omit `by`.")
     try:
         pieces = tuple(source)
     except TypeError:

@@ -1,14 +1,17 @@
 """A limit on the tokens of a part of a text.
 
-Why: budgets of reasoning and of free text are stated in tokens, and one text has many tokenizations, so that no
-expression over characters can say them.
-What: a token counts if it holds a byte of the part, or if it is a special token in it. The part ends at the end of a
-token: at the first one, from its `max_tokens`-th token on, where its text is complete (``"complete"``), or right at the
-`max_tokens`-th, complete or not, but for the rest of a character (``"cut"``). Each occurrence of the part is counted by
-itself, and a part inside another one counts in both.
-Invariant: masks are those of the constraint without its limit until a part has used up its tokens; after that what
-follows the part is all that may come. A state that has a completion keeps one.
-Cost: none for a mask; a look at the open parts for each token.
+Why: budgets of reasoning and of free text are stated in tokens. One text has many tokenizations, so no expression
+over characters can state them.
+
+What: a token counts if it has a byte of the part, or if it is a special token in it. The part ends at the end of a
+token: with ``"complete"`` at the first one, from its `max_tokens`-th token on, at which its text is complete; with
+``"cut"`` right after the `max_tokens`-th, complete or not, except that a character is completed. Each occurrence of
+the part is counted separately, and a part inside another one counts in both.
+
+Invariant: masks are those of the constraint without its limit until a part has used up its tokens. From then on,
+only what follows the part is allowed. A state that has a completion keeps one.
+
+Cost: none for a mask; a check of the open parts for each token.
 """
 
 from __future__ import annotations
@@ -23,16 +26,16 @@ from .algebra import check_tree_size
 from .base import IR, Broken, Constraint, Operand, Stop, as_constraint
 from .expressions import RE
 
-__all__ = ["AtLimit", "TokenLimit", "checked_token_limit", "limit_tokens"]
+__all__ = ["AtLimit", "TokenLimit", "check_token_limit", "limit_tokens"]
 
 AtLimit = Literal["complete", "cut"]
 
-MOST_TOKENS = 2**31 - 1
-"""The largest limit, that of XGrammar."""
+MAX_TOKENS = 2**31 - 1
+"""The largest limit, the same as that of XGrammar."""
 
 
 class TokenLimit(Constraint):
-    """Made by `limit_tokens`."""
+    """A part of a text with a limit of tokens; made by `limit_tokens`."""
 
     __slots__ = ("at_limit", "enough", "max_tokens", "part")
 
@@ -40,7 +43,7 @@ class TokenLimit(Constraint):
     max_tokens: int
     at_limit: AtLimit
     enough: RE | None
-    """Texts that are complete where the tokens are used up, beside those of the part."""
+    """Texts that count as complete after the last token, in addition to those of the part."""
 
     def __init__(
         self, part: Constraint, max_tokens: int, at_limit: AtLimit, enough: RE | None = None
@@ -69,7 +72,7 @@ class TokenLimit(Constraint):
 
     @property
     def spells_specials(self) -> bool:
-        """Whether the text of a result names the special tokens of the part."""
+        """Whether the text of a result contains the names of the part's special tokens."""
         return self.part.spells_specials
 
     def describe(self) -> str:
@@ -81,8 +84,8 @@ class TokenLimit(Constraint):
     def shown(self, names: Sequence[str]) -> list[str]:
         return self.part.shown(names)
 
-    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
-        return self._broken_parts(stop, questions, [(self.part, self._around)])
+    def broken(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[Broken]:
+        return self._broken_parts(stop, checks, [(self.part, self._around)])
 
     def __repr__(self) -> str:
         cut = ", at_limit='cut'" if self.at_limit == "cut" else ""
@@ -93,42 +96,43 @@ class TokenLimit(Constraint):
 def limit_tokens(constraint: Operand, max_tokens: int, *, at_limit: AtLimit = "complete") -> TokenLimit:
     """Return a part of a text that ends after at most `max_tokens` tokens.
 
-    A token counts if it holds a byte of the part, even if it also holds bytes before or after it. Each occurrence of
-    the part is counted from its own first token on. A text without tokens, as `Matcher.explain` reads it, is judged by
+    A token counts if it has a byte of the part, even if it also has bytes before or after it. Each occurrence of
+    the part is counted from its own first token. A text without tokens, as `Matcher.explain` reads it, is judged by
     its characters and meets no limit.
 
     Args:
-        constraint: What the part is: a constraint, a type or a string.
-        max_tokens: The most tokens. 0 leaves the empty text, if the part has it or is cut.
-        at_limit: What happens where the tokens are used up. ``"complete"``: the part ends at the first end of a token
-            where its text is complete, so a part that cannot end early may have more tokens. ``"cut"``: the part ends
-            there, complete or not, once the last character is whole.
+        constraint: The part: a constraint, a type or a string.
+        max_tokens: The largest number of tokens. With 0 the part is empty, if it may be empty or is cut.
+        at_limit: What happens after the last token. ``"complete"``: the part ends at the first end of a token at
+            which its text is complete, so a part that cannot end early may have more tokens. ``"cut"``: the part
+            ends there, complete or not, once the last character is complete.
 
     Raises:
-        OptionError: `max_tokens` is no whole number of 0 or more, or there is no such `at_limit`.
+        OptionError: `max_tokens` is not a whole number of 0 or more, or `at_limit` is unknown.
+        LimitExceeded: `max_tokens` is larger than is counted.
         TypeNotSupported: `constraint` is neither a constraint nor a string nor a type.
 
     Example:
         ``"<think>" + sg.limit_tokens(sg.text("</think>"), 200) + "</think>" + sg.json_schema(schema)``
     """
-    return TokenLimit(as_constraint(constraint), *checked_token_limit(max_tokens, at_limit))
+    return TokenLimit(as_constraint(constraint), *check_token_limit(max_tokens, at_limit))
 
 
-def checked_token_limit(max_tokens: int, at_limit: AtLimit) -> tuple[int, AtLimit]:
-    """Return both as they are.
+def check_token_limit(max_tokens: int, at_limit: AtLimit) -> tuple[int, AtLimit]:
+    """Return both arguments unchanged if they are valid.
 
     Raises:
-        OptionError: `max_tokens` is no whole number, or `at_limit` is unknown.
+        OptionError: `max_tokens` is not a whole number of 0 or more, or `at_limit` is unknown.
         LimitExceeded: `max_tokens` is larger than is counted.
     """
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 0:
         raise OptionError(f"max_tokens is {max_tokens!r:.60}; it must be a whole number of 0 or more")
-    if max_tokens > MOST_TOKENS:
+    if max_tokens > MAX_TOKENS:
         raise LimitExceeded(
-            f"max_tokens is larger than {MOST_TOKENS}",
+            f"max_tokens is larger than {MAX_TOKENS}",
             limit="part_tokens",
-            hint="Leave the limit out: no text has that many tokens.",
+            hint="Omit the limit: no text has that many tokens.",
         )
     if at_limit not in get_args(AtLimit):
-        raise OptionError(f"at_limit is {at_limit!r:.40}", hint="It is 'complete' or 'cut'.")
+        raise OptionError(f"at_limit is {at_limit!r:.40}", hint="Use 'complete' or 'cut'.")
     return max_tokens, at_limit

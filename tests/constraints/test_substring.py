@@ -128,7 +128,7 @@ def test_a_long_text_takes_linear_work() -> None:
 
 def test_limits_and_mistakes() -> None:
     with pytest.raises(LimitExceeded) as caught:
-        sg.substring("a" * (expressions.MOST_SUBSTRING_CHARACTERS + 1))
+        sg.substring("a" * (expressions.MAX_SUBSTRING_CHARACTERS + 1))
     assert caught.value.limit == "substring_characters"
     with pytest.raises(sg.errors.ConstraintError):
         sg.substring([1])  # type: ignore[list-item]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from structgen.constraints.algebra import SequenceConstraint, Union, check_tree_size
-from structgen.constraints.base import Constraint, together
+from structgen.constraints.base import Constraint, join_instructions
 from structgen.constraints.expressions import literal, scope, tree_size
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.capture_grammar import CaptureGrammar
@@ -61,7 +61,7 @@ class Composition(Lowered):
         return CaptureGrammar(_grammar(self.body, self.name, self.rules))
 
     def instructions(self) -> str:
-        return together(self.parts) if self.parts else super().instructions()
+        return join_instructions(self.parts) if self.parts else super().instructions()
 
     def describe(self) -> str:
         return self.name

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from structgen.argument_names import checks_names
 from structgen.constraints.base import Constraint
 from structgen.constraints.json_schema.options import make_options
-from structgen.constraints.token_limits import AtLimit, checked_token_limit
+from structgen.constraints.token_limits import AtLimit, check_token_limit
 from structgen.errors import EmptyConstraint, GrammarError, OptionError, a_kind, with_kind
 from structgen.ir.grammar import Body, Grammar, GrammarIR, Indentation
 
@@ -284,7 +284,7 @@ def lark(
         raise OptionError(f"import_paths is {with_kind(import_paths)}; it must be a list of folders")
     if lexer not in ("lark", "longest"):
         raise OptionError(f"unknown lexer rule {lexer!r}", hint="The rules are 'lark' and 'longest'.")
-    checked_token_limit(0, at_limit)
+    check_token_limit(0, at_limit)
     direct = lexer == "longest" and indenter is None and not import_paths
     if direct and isinstance(source, str) and isinstance(start, str):
         ir = lower_plain(source, start, contextual)

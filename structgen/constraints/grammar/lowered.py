@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from structgen.constraints.base import IR, Broken, Constraint, Stop, together
+from structgen.constraints.base import IR, Broken, Constraint, Stop, join_instructions
 from structgen.constraints.expressions import RE, intersect
 from structgen.errors import CombinationError
 from structgen.ir.grammar import Body, GrammarIR, subbodies
@@ -51,7 +51,7 @@ class Lowered(Constraint):
         )
 
     def instructions(self) -> str:
-        return together(
+        return join_instructions(
             one[1] for body in self._bodies() for one in subbodies(body) if one[0] == "constraint"
         )
 

@@ -11,7 +11,7 @@ from structgen.constraints.json_schema.excluding import excluding
 from structgen.constraints.json_schema.parsing import parse_schema
 from structgen.constraints.json_schema.whitespace import Whitespace
 from structgen.constraints.regex import regex as regex_of
-from structgen.constraints.token_limits import checked_token_limit, limit_tokens
+from structgen.constraints.token_limits import check_token_limit, limit_tokens
 from structgen.errors import ConstraintError
 from structgen.serving.spec_readers import grammar_constraint, schema_constraint
 from structgen.serving.structural_tags.fields import at, check_fields, flag, texts, whole
@@ -124,7 +124,7 @@ def text_options(form: Any, where: str) -> tuple[tuple[str, ...], int | None, in
     tokens = whole(form, "max_tokens", where)
     if tokens is not None:
         with at(f"{where}.max_tokens"):
-            checked_token_limit(tokens, "complete")
+            check_token_limit(tokens, "complete")
     return texts(form, "excludes", where), whole(form, "max_chars", where), tokens
 
 

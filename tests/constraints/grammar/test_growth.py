@@ -19,7 +19,7 @@ import structgen as sg
 from structgen import _core
 from structgen.constraints import expressions
 from structgen.constraints.choice import choice
-from structgen.constraints.expressions import MOST_PARTS
+from structgen.constraints.expressions import MAX_PARTS
 from structgen.constraints.grammar.lark.reader import ENTRIES
 from structgen.errors import LimitExceeded
 
@@ -226,7 +226,7 @@ def test_deep_chains_mean_what_they_say() -> None:
         (lambda: sg.gbnf("root ::=" + "." * 500_001), "grammar_entries"),
         (lambda: sg.ebnf("root ::=" + " r" * 500_001), "grammar_entries"),
         (lambda: sg.lark('start: "b"{2} ' + '"a" ' * ENTRIES), "grammar_entries"),
-        (lambda: choice(["a"] * (MOST_PARTS + 1)), "choice_texts"),
+        (lambda: choice(["a"] * (MAX_PARTS + 1)), "choice_texts"),
         (lambda: choice(["a" * 10_000_000, "b" * 10_000_001]), "choice_characters"),
     ],
 )
@@ -237,8 +237,8 @@ def test_limits_have_names_and_hints(make: Callable[[], object], limit: str) -> 
 
 
 def test_expressions_that_double_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expressions, "MOST_PARTS", 10_000)
-    monkeypatch.setattr(expressions, "MOST_CHARACTERS", 100_000)
+    monkeypatch.setattr(expressions, "MAX_PARTS", 10_000)
+    monkeypatch.setattr(expressions, "MAX_CHARACTERS", 100_000)
     for one in (sg.regex("ab"), sg.regex("a+b+"), sg.regex("a|bc+")):
         with pytest.raises(LimitExceeded) as error:
             reduce(lambda constraint, _: constraint + constraint, range(40), one)

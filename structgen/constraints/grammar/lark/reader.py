@@ -36,7 +36,7 @@ from typing import Any, Literal
 from lark.indenter import Indenter
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.token_limits import AtLimit, checked_token_limit
+from structgen.constraints.token_limits import AtLimit, check_token_limit
 from structgen.errors import LimitExceeded, OptionError, a_kind
 from structgen.ir.grammar import Body, Grammar, Indentation, Lexer, Rule
 
@@ -102,7 +102,7 @@ def read_lark(
         )
     if not isinstance(source, str):
         raise OptionError(f"a grammar must be a str, not {a_kind(source)}", hint="Read the file first.")
-    checked_token_limit(0, at_limit)
+    check_token_limit(0, at_limit)
     options = _Options(lexer, contextual, import_paths, constraints, json, at_limit)
     try:
         with warnings.catch_warnings():

@@ -285,7 +285,7 @@ MISTAKES = [
         (1, 8),
     ),
     ('start: X\nX: /(?i)a/ "b"', "global flags not at the start", "flags after", (2, 1)),
-    ("start: /(a)\\1/", "back-references are not supported", "spell out", (1, 8)),
+    ("start: /(a)\\1/", "back-references are not supported", "alternatives out", (1, 8)),
     ("start: X\nX: /\\bfoo/", "depends on the character before the lexeme", "State in the rules", (2, 1)),
     ("start: /a(?=b)/", "the text after the lexeme decides", "exclude the next character", (1, 8)),
     ("start: X /b/\nX: /(a|ab)(?!b)/", "a longer match may be preferred", "Remove the look-ahead", (2, 1)),
