@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structgen.brief import short_repr
-from structgen.constraints.base import NO_SCHEMA, Broken, Stop
+from structgen.constraints.base import NO_SCHEMA, RuleViolation, Stop
 from structgen.errors import show_place
 from structgen.notebook import card, code, pairs, plain, table
 
@@ -257,7 +257,7 @@ def _rules(account: dict[str, Any], instance: str) -> list[BrokenRule]:
     for rule in account["rules"]:
         if rule == NO_SCHEMA:
             continue
-        pointer, keyword, detail, path, said, subject = Broken(*rule)
+        pointer, keyword, detail, path, said, subject = RuleViolation(*rule)
         is_here = pointer in account["schemas"] and account["place"] in ("array", "object", "key")
         if not subject:
             subject = _subject(instance, keyword, is_here) if path is None else _named(_pointer(path))

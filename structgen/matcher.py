@@ -451,7 +451,7 @@ class Matcher:
         ]
         if questions and not account["tokens_before"]:  # another constraint would have to read these tokens
             stop = stop_of(account, whole)
-            found = self.constraint.broken(stop, questions)
+            found = self.constraint.find_broken_rules(stop, questions)
             # If no rule is found, the core's own explanation is used.
             account["rules"] = [*found, *account["rules"]] if found in ([], [NO_SCHEMA]) else found
         for names in ("terminals", "within"):

@@ -19,7 +19,7 @@ from typing import Any
 
 from structgen.errors import CombinationError, LimitExceeded
 
-from .base import IR, Broken, Constraint, Operators, Stop, install_operators, join_instructions
+from .base import IR, Constraint, Operators, RuleViolation, Stop, install_operators, join_instructions
 from .expressions import RE, alternate, concat, intersect, scope
 
 __all__ = [
@@ -72,7 +72,7 @@ class _Combination(Constraint):
     def holds_captures(self) -> bool:
         return any(operand.holds_captures() for operand in self.operands)
 
-    def broken(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[Broken]:
+    def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         if self._regular is not None:
             return []
         kind, irs = self.lower()[0], [operand.lower() for operand in self.operands]

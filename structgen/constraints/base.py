@@ -30,11 +30,11 @@ __all__ = [
     "IR",
     "NO_SCHEMA",
     "Blame",
-    "Broken",
     "Constraint",
     "Literal",
     "Operand",
     "Operators",
+    "RuleViolation",
     "Stop",
     "as_constraint",
     "constraint_of",
@@ -71,7 +71,7 @@ class Stop(NamedTuple):
     """Whether the text is longer than the text of this constraint."""
 
 
-class Broken(NamedTuple):
+class RuleViolation(NamedTuple):
     """A rule that a text breaks."""
 
     pointer: str
@@ -85,8 +85,8 @@ class Broken(NamedTuple):
     """The subject of the rule, if that is not a value."""
 
 
-NO_SCHEMA = Broken("", "JSON")
-"""The result of `Constraint.broken` if no rule is to blame, since no schema accepts the text."""
+NO_SCHEMA = RuleViolation("", "JSON")
+"""The result of `Constraint.find_broken_rules` if no rule is to blame, since no schema accepts the text."""
 
 
 class Constraint(ABC):
@@ -185,7 +185,7 @@ class Constraint(ABC):
         """
         return None
 
-    def broken(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[Broken]:
+    def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         """Return the rules without which a text could go on, if this kind of constraint can determine them.
 
         Args:
@@ -202,14 +202,14 @@ class Constraint(ABC):
         stop: Stop,
         checks: list[Callable[[IR], bool]],
         parts: Iterable[tuple[Constraint, Callable[[IR], IR]]],
-    ) -> list[Broken]:
+    ) -> list[RuleViolation]:
         """Return the same for a constraint made of others: `parts` has each with the IR of the whole around it."""
-        fallback: list[Broken] = []
+        fallback: list[RuleViolation] = []
         for part, whole in parts:
             checks_of_part: list[Callable[[IR], bool]] = [
                 partial(_check_in_whole, check, whole) for check in checks
             ]
-            found = part.broken(stop._replace(is_part=True), checks_of_part)
+            found = part.find_broken_rules(stop._replace(is_part=True), checks_of_part)
             if found and found != [NO_SCHEMA]:
                 return found
             fallback = found or fallback

@@ -23,7 +23,7 @@ from structgen.argument_names import checks_names
 from structgen.errors import LimitExceeded, OptionError
 
 from .algebra import check_tree_size
-from .base import IR, Broken, Constraint, Operand, Stop, as_constraint
+from .base import IR, Constraint, Operand, RuleViolation, Stop, as_constraint
 from .expressions import RE
 
 __all__ = ["AtLimit", "TokenLimit", "check_token_limit", "limit_tokens"]
@@ -84,7 +84,7 @@ class TokenLimit(Constraint):
     def shown(self, names: Sequence[str]) -> list[str]:
         return self.part.shown(names)
 
-    def broken(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[Broken]:
+    def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         return self._broken_parts(stop, checks, [(self.part, self._around)])
 
     def __repr__(self) -> str:

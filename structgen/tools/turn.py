@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from structgen.argument_names import checks_names
-from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
+from structgen.constraints.base import IR, Constraint, Operand, RuleViolation, Stop, as_constraint
 from structgen.constraints.composition import Composition, body_of
 from structgen.constraints.expressions import (
     ANY,
@@ -91,15 +91,15 @@ class ToolTurn(Composition):
         order = self.options["order"]
         return f"Answer with {self.describe()}. {in_order(order)}" if order else ""
 
-    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         """The formulas of the order without which a text could go on, if it is they that forbid it."""
         given = self.options["order"]
         free = {**self.options, "order": None, "earlier": (), "max_later": None}
         if given is None or not questions[-1](tools(self.tools, **free).lower()):
-            return super().broken(stop, questions)
+            return super().find_broken_rules(stop, questions)
         alone = [str(one) for one in given if not self._goes_on(one, questions[-1])]
         return [
-            Broken("", "order", one, message=f"must satisfy {one}", subject="the order of calls")
+            RuleViolation("", "order", one, message=f"must satisfy {one}", subject="the order of calls")
             for one in alone or ["; ".join(map(str, given))]
         ]
 

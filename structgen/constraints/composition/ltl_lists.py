@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from structgen.argument_names import checks_names
-from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
+from structgen.constraints.base import IR, Constraint, Operand, RuleViolation, Stop, as_constraint
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.lowered import Lowered
 from structgen.constraints.grammar.lowering import lower
@@ -65,7 +65,7 @@ class OrderedItems(Lowered):
         """The conjunction of all formulas."""
         return all_of(self.formulas)
 
-    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         """The formulas without which a text could go on, or `max_items`, if it is they that forbid it."""
 
         def goes_on(formulas: Sequence[Formula], options: Mapping[str, Any]) -> bool:
@@ -76,13 +76,15 @@ class OrderedItems(Lowered):
 
         free = {**self.options, "max_items": None}
         if not goes_on([TRUE], free):
-            return [] if stop.place == "text" else super().broken(stop, questions)
+            return [] if stop.place == "text" else super().find_broken_rules(stop, questions)
         alone = [one for one in self.formulas if not goes_on([one], free)]
         if not alone and goes_on(self.formulas, free):
             most = self.options["max_items"]
-            return [Broken("", "max_items", message=f"must end within {most} items", subject="the list")]
+            return [
+                RuleViolation("", "max_items", message=f"must end within {most} items", subject="the list")
+            ]
         return [
-            Broken("", "formula", str(one), message=f"must satisfy {one}", subject="the list")
+            RuleViolation("", "formula", str(one), message=f"must satisfy {one}", subject="the list")
             for one in alone or [self.formula]
         ]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from structgen.argument_names import checks_names, checks_names_of_init
 from structgen.brief import short_repr
-from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
+from structgen.constraints.base import IR, Constraint, Operand, RuleViolation, Stop, as_constraint
 from structgen.constraints.expressions import TEXT, complement, concat, intersect, literal, repeat, scope
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
 from structgen.errors import CombinationError, OptionError, OutputInvalid, TypeNotSupported
@@ -137,8 +137,8 @@ class CappedReasoning(Constraint):
     def shown(self, names: Sequence[str]) -> list[str]:
         return self.reasoning.shown(names)
 
-    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
-        return self.reasoning.broken(stop, questions)
+    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+        return self.reasoning.find_broken_rules(stop, questions)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CappedReasoning):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from structgen.argument_names import checks_names
-from structgen.constraints.base import IR, Broken, Constraint, Operand, Stop, as_constraint
+from structgen.constraints.base import IR, Constraint, Operand, RuleViolation, Stop, as_constraint
 from structgen.constraints.expressions import (
     ANY,
     NOTHING,
@@ -69,13 +69,13 @@ class Dispatch(Composition):
         object.__setattr__(self, "options", options)
         super().__init__(body, name, rules, [one for one in triggers.values() if isinstance(one, Constraint)])
 
-    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         goes_on = questions[-1]
         return [
-            Broken("", option, message=message, subject="the free text")
+            RuleViolation("", option, message=message, subject="the free text")
             for option, changed, message in self._relaxed(stop)
             if goes_on(dispatch_of(self.triggers, **{**self.options, option: changed}).lower())
-        ] or super().broken(stop, questions)
+        ] or super().find_broken_rules(stop, questions)
 
     def _relaxed(self, stop: Stop) -> Iterator[tuple[str, object, str]]:
         """Options that may be to blame, what they are without the rule, and the rule."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from structgen.constraints.base import IR, Broken, Constraint, Stop, join_instructions
+from structgen.constraints.base import IR, Constraint, RuleViolation, Stop, join_instructions
 from structgen.constraints.expressions import RE, intersect
 from structgen.errors import CombinationError
 from structgen.ir.grammar import Body, GrammarIR, subbodies
@@ -55,7 +55,7 @@ class Lowered(Constraint):
             one[1] for body in self._bodies() for one in subbodies(body) if one[0] == "constraint"
         )
 
-    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         if self._ir[0] != "grammar":
             return []
         parts = {one[1]: None for body in self._bodies() for one in subbodies(body) if one[0] == "constraint"}

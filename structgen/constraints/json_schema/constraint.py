@@ -16,11 +16,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from structgen.argument_names import checks_names
-from structgen.constraints.base import IR, Blame, Broken, Constraint, Stop
+from structgen.constraints.base import IR, Blame, Constraint, RuleViolation, Stop
 from structgen.errors import CombinationError
 from structgen.ir.schema import SchemaIR
 
-from .explain.broken_rules import broken_rules
+from .explain.broken_rules import find_broken_rules
 from .explain.contradictions import explain_contradiction
 from .explain.embedded_values import find_embedded_value
 from .instances import example_text, minimal_text, value_of
@@ -115,7 +115,7 @@ class JsonSchemaConstraint(Constraint):
     def blame(self, part: str, is_empty: Callable[[IR], bool]) -> Blame | None:
         return explain_contradiction(self._ir, part, lambda ir: is_empty(("json", ir)))
 
-    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         def about(question: Callable[[IR], bool]) -> Callable[[SchemaIR], bool]:
             return lambda ir: question(("json", ir))
 
@@ -123,7 +123,7 @@ class JsonSchemaConstraint(Constraint):
         return (
             []
             if inner is None
-            else broken_rules(self._ir, inner, [about(question) for question in questions])
+            else find_broken_rules(self._ir, inner, [about(question) for question in questions])
         )
 
     def __eq__(self, other: object) -> bool:

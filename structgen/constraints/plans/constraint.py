@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from structgen.argument_names import checks_names
-from structgen.constraints.base import IR, Broken, Constraint, Stop
+from structgen.constraints.base import IR, Constraint, RuleViolation, Stop
 from structgen.constraints.expressions import RE, literal, literals
 from structgen.errors import (
     ConstraintError,
@@ -149,7 +149,7 @@ class PlanConstraint(Constraint):
     def empty_hint(self) -> str:
         return "The tokenizer cannot spell the steps that are needed."
 
-    def broken(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[Broken]:
+    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         """What forbids the step: the world, the steps that are left, single formulas, or all of them together."""
         most = self.max_steps
         within = "" if most is None else f" within {most} steps"
@@ -182,8 +182,8 @@ class PlanConstraint(Constraint):
         return PlanConstraint, given
 
 
-def _broken(keyword: str, message: str, detail: str = "") -> Broken:
-    return Broken("", keyword, detail, message=message, subject="the plan")
+def _broken(keyword: str, message: str, detail: str = "") -> RuleViolation:
+    return RuleViolation("", keyword, detail, message=message, subject="the plan")
 
 
 class _Unfolding:

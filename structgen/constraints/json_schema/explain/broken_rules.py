@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from structgen.constraints.base import NO_SCHEMA, Broken, Stop
+from structgen.constraints.base import NO_SCHEMA, RuleViolation, Stop
 from structgen.ir.schema import SchemaIR
 
 from ..partial_json import parse_partial
@@ -36,7 +36,7 @@ from .contradictions import Demand, Node, demands, without
 from .relevant_branches import LONG_UNION, keep_relevant_branches, reachable_nodes
 from .schema_values import SchemaValues, Tag
 
-__all__ = ["MAX_CANDIDATES", "SECONDS", "broken_rules"]
+__all__ = ["MAX_CANDIDATES", "SECONDS", "find_broken_rules"]
 
 MAX_CANDIDATES = 200
 SECONDS = 0.5
@@ -91,7 +91,7 @@ class _Focus:
         return one.node_id in self.excluded_nodes or (one.node_id, one.demand) in self.excluded_demands
 
 
-def broken_rules(ir: SchemaIR, stop: Stop, checks: list[Accepts]) -> list[Broken]:
+def find_broken_rules(ir: SchemaIR, stop: Stop, checks: list[Accepts]) -> list[RuleViolation]:
     """Return the rules that stop a text.
 
     Args:
@@ -104,10 +104,10 @@ def broken_rules(ir: SchemaIR, stop: Stop, checks: list[Accepts]) -> list[Broken
     """
     parsed = parse_partial(stop.text)
     if parsed.fault is not None and parsed.fault.offset <= stop.offset:
-        return [Broken("", "JSON", "", parsed.fault.path, parsed.fault.message)]
+        return [RuleViolation("", "JSON", "", parsed.fault.path, parsed.fault.message)]
     repeated = parsed.repeated_key(stop.path, stop.offset)
     if repeated is not None:
-        return [Broken("", "duplicate key", repeated, stop.path)]
+        return [RuleViolation("", "duplicate key", repeated, stop.path)]
     if not checks[-1](
         SchemaIR(nodes=({"pointer": "#"},), root=0, options={**ir["options"], **_PERMISSIVE_OPTIONS})
     ):
@@ -142,7 +142,7 @@ def _broken_alone(
     checks: list[Accepts],
     start_time: float,
     seconds: float,
-) -> list[Broken]:
+) -> list[RuleViolation]:
     """Return the rules each of which is to blame alone."""
     fewer = keep_relevant_branches(ir, focus.near)
     for number, accepts in enumerate(checks, start=1):
@@ -163,7 +163,7 @@ def _broken_alone(
     return []
 
 
-def _unknown_tag(ir: SchemaIR, tags: list[Tag], offset: int, accepts: Accepts) -> list[Broken]:
+def _unknown_tag(ir: SchemaIR, tags: list[Tag], offset: int, accepts: Accepts) -> list[RuleViolation]:
     """Return the rule of a union none of whose branches has the tag in the text."""
     for tag in tags:
         one = _Candidate(tag.node_id, ((tag.key, tag.group),), ir["nodes"][tag.node_id]["pointer"], tag.key)
@@ -172,7 +172,7 @@ def _unknown_tag(ir: SchemaIR, tags: list[Tag], offset: int, accepts: Accepts) -
                 ", …" if len(tag.possible) > _MAX_TAGS_SHOWN else ""
             )
             message = f"must be one of the values that identify a branch ({shown})"
-            return [Broken(one.pointer, one.keyword, "", tag.path, message)]
+            return [RuleViolation(one.pointer, one.keyword, "", tag.path, message)]
     return []
 
 
@@ -207,7 +207,7 @@ def _unchosen_branches(
 
 def _broken_in_branches(
     ir: SchemaIR, fewer: SchemaIR | None, focus: _Focus, accepts: Accepts, until: float
-) -> list[Broken]:
+) -> list[RuleViolation]:
     """Return the rules that the reduced schema finds and the whole schema confirms."""
     if fewer is None or accepts(fewer):
         return []
@@ -237,7 +237,7 @@ def _is_long(one: _Candidate) -> bool:
 
 def _broken_together(
     ir: SchemaIR, focus: _Focus, candidates: list[_Candidate], checks: list[Accepts], until: float
-) -> list[Broken]:
+) -> list[RuleViolation]:
     """Return a smallest set of rules without which the text goes on."""
     least = _together(ir, focus, candidates, checks[-1], until)
     accepts = checks[-1]
@@ -281,7 +281,7 @@ def _ordered_candidates(ir: SchemaIR, focus: _Focus) -> list[_Candidate]:
 
 def _rules_of(
     ir: SchemaIR, blamed: list[_Candidate], focus: _Focus, accepts: Accepts, until: float
-) -> list[Broken]:
+) -> list[RuleViolation]:
     found = dict.fromkeys(_rule(ir, one, focus, accepts, until) for one in blamed)
     bounds = {rule.pointer for rule in found if rule.keyword in ("minContains", "maxContains")}
     containing = tuple(f"{rule.pointer}/contains" for rule in found if rule.keyword == "contains")
@@ -294,7 +294,7 @@ def _rules_of(
     ]
 
 
-def _rule(ir: SchemaIR, one: _Candidate, focus: _Focus, accepts: Accepts, until: float) -> Broken:
+def _rule(ir: SchemaIR, one: _Candidate, focus: _Focus, accepts: Accepts, until: float) -> RuleViolation:
     value = focus.values.value_of(one.node_id, one.keyword)
     detail = _describe(ir, one, accepts, until)
     node = ir["nodes"][one.node_id]
@@ -302,7 +302,7 @@ def _rule(ir: SchemaIR, one: _Candidate, focus: _Focus, accepts: Accepts, until:
         declared = {name for name, _ in node.get("properties", ())}
         others = (str(child.path[-1]) for child in value.children if child.path[-1] not in declared)
         detail = next(others, detail)
-    return Broken(one.pointer, one.keyword, detail, None if value is None else value.path)
+    return RuleViolation(one.pointer, one.keyword, detail, None if value is None else value.path)
 
 
 def _distance(pointer: str, near: set[str]) -> int:
@@ -312,10 +312,10 @@ def _distance(pointer: str, near: set[str]) -> int:
     return 1 if any(other.startswith(f"{pointer}/") for other in near) else 2
 
 
-def _broken_options(ir: SchemaIR, accepts: Accepts) -> list[Broken]:
+def _broken_options(ir: SchemaIR, accepts: Accepts) -> list[RuleViolation]:
     options = ir["options"]
     return [
-        Broken("", name, str(options[name]))
+        RuleViolation("", name, str(options[name]))
         for name, free in _PERMISSIVE_OPTIONS.items()
         if options[name] != free and accepts(_with_options(ir, {name: free}))
     ]
