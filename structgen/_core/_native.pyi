@@ -1,4 +1,4 @@
-"""What the native module offers to Python; `bind_*.cpp` define it, `tests/core/test_stub.py` compares the two."""
+"""What the native module offers to Python; `bind_*.cpp` define it, `tests/core/bind/test_stub.py` compares the two."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar

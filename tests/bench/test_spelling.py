@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.spelling import Speller, number_spellings, read
-from tests.core.written_form import has_offered_form
+from tests.oracles.json_spelling import has_offered_form
 from tests.oracles.json_text import identity, parse
 from tests.strategies.json_schemas import values
 from tests.strategies.json_texts import plain_text

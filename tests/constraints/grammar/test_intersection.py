@@ -1,6 +1,6 @@
 """A grammar within a regular language, `grammar & pattern`: what it means, where it is refused, what is said of it.
 
-Texts, masks and completions of random ones are tested against enumeration in tests/core/test_grammars.py.
+Texts, masks and completions of random ones are tested against enumeration in tests/core/grammar/test_grammars.py.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from structgen.errors import OptionError, StructgenError
 from structgen.remote.dialects import _schema_of
 from structgen.types.output import output_type
 from tests.core.small_vocabulary import byte_vocabulary
-from tests.core.written_form import accepts
+from tests.oracles.json_spelling import accepts
 from tests.strategies.json_schemas import ALL, schemas, values
 
 A = {"type": "object", "properties": {"a": {"type": "integer"}}}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from structgen.constraints.json_schema import check, json_schema
 from structgen.matcher import Matcher
 from tests.core.small_vocabulary import byte_vocabulary
-from tests.core.written_form import accepts
+from tests.oracles.json_spelling import accepts
 from tests.oracles.json_validator import Validator
 
 DRAFT4 = "http://json-schema.org/draft-04/schema#"

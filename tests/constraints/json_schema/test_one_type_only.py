@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.core.small_vocabulary import byte_vocabulary
-from tests.core.written_form import accepts, matcher_of
+from tests.oracles.json_spelling import accepts, matcher_of
 from tests.oracles.json_validator import Validator
 
 try:

@@ -10,7 +10,7 @@ import pytest
 
 from structgen.errors import UnsupportedKeyword
 from tests.core.small_vocabulary import byte_vocabulary
-from tests.core.written_form import accepts, expected, matcher_of
+from tests.oracles.json_spelling import accepts, expected, matcher_of
 
 KEYS = "abcdef"
 

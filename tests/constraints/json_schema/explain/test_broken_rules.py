@@ -15,7 +15,7 @@ from structgen.constraints.json_schema import KEYWORDS, Support, Whitespace, jso
 from structgen.explanation import Explanation
 from structgen.matcher import Matcher
 from tests.core.small_vocabulary import byte_vocabulary
-from tests.core.written_form import SUPPORTED, matcher_of
+from tests.oracles.json_spelling import SUPPORTED, matcher_of
 from tests.strategies.json_instances import instances
 from tests.strategies.json_schemas import schemas
 from tests.strategies.json_texts import plain_text

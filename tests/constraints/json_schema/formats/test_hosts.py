@@ -17,8 +17,8 @@ from structgen.constraints.json_schema.formats.build import RE, alt
 from structgen.constraints.regex import RegexConstraint
 from structgen.matcher import Matcher
 from tests.core.small_vocabulary import byte_vocabulary
-from tests.core.written_form import accepts
 from tests.oracles.international_names import LENGTHS, _ranges, international_name
+from tests.oracles.json_spelling import accepts
 
 SCRIPTS = (
     "abcxyz019-",

@@ -12,11 +12,11 @@ from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, la
 from structgen.ir.grammar import Indentation
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
+from tests.real_tokenizers import NAMES, tokenizer_path
 
-from ..real_tokenizers import NAMES, tokenizer_path
-from .small_vocabulary import EOS, allowed
+from ..small_vocabulary import EOS, allowed
 
-SHELF = Path(__file__).parents[2] / "grammars"
+SHELF = Path(__file__).parents[3] / "grammars"
 TEXTS = {
     "json.gbnf": '{"a": [1, -2.5e3, true, null, "x\\n"],\n  "b": {}}',
     "toml.gbnf": '# c\ntitle = "x"\n[a.b]\nc = [1, 2.0, 1979-05-27T07:32:00Z]\n',

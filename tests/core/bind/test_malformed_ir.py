@@ -14,7 +14,7 @@ import pytest
 from structgen import _core
 from structgen.vocabulary import Vocabulary
 
-from .test_grammars import EOS, EXPRESSIONS, ir_of, literal, random_case, vocabulary, with_constraint
+from ..grammar.test_grammars import EOS, EXPRESSIONS, ir_of, literal, random_case, vocabulary, with_constraint
 
 KNOWN = vocabulary("ab( \n", b"aa", b"ab", b"((").with_limits(oracle_budget=2_000, emptiness_budget=2_000)
 CONTROLS_MISSING = vocabulary("ab")

@@ -13,7 +13,7 @@ from structgen.matcher import Matcher
 from structgen.tools import tools
 from structgen.vocabulary import Vocabulary
 
-from .small_vocabulary import allowed
+from ..small_vocabulary import allowed
 
 
 def texts(rng: random.Random, count: int) -> list[str]:

@@ -23,10 +23,10 @@ from structgen.constraints.regex import regex
 from structgen.errors import EmptyConstraint, UnsatisfiableSchema
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
+from tests.core.liveness.test_liveness import LETTERS, RELAXED, live_texts
 from tests.core.small_vocabulary import EOS, allowed, byte_vocabulary
-from tests.core.test_liveness import LETTERS, RELAXED, live_texts
-from tests.core.written_form import SUPPORTED, expected, matcher_of
 from tests.oracles import regex_twin
+from tests.oracles.json_spelling import SUPPORTED, expected, matcher_of
 from tests.oracles.json_validator import SchemaError
 from tests.strategies.json_schemas import schemas
 from tests.strategies.patterns import patterns

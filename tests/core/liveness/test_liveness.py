@@ -27,8 +27,8 @@ from structgen.constraints.regex import regex
 from structgen.errors import EmptyConstraint
 from structgen.matcher import Matcher
 from tests.core.small_vocabulary import EOS, allowed, byte_vocabulary, json_vocabulary
-from tests.core.written_form import SUPPORTED, accepts, expected, matcher_of
 from tests.oracles import regex_twin
+from tests.oracles.json_spelling import SUPPORTED, accepts, expected, matcher_of
 from tests.oracles.json_validator import SchemaError, Validator
 from tests.strategies.json_schemas import schemas
 from tests.strategies.json_texts import plain_text

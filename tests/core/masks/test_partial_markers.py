@@ -14,7 +14,7 @@ from structgen.constraints.base import Constraint
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
-from .small_vocabulary import allowed
+from ..small_vocabulary import allowed
 
 MARKERS = ("<call>", "<<b>", "aab")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}

@@ -19,7 +19,7 @@ from structgen.constraints.regex import regex
 from structgen.errors import LimitExceeded, SchemaInvalid, UnsatisfiableSchema
 from structgen.matcher import Matcher, compile_constraint, fill_masks
 from tests.core.small_vocabulary import byte_vocabulary, json_vocabulary, renewed, text_ids
-from tests.core.written_form import accepts
+from tests.oracles.json_spelling import accepts
 
 DEEP = 100_000
 

@@ -15,9 +15,9 @@ import pytest
 
 from structgen import _core
 from structgen.vocabulary import Vocabulary
+from tests.oracles.grammar_twin import derives, lexemes, texts_of
 
-from .grammar_twin import derives, lexemes, texts_of
-from .small_vocabulary import allowed
+from ..small_vocabulary import allowed
 
 EOS = 0
 Productions = tuple[tuple[int, ...], ...]

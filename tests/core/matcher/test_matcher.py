@@ -26,7 +26,7 @@ from structgen.errors import EmptyConstraint, VocabularyMismatch
 from structgen.matcher import Matcher, fill_masks
 from structgen.vocabulary import Vocabulary
 from tests.core.small_vocabulary import EOS, allowed, byte_vocabulary, json_vocabulary, renewed, text_ids
-from tests.core.written_form import SUPPORTED, matcher_of
+from tests.oracles.json_spelling import SUPPORTED, matcher_of
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
 from tests.strategies.json_schemas import schemas
 

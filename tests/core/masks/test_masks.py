@@ -25,7 +25,7 @@ from structgen.errors import EmptyConstraint, StructgenError
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 from tests.core.small_vocabulary import EOS, allowed, json_vocabulary, renewed, spell
-from tests.core.written_form import SUPPORTED, expected, matcher_of
+from tests.oracles.json_spelling import SUPPORTED, expected, matcher_of
 from tests.oracles.json_validator import SchemaError
 from tests.real_tokenizers import NAMES, tokenizer_path
 from tests.shared import maskbench

@@ -20,7 +20,7 @@ from structgen.constraints.json_schema import json_schema
 from structgen.errors import UnsatisfiableSchema
 from structgen.matcher import Matcher
 from tests.core.small_vocabulary import EOS, byte_vocabulary
-from tests.core.written_form import SUPPORTED, has_offered_form, matcher_of
+from tests.oracles.json_spelling import SUPPORTED, has_offered_form, matcher_of
 from tests.strategies.json_instances import instances
 from tests.strategies.json_schemas import schemas, values
 from tests.strategies.json_texts import texts

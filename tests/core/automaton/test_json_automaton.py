@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from structgen.constraints.json_schema import json_schema
 from structgen.matcher import Matcher
 from tests.core.small_vocabulary import EOS, byte_vocabulary, json_vocabulary, spell
-from tests.core.written_form import SUPPORTED, accepts, expected, matcher_of
+from tests.oracles.json_spelling import SUPPORTED, accepts, expected, matcher_of
 from tests.oracles.json_text import JSONTextError, parse
 from tests.oracles.json_validator import SchemaError
 from tests.strategies.json_instances import instances

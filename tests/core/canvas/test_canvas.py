@@ -20,10 +20,10 @@ import pytest
 from structgen import _core
 from structgen.constraints.grammar.constraint import lark
 from structgen.vocabulary import Vocabulary
+from tests.speculative.test_sampled import critical
 
-from ..speculative.test_sampled import critical
-from .small_vocabulary import allowed
-from .test_grammars import EOS, ir_of, random_case, vocabulary
+from ..grammar.test_grammars import EOS, ir_of, random_case, vocabulary
+from ..small_vocabulary import allowed
 
 OPEN, GAP = -1, -2
 Form = tuple[list[int], list[tuple[int, int]], list[int]]
