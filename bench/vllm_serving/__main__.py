@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.request
 
-from .asking import Report, ask_all
+from .queries import Report, ask_all
 from .cases import draw_cases
 from .server import serve
 

@@ -1,8 +1,8 @@
-"""Tokens that go on behind the same place, where a monitor has answered already.
+"""Tokens that continue after the same position, where a monitor has already answered.
 
-Why: where a monitor leaves little or nothing, thousands of tokens that begin alike would be drawn and refused one by
-one.
-Invariant: a token is told only if reading it would refuse it.
+Why: where a monitor allows little or nothing, thousands of tokens with the same beginning would otherwise be drawn and
+refused one by one.
+Invariant: a token is listed only if reading it would refuse it.
 Cost: one reading of each rest; the vocabulary is sorted once.
 """
 
@@ -22,7 +22,7 @@ _sorted: weakref.WeakKeyDictionary[Vocabulary, list[tuple[bytes, int]]] = weakre
 
 
 def refused_with(head: bytes, expression: RE, vocabulary: Vocabulary) -> set[int]:
-    """Of the tokens that begin with `head` and go on, those whose rest begins no text of `expression`."""
+    """Return the tokens that extend `head` by a rest with which no text of `expression` begins."""
     tokens = _sorted.get(vocabulary)
     if tokens is None:
         texts = ((vocabulary.token_bytes(token), token) for token in range(vocabulary.size))

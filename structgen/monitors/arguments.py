@@ -1,11 +1,11 @@
-"""The arguments of a call by its signature: names of keyword arguments, and how many there may be and must be.
+"""The arguments of a call by its signature: names of keyword arguments, and how many are allowed and required.
 
-What: behind ``(`` and ``,`` a name that is followed by ``=`` must be a parameter's that has no argument yet; where no
-parameter is left that takes a place, what comes is a keyword argument or the end; the bracket is not closed before
-every parameter that needs an argument has one. Of overloads, all that any of them allows.
-Unknown, and so free: a call whose signature is not known or takes anything, and whatever follows ``*`` or ``...``.
-Approximate: a comparison with a name that is no parameter has a space before ``==``, so that a keyword argument is
-known to be wrong before its value is written.
+What: after ``(`` and ``,`` a name that is followed by ``=`` must belong to a parameter without an argument. Once no
+positional parameter is left, a keyword argument or the end must follow. The bracket closes only after every required
+parameter has an argument. Of overloads, all that any of them allows.
+Unknown, and so unconstrained: a call whose signature is not known or takes anything, and what follows ``*`` or ``...``.
+Approximate: a comparison with a name that is no parameter must have a space before ``==``, so that a wrong keyword
+argument is known before its value is written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["ArgumentMonitor"]
 
 _KEPT = 256
 _CUT = re.compile(r"\bfor\b(?!.*\bin\b)|\blambda\b[^:]*$", re.DOTALL)
-"""What was cut at a comma that is between no arguments: ``x for k, v in y``, ``lambda a, b: a``."""
+"""Texts that a comma split although it separates no arguments: ``x for k, v in y``, ``lambda a, b: a``."""
 _KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)")
 _LETTER = normalise_ranges([(65, 90), (95, 95), (97, 122), (128, 0x10FFFF)])
 _WORD = normalise_ranges([*_LETTER, (48, 57)])
@@ -50,21 +50,21 @@ _NAME = concat((character_class(_LETTER), repeat(character_class(_WORD), 0, None
 
 
 class _Room(NamedTuple):
-    """What one signature has room for behind the arguments so far."""
+    """What one signature still allows after the arguments so far."""
 
     place: bool
-    """An argument by its place."""
+    """Whether a positional argument may follow."""
     names: frozenset[str] | None
-    """Keyword arguments; None: any."""
+    """Names of the keyword arguments that may follow; None: any."""
     missing: bool
-    """Does a parameter still need an argument?"""
+    """Whether a required parameter has no argument yet."""
 
 
 class ArgumentMonitor(Monitor):
-    """Arguments fit the signature of what is called."""
+    """Require arguments to fit the signature of the function that is called."""
 
     def __init__(self, analyser: Analyser, *, keywords: bool = True) -> None:
-        """`keywords`: the language has keyword arguments, as Python has."""
+        """Query `analyser` for signatures; `keywords`: the language has keyword arguments, as Python has."""
         super().__init__(f"arguments ({analyser.name})", ("call", "argument", "close"))
         self.analyser = analyser
         self._keywords = keywords
@@ -78,13 +78,13 @@ class ArgumentMonitor(Monitor):
         return then(self._signatures(context), lambda found: self._allowed(found, context, given))
 
     def _signatures(self, context: Context) -> Future[Signatures | None]:
-        """Return those of the call, which are asked for once."""
-        # What is asked is what the call is, not what it has already, so that one answer serves all of its arguments.
-        begun = context.text[: context.opening + 1]
-        key = context.callee, context.digest(len(begun))
+        """Return the signatures of the call, which are requested once."""
+        # The query is about the call and not about its arguments so far, so that one answer serves all of them.
+        opened = context.text[: context.opening + 1]
+        key = context.callee, context.digest(len(opened))
         known = self._kept.get(key)
         if known is None or (known.done() and (known.cancelled() or known.result() is None)):
-            known = self.analyser.signatures(path_of(context), context.document_at(len(begun)), len(begun))
+            known = self.analyser.signatures(path_of(context), context.document_at(len(opened)), len(opened))
             self._kept[key] = known
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
@@ -111,7 +111,7 @@ class ArgumentMonitor(Monitor):
 
 
 def _room(signature: Signature, before: Sequence[str], keywords: bool) -> _Room | None:
-    """None where the signature does not say."""
+    """Return what a signature still allows; None if it does not say."""
     if signature.is_open:
         return None
     named = [match[1] for one in before if keywords and (match := _KEYWORD.match(one))]
@@ -135,7 +135,7 @@ def _room(signature: Signature, before: Sequence[str], keywords: bool) -> _Room 
 
 
 def _next(rooms: Sequence[_Room], keywords: bool) -> Rest | bool:
-    """Return what the next argument may be, under any of these."""
+    """Return what the next argument may be under any of these signatures."""
     place = any(room.place for room in rooms)
     is_any = keywords and any(room.names is None for room in rooms)
     names = sorted(frozenset[str]().union(*(room.names or () for room in rooms)))
@@ -159,7 +159,7 @@ def _next(rooms: Sequence[_Room], keywords: bool) -> Rest | bool:
 
 
 def _wrong_name(names: Sequence[str]) -> RE:
-    """Return a keyword argument that is none of these."""
+    """Return the language of keyword arguments with another name."""
     listed = alternate([literal(one) for one in names])
     other = intersect((_NAME, complement(listed))) if names else _NAME
     spaced = concat((_SPACES, literal("="), _not("="), TEXT))

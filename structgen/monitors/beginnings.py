@@ -1,9 +1,7 @@
-"""What stands before the generated text, read as the generated text is: where one is asked at its beginning, and the
-states that monitors are in there.
+"""Read the document before the generated text with the same scanner, to find queries at its end and states of monitors.
 
-Why: a file that was opened in the document's beginning is open.
-Cost: linear in the document's beginning; for monitors that keep a state also a copy of what stands before each name
-that is written where they ask.
+Why: a file that the document opened before the generated text is open.
+Cost: linear in that text; for monitors that keep a state also a copy of what stands before each name at a trigger.
 """
 
 from __future__ import annotations
@@ -14,13 +12,13 @@ from typing import Any, NamedTuple
 
 from .languages import Language
 from .monitor import Context, Monitor
-from .scanning import Asking, Scan, Scanner
+from .scanning import Query, Scan, Scanner
 
 __all__ = ["Beginning", "Document"]
 
 
 class Document(NamedTuple):
-    """What is around the generated text."""
+    """The document around the generated text."""
 
     before: bytes
     after: str
@@ -28,17 +26,17 @@ class Document(NamedTuple):
     language: Language
     before_text: str
 
-    def context(self, asking: Asking, text: bytes, state: Any, scan: Scan) -> Context:
-        """Of a place; `text` is what was generated so far, `scan` the state there or before."""
-        whole = self.before[: asking.offset] + text[: max(0, asking.offset - len(self.before))]
-        # Copied rather than decoded, where characters are bytes.
-        is_before = asking.offset <= len(self.before) and self.before_text.isascii()
-        document = self.before_text[: asking.offset] if is_before else whole.decode("utf-8", "replace")
+    def context(self, query: Query, text: bytes, state: Any, scan: Scan) -> Context:
+        """Return the context of a query; `text` was generated so far, `scan` is the state there or before."""
+        whole = self.before[: query.offset] + text[: max(0, query.offset - len(self.before))]
+        # Where characters are bytes, the text is copied instead of decoded.
+        is_before = query.offset <= len(self.before) and self.before_text.isascii()
+        document = self.before_text[: query.offset] if is_before else whole.decode("utf-8", "replace")
         statement = (
             scan.statement if document.isascii() else len(whole[: scan.statement].decode("utf-8", "replace"))
         )
         return Context(
-            place=asking.place,
+            place=query.place,
             text=document,
             after=self.after,
             path=self.path,
@@ -51,17 +49,17 @@ class Document(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """Where the generated text begins."""
+    """The states of scanner and monitors where the generated text begins."""
 
     scan: Scan
     states: tuple[Any, ...]
-    """Of monitors."""
+    """States of the monitors."""
     failures: tuple[str, ...] = ()
-    """Errors of monitors on the way; the state stayed what it was."""
+    """Errors of monitors on the way; their states stayed the same."""
 
     @classmethod
     def of(cls, document: Document, scanner: Scanner, monitors: Sequence[Monitor]) -> Beginning:
-        """Read the document's beginning."""
+        """Read the document up to the generated text."""
         states = [monitor.state for monitor in monitors]
         keeping = {
             number for number, one in enumerate(monitors) if type(one).committed is not Monitor.committed
@@ -72,10 +70,10 @@ class Beginning(NamedTuple):
             at = scan
             scan, _, written = scanner.step(scan, byte)
             for one in written:
-                number = one.asking.monitor
+                number = one.query.monitor
                 if number not in keeping:
                     continue
-                context = document.context(one.asking, b"", states[number], at)
+                context = document.context(one.query, b"", states[number], at)
                 try:
                     states[number] = monitors[number].committed(context, one.name.decode("utf-8", "replace"))
                 except Exception as error:

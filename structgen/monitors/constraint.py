@@ -1,8 +1,8 @@
-"""A constraint that monitors watch over: `monitored(constraint, monitors)`.
+"""A constraint with monitors: `monitored(constraint, monitors)`.
 
 Why: everything that takes a constraint takes this one as well.
-Invariant: its texts are texts of the constraint within it.
-Cost: making one reads the document's beginning once.
+Invariant: its texts are texts of the inner constraint.
+Cost: making one reads the document before the generated text once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from structgen.errors import CombinationError, OptionError, with_kind
 from structgen.generation.potentials import Potential, potential
 from structgen.vocabulary import Vocabulary
 
-from .asking import Asker, MonitorReport
 from .beginnings import Beginning, Document
 from .languages import Language, language_of
 from .matching import MonitoredMatcher
 from .monitor import Fault, Monitor
-from .scanning import Asking, Scanner
+from .queries import MonitorReport, QueryRunner
+from .scanning import Query, Scanner
 
 __all__ = ["Crossing", "Mode", "Monitored", "monitored"]
 
@@ -61,9 +61,9 @@ class Monitored(Constraint):
     mode: Mode
     repairs: int
     joined: RE | None
-    """The constraint where it is regular and no free text."""
+    """The constraint, if it is regular and not free text."""
     judging: float
-    asker: Asker
+    asker: QueryRunner
     scanner: Scanner
     beginning: Beginning
 
@@ -82,12 +82,12 @@ class Monitored(Constraint):
         return MonitoredMatcher(self, vocabulary)
 
     def as_condition(self) -> tuple[Constraint, Potential]:
-        """Return the constraint without monitors, and what monitors say of a text as a potential."""
+        """Return the constraint without monitors, and a potential that rejects texts that monitors refuse."""
         judge = _Judge(self)
         return self.constraint, potential(judge.of_text, prefix=judge.of_beginning, name=self.describe())
 
     def faults(self, generated: bytes, report: MonitorReport) -> list[Fault]:
-        """Return what monitors that judge finished texts find wrong with one."""
+        """Return the faults that judging monitors find in a finished text."""
         judges = [monitor for monitor in self.monitors if monitor.judges]
         if not judges:
             return []
@@ -95,7 +95,7 @@ class Monitored(Constraint):
         kept: dict[bytes, list[Fault]] = cast(Any, self)._judged
         if generated in kept:
             return kept[generated]
-        end = Asking(-1, "end", len(self.document.before) + len(generated))
+        end = Query(-1, "end", len(self.document.before) + len(generated))
         context = self.document.context(end, generated, None, self.beginning.scan)
         found: list[Fault] = []
         for monitor in judges:
@@ -130,7 +130,8 @@ class Monitored(Constraint):
 
     def lower(self) -> IR:
         raise CombinationError(
-            "a monitored constraint is no automaton: it asks while a text grows, so it is no part of another one",
+            "a monitored constraint is not an automaton, so it cannot be part of another constraint: it queries "
+            "monitors while a text grows",
             hint="Combine the constraints first, and give the whole to monitored(). To read tokens by hand, "
             "open it with .open_matcher(vocabulary).",
         )
@@ -158,7 +159,7 @@ class Monitored(Constraint):
 
     def describe(self) -> str:
         watching = ", ".join(monitor.name for monitor in self.monitors)
-        return f"{self.constraint.describe()}, watched by {watching or 'nobody'}"
+        return f"{self.constraint.describe()}, with monitors: {watching or 'none'}"
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"
@@ -168,21 +169,21 @@ def _checked_fault(given: Any, monitor: Monitor) -> Fault:
     start, message, *_ = given if isinstance(given, tuple) and len(given) >= 2 else (None, None)
     if isinstance(start, bool) or not isinstance(start, int) or not isinstance(message, str):
         raise OptionError(
-            f"the monitor {monitor.name} told {given!r:.60} as a fault of a text",
+            f"the monitor {monitor.name} returned {given!r:.60} as a fault of a text",
             hint="A fault is structgen.monitors.Fault(start, message): a number of characters and a text.",
         )
     return given if isinstance(given, Fault) else Fault(start, message)
 
 
 def _shared(one: bytes, other: bytes) -> int:
-    """Return how many first bytes are the same."""
+    """Return the length of the common prefix of two texts, in bytes."""
     if other.startswith(one) or one.startswith(other):
         return min(len(one), len(other))
     return next(place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
 
 
 class _Judge:
-    """Reads texts byte by byte; of a text that goes on from the last one, what is new."""
+    """Reads texts byte by byte; of a text that extends the last one, only the new bytes."""
 
     def __init__(self, constraint: Monitored) -> None:
         everything = text() if constraint.constraint.regular() is None else constraint.constraint
@@ -191,7 +192,7 @@ class _Judge:
         self._lock = threading.Lock()
 
     def of_beginning(self, given: str) -> bool:
-        """Do monitors agree with it?"""
+        """Return whether monitors allow the beginning of a text."""
         data = given.encode()
         with self._lock:
             same = _shared(data, self._read)
@@ -201,11 +202,11 @@ class _Judge:
                 if not self._matcher.advance(byte):
                     return False
                 self._read += bytes((byte,))
-            # What is waited for has to be known: a beginning that nothing continues is refused.
+            # The answer has to be known here: a beginning that nothing continues is refused.
             return self._matcher.allowed_count() > 0
 
     def of_text(self, given: str) -> bool:
-        """Do they agree with it as a whole?"""
+        """Return whether monitors accept the whole text."""
         if not self.of_beginning(given):
             return False
         with self._lock:
@@ -228,33 +229,26 @@ def monitored(
     warm_up: float = 10.0,
     judging: float = 10.0,
 ) -> Monitored:
-    """Return texts of a constraint that monitors agree with, as they grow.
+    """Return a constraint whose texts monitors allow while they grow.
 
-    Parameters
-    ----------
-    constraint
-        What texts are; None: any.
-    monitors
-        Who is asked, at the places that each names (`structgen.monitors.Monitor`).
-    language
-        Tells code from strings and comments: "python", "typescript", "javascript", "sql", or "text" (no such thing).
-    before, after
-        The document around the generated text.
-    path
-        Of the document.
-    crossing
-        Tokens that go on behind a place to ask at: "check" reads them and draws again where they are refused, which
-        leaves the law of what is allowed as it is; "cut" has tokens end there.
-    mode
-        "always", or "fallback": monitors are asked only from the first fault of a finished text on.
-    repairs
-        How often a finished text with a fault is taken back to it and written on anew.
-    patience
-        Seconds that are waited for an answer before the text is free.
-    warm_up
-        The same for a monitor's first answer: servers take their time to start.
-    judging
-        The same for the judgement of a finished text.
+    Args:
+        constraint: What texts are; None: any text.
+        monitors: One monitor or several, each queried at its triggers (`structgen.monitors.Monitor`).
+        language: Distinguishes code from strings and comments: "python", "typescript", "javascript", "sql", or "text".
+        before: The document before the generated text.
+        after: The document after the generated text.
+        path: The document's path.
+        crossing: How tokens that continue after a trigger are treated. "check" reads them and draws again if they are
+            refused, which keeps the distribution of what is allowed; "cut" makes tokens end at the trigger.
+        mode: "always", or "fallback": monitors are queried only from the first fault of a finished text on.
+        repairs: How often a finished text with a fault is rolled back to the fault and generated again.
+        patience: Seconds to wait for an answer before the text is unconstrained there.
+        warm_up: Seconds to wait for a monitor's first answer, since servers take time to start.
+        judging: Seconds to wait for the judgement of a finished text.
+
+    Raises:
+        OptionError: An argument has a wrong type or value.
+        CombinationError: The constraint has monitors already.
     """
     if not isinstance(monitors, Monitor | Iterable) or isinstance(monitors, str):
         raise OptionError(f"monitors is {with_kind(monitors)}", hint="Give a monitor, or a list of them.")
@@ -283,7 +277,7 @@ def monitored(
         if not isinstance(around, str) or any("\ud800" <= one <= "\udfff" for one in around):
             raise OptionError(f"{name} is {around!r:.60}; it is a text that UTF-8 can spell")
     if path is not None and not isinstance(path, str | Path):
-        raise OptionError(f"path is {path!r:.60}; it is the place of a file")
+        raise OptionError(f"path is {path!r:.60}; it is the path of a file")
     if isinstance(constraint, Monitored):
         raise CombinationError("the constraint is monitored already", hint="Give all monitors in one call.")
     table = language_of(language)
@@ -297,7 +291,7 @@ def monitored(
         mode=mode,
         repairs=repairs,
         judging=float(judging),
-        asker=Asker(table, float(patience), float(warm_up)),
+        asker=QueryRunner(table, float(patience), float(warm_up)),
         scanner=scanner,
         beginning=Beginning.of(document, scanner, given),
     )

@@ -1,7 +1,7 @@
-"""Which tokens go on behind a place where a monitor is to be asked.
+"""Find the tokens that continue after a trigger.
 
-Why: with ``crossing="cut"`` such tokens are not allowed, so that nothing is ever drawn that has to be refused.
-Invariant: a token is one of them iff the scanner finds a place before its last byte.
+Why: with ``crossing="cut"`` such tokens are not allowed, so that no drawn token has to be refused.
+Invariant: a token is one of them if and only if the scanner finds a trigger before its last byte.
 Cost: the scanner reads every token that holds a trigger's byte, once for each kind of state; kept with the scanner.
 """
 

@@ -1,13 +1,13 @@
 """SQL whose tables and columns are those of a live database.
 
-What: behind ``FROM``, ``JOIN``, ``INTO`` and ``UPDATE`` comes a table; behind a table's name or alias and a dot one of
+What: after ``FROM``, ``JOIN``, ``INTO`` and ``UPDATE`` comes a table; after a table's name or alias and a dot one of
 its columns; where an expression may begin, a name is a column, a function of this database, or a word of SQL. The
-schema is read when the text comes to such a place, so it is that of this moment. A finished query is judged by SQLite
-itself, which prepares it without running it; anything but a query or a change of rows is a fault.
-Unknown, and so free: names that the query makes itself (``WITH``, aliases of columns), columns of sub-queries, and
-names of a schema with more than `MOST_NAMES`.
-Approximate: an alias that is used before it is made is taken for one of a table, and is short (a letter or two and a
-digit) or begins as that table's name does.
+schema is read when the text reaches such a position, so it is current. SQLite itself judges a finished query: it
+prepares the query without running it. Anything but a query or a change of rows is a fault.
+Unknown, and so unconstrained: names that the query defines itself (``WITH``, aliases of columns), columns of
+sub-queries, and names of a schema with more than `MOST_NAMES`.
+Approximate: an alias that is used before its definition must be short (a letter or two and a digit) or begin as a
+table's name does.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .suggestions import MOST_NAMES, Names, Rest, expression_of, folded
 __all__ = ["DatabaseMonitor", "sqlite_schema"]
 
 
-def _behind(words: str, more: str = "") -> Trigger:
-    """Behind one of these words, in upper or lower case, and a space."""
+def _after(words: str, more: str = "") -> Trigger:
+    """Return a trigger after one of these words, in upper or lower case, and a space."""
     folded = "|".join("".join(f"[{letter.upper()}{letter}]" for letter in word) for word in words.split())
     return Trigger(rf"(^|[^A-Za-z0-9_])({folded})\s{more}")
 
 
-_TABLE_NEXT = _behind("from join into update")
-_VALUE_NEXT = _behind(
+_TABLE_NEXT = _after("from join into update")
+_VALUE_NEXT = _after(
     "select where and or not on by having distinct set when then else", more=r"|[(,=<>+|-]|(?<!/)\*|(?<!\*)/"
 )
 _ALIASES = re.compile(
@@ -53,8 +53,7 @@ _OTHERS = (
     "excluded rowid oid _rowid_ or and as on using union except intersect over filter nothing recursive "
     "escape collate main temp"
 )
-"""What may stand where a value may, beside names: words that begin an expression, or go on behind what looked like
-the beginning of one."""
+"""Words that may stand where a value may, in addition to names: they begin an expression, or continue one."""
 _WORDS = frozenset(_OTHERS.split())
 _JSON = re.compile(r"(?i)\bjson_(?:each|tree)\b")
 _SELECT, _FROM = re.compile(r"(?i)\bselect\b"), re.compile(r"(?i)\bfrom\b")
@@ -88,7 +87,7 @@ class DatabaseMonitor(Monitor):
         self._made: dict[tuple[str, int | None, frozenset[str]], Rest] = {}
 
     def tables(self) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """Return the tables and views of this moment, by their names in lower case: name and columns."""
+        """Return the current tables and views by their names in lower case: name and columns."""
         with self._lock:
             (version,) = self._connection.execute("PRAGMA schema_version").fetchone()
             if version != self._version:
@@ -108,12 +107,12 @@ class DatabaseMonitor(Monitor):
         return tuple(row[0] for row in found)
 
     def key(self, context: Context) -> Any:
-        """The schema may have changed, so nothing is kept beyond it."""
+        """Return no key: the schema may have changed, so answers are not kept."""
         self.tables()
         return context.place, context.digest(), self._version
 
     def suggest(self, context: Context) -> Any:
-        """Tables, columns of a table, or whatever an expression may begin with."""
+        """Return tables, columns of a table, or what an expression may begin with."""
         tables, written = self.tables(), context.text
         made = {name for match in _MADE.finditer(written) for name in match.groups() if name}
         if context.place == "member":
@@ -140,7 +139,7 @@ class DatabaseMonitor(Monitor):
         return self._kept("value", frozenset(columns | names | _WORDS), self._tables.keys())
 
     def _kept(self, kind: str, names: frozenset[str], tables: Collection[str]) -> Rest | None:
-        """What was made of these names before, if the schema was the same; None where they are too many to say."""
+        """Return the language of these names, kept while the schema is the same; None if there are too many."""
         if len(names) > MOST_NAMES:
             return None
         key = kind, self._version, names
@@ -166,13 +165,13 @@ class DatabaseMonitor(Monitor):
         } | ({name} if name in tables else set())
         if name in {one.lower() for one in made} or name == "excluded" or meant - tables.keys():
             return None
-        # An alias that is made only later may be of any table.
+        # An alias that is defined only later may belong to any table.
         some = meant or tables.keys()
         columns = {column for table in some for column in tables[table][1]}
         return Names(columns | _IMPLIED, optional=True) if 0 < len(columns) < MOST_NAMES - 9 else None
 
     def faults(self, context: Context) -> Sequence[Fault] | None:
-        """Return what SQLite says of the query; it is prepared, not run."""
+        """Return what SQLite reports about the query, which is prepared and not run."""
         query = _COMMENT.sub("", context.text).strip().rstrip(";").strip()
         if not query:
             return []
@@ -195,7 +194,7 @@ class DatabaseMonitor(Monitor):
 
     @staticmethod
     def _place(message: str, context: Context) -> int:
-        """Return where in the generated text the name stands that the message is about."""
+        """Return the position in the generated text of the name that the message is about."""
         named = re.search(
             r"(?:no such (?:column|table|function)|ambiguous column name): ([\w.]+)|near \"(.+?)\"", message
         )
@@ -212,8 +211,10 @@ class DatabaseMonitor(Monitor):
 
 
 def _reads_no_json(written: str) -> bool:
-    """Is this one plain query, of which it is known what it reads from? Words may stand in strings or mean something
-    else, so with two of them nothing is known."""
+    """Return whether this is one plain query whose sources are known.
+
+    Words may stand in strings or mean something else, so with two of them nothing is known.
+    """
     return (
         _JSON.search(written) is None
         and len(_SELECT.findall(written)) <= 1
@@ -223,8 +224,7 @@ def _reads_no_json(written: str) -> bool:
 
 
 def _names_or(names: Collection[str], functions: frozenset[str], tables: Collection[str] = ()) -> Rest:
-    """One of these names, one of the functions and its bracket, a likely alias of a table before a dot, or what is no
-    name."""
+    """Return the language of these names, functions with their bracket, likely aliases of tables, and other symbols."""
     language = language_of("sql")
     spaces = repeat(("class", ((9, 10), (13, 13), (32, 32))), 0, None)
     listed = expression_of(Names(names, optional=True), language, spaces="")
@@ -234,8 +234,8 @@ def _names_or(names: Collection[str], functions: frozenset[str], tables: Collect
     if tables:
         letter = ("class", ((65, 90), (97, 122)))
         short = concat((letter, repeat(letter, 0, 1), repeat(("class", ((48, 57),)), 0, 1)))
-        begun = _folded(frozenset(name[:end] for name in tables for end in range(1, len(name))))
-        ways.append(concat((alternate([short, begun]), literal("."), TEXT)))
+        abbreviated = _folded(frozenset(name[:end] for name in tables for end in range(1, len(name))))
+        ways.append(concat((alternate([short, abbreviated]), literal("."), TEXT)))
     return Rest(concat((spaces, alternate(ways))))
 
 

@@ -1,4 +1,4 @@
-"""Futures of what is made of the results of others."""
+"""Futures of values that are computed from the results of other futures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["then"]
 
 
 def then(future: Future[Any], make: Callable[[Any], Any]) -> Future[Any]:
-    """Return the future of ``make(result)``; where it is cancelled, so is the first."""
+    """Return the future of ``make(result)``; cancelling it cancels the first one."""
     made: Future[Any] = Future()
 
     def finish(done: Future[Any]) -> None:

@@ -1,9 +1,8 @@
 """What is wrong with a finished text, by an analyser's diagnostics.
 
-Why: names that exist are not yet a program that is right; what a type checker says of the whole tells where to write on
-anew.
-Invariant: only what the generated text is to blame for counts: faults in it, and faults behind it, or around where it
-begins, that are not there without it.
+Why: names that exist are not yet a correct program; the diagnostics of a type checker say where to generate again.
+Invariant: only faults that the generated text causes count: those in it, and those after it or around its beginning
+that are not there without it.
 Cost: one request for each finished text, and one for the document without it.
 """
 
@@ -23,12 +22,12 @@ __all__ = ["DiagnosticsMonitor"]
 
 
 class DiagnosticsMonitor(Monitor):
-    """Judges finished texts."""
+    """Judges finished texts by an analyser's diagnostics."""
 
     def __init__(
         self, analyser: Analyser, *, severities: Collection[str] = ("error",), ignore: Collection[str] = ()
     ) -> None:
-        """`ignore`: codes of diagnostics that are no faults."""
+        """Judge with `analyser`; `ignore`: codes of diagnostics that are not faults."""
         super().__init__(f"diagnostics ({analyser.name})")
         self.analyser = analyser
         self._severities = frozenset(severities)
@@ -45,28 +44,28 @@ class DiagnosticsMonitor(Monitor):
             self._without = {key: before}
         asked = self.analyser.diagnostics(path, context.document)
         known = before
-        return then(asked, lambda found: self._told(found, context, start, known))
+        return then(asked, lambda found: self._caused(found, context, start, known))
 
-    def _told(
+    def _caused(
         self, found: Sequence[Diagnostic] | None, context: Context, start: int, before: Future[Any]
     ) -> list[Fault] | None:
         if found is None:
             return None
-        # The analyser answers in order, so what was asked before is known.
+        # The analyser answers in order, so the earlier request has its answer.
         old = before.result() if before.done() else None
         left = Counter((one.code, one.message) for one in old or () if one.end >= start)
         faults = []
         for one in sorted(found, key=lambda one: one.start):
             if one.severity not in self._severities or one.code in self._ignored or one.end <= start:
                 continue
-            # subtle: what is said of ``x.name`` may begin at the ``x``, before the generated name
+            # subtle: a diagnostic about ``x.name`` may begin at the ``x``, before the generated name
             if one.start < start or one.start >= len(context.text):
                 left[one.code, one.message] -= 1
                 if left[one.code, one.message] >= 0 or old is None:
                     continue
             if one.start >= len(
                 context.text
-            ):  # it shows behind the text, and is to be mended in its last line
+            ):  # it appears after the text, and must be repaired in its last line
                 place = max(0, context.text.rstrip().rfind("\n") + 1 - start)
             else:
                 place = max(0, one.start - start)

@@ -1,9 +1,9 @@
 """What a lexer has to know of a language: its strings, its comments, its words.
 
-Why: a monitor is asked at places like "after a dot behind an expression", and a dot in a string, in a comment or in a
-number is no such place. That much of a language is a table.
-Not supported: nesting block comments, here-documents, JSX texts, and macros; where a lexer is wrong a monitor is asked
-too often or too seldom, and what it does not know it leaves open.
+Why: a monitor is queried at positions such as "after a dot after an expression", and a dot in a string, in a comment or
+in a number is no such position. That much of a language is a table.
+Not supported: nested block comments, here-documents, JSX texts, and macros. Where a lexer is wrong, a monitor is
+queried too often or too rarely, and its unknown answers leave the text unconstrained.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Quotes(NamedTuple):
 
     close: bytes
     escapes: bool = True
-    """Does a backslash take the next byte's meaning?"""
+    """Whether a backslash escapes the next byte."""
     lines: bool = False
-    """May it go over several lines?"""
+    """Whether it may span several lines."""
     interpolates: bytes = b""
     """What begins code inside: ``{`` (where ``{{`` is a brace) or ``${``."""
 
@@ -34,26 +34,26 @@ class Language:
 
     name: str
     quotes: dict[bytes, Quotes] = field(default_factory=dict)
-    """By what opens them, a byte each; `tripled` and prefixes of strings are the lexer's."""
+    """Strings by the byte that opens them; the lexer handles `tripled` and prefixes."""
     tripled: bool = False
-    """Are three quotes a quote, too?"""
+    """Whether three quotes open a string, too."""
     line_comments: tuple[bytes, ...] = ()
     block_comments: bool = False
     """``/* ... */``."""
     regexes: bool = False
     """``/.../`` where an operand is expected."""
     folds: bool = False
-    """Are words the same in upper and lower case?"""
+    """Whether words are the same in upper and lower case."""
     extra: bytes = b""
-    """Bytes of identifiers beside letters, digits, ``_`` and what is not ASCII."""
+    """Bytes of identifiers other than letters, digits, ``_`` and what is not ASCII."""
     optional_members: bool = False
     """``?.`` and ``!.``."""
     line_statements: bool = False
-    """Does a statement end with its line where no bracket is open?"""
+    """Whether a statement ends with its line where no bracket is open."""
     keywords: frozenset[bytes] = frozenset()
-    """Words that are no operands: a bracket behind one opens no call."""
+    """Words that are no operands: a bracket after one opens no call."""
     declares: frozenset[bytes] = frozenset()
-    """Words behind which a name is made; a bracket behind that opens no call."""
+    """Words that are followed by a new name; a bracket after that name opens no call."""
     imports: bool = False
     """``import a`` and ``from a import b``."""
 
@@ -120,7 +120,7 @@ LANGUAGES: dict[str, Language] = {
 
 
 def language_of(name: str | Language) -> Language:
-    """Return the table of a language by its name."""
+    """Return the lexical table of a language by its name. Raise `OptionError` for an unknown one."""
     if isinstance(name, Language):
         return name
     found = LANGUAGES.get(name) if isinstance(name, str) else None

@@ -1,7 +1,7 @@
-"""Where a text of a program stands, byte by byte: in code, in a string, in a comment; and the places to ask at.
+"""The lexical context of a program text, byte by byte (code, string, comment), and the positions that trigger queries.
 
-Why: triggers are lexical. A dot behind an operand asks for a member, a bracket behind one begins the arguments of a
-call; both may be in the middle of a token, so the lexer reads bytes and tells after which of them something begins.
+Why: triggers are lexical. After a dot after an operand comes a member, after a bracket after one come the arguments of
+a call. Both may be in the middle of a token, so the lexer reads bytes and reports after which of them a trigger stands.
 What: an automaton with a stack (brackets, and strings with code in them); a state is an immutable tuple.
 Invariant: the state after a text does not depend on how it was cut into tokens.
 Cost: about a microsecond for each byte.
@@ -16,15 +16,15 @@ from .languages import Language, Quotes
 __all__ = ["ARGUMENT", "CALL", "CLOSE", "IMPORT", "MEMBER", "Bracket", "Lexed", "Lexer"]
 
 MEMBER = "member"
-"""Behind the dot of ``x.``, ``f().`` or ``x?.``; a member's name comes."""
+"""After the dot of ``x.``, ``f().`` or ``x?.``: a member's name follows."""
 CALL = "call"
-"""Behind the bracket of ``f(``; the first argument or the end comes."""
+"""After the bracket of ``f(``: the first argument or the end follows."""
 ARGUMENT = "argument"
-"""Behind a comma between arguments."""
+"""After a comma between arguments."""
 CLOSE = "close"
-"""Behind the bracket that ends a call."""
+"""After the bracket that ends a call."""
 IMPORT = "import"
-"""Where the name of a module, or of something that is imported from one, comes."""
+"""Before the name of a module, or of something that is imported from one."""
 
 _CODE, _WORD, _NUMBER, _OPENS, _LINE, _BLOCK, _STRING, _REGEX, _EMPTIED, _SKIP, _ASKS = range(11)
 _OUTSIDE = {_LINE, _BLOCK, _STRING, _REGEX}
@@ -35,7 +35,7 @@ _DIGITS = b"0123456789"
 _SPACE = b" \t\r\n\f\v"
 _BEFORE_BLOCKS = (b"else", b"try", b"do", b"finally")
 _MOST_OPEN = 2_000
-"""Brackets that are kept; deeper ones are of one kind."""
+"""How many brackets are kept; deeper ones count as one kind."""
 
 
 class Bracket(NamedTuple):
@@ -43,47 +43,47 @@ class Bracket(NamedTuple):
 
     role: str
     arguments: int = 0
-    """Commas so far."""
+    """Number of commas so far."""
     quotes: Quotes | None = None
-    """Of the string that an interpolation is in."""
+    """The string that holds an interpolation."""
     spec: bool = False
-    """Is a format's specification read, behind the colon of an interpolation?"""
+    """Whether a format specification is open, after the colon of an interpolation."""
 
 
 class Lexed(NamedTuple):
-    """A state. Not to be made by hand: `Lexer.start` and `Lexer.step` give them."""
+    """A state of the lexer; `Lexer.start` and `Lexer.step` make it."""
 
     mode: int = _CODE
     operand: bool = False
-    """Is what was read last an operand, so that a dot behind it asks for a member?"""
+    """Whether an operand was read last, so that a dot after it triggers a member."""
     word: bytes = b""
-    """The word that is read, or the last one if nothing else came since."""
+    """The word that is open, or the last one if nothing followed it."""
     keyword: bytes = b""
-    """The keyword before that, if nothing else stands between."""
+    """The keyword before that, if nothing stands in between."""
     heading: bytes = b""
-    """What the statement begins with, where that is an import."""
+    """The first word of the statement, if it is an import."""
     stack: tuple[Bracket, ...] = ()
     quotes: Quotes | None = None
-    """Of the string that is read."""
+    """The string that is open."""
     pending: int = 0
-    """In a string: 1 behind a backslash, 2 behind a ``$``, 3 behind a brace, 16 and more: 16 and closing quotes so far.
-    In a comment: 1 behind its star. Elsewhere the byte that may open something."""
+    """In a string: 1 after a backslash, 2 after a ``$``, 3 after a brace, 16 plus the closing quotes so far.
+    In a comment: 1 after its star. Elsewhere the byte that may open something."""
     fresh: bool = True
-    """Does a statement begin here?"""
+    """Whether a statement begins here."""
 
     @property
     def in_code(self) -> bool:
-        """Outside of strings and comments?"""
+        """Whether the state is outside of strings and comments."""
         return self.mode not in _OUTSIDE
 
     @property
     def arguments(self) -> int:
-        """Of the innermost open bracket, how many commas were read in it."""
+        """Number of commas in the innermost open bracket."""
         return self.stack[-1].arguments if self.stack else 0
 
     @property
     def in_word(self) -> bool:
-        """Is a word being read?"""
+        """Whether a word is open."""
         return self.mode == _WORD
 
 
@@ -115,23 +115,25 @@ class Lexer:
         }
 
     def is_word_byte(self, byte: int) -> bool:
-        """Can it stand in an identifier?"""
+        """Return whether a byte can stand in an identifier."""
         return byte in self._word
 
     def control(self, at: Lexed) -> Lexed:
-        """A state from which tokens go the same ways: brackets that none of them closes, and letters of words that are
-        long enough, are left out."""
+        """Return a state from which tokens lead to the same triggers.
+
+        Brackets that no token closes, and letters of words that are long enough, are left out.
+        """
         word = at.word
         if len(word) > 2 and not any(one.startswith(word) for one in self.language.keywords):
             word = b"___"
         return at._replace(stack=at.stack[-16:], word=word)
 
     def step(self, at: Lexed, byte: int) -> tuple[Lexed, str | None]:
-        """Return the state behind a byte, and the place that begins there, if one does."""
+        """Return the state after a byte, and the trigger there, if there is one."""
         return self._modes[at.mode](at, byte)
 
     def read(self, at: Lexed, text: bytes) -> Lexed:
-        """Return the state behind a text."""
+        """Return the state after a text."""
         modes = self._modes
         for byte in text:
             at = modes[at.mode](at, byte)[0]
@@ -259,7 +261,7 @@ class Lexer:
         return self._code(at._replace(mode=_CODE, operand=True), byte)
 
     def _opens(self, at: Lexed, byte: int) -> tuple[Lexed, str | None]:
-        """Behind a byte that may begin a comment or a regular expression."""
+        """Step after a byte that may begin a comment or a regular expression."""
         first = at.pending
         plain = at._replace(mode=_CODE, pending=0)
         if bytes((first, byte)) in self.language.line_comments:
@@ -305,7 +307,7 @@ class Lexer:
         return at._replace(mode=_CODE, operand=True, quotes=None, pending=0)
 
     def _emptied(self, at: Lexed, byte: int) -> tuple[Lexed, str | None]:
-        """Behind two quotes: a third one makes them one."""
+        """Step after two quotes: a third one makes them the opening of a long string."""
         quotes = at.quotes
         assert quotes is not None
         if byte == quotes.close[0]:
@@ -321,7 +323,7 @@ class Lexer:
             if quotes.close == b"}":  # of a format's specification
                 return self._shut(at)
             if len(quotes.close) == 1:
-                if pending == 16 and self.language.tripled:  # nothing was read yet
+                if pending == 16 and self.language.tripled:  # the string is empty so far
                     return at._replace(mode=_EMPTIED, pending=0), None
                 return self._closed(at), None
             count = (pending - 16 if pending >= 16 else 0) + 1
@@ -329,7 +331,7 @@ class Lexer:
         if byte == ord("\\") and quotes.escapes:
             return at._replace(pending=1), None
         if byte == ord("\n") and not quotes.lines:
-            return self._code(self._closed(at), byte)  # not ended: the line is
+            return self._code(self._closed(at), byte)  # the string has no end, but the line has
         if quotes.interpolates == b"${":
             if pending == 2 and byte == ord("{"):
                 return self._interpolate(at), None
@@ -349,7 +351,7 @@ class Lexer:
 
     @staticmethod
     def _specification(at: Lexed) -> Lexed:
-        """Behind the colon of an interpolation its format comes, which is text up to the brace."""
+        """Return the state after the colon of an interpolation: its format is text up to the brace."""
         last = at.stack[-1]
         if last.quotes is None or last.quotes.interpolates != b"{":
             return at._replace(operand=False, word=b"", keyword=b"", fresh=False)
@@ -364,7 +366,7 @@ class Lexer:
         )
 
     def _in_regex(self, at: Lexed, byte: int) -> tuple[Lexed, str | None]:
-        pending = at.pending  # 1 behind a backslash, 2 in a class, 3 both
+        pending = at.pending  # 1 after a backslash, 2 in a class, 3 both
         if pending & 1:
             return at._replace(pending=pending & 2), None
         if byte == ord("\\"):

@@ -1,11 +1,11 @@
-"""A constraint and monitors being matched: tokens in, masks out.
+"""A matcher of a constraint with monitors: tokens in, masks out.
 
-Why: samplers know one thing, a matcher; this one asks the world while the text grows.
+Why: samplers know one interface, a matcher; this one queries monitors while the text grows.
 What: the constraint's own matcher, the languages that suggestions put in force (`Restriction`), and a scanner that
-finds the places to ask at, in the middle of tokens, too. A token that goes on behind such a place is allowed by the
-mask and judged when it is read ("check"), or not allowed at all ("cut").
-Invariant: a token that ``advance`` refuses is in no later mask of the same text, so to draw again without it is to draw
-from the law of what is allowed; rolling back brings back what was in force; forks share what was found out.
+finds triggers, in the middle of tokens, too. A token that continues after a trigger is allowed by the mask and judged
+when it is read ("check"), or not allowed at all ("cut").
+Invariant: a token that ``advance`` refuses is in no later mask of the same text, so drawing again without it draws from
+the distribution of what is allowed. Rolling back restores what was in force; forks share all answers.
 Cost: away from triggers that of the constraint's own matcher, and microseconds for each byte that is read.
 """
 
@@ -25,11 +25,11 @@ from structgen.protocols import JudgingMatcher
 from structgen.vocabulary import Vocabulary
 
 from .alike import refused_with
-from .asking import Answer, MonitorReport
 from .crossing import crossing_tokens
 from .lexer import CLOSE
+from .queries import Answer, MonitorReport
 from .restrictions import Restriction, joint_matcher, restriction
-from .scanning import Asking, Scan
+from .scanning import Query, Scan
 
 if TYPE_CHECKING:
     from structgen.captures import Capture
@@ -41,35 +41,35 @@ __all__ = ["MonitoredMatcher"]
 
 
 _ALIKE = 4
-"""Tokens that are refused one by one, behind the same bytes."""
+"""How many tokens are refused one by one after the same bytes, before all similar ones are."""
 _JOINED = 4_096
-"""Bytes of a text up to which what is in force is looked at together with the constraint."""
+"""Up to this many bytes of text, restrictions are intersected with the constraint."""
 
 
 _SEARCHED, _OTHERS = 64, 2_000
-"""Steps of the search for a completion, and tokens that are tried where no native completion goes on."""
+"""Steps of the search for a completion, and tokens to try where no native completion continues."""
 
 
 class _Frame:
-    """What is known behind one token; shared by forks, as it is a function of the text."""
+    """What is known after one token; forks share it, since it is a function of the text."""
 
-    __slots__ = ("answers", "asking", "banned", "refusing", "rests", "scan", "states")
+    __slots__ = ("answers", "banned", "query", "refusing", "rests", "scan", "states")
 
     def __init__(
-        self, scan: Scan, states: tuple[Any, ...], asking: Sequence[Asking] = (), rests: Sequence[bytes] = ()
+        self, scan: Scan, states: tuple[Any, ...], query: Sequence[Query] = (), rests: Sequence[bytes] = ()
     ) -> None:
         self.scan = scan
         self.states = states
-        self.asking = tuple(asking)
-        """Places that begin right here."""
-        self.rests = rests or (b"",) * len(asking)
-        """What was written behind each of them; of a document that ends in the middle of a name."""
+        self.query = tuple(query)
+        """Triggers at exactly this position."""
+        self.rests = rests or (b"",) * len(query)
+        """The text after each of them, in a document that ends in the middle of a name."""
         self.answers: list[Answer] | None = None
-        """Of them, once they were asked."""
+        """Their answers, once they were queried."""
         self.banned: set[int] = set()
-        """Tokens that were read from here and refused."""
+        """Tokens that were refused here."""
         self.refusing: dict[bytes, int] = {}
-        """How many were refused for what follows these bytes of them."""
+        """Number of refused tokens by the bytes before the fault."""
 
 
 class MonitoredMatcher(JudgingMatcher):
@@ -106,13 +106,13 @@ class MonitoredMatcher(JudgingMatcher):
         scan, states, failures = constraint.beginning
         for cause in failures:
             self._report.failed(cause)
-        asking = [one for one, _ in scan.awaited]
-        rests = [constraint.document.before[one.offset :] for one in asking]
-        self._frames = [_Frame(scan, states, asking, rests)]
-        self._settled = not asking
+        query = [one for one, _ in scan.awaited]
+        rests = [constraint.document.before[one.offset :] for one in query]
+        self._frames = [_Frame(scan, states, query, rests)]
+        self._settled = not query
         self._search_failed = False  # the last search for a completion
         self._passed: set[int] = set()
-        """Tokens behind which places were passed unasked."""
+        """Tokens after which triggers were passed without a query."""
 
     # -- what the constraint alone decides
 
@@ -168,23 +168,23 @@ class MonitoredMatcher(JudgingMatcher):
     def least_tokens(self, room: int) -> int | None:
         return self._inner.least_tokens(room)
 
-    # -- asking
+    # -- queries
 
     @property
     def is_waiting(self) -> bool:
-        """Is the mask not known yet, for an answer that has not come?"""
+        """Whether the mask waits for an answer."""
         if self._settled:
             return False
         answers = self._frames[-1].answers
         return answers is not None and not all(answer.is_known for answer in answers)
 
-    def _ask(self, asking: Asking, text: bytes, states: tuple[Any, ...], scan: Scan) -> Answer:
+    def _ask(self, query: Query, text: bytes, states: tuple[Any, ...], scan: Scan) -> Answer:
         monitored = self.monitored
-        context = monitored.document.context(asking, text, states[asking.monitor], scan)
-        return monitored.asker.ask(asking.monitor, monitored.monitors[asking.monitor], context, self._report)
+        context = monitored.document.context(query, text, states[query.monitor], scan)
+        return monitored.asker.ask(query.monitor, monitored.monitors[query.monitor], context, self._report)
 
-    def _settle(self) -> bool:
-        """Put in force what was asked for at the end of the text; False where nothing may come there."""
+    def _resolve(self) -> bool:
+        """Put in force the answers at the end of the text; return False if nothing may follow there."""
         if self._settled:
             return True
         frame = self._frames[-1]
@@ -195,11 +195,11 @@ class MonitoredMatcher(JudgingMatcher):
         try:
             for answer, rest in zip(frame.answers or (), frame.rests, strict=False):
                 expression = answer.expression()
-                # What the document begins with is not to be judged.
+                # The document before the generated text is not judged.
                 if expression is not None and not self._restrict(expression, rest, length) and not rest:
                     self._restrictions.append(_nothing(self.vocabulary, length))
                     is_alive = False
-        except BaseException:  # an answer that is none: the place is not settled, however often one looks
+        except BaseException:  # an invalid answer: the position stays unresolved at each attempt
             self._restrictions = known
             raise
         self._settled = True
@@ -211,7 +211,7 @@ class MonitoredMatcher(JudgingMatcher):
 
     def _request(self, frame: _Frame) -> None:
         text = self._native.text
-        frame.answers = [self._ask(one, text, frame.states, frame.scan) for one in frame.asking]
+        frame.answers = [self._ask(one, text, frame.states, frame.scan) for one in frame.query]
 
     def _live(self) -> list[Restriction]:
         return [one for one in self._restrictions if one.end is None]
@@ -219,7 +219,7 @@ class MonitoredMatcher(JudgingMatcher):
     # -- masks
 
     def mask(self) -> NDArray[np.int32]:
-        self._settle()
+        self._resolve()
         frame, words = self._frames[-1], self._inner.mask()
         live = self._live()
         cut = self.monitored.crossing == "cut" and self._active[0] and not self.is_finished
@@ -240,7 +240,7 @@ class MonitoredMatcher(JudgingMatcher):
         out[row, : self.vocabulary.words] = self.mask()
 
     def allowed_count(self) -> int:
-        """Return how many tokens may come next; while an answer is awaited, how many if it leaves the text free."""
+        """Return how many tokens may come next; while an answer is awaited, how many without it."""
         if self.is_waiting or not (self._live() or self._frames[-1].banned or not self._settled):
             return self._inner.allowed_count()
         return _count(self.mask())
@@ -248,7 +248,7 @@ class MonitoredMatcher(JudgingMatcher):
     # -- reading
 
     def advance(self, token_id: int) -> bool:
-        self._settle()
+        self._resolve()
         frame = self._frames[-1]
         if token_id in frame.banned or not self._inner.advance(token_id):
             return False
@@ -261,18 +261,18 @@ class MonitoredMatcher(JudgingMatcher):
             read.append(one)
         try:
             after = self._follow(frame, token_id, length)
-        except BaseException:  # a monitor that says nonsense fails the text, which stays as it was
+        except BaseException:  # an invalid answer fails the text, which stays as it was
             self._undo(read, length - 1)
             raise
         if after is None:
             self._undo(read, length - 1)
             return self._refuse(frame, token_id)
         self._frames.append(after)
-        self._settled = not after.asking
-        if after.asking and self._active[0]:
+        self._settled = not after.query
+        if after.query and self._active[0]:
             try:
                 self._request(after)
-                is_dead = not self.is_waiting and not self._settle()
+                is_dead = not self.is_waiting and not self._resolve()
             except BaseException:
                 self.rollback(1)
                 raise
@@ -293,7 +293,7 @@ class MonitoredMatcher(JudgingMatcher):
 
     @property
     def refused(self) -> Set[int]:
-        """Tokens that were refused here, whatever the mask said."""
+        """Tokens that were refused here, even if the mask allowed them."""
         return self._frames[-1].banned
 
     def _undo(self, read: list[Restriction], length: int) -> None:
@@ -303,7 +303,7 @@ class MonitoredMatcher(JudgingMatcher):
         self._restrictions = [one for one in self._restrictions if one.start <= length]
 
     def _follow(self, frame: _Frame, token: int, length: int) -> _Frame | None:
-        """Return the frame behind a token that the constraint allows; None where a monitor refuses it."""
+        """Return the frame after a token that the constraint allows; None if a monitor refuses it."""
         scan, states = frame.scan, frame.states
         if token in self.vocabulary.eos_ids:
             return _Frame(scan, states)
@@ -314,56 +314,56 @@ class MonitoredMatcher(JudgingMatcher):
             before = scan
             scan, asked, written = scanner.step(scan, byte)
             for one in written:
-                states = self._committed(one.asking, one.name, text, states, before)
-            for asking in asked:
+                states = self._committed(one.query, one.name, text, states, before)
+            for query in asked:
                 rest = data[place + 1 :]
-                if not rest and asking.place != CLOSE:
-                    waiting.append(asking)
+                if not rest and query.place != CLOSE:
+                    waiting.append(query)
                 elif self._active[0]:
-                    at = before if asking.place == CLOSE else scan
-                    expression = self._ask(asking, text, states, at).expression()
+                    at = before if query.place == CLOSE else scan
+                    expression = self._ask(query, text, states, at).expression()
                     if expression is not None and not self._restrict(expression, rest, length):
                         self._refuse_alike(frame, data[: place + 1], expression)
                         return None
         return _Frame(scan, states, waiting)
 
     def _refuse_alike(self, frame: _Frame, head: bytes, expression: RE) -> None:
-        """Where several tokens were refused for what follows the same beginning, refuse all that would be."""
+        """After several tokens with the same beginning were refused, refuse all others that would be."""
         frame.refusing[head] = frame.refusing.get(head, 0) + 1
         if frame.refusing[head] == _ALIKE:
             frame.banned |= refused_with(head, expression, self.vocabulary)
 
     def _restrict(self, expression: RE, rest: bytes, length: int) -> bool:
-        """Put in force what begins before `rest`, the end of the text; False where nothing goes on so."""
-        begun = restriction(expression, rest, length, self.vocabulary)
-        if begun is None:
+        """Put in force a language that begins before `rest`, the end of the text; return whether a text can follow."""
+        added = restriction(expression, rest, length, self.vocabulary)
+        if added is None:
             return False
         text = self._native.text
         offset = len(text) - len(rest)
-        if begun.end is None and offset >= 0 and len(text) <= _JOINED:
-            begun.part = offset, expression
-            parts = [one.part for one in (*self._live(), begun) if one.part is not None]
+        if added.end is None and offset >= 0 and len(text) <= _JOINED:
+            added.part = offset, expression
+            parts = [one.part for one in (*self._live(), added) if one.part is not None]
             base = self.monitored.joined
-            # Each alone may go on where all together cannot: such a dead end is known at once.
+            # Each may continue alone where all together cannot: such a dead end is found at once.
             if base is not None or len(parts) > 1:
                 joint = joint_matcher(TEXT if base is None else base, parts, text, self.vocabulary)
                 if joint is None:
                     return False
-                begun.join(joint)
-        self._restrictions.append(begun)
+                added.join(joint)
+        self._restrictions.append(added)
         return True
 
     def _committed(
-        self, asking: Asking, name: bytes, text: bytes, states: tuple[Any, ...], scan: Scan
+        self, query: Query, name: bytes, text: bytes, states: tuple[Any, ...], scan: Scan
     ) -> tuple[Any, ...]:
-        monitor = self.monitored.monitors[asking.monitor]
-        context = self.monitored.document.context(asking, text, states[asking.monitor], scan)
+        monitor = self.monitored.monitors[query.monitor]
+        context = self.monitored.document.context(query, text, states[query.monitor], scan)
         try:
             after = monitor.committed(context, name.decode("utf-8", "replace"))
         except Exception as error:
             self._report.failed(f"{type(error).__name__}: {error!s:.120}")
             return states
-        return (*states[: asking.monitor], after, *states[asking.monitor + 1 :])
+        return (*states[: query.monitor], after, *states[query.monitor + 1 :])
 
     def accepts(self, token_ids: Sequence[int]) -> int:
         return accepted_by_steps(self, token_ids)
@@ -378,8 +378,8 @@ class MonitoredMatcher(JudgingMatcher):
         self._restrictions = [one for one in self._restrictions if one.start <= length]
         for one in self._restrictions:
             one.rollback(length)
-        # In fallback mode a place that was passed unasked is asked when the text comes back to it.
-        self._settled = not self._frames[-1].asking or length not in self._passed
+        # In fallback mode a trigger that was passed without a query is queried when the text returns to it.
+        self._settled = not self._frames[-1].query or length not in self._passed
         self._passed = {place for place in self._passed if place <= length}
 
     def reset(self) -> None:
@@ -397,12 +397,12 @@ class MonitoredMatcher(JudgingMatcher):
         other._search_failed = self._search_failed
         return other
 
-    # -- what follows for certain
+    # -- forced text and completions
 
     def forced(self, most: int = 256) -> list[int]:
         if self.is_waiting:
             return []
-        self._settle()
+        self._resolve()
         if not self._live() and not self._frames[-1].banned:
             tokens = self._native.forced(most)
             if not tokens:
@@ -427,12 +427,12 @@ class MonitoredMatcher(JudgingMatcher):
     def forced_bytes(self, most: int = 4096) -> bytes:
         if self.is_waiting:
             return b""
-        self._settle()
+        self._resolve()
         natives = [self._native, *(one.native for one in self._live())]
         return max((native.forced_bytes(most) for native in natives), key=len)
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
-        """Tokens of a completion that monitors agree with; None where the search, which is bounded, found none."""
+        """Return tokens of a completion that monitors allow; None if the bounded search failed."""
         length = len(self._native.tokens)
         try:
             found = self._completed(length, max_tokens)
@@ -442,10 +442,12 @@ class MonitoredMatcher(JudgingMatcher):
             self.rollback(len(self._native.tokens) - length)
 
     def _completed(self, length: int, most: int | None) -> list[int] | None:
-        """Read on until the text is complete: along short completions of what is in force, and where a monitor objects
-        along another."""
+        """Advance until the text is complete.
+
+        The search follows short completions of what is in force; where a monitor refuses one, it takes another.
+        """
         for _ in range(_SEARCHED):
-            self._settle()
+            self._resolve()
             if self.is_complete():
                 return self._native.tokens[length:]
             if most is not None and len(self._native.tokens) - length >= most:
@@ -455,19 +457,19 @@ class MonitoredMatcher(JudgingMatcher):
         return None
 
     def _follow_native(self) -> bool:
-        """Read the next tokens of some short completion, one at least, up to where something comes into force."""
+        """Read the next tokens of a short completion, at least one, up to the next trigger that constrains."""
         live = self._live()
         for native in [*(one.native for one in live), self._native]:
             before = len(self._native.tokens)
             for token in native.witness_tokens() or ():
                 if token in self.vocabulary.eos_ids or not self.advance(token):
                     break
-                self._settle()
+                self._resolve()
                 if len(self._live()) != len(live) or self.is_complete():
                     break
             if len(self._native.tokens) > before:
                 return True
-        # Any other token will do, a short one rather.
+        # Any other token will do; short ones first.
         others = np.flatnonzero(np.unpackbits(self.mask().view(np.uint8), bitorder="little"))[:_OTHERS]
         texts = [(len(self.vocabulary.token_bytes(int(one)) or b"?" * 99), int(one)) for one in others]
         return any(self.advance(one) for _, one in sorted(texts) if one not in self.vocabulary.eos_ids)
@@ -488,14 +490,14 @@ class MonitoredMatcher(JudgingMatcher):
         return None if tokens is None else bytes(self.vocabulary.decode(tokens))
 
     def is_complete(self) -> bool:
-        self._settle()
+        self._resolve()
         return self._inner.is_complete() and all(one.native.is_complete() for one in self._live())
 
     @property
     def must_stop(self) -> bool:
         if self.is_waiting:
             return False
-        self._settle()
+        self._resolve()
         if not self.is_complete():
             return False
         return self.allowed_count() <= len(self.vocabulary.eos_ids)
@@ -506,7 +508,8 @@ class MonitoredMatcher(JudgingMatcher):
 
     def viable_bytes(self, text: str | bytes) -> int:
         raise CombinationError(
-            "a monitored constraint reads tokens, not bytes", hint="Ask the constraint without its monitors."
+            "a monitored constraint reads tokens, not bytes",
+            hint="Call this on the constraint without its monitors.",
         )
 
     def explain(self, text: str | bytes = b"") -> Explanation:
@@ -517,14 +520,14 @@ class MonitoredMatcher(JudgingMatcher):
     # -- the finished text
 
     def is_right(self) -> bool:
-        """Does no monitor find a fault in the text, if it ends here?"""
+        """Return whether no monitor finds a fault in the text if it ends here."""
         return not self.monitored.faults(self._native.text, self._report)
 
     def first_fault(self) -> int | None:
-        """Return where the finished text has a fault that is to be written anew: the number of the token it begins in.
+        """Return the number of the token in which the first fault to repair begins.
 
-        None where it has none, or as many were repaired as may be; in mode "fallback" monitors are asked from the first
-        fault on.
+        Return None if the finished text has no fault, or no repair is left. In mode "fallback" monitors are queried
+        from the first fault on.
         """
         monitored = self.monitored
         faults = monitored.faults(self._native.text, self._report)
@@ -546,7 +549,7 @@ class MonitoredMatcher(JudgingMatcher):
         self._active[0] = True
 
     def _token_at(self, offset: int) -> int:
-        """Return the token that holds a byte of the text."""
+        """Return the number of the token that holds a byte of the text."""
         before = len(self.monitored.document.before)
         for number, frame in enumerate(self._frames[1:]):
             if frame.scan.length - before > offset:
@@ -559,6 +562,6 @@ def _count(words: NDArray[np.int32]) -> int:
 
 
 def _nothing(vocabulary: Vocabulary, start: int) -> Restriction:
-    """Return what allows no token: a suggestion that no token can spell."""
+    """Return a restriction that allows no token, for a suggestion that no token can spell."""
     native = _core.Matcher(vocabulary.engine.compile(("regex", ("empty",))))
     return Restriction(native, start)

@@ -1,8 +1,8 @@
-"""Names that a language server knows: members behind a dot, modules and what is in them.
+"""Names that a language server knows: members after a dot, modules and their contents.
 
 Source: monitor-guided decoding (Agrawal et al., 2023). There a trigger is a token and the names are compared with the
 whole vocabulary; here it is a byte, and the names are an automaton.
-Unknown, and so free: a receiver without a type, an answer that is incomplete, late, or holds no name.
+Unknown, and so unconstrained: a receiver without a type, and an answer that is incomplete, late, or empty.
 """
 
 from __future__ import annotations
@@ -24,35 +24,38 @@ _BINDS = re.compile(
     r":=|=>|&&|\|\||\?|\b(?:lambda|for|and|or|if|elif|else|while|assert|case|def|class|with|as|except|function|const|let|"
     r"var|switch|catch)\b"
 )
-"""What may change, within a statement, which members an expression has."""
+"""Words and signs that may change, within a statement, which members an expression has."""
 _DYNAMIC = "__getattr__"
-"""What has this has members that nobody can list."""
+"""A class with this method has members that cannot be listed."""
 _OF_FUNCTIONS = frozenset({"apply", "bind", "call"})
-"""Functions of TypeScript are given properties by assignment."""
+"""Assignments add properties to functions of TypeScript."""
 _TARGETS = re.compile(r"\(?\s*(?:[\w.]+\s*,\s*)*")
-"""What stands before one of several that are assigned to: ``self.a, self.b = ...``."""
+"""The text before one of several assignment targets: ``self.a, self.b = ...``."""
 _SELVES = ("self", "cls", "this")
 
 
 class MemberMonitor(Monitor):
-    """Behind a dot comes a member of the value before it."""
+    """After a dot comes a member of the value before it."""
 
     def __init__(self, analyser: Analyser, *, makes_members: bool = True) -> None:
-        """`makes_members`: an assignment to ``self.name`` at the beginning of a statement may make a new one."""
+        """Query `analyser`.
+
+        `makes_members`: an assignment to ``self.name`` at the beginning of a statement may add a member.
+        """
         super().__init__(f"members ({analyser.name})", ("member",))
         self.analyser = analyser
         self._makes = makes_members
 
     def key(self, context: Context) -> Hashable:
-        """The receiver, and all before the statement; where the statement binds or narrows something, all of it."""
+        """Return the receiver and the text before the statement; all text if the statement binds or narrows."""
         written = context.text[context.statement :]
-        # Where a statement does not end with its line, what was read as one may hold several.
+        # Where a statement does not end with its line, the lexer may take several for one.
         is_one = context.language is not None and context.language.line_statements
         if not is_one or not context.receiver or _BINDS.search(written):
             return context.place, context.digest()
-        begun = context.digest(context.statement)
+        before = context.digest(context.statement)
         news = self._is_new(context), _begins(context)
-        return context.place, context.receiver, news, _is_optional(context), begun
+        return context.place, context.receiver, news, _is_optional(context), before
 
     def suggest(self, context: Context) -> Future[Any]:
         """Return the names that the analyser completes with."""
@@ -81,7 +84,7 @@ class MemberMonitor(Monitor):
 
 
 class ImportMonitor(Monitor):
-    """Behind ``import`` and ``from`` comes a module, and behind its dot a part of it; then a name that it has."""
+    """After ``import`` and ``from`` comes a module, after its dot a submodule, then one of its names."""
 
     def __init__(self, analyser: Analyser) -> None:
         super().__init__(f"imports ({analyser.name})", ("import",))
@@ -105,20 +108,23 @@ class ImportMonitor(Monitor):
 
 
 def _is_special(name: str) -> bool:
-    """Has every object such a name? Where only these are listed, narrowing hid the others, or nothing is known."""
+    """Return whether every object has such a name.
+
+    If only such names are listed, narrowing hid the others, or nothing is known.
+    """
     return name.startswith("__") and name.endswith("__")
 
 
 def _begins(context: Context) -> bool:
-    """Does the statement begin with this place?"""
+    """Return whether the statement begins with this expression."""
     return context.text[context.statement :].strip() == context.receiver + "."
 
 
 def _is_optional(context: Context) -> bool:
-    """May a bracket come as well, as in ``f?.()`` and ``a?.[0]``?"""
+    """Return whether a bracket may follow as well, as in ``f?.()`` and ``a?.[0]``."""
     return context.text.endswith("?.")
 
 
 def path_of(context: Context) -> Path:
-    """Return where the document is; one that is nowhere has a name all the same."""
+    """Return the document's path; a document without one gets a made-up name."""
     return Path("generated") if context.path is None else context.path

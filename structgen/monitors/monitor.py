@@ -1,8 +1,8 @@
-"""What a monitor is: something that knows the world and is asked, while a text grows, what may come next.
+"""What a monitor is: it knows the world, and is queried, while a text grows, about what may come next.
 
-Why: which members a value has, which columns a table, which state a file is in, is no grammar; it is known to a
-language server, a database, a function of the user's. All of them speak through this one class.
-Invariant: a monitor that knows nothing leaves the text free; that it did so is counted.
+Why: which members a value has, which columns a table has, which state a file is in, is not a matter of grammar. A
+language server, a database or a function of the user's knows it. All of them implement this one class.
+Invariant: a monitor that knows nothing leaves the text unconstrained, and that is counted.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ __all__ = ["Context", "Fault", "Monitor", "Trigger"]
 
 @dataclass(frozen=True)
 class Trigger:
-    """A place to ask at, by what was written before it: a regular expression (of Python) that the text ends with.
+    """A position at which a monitor is queried: a regular expression (of Python) that the text before it ends with.
 
-    everywhere   in strings and comments of the language, too
+    Attributes:
+        everywhere: Whether matches in strings and comments of the language count, too.
     """
 
     pattern: str
@@ -36,16 +37,17 @@ class Trigger:
 
 @dataclass(frozen=True)
 class Context:
-    """Where a monitor is asked.
+    """The position and the text that a query is about.
 
-    place       "member", "call", "argument", "close" or "import", or the pattern of a trigger
-    text        all that stands before: the document's beginning, then what was generated
-    after       what follows the generated text in the document
-    generated   how many characters of `text` were generated
-    arguments   of the innermost open bracket, how many commas it has so far
-    statement   where in `text` the statement begins
-    state       of the monitor, see `Monitor.committed`
-    language    of the document
+    Attributes:
+        place: "member", "call", "argument", "close" or "import", or the pattern of a trigger.
+        text: All text before the position: the document's beginning, then what was generated.
+        after: The document's text after the generated text.
+        generated: How many characters of `text` were generated.
+        arguments: Number of commas so far in the innermost open bracket.
+        statement: Offset in `text` at which the statement begins.
+        state: The monitor's state, see `Monitor.committed`.
+        language: The document's language.
     """
 
     place: str
@@ -60,22 +62,22 @@ class Context:
 
     @cached_property
     def receiver(self) -> str:
-        """The expression before the dot: ``self.items[0]`` of ``x = self.items[0].``; empty where none is found."""
+        """The expression before the dot: ``self.items[0]`` of ``x = self.items[0].``; empty if it is not found."""
         return receiver_before(self.text)
 
     @cached_property
     def callee(self) -> str:
-        """The expression that is called, before its bracket: behind a bracket or in its arguments."""
+        """The called expression: the one before the bracket that was opened here or is open around here."""
         return callee_before(self.text, closed=self.place == "close")
 
     @cached_property
     def opening(self) -> int:
-        """Where in `text` the bracket of that call stands; -1 where there is none."""
+        """Offset in `text` of the bracket of that call; -1 outside of calls."""
         return opening_before(self.text, closed=self.place == "close")
 
     @cached_property
     def given(self) -> list[str]:
-        """The arguments of the innermost open call so far, each as it is written; the last is what comes next."""
+        """The arguments of the innermost open call so far, as written; the last is the next one."""
         return arguments_before(self.text, closed=self.place == "close")
 
     def digest(self, end: int | None = None) -> bytes:
@@ -90,7 +92,7 @@ class Context:
         return self.document_at(len(self.text))
 
     def document_at(self, end: int) -> str:
-        """The same if the text ended at an offset. What is not finished is kept apart from what follows (`joining`)."""
+        """Return the document as if the text ended at an offset, with an unfinished end kept apart (`joining`)."""
         text = self.text[:end]
         if self.language is None or (self.place == "end" and end == len(self.text)):
             return text + self.after
@@ -98,54 +100,57 @@ class Context:
 
 
 class Fault(NamedTuple):
-    """Something wrong with a finished text."""
+    """A fault of a finished text."""
 
     start: int
-    """Where it begins, in characters of the generated text; -1: nowhere, the text as a whole is wrong."""
+    """Where it begins, in characters of the generated text; -1: the text as a whole is wrong."""
     message: str
     code: str = ""
 
 
 @dataclass
 class Monitor:
-    """To be subclassed, or made by `structgen.monitors.after` and its neighbours.
+    """The base class of monitors; `structgen.monitors.after` and similar functions make common ones.
 
-    name       for reports
-    triggers   places ("member", "call", ...) and `Trigger` patterns where `suggest` is asked
+    Attributes:
+        name: The name in reports.
+        triggers: Places ("member", "call", ...) and `Trigger` patterns at which `suggest` is called.
     """
 
     name: str = "monitor"
     triggers: Sequence[str | Trigger] = ()
     state: Hashable = field(default=None, kw_only=True)
-    """At the beginning of a text."""
+    """The state at the beginning of a text."""
 
     def suggest(self, context: Context) -> Suggestion | Future[Any]:
-        """What may come here, or a future of it; True: anything; None: unknown. At "close": False refuses the bracket.
+        """Return what may come at a position, or a future of it.
 
-        It may fail or be slow: then the text is free here, and that is counted. It is asked again for the same text
-        only if its answer was forgotten."""
+        True allows anything, None means unknown, and False at "close" refuses the bracket. If the call fails or is
+        slow, the text is unconstrained at this position, and that is counted. The call is repeated for the same text
+        only if its answer was evicted.
+        """
         return None
 
     def key(self, context: Context) -> Hashable:
-        """Return what the answer depends on; contexts of the same key are answered alike. None: asked each time."""
+        """Return what the answer depends on: contexts with equal keys share it. None: no answer is kept."""
         return context.place, context.digest(), context.state
 
     def committed(self, context: Context, name: str) -> Hashable:
-        """Return the state after `name` was written where `context` asked for one; "" where something else was.
+        """Return the state after `name` was written at the position of `context`; "" if no name was written there.
 
-        Called for whatever was written there, also if nothing was suggested. States are compared and kept, so they
-        are immutable."""
+        Called for each trigger, also if nothing was suggested. States are compared and kept, so they are immutable.
+        """
         state: Hashable = context.state
         return state
 
     def faults(self, context: Context) -> Sequence[Fault] | Future[Any] | None:
-        """Return what is wrong with the finished text, which is the last of `context.text`; None: unknown."""
+        """Return the faults of the finished text, the end of `context.text`; None: unknown."""
         return None
 
     @property
     def judges(self) -> bool:
-        """Does it look at finished texts?"""
+        """Whether it judges finished texts."""
         return type(self).faults is not Monitor.faults
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release what it holds."""

@@ -1,6 +1,6 @@
-"""A monitor made of a function: asked behind every match of a pattern.
+"""A monitor made of a function that is called after every match of a pattern.
 
-Why: the simplest of all: an API's enum, a tool's result, a table in memory.
+Why: the simplest monitors need no class: an API's enum, a tool's result, a table in memory.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class FunctionMonitor(Monitor):
         self._suggest, self._keeps = suggest, keeps
 
     def suggest(self, context: Context) -> Any:
-        """Return what the function says."""
+        """Call the function."""
         return self._suggest(context)
 
     def key(self, context: Context) -> Hashable:
-        """Return the text, or nothing where the world may have changed since."""
+        """Return the text, or None if the function may return something else next time."""
         return super().key(context) if self._keeps else None
 
 
@@ -40,7 +40,7 @@ class _Judge(Monitor):
         self._check = check
 
     def faults(self, context: Context) -> Sequence[Fault] | None:
-        """Return what the function says of the generated text."""
+        """Return the faults that the function finds in the generated text."""
         said = self._check(context.text[len(context.text) - context.generated :])
         if said is None or said is True:
             return []
@@ -61,21 +61,17 @@ def after(
     name: str | None = None,
     keeps: bool = True,
 ) -> FunctionMonitor:
-    r"""Return a monitor that asks a function what may come behind a place.
+    r"""Return a monitor that calls a function to learn what may come after a trigger.
 
         after(r"status: ", lambda context: api.statuses())
 
-    Parameters
-    ----------
-    trigger
-        A regular expression (of Python) that ends where the function is asked, a place ("member", "call", "argument",
-        "close", "import"), or several.
-    suggest
-        From a `Context` to names, a `Names`, a constraint on all that follows, False (refuse), or None (unknown). It
-        may return a `concurrent.futures.Future`, which is waited for while the model reads.
-    keeps
-        The function says the same of the same text, so that it is asked once. False: it is asked every time, also where
-        a token is tried and taken back.
+    Args:
+        trigger: A regular expression (of Python) that ends where the function is called, a place ("member", "call",
+            "argument", "close", "import"), or several of these.
+        suggest: From a `Context` to names, a `Names`, a constraint on all that follows, False (refuse), or None
+            (unknown). It may return a `concurrent.futures.Future`, which is awaited while the model runs.
+        keeps: Whether the function returns the same for the same text, so that it is called once. Otherwise it is
+            called every time, also where a token is drawn and rolled back.
     """
     given = [trigger] if not isinstance(trigger, Sequence) or isinstance(trigger, str) else list(trigger)
     for one in given:
@@ -91,9 +87,12 @@ def after(
 
 @checks_names
 def judge(check: Callable[[str], Any], *, name: str | None = None) -> Monitor:
-    """A monitor that judges finished texts: `check` says None or True where one is right; else False, a message, or the
-    faults: `Fault` or ``(start, message)`` each, `start` in characters of the text. The text is written anew from
-    there.
+    """Return a monitor that judges finished texts.
+
+    Args:
+        check: From the text to None or True if it is right; otherwise False, a message, or the faults, each a `Fault`
+            or ``(start, message)`` with `start` in characters of the text. The text is generated again from there.
+        name: The name in reports.
     """
     if not callable(check):
         raise OptionError(f"check is {a_kind(check)}; it is a function of a text")

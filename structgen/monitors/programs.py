@@ -1,6 +1,6 @@
-"""`code`: programs in a project, watched by its language server.
+"""`code`: programs in a project, with its language server as the monitor.
 
-Why: the commonest use of monitors in one call.
+Why: the most common use of monitors in one call.
 Cost: a server is started for each project, in the background, and serves all constraints that are made for it.
 """
 
@@ -31,7 +31,7 @@ _READ = {
     "typescript": (".ts", ".tsx", ".mts", ".cts"),
     "javascript": (".js", ".jsx", ".mjs", ".cjs"),
 }
-"""How the names of files end that servers read as the language."""
+"""File name suffixes of each language."""
 _servers: dict[tuple[str, Path, str | None, bool], Analyser] = {}
 _lock = threading.Lock()
 
@@ -56,41 +56,30 @@ def code(
     warm_up: float = 10.0,
     judging: float = 10.0,
 ) -> Monitored:
-    """Return a piece of a program, of which a language server knows what may come.
+    """Return a constraint on a piece of a program, with a language server that knows what may follow.
 
         sg.run(model, before, sg.code("python", project=".", file="app/views.py", before=before))
 
-    Parameters
-    ----------
-    language
-        "python", "typescript" or "javascript"; others with `monitors` of your own.
-    project
-        The folder that the server is started in.
-    file
-        Where in the project the text belongs, existing or not.
-    before, after
-        The file's text around what is generated. The prompt is given to the model apart from this; mostly it ends with
-        `before`.
-    within
-        A constraint that texts satisfy as well, such as a grammar.
-    monitors
-        "members", "arguments", "imports" and "diagnostics", and monitors of your own; by default the first three, where
-        a project is given.
-    server
-        "ty", "zuban", "jedi", "tsgo", or a command; by default the first of them that is installed.
-    project_programs
-        Also run servers that lie in the project (``node_modules/.bin``, ``.venv``), and show them the packages of its
-        ``.venv``. Only for projects that you trust.
-    check
-        The finished text is judged by the server's diagnostics, and written on anew from the first fault. `mode`
-        "fallback" implies it: the other monitors are asked from that fault on only.
-    mode, crossing, repairs, patience, warm_up, judging
-        As in `monitored`.
+    Args:
+        language: "python", "typescript" or "javascript"; others with `monitors` of your own.
+        project: The folder in which the server is started.
+        file: The path in the project to which the text belongs, existing or not.
+        before: The file's text before what is generated. The prompt is given to the model apart from this; mostly it
+            ends with `before`.
+        after: The file's text after what is generated.
+        within: A constraint that texts satisfy as well, such as a grammar.
+        monitors: "members", "arguments", "imports" and "diagnostics", and monitors of your own; by default the first
+            three, if a project is given.
+        server: "ty", "zuban", "jedi", "tsgo", or a command; by default the first of them that is installed.
+        project_programs: Also run servers that lie in the project (``node_modules/.bin``, ``.venv``), and show them the
+            packages of its ``.venv``. Only for projects that you trust.
+        check: Judge the finished text by the server's diagnostics, and generate again from the first fault. `mode`
+            "fallback" implies it: the other monitors are queried from that fault on only.
+        mode: As in `monitored`, like `crossing`, `repairs`, `patience`, `warm_up` and `judging`.
 
-    Raises
-    ------
-    LanguageServerMissing
-        If no server is installed; it names the command that installs one.
+    Raises:
+        LanguageServerMissing: No server is installed; the hint names the command that installs one.
+        OptionError: An argument has a wrong type or value.
     """
     if isinstance(monitors, str):
         raise OptionError(f"monitors is {with_kind(monitors)}", hint=f"Write a list: [{monitors!r:.40}].")
@@ -145,7 +134,7 @@ def server_of(
 
 
 def close_servers() -> None:
-    """End all servers that `code` started; constraints that were made with them know nothing more."""
+    """End all servers that `code` started; constraints that were made with them are unconstrained from then on."""
     with _lock:
         for one in _servers.values():
             one.close()
@@ -155,16 +144,16 @@ def close_servers() -> None:
 def _usual(language: str, project: str | Path | None, server: Any) -> list[str]:
     if project is None and not isinstance(server, Analyser):
         raise OptionError(
-            "without project there is nobody to ask",
+            "without a project there is no language server to query",
             hint="Give the folder of the program, or monitors=[...].",
         )
     return ["members", "arguments", "imports"] if language == "python" else ["members", "arguments"]
 
 
 def _path(language: str, project: str | Path | None, file: str | Path | None) -> Path:
-    """Of the file; one that its language's servers read."""
+    """Return the path of the file, with a suffix that servers of its language read."""
     if file is not None and not isinstance(file, str | Path):
-        raise OptionError(f"file is {with_kind(file)}; it is the place of a file")
+        raise OptionError(f"file is {with_kind(file)}; it is the path of a file")
     path = Path(f"generated.{_SUFFIXES.get(language, 'txt')}" if file is None else file)
     known = _READ.get(language)
     if known and path.suffix.lower() not in known:
@@ -200,7 +189,7 @@ def _server(
         return server
     if project is None:
         raise OptionError(
-            f"the monitor {name!r} asks a language server, which needs a project",
+            f"the monitor {name!r} queries a language server, which needs a project",
             hint="Give project=, the folder of the program.",
         )
     return server_of(language, project, server, project_programs)

@@ -1,7 +1,7 @@
 """The expression before a dot or a bracket, found by reading backwards.
 
-Why: answers are kept by what they are about; ``self.items`` has the same members wherever it stands in a statement.
-Invariant: what is returned is a suffix of the text; it is empty where the expression's beginning is not certain.
+Why: answers are kept by what they are about; ``self.items`` has the same members anywhere in a statement.
+Invariant: the result is a suffix of the text; it is empty where the expression's beginning is not certain.
 Cost: linear in the expression.
 """
 
@@ -15,7 +15,7 @@ _CLOSERS = {")": "(", "]": "[", "}": "{"}
 _MOST = 2_000
 _SUFFIXES = "?!"
 _HIDES = re.compile(r"\"\"\"|'''|#|//|/\*")
-"""What may begin a comment or a long string, in which commas and brackets are none; read backwards nobody knows."""
+"""What may begin a comment or a long string, whose commas and brackets do not count; unknown when read backwards."""
 
 
 def receiver_before(text: str) -> str:
@@ -35,14 +35,16 @@ def callee_before(text: str, *, closed: bool = False) -> str:
 
 
 def opening_before(text: str, *, closed: bool = False) -> int:
-    """Return where that bracket stands; -1 where there is none."""
+    """Return the offset of that bracket; -1 if there is no such bracket."""
     opened = _opening(text, len(text) - 1 if closed else len(text))
     return -1 if opened is None else opened
 
 
 def arguments_before(text: str, *, closed: bool = False) -> list[str]:
-    """What is written between that bracket and the end, cut at its commas; nothing where a comment or a long string may
-    be in it."""
+    """Return the text between that bracket and the end, cut at its commas.
+
+    The result is empty if the text may hold a comment or a long string.
+    """
     end = len(text) - 1 if closed else len(text)
     opened = _opening(text, end)
     if opened is None:
@@ -90,7 +92,7 @@ def _operand(text: str, end: int) -> int:
     while True:
         start = _atom(text, place)
         if start == place:
-            return end  # nothing before the dot: who knows what this is
+            return end  # nothing stands before the dot: the expression is unknown
         before = start
         while before and text[before - 1] in " \t":
             before -= 1

@@ -1,9 +1,9 @@
-"""The languages that are in force at some place of a text: each from the place where a monitor was asked.
+"""The languages in force at a position of a text, each from the position at which a monitor was queried.
 
-Why: a suggestion says something of the text that follows a place; that place may be in the middle of a token, and the
-text may be taken back before it.
+Why: a suggestion constrains the text after a position; that position may be in the middle of a token, and the text may
+be rolled back to before it.
 Invariant: after any sequence of readings and rollbacks, exactly those are in force that began at or before the end of
-the text and do not allow everything by now.
+the text and still exclude some text.
 Cost: one native matcher for each; a compiled language is kept per vocabulary.
 """
 
@@ -27,10 +27,11 @@ _programs: weakref.WeakKeyDictionary[Vocabulary, OrderedDict[RE, _core.Program |
 
 
 class Restriction:
-    """One language, read from its beginning.
+    """One language in force, read from its beginning.
 
-    start  tokens of the text when it came into force
-    end    tokens of the text when it allowed everything; None: it is in force
+    Attributes:
+        start: Number of tokens of the text when it came into force.
+        end: Number of tokens of the text when it allowed everything; None while it is in force.
     """
 
     __slots__ = ("_alone", "end", "native", "part", "start")
@@ -45,12 +46,12 @@ class Restriction:
     ) -> None:
         self._alone, self.start, self.end = alone, start, end
         self.part = part
-        """Where in the text, in bytes, the language begins, and its expression."""
+        """The byte offset at which the language begins, and its expression."""
         self.native = alone if joint is None else joint
-        """Has the masks: of the language alone, or of all that is in force with it."""
+        """The matcher that gives masks: of this language alone, or of all that are in force."""
 
     def join(self, joint: _core.Matcher) -> None:
-        """Take the masks of a matcher of this language and others."""
+        """Use the masks of a matcher of this language and others."""
         self.native = joint
 
     def advance(self, token: int, length: int) -> bool:
@@ -64,7 +65,7 @@ class Restriction:
         return True
 
     def rollback(self, length: int) -> None:
-        """Back to a text of `length` tokens, `start` or more."""
+        """Roll back to a text of `length` tokens, `start` or more."""
         read = len(self.native.tokens)
         if length - self.start < read:
             self.native.rollback(read - (length - self.start))
@@ -73,7 +74,7 @@ class Restriction:
             self.end = None
 
     def fork(self) -> Restriction:
-        """Return the same for another reader."""
+        """Return a copy that advances independently."""
         joint = None if self.native is self._alone else self.native.fork()
         return Restriction(self._alone.fork(), self.start, self.end, self.part, joint)
 
@@ -81,8 +82,10 @@ class Restriction:
 def joint_matcher(
     base: RE, parts: Sequence[tuple[int, RE]], text: bytes, vocabulary: Vocabulary
 ) -> _core.Matcher | None:
-    """The texts of `base` that are in the language of each part from its place on, with `text` read; None: there are
-    none."""
+    """Return a matcher of the texts of `base` that are in each language from its offset on, after `text`.
+
+    Return None if there is no such text.
+    """
     beginnings = [concat((literal(text[:offset].decode()), rest)) for offset, rest in parts]
     try:
         program = vocabulary.engine.compile(("regex", intersect([base, *beginnings])))
@@ -95,7 +98,7 @@ def joint_matcher(
 
 
 def restriction(expression: RE, rest: bytes, start: int, vocabulary: Vocabulary) -> Restriction | None:
-    """Return the language of `expression`, of which `rest` was read; None where nothing goes on with that."""
+    """Return the restriction of `expression` after `rest`; None if no text of it begins so."""
     program = _program(expression, vocabulary)
     if program is None:
         return None

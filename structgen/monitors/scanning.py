@@ -1,8 +1,8 @@
-"""The dispatch automaton: from the bytes of a text to the places where monitors are asked.
+"""The dispatch automaton: from the bytes of a text to the positions at which monitors are queried.
 
-What: the lexer of a language beside one automaton for each `Trigger` pattern, and the places at which a name is
-awaited. Invariant: a state is immutable and a function of the bytes read, not of how tokens cut them.
-Cost: about two microseconds a byte. The patterns are one automaton, made as it is read.
+What: the lexer of a language together with one automaton for each `Trigger` pattern, and the positions at which a name
+is awaited. Invariant: a state is immutable and a function of the bytes read, not of how tokens cut them.
+Cost: about two microseconds a byte. The patterns are one automaton, built as it is read.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from .languages import Language
 from .lexer import ARGUMENT, CALL, CLOSE, IMPORT, MEMBER, Lexed, Lexer
 from .monitor import Trigger
 
-__all__ = ["PLACES", "Asking", "Scan", "Scanner", "Written"]
+__all__ = ["PLACES", "Query", "Scan", "Scanner", "Written"]
 
 PLACES = (MEMBER, CALL, ARGUMENT, CLOSE, IMPORT)
 _MOST_KEPT = 1_000_000
-"""Patterns' states in the joint ones that are kept."""
+"""How many states of single patterns the kept joint states may hold."""
 
 
-class Asking(NamedTuple):
-    """A place where a monitor is to be asked."""
+class Query(NamedTuple):
+    """A position at which a monitor is to be queried."""
 
     monitor: int
     place: str
     offset: int
-    """Bytes before it, those of the document's beginning included."""
+    """Number of bytes before it, the document's beginning included."""
 
 
 class Written(NamedTuple):
-    """What was written at a place."""
+    """The name that was written at a trigger."""
 
-    asking: Asking
+    query: Query
     name: bytes
 
 
@@ -52,7 +52,7 @@ class Joint:
         self.each = each
         self._hash = hash(each)
         self.after: dict[int, tuple[Joint, tuple[int, ...]]] = {}
-        """By byte: the next state, and which patterns match there. It is made as it is needed."""
+        """By byte: the next state, and the patterns that match there; filled when needed."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Joint) and self.each == other.each)
@@ -62,24 +62,26 @@ class Joint:
 
 
 class Scan(NamedTuple):
-    """A state."""
+    """A state of the scanner."""
 
     lexed: Lexed
     patterns: Joint
     length: int
-    """Bytes read."""
+    """Number of bytes read."""
     statement: int
-    """Where the statement began."""
-    awaited: tuple[tuple[Asking, bytes], ...] = ()
-    """Places where a name comes, with what there is of it."""
+    """Offset at which the statement began."""
+    awaited: tuple[tuple[Query, bytes], ...] = ()
+    """Triggers that await a name, with the part of it that is written."""
 
 
 def _ends_with(pattern: str) -> RE:
-    """Texts that end with a match. The pattern is read together with what stands before it, so that its anchors and
-    look-behinds see that."""
+    """Return the language of texts that end with a match.
+
+    The pattern is read together with the text before it, so that its anchors and look-behinds see that text.
+    """
     flags = re.match(r"\(\?[aims]+\)", pattern)
     rest = pattern[flags.end() :] if flags else pattern
-    regex(pattern)  # its own faults are shown at its own places
+    regex(pattern)  # an error shows its own position
     return regex(f"{flags[0] if flags else ''}(?s:.*)(?:{rest})").regular()
 
 
@@ -109,7 +111,7 @@ class Scanner:
         roots = Joint(tuple(self._compiled(trigger.pattern) for _, trigger in self._patterns))
         self._known = {roots: roots}
         asked = [
-            Asking(monitor, trigger.pattern, 0)
+            Query(monitor, trigger.pattern, 0)
             for (monitor, trigger), root in zip(self._patterns, roots.each, strict=True)
             if self._space.nullable(root) and (trigger.everywhere or self.lexer.start.in_code)
         ]
@@ -120,12 +122,12 @@ class Scanner:
         if not self._space.alive(found):
             raise OptionError(
                 f"the trigger {pattern!r:.80} matches nothing that a text ends with",
-                hint="A look-ahead at its end sees nothing: a monitor is asked before the text goes on.",
+                hint="A look-ahead at its end sees nothing: a monitor is queried before the text continues.",
             )
         return found
 
     def triggers(self, lexed: Lexed) -> bytes:
-        """Return bytes behind which a place may begin in a token that is read from here."""
+        """Return the bytes after which a trigger may stand in a token that is read from here."""
         if self._patterns:
             return bytes(range(256))
         found = bytearray()
@@ -137,34 +139,34 @@ class Scanner:
         return bytes(found)
 
     def read(self, at: Scan, text: bytes) -> Scan:
-        """Return the state behind a text whose places nobody asks about."""
+        """Return the state after a text, without its triggers."""
         for byte in text:
             at, _, _ = self.step(at, byte)
         return at
 
-    def step(self, at: Scan, byte: int) -> tuple[Scan, list[Asking], list[Written]]:
-        """Return the state behind a byte, the places that begin there, and the names that it ended."""
+    def step(self, at: Scan, byte: int) -> tuple[Scan, list[Query], list[Written]]:
+        """Return the state after a byte, the triggers there, and the names that the byte ended."""
         lexed, place = self.lexer.step(at.lexed, byte)
         length = at.length + 1
         awaited, written = self._awaited(at.awaited, byte) if at.awaited else ((), [])
-        asked: list[Asking] = []
+        asked: list[Query] = []
         if place is not None:
-            asked += [Asking(monitor, place, length) for monitor in self._by_place[place]]
+            asked += [Query(monitor, place, length) for monitor in self._by_place[place]]
         patterns = at.patterns
         if self._patterns:
             patterns, matched = self._after(patterns, byte)
             for number in matched:
                 monitor, trigger = self._patterns[number]
                 if trigger.everywhere or lexed.in_code:
-                    asked.append(Asking(monitor, trigger.pattern, length))
-        # subtle: behind the first letters of its first word a statement begins still, for the lexer
+                    asked.append(Query(monitor, trigger.pattern, length))
+        # subtle: for the lexer a statement still begins after the first letters of its first word
         statement = length if lexed.fresh and not lexed.in_word else at.statement
         if asked:
             awaited = (*awaited, *((one, b"") for one in asked if one.place != CLOSE))
         return Scan(lexed, patterns, length, statement, awaited), asked, written
 
     def _after(self, state: Joint, byte: int) -> tuple[Joint, tuple[int, ...]]:
-        """Return the patterns' state behind a byte, and which of them match there."""
+        """Return the patterns' state after a byte, and the patterns that match there."""
         known = state.after.get(byte)
         if known is None:
             space = self._space
@@ -179,15 +181,15 @@ class Scanner:
         return known
 
     def _awaited(
-        self, awaited: tuple[tuple[Asking, bytes], ...], byte: int
-    ) -> tuple[tuple[tuple[Asking, bytes], ...], list[Written]]:
-        rest: list[tuple[Asking, bytes]] = []
+        self, awaited: tuple[tuple[Query, bytes], ...], byte: int
+    ) -> tuple[tuple[tuple[Query, bytes], ...], list[Written]]:
+        rest: list[tuple[Query, bytes]] = []
         written: list[Written] = []
-        for asking, name in awaited:
+        for query, name in awaited:
             if self.lexer.is_word_byte(byte):
-                rest.append((asking, name + bytes((byte,))))
+                rest.append((query, name + bytes((byte,))))
             elif not name and byte in b" \t\r\n":
-                rest.append((asking, name))
+                rest.append((query, name))
             else:
-                written.append(Written(asking, name))
+                written.append(Written(query, name))
         return tuple(rest), written

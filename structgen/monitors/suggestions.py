@@ -1,9 +1,8 @@
-"""What a monitor says of what may come next, as a regular language over the rest of the text.
+"""What a monitor suggests, as a regular language of the rest of the text.
 
-Why: however a monitor comes to know, what it knows is a set of names, or a pattern; the native core makes token masks
-of either.
+Why: what a monitor knows is a set of names or a pattern; the native core makes token masks of either.
 Invariant: a name is complete only where a byte that cannot belong to it follows, or the text ends; what follows the
-name is free.
+name is unconstrained.
 Cost: linear in the names; the trie is the core's.
 """
 
@@ -41,12 +40,13 @@ MOST_NAMES = 50_000
 
 @dataclass(frozen=True)
 class Names:
-    """The names that may come.
+    """The names that may come at a position.
 
-    names      each of them, or, with `excluded`, all others
-    optional   something that is no name may come as well, such as a number or a bracket
-    new        a name of any kind may come where ``=``, ``:`` or ``,`` follows: it is made there (``self.x = 1``)
-    excluded   the names that may *not* come
+    Attributes:
+        names: The allowed names, or, with `excluded`, the forbidden ones.
+        optional: Whether something that is no name may come as well, such as a number or a bracket.
+        new: Whether any name may come if ``=``, ``:`` or ``,`` follows, which defines it (``self.x = 1``).
+        excluded: Whether `names` are those that may *not* come.
     """
 
     names: frozenset[str]
@@ -80,9 +80,16 @@ Suggestion = Names | Constraint | Rest | Collection[str] | bool | None
 
 
 def expression_of(given: Any, language: Language, *, spaces: str = " \t") -> RE | None:
-    """The language of what may follow; None where that is anything. Raises `OptionError` for what is no suggestion.
+    """Return the language of what may follow; None if anything may.
 
-    `spaces`: characters that may stand before a name."""
+    Args:
+        given: A suggestion of a monitor.
+        language: The language of the document.
+        spaces: Characters that may stand before a name.
+
+    Raises:
+        OptionError: `given` is not a suggestion.
+    """
     if given is None or given is True:
         return None
     if given is False:
@@ -135,7 +142,7 @@ def _names(given: Names, language: Language, before: str) -> RE:
 
 
 def _made() -> RE:
-    """Behind a new name: an annotation, another target or an assignment, which is no comparison."""
+    """Return what may follow a new name: an annotation, another target or an assignment, but no comparison."""
     assigned = concat((literal("="), alternate([EPSILON, concat((_not("="), TEXT))])))
     return alternate([concat((literal(":"), TEXT)), concat((literal(","), TEXT)), assigned])
 
@@ -153,7 +160,7 @@ def _class(characters: str) -> RE:
 
 
 def folded(names: Collection[str]) -> RE:
-    """Return one of these names, in upper or lower case."""
+    """Return the language of these names, in upper or lower case."""
     return alternate([_folded(name) for name in sorted(names)])
 
 
@@ -162,7 +169,7 @@ def _folded(name: str) -> RE:
 
 
 def _characters(language: Language) -> tuple[Ranges, Ranges]:
-    """Return the characters that a name begins with, and those that it goes on with."""
+    """Return the characters that begin a name, and those that continue it."""
     extra = [(one, one) for one in language.extra]
     letters = normalise_ranges([(65, 90), (95, 95), (97, 122), (128, 0x10FFFF), *extra])
     return letters, normalise_ranges([*letters, (48, 57)])

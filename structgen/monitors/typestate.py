@@ -1,8 +1,8 @@
-"""What may be done with a value in which state: ``open`` before ``read`` before ``close``.
+"""Which methods of a value may be called in which of its states: ``open`` before ``read`` before ``close``.
 
 Source: typestate (Strom and Yemini, 1986), as a monitor over the order in which calls are written.
-Approximate: calls are taken in the order of the text. Branches, loops and aliases are not followed: a call inside an
-``if`` counts as made.
+Approximate: calls count in the order of the text. Branches, loops and aliases are not followed: a call inside an ``if``
+counts as made.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _ASSIGNED = re.compile(
     r"(?:^|[;\n{(,]|\bwith\b|\bconst\b|\blet\b|\bvar\b)\s*(?:async\s+with\s+)?([\w.]+)\s*(?::[^=\n]*)?=\s*(?:await\s+|new\s+)*$"
 )
 _ENTERED = Trigger(r"\)[ \t]+as[ \t]")
-"""Of ``with File() as f``."""
+"""The target of ``with File() as f``."""
 _State = tuple[tuple[str, str, int], ...]
-"""Of each value its state, and where in the text that began."""
+"""The state of each value, and the offset at which it began."""
 
 
 class Typestate(Monitor):
@@ -46,7 +46,7 @@ class Typestate(Monitor):
         self._methods = frozenset(call for calls in self._transitions.values() for call in calls)
 
     def suggest(self, context: Context) -> Any:
-        """Behind the dot of a value that is watched: no method that its state does not have."""
+        """Exclude methods that the state of a watched value does not have."""
         if context.place != "member":
             return None
         state = self._state_of(context.receiver, context.state, context.text)
@@ -56,7 +56,7 @@ class Typestate(Monitor):
         return Names(refused, excluded=True) if refused else None
 
     def committed(self, context: Context, name: str) -> _State:
-        """Make a value where its maker is called, and changes its state where one of its methods is."""
+        """Add a value where its maker is called, and change its state where one of its methods is called."""
         states: _State = context.state
         if context.place == _ENTERED.pattern:
             before = context.text.rstrip()[:-2].rstrip()
@@ -84,13 +84,13 @@ class Typestate(Monitor):
     def _state_of(self, receiver: str, states: _State, text: str) -> str | None:
         for value, state, since in states:
             if value == receiver:
-                return None if _is_bound_anew(receiver, text[since:]) else state
+                return None if _is_bound_again(receiver, text[since:]) else state
         is_value = self._values is not None and self._values.fullmatch(receiver)
         return self._start if is_value else None
 
 
-def _is_bound_anew(name: str, text: str) -> bool:
-    """Is it assigned to, deleted, or the name of something else?"""
+def _is_bound_again(name: str, text: str) -> bool:
+    """Return whether the name is assigned to, deleted, or given to something else."""
     value = rf"(?<![\w.]){re.escape(name)}(?!\w)"
     return (
         re.search(
@@ -119,17 +119,15 @@ def typestate(
             made_by="File",
         )
 
-    Parameters
-    ----------
-    transitions
-        Of each state the methods that may be called in it, and the state after each. A method that is named anywhere
-        here is refused in states that do not have it; others are free.
-    start
-        The state of a new value.
-    made_by
-        Functions or classes whose result, where it is assigned to a name, is such a value.
-    values
-        A regular expression (of Python): expressions that match it are such values from the beginning on.
+    Args:
+        transitions: For each state the methods that may be called in it, and the state after each. A method that is
+            named anywhere here is refused in states that do not have it; others are unconstrained.
+        start: The state of a new value.
+        made_by: Functions or classes whose result is such a value, where it is assigned to a name.
+        values: A regular expression (of Python): expressions that match it are such values from the beginning on.
+
+    Raises:
+        OptionError: A state is unknown, or no value is watched.
     """
     if not isinstance(transitions, Mapping) or not transitions:
         raise OptionError(

@@ -229,7 +229,7 @@ def test_a_missing_server_names_what_installs_it(tmp_path: Path, monkeypatch: py
             sg.code("typescript", project=tmp_path)
     assert is_whole(sg.code("python", monitors=[]), "x.anything(at='all')\n")
     for wrong, said in (
-        ({"monitors": None}, "nobody to ask"),
+        ({"monitors": None}, "no language server to query"),
         ({"monitors": "members", "project": tmp_path}, "Write a list"),
         ({"file": "main.txt", "project": tmp_path}, "no python"),
         ({"file": 3, "project": tmp_path}, "file is 3"),

@@ -1,9 +1,9 @@
-"""What an analyser of source text is asked, and what it answers.
+"""The interface of an analyser of source text: its queries and its answers.
 
 Why: a monitor needs three facts about an unfinished program (which names may follow here, which arguments a call
-takes, what is wrong) and must not care whether a language server in another process or a library in this one knows.
-Invariant: `None` means *unknown* (the analyser has no opinion, was late, or failed; see its `health`), never "there is
-none": that is a result with no items. Names are plain identifiers as they are to be typed, and extend what is typed.
+takes, what is wrong) and must not depend on whether a language server or a library in this process knows them.
+Invariant: `None` means *unknown* (the analyser has no opinion, was late, or failed; see its `health`). "No such name"
+is a result without items. Names are plain identifiers as they are to be typed, and extend what is typed.
 Cost: frozen data; making a list of 1000 completions takes about 2 ms.
 """
 
@@ -36,14 +36,14 @@ Severity = Literal["error", "warning", "information", "hint"]
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One name that may stand at the place that was asked about."""
+    """One name that may stand at the position of the query."""
 
     name: str
     """The whole identifier, with what is typed of it already."""
     kind: str = "text"
     """As the protocol calls it: "method", "field", "class", "module", "enum member", "keyword", ..."""
     detail: str = ""
-    """The type, or what the server says beside the name; for people."""
+    """The type, or what the server adds to the name; for people."""
     suffix: str = ""
     """What the server would type after the name: ``=`` for the name of an argument, ``(x, y)`` for some calls."""
     adds_import: bool = False
@@ -117,9 +117,9 @@ class Diagnostic:
     message: str
     severity: Severity = "error"
     code: str = ""
-    """The analyser's name or number of the rule: "attr-defined", "2339"; empty if there is none."""
+    """The analyser's name or number of the rule: "attr-defined", "2339"; empty if the analyser has no name for it."""
     source: str = ""
-    """Who says so: "ty", "ts", ..."""
+    """Who reports it: "ty", "ts", ..."""
     tags: frozenset[str] = field(default_factory=frozenset)
     """"unnecessary" (unused code) and "deprecated"."""
 
@@ -130,8 +130,8 @@ class Analyser(Protocol):
 
     ``text`` is the whole document, ``offset`` an index in its characters (not bytes), ``path`` where it is or would be
     in the project (relative paths are in the project); the file need not exist. A future never raises for a fault of
-    the analyser: it gives None, and `health` says why. Cancelling a future tells the analyser to stop. Callbacks of a
-    future run in the analyser's own thread: they must be short, and must not wait for another answer.
+    the analyser: it gives None, and `health` says why. Cancelling a future cancels the work of the analyser. Callbacks
+    of a future run in the analyser's own thread: they must be short, and must not wait for another answer.
 
     Raises (at once, not in the future) `OptionError` for an offset outside the text.
     """
@@ -142,10 +142,10 @@ class Analyser(Protocol):
 
     @property
     def health(self) -> Health:
-        """What was asked, answered, and went wrong."""
+        """Counts of queries, answers and faults."""
 
     def completions(self, path: Path, text: str, offset: int) -> Future[Completions | None]:
-        """Return the names that may stand at the offset, or go on from the identifier that ends there."""
+        """Return the names that may stand at the offset, or continue the identifier that ends there."""
 
     def signatures(self, path: Path, text: str, offset: int) -> Future[Signatures | None]:
         """Return the signatures of the innermost call whose arguments hold the offset."""
@@ -154,4 +154,4 @@ class Analyser(Protocol):
         """Return what is wrong with the text; an empty tuple if nothing is."""
 
     def close(self) -> None:
-        """End it and what it started; futures that are open give None. May be called twice."""
+        """End it and what it started; open futures give None. May be called twice."""

@@ -26,7 +26,7 @@ _END_SECONDS = 2.0
 
 
 class _State:
-    """The loop and what is to be closed with it; made anew in a forked child."""
+    """The loop and what is to be closed with it; made again in a forked child."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -83,7 +83,7 @@ def at_end(key: int, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def not_at_end(key: int) -> None:
-    """Forget what `at_end` was told."""
+    """Cancel `at_end`."""
     with _state.lock:
         _state.closers.pop(key, None)
 

@@ -1,7 +1,7 @@
-"""What we tell a server about ourselves, and what it gets when it asks.
+"""The capabilities that we report to a server, and our replies to its requests.
 
-Why: a server shapes its answers by what the client says that it can do: without snippets it sends plain names, and it
-waits for progress and configuration only if they were promised. Invariant: nothing is promised that is not kept.
+Why: a server shapes its answers by the client's capabilities: without snippets it sends plain names, and it waits for
+progress and configuration only if they were promised. Invariant: nothing is promised that is not kept.
 Cost: tables. Spec: Language Server Protocol 3.17, "Initialize Request", "Configuration Request".
 """
 
@@ -22,7 +22,7 @@ CAPABILITIES: dict[str, Any] = {
         "workspaceFolders": True,
         "didChangeWatchedFiles": {
             "dynamicRegistration": True
-        },  # accepted, and `files_changed` tells of every file
+        },  # accepted, and `files_changed` reports every file
     },
     "window": {"workDoneProgress": True},
     "textDocument": {
@@ -65,7 +65,7 @@ def initialize_parameters(project: Path, options: Any, process_number: int) -> d
 
 
 def replies(project: Path, settings: Mapping[str, Any]) -> dict[str, Callable[[Any], Any]]:
-    """Return what is answered to each request of a server; what is not in the table is not known."""
+    """Return our reply to each request of a server; requests that are not in the table are unknown."""
     folder = {"uri": project.as_uri(), "name": project.name}
 
     def configuration(parameters: Any) -> list[Any]:
@@ -99,7 +99,7 @@ def _or_nothing(reply: Callable[[Any], list[Any]], parameters: Any) -> list[Any]
 
 
 def _section(settings: Mapping[str, Any], section: Any) -> Any:
-    """Return the settings of a section: by its whole name, or part by part at its dots; None if there are none."""
+    """Return the settings of a section, by its whole name or part by part at its dots; None if it has no settings."""
     if not section:
         return dict(settings)
     if section in settings:

@@ -2,13 +2,13 @@
 
     server = LanguageServer("ty", ["ty", "server"], project=".", language="python")
     future = server.completions(Path("app.py"), text, len(text))
-    ... the model reads meanwhile ...
+    ... the model runs meanwhile ...
     completions = future.result()
 
-Why: static analysis that does not stop a generation, whatever the server does.
+Why: static analysis that never stops a generation, for any behaviour of the server.
 Invariant: a future ends within `timeout` seconds (`warm_up` until the server has answered once), with None for every
-fault; an answer is about the text that it was asked for, since questions about one document are asked one after another
-and each tells the server its text before.
+fault. An answer is about the text of its query: queries about one document are sent one after another, each after its
+text.
 Cost: 0.3 ms over what the server takes: two hops between threads, a message each way, reading the answer.
 """
 
@@ -30,9 +30,9 @@ from structgen.monitors.language_server.analysis import Completions, Diagnostic,
 from structgen.monitors.language_server.completions import Knowledge, read_completions, word_start
 from structgen.monitors.language_server.connection import METHOD_NOT_FOUND, Ended, Refused
 from structgen.monitors.language_server.diagnostics import read_diagnostics
+from structgen.monitors.language_server.document_query import DocumentQuery, language_of
 from structgen.monitors.language_server.health import Health
 from structgen.monitors.language_server.positions import encodable
-from structgen.monitors.language_server.question import Question, language_of
 from structgen.monitors.language_server.session import Ready, Session, Start
 from structgen.monitors.language_server.signatures import dialect_of, read_signatures
 
@@ -41,7 +41,7 @@ __all__ = ["LanguageServer", "check_offset"]
 T = TypeVar("T")
 
 _HUNG_AFTER = 3
-"""Deadlines in a row in which a server that had been warm sent nothing whatever."""
+"""After this many missed deadlines in a row without any message a warm server is ended."""
 _FIRST_LETTERS = "_" + string.ascii_letters
 
 
@@ -55,18 +55,20 @@ def check_offset(text: str, offset: int) -> None:
 
 
 class LanguageServer:
-    """An `Analyser` that asks a language server, which it starts in the background and starts again when it crashes.
+    """An `Analyser` that queries a language server, which it starts in the background and restarts after a crash.
 
     Args:
-        name: what it is called in messages.
-        command: the program and its arguments; it speaks the protocol on its standard input and output.
-        project: the folder of the project, which need not be in order.
-        language: the protocol's name for documents whose suffix says nothing: "python", "typescript".
-        knowledge: how to read its lists of completions.
-        options, settings: what it is told at the start, and when it asks for its configuration (by section).
-        environment: variables for it, beside those of this process.
-        timeout, warm_up: seconds for an answer; the second until it has answered once.
-        restarts: how often it may be started again.
+        name: Its name in messages.
+        command: The program and its arguments; it speaks the protocol on its standard input and output.
+        project: The folder of the project, which may have errors.
+        language: The protocol's name for documents whose suffix says nothing: "python", "typescript".
+        knowledge: How to read its lists of completions.
+        options: What it gets at the start (``initializationOptions``).
+        settings: What it gets when it requests its configuration, by section.
+        environment: Variables for it, in addition to those of this process.
+        timeout: Seconds for an answer.
+        warm_up: Seconds for an answer until it has answered once.
+        restarts: How often it may be restarted.
     """
 
     def __init__(
@@ -101,51 +103,53 @@ class LanguageServer:
         background.call(session.begin)
 
     def completions(self, path: Path, text: str, offset: int) -> Future[Completions | None]:
-        """Return the names that may stand at the offset; see `Analyser`, and `servers` for what None means for whom."""
+        """Return the names that may stand at the offset; `servers` lists what None means for each server."""
         check_offset(text, offset)
         text = encodable(text)
 
-        async def ask(question: Question) -> Completions | None:
-            _need(question.ready, "completionProvider")
-            return await self._complete(question, text, offset)
+        async def ask(query: DocumentQuery) -> Completions | None:
+            _need(query.ready, "completionProvider")
+            return await self._complete(query, text, offset)
 
         return self._submit(path, "completions", ask)
 
     def signatures(self, path: Path, text: str, offset: int) -> Future[Signatures | None]:
-        """Return the signatures of the call that the offset is in; None also where there is no call."""
+        """Return the signatures of the call that the offset is in; None also outside of calls."""
         check_offset(text, offset)
         text = encodable(text)
 
-        async def ask(question: Question) -> Signatures | None:
-            _need(question.ready, "signatureHelpProvider")
+        async def ask(query: DocumentQuery) -> Signatures | None:
+            _need(query.ready, "signatureHelpProvider")
             more = {"context": {"triggerKind": 1, "isRetrigger": False}}
-            result = await question.ask_at("textDocument/signatureHelp", text, offset, more)
-            return read_signatures(result, dialect_of(question.language))
+            result = await query.request_at("textDocument/signatureHelp", text, offset, more)
+            return read_signatures(result, dialect_of(query.language))
 
         return self._submit(path, "signatures", ask)
 
     def diagnostics(self, path: Path, text: str) -> Future[tuple[Diagnostic, ...] | None]:
-        """Return what is wrong with the text; asked for, or waited for where the server only pushes them."""
+        """Return what is wrong with the text, by a request, or from what the server pushes."""
         text = encodable(text)
 
-        async def ask(question: Question) -> tuple[Diagnostic, ...] | None:
-            if question.ready.can("diagnosticProvider"):
-                result = await question.ask("textDocument/diagnostic", text, {})
+        async def ask(query: DocumentQuery) -> tuple[Diagnostic, ...] | None:
+            if query.ready.can("diagnosticProvider"):
+                result = await query.request("textDocument/diagnostic", text, {})
                 items = result["items"]
             else:
-                items = await question.pushed(text)
-            return read_diagnostics(items, text, question.ready.encoding)
+                items = await query.pushed(text)
+            return read_diagnostics(items, text, query.ready.encoding)
 
         return self._submit(path, "diagnostics", ask)
 
     def files_changed(self, paths: Iterable[Path]) -> None:
-        """Tell the server that files of the project were written or deleted, if it runs; some do not look themselves.
-        The next question is answered with the new files."""
+        """Notify the server, if it runs, that files of the project were written or deleted.
+
+        Some servers do not watch files. The next query is answered with the new files.
+        """
         places = [self._place(path) for path in paths]
         background.call(lambda: self._session.files_changed(places))
 
     def close(self) -> None:
-        """End the server; takes up to a second if it does not go by itself."""
+        """End the server; this takes up to a second if it does not end by itself."""
         if os.getpid() != self._owner or background.has_ended() or not self._finalizer.detach():
             return
         background.not_at_end(id(self._session))
@@ -164,7 +168,7 @@ class LanguageServer:
         return f"LanguageServer({self.name!r}, {' '.join(self._session.start.command)!r})"
 
     def _submit(
-        self, path: Path, what: str, ask: Callable[[Question], Awaitable[T | None]]
+        self, path: Path, what: str, ask: Callable[[DocumentQuery], Awaitable[T | None]]
     ) -> Future[T | None]:
         if os.getpid() != self._owner or background.has_ended():
             self.health.fault(
@@ -180,27 +184,27 @@ class LanguageServer:
         return Path(os.path.abspath(self.project / path))
 
     async def _answer(
-        self, path: Path, what: str, ask: Callable[[Question], Awaitable[T | None]]
+        self, path: Path, what: str, ask: Callable[[DocumentQuery], Awaitable[T | None]]
     ) -> T | None:
         """Return the answer before the deadline, or None and a fault on record."""
         seconds = self.timeout if self._session.is_warm else max(self.timeout, self.warm_up)
-        question: Question | None = None
+        query: DocumentQuery | None = None
         try:
             async with asyncio.timeout(seconds):
                 ready = await self._session.ready()
                 uri = path.as_uri()
                 lock = self._locks.setdefault(uri, asyncio.Lock())
                 async with lock:
-                    question = Question(ready, uri, language_of(path, self._language))
-                    result = await ask(question)
+                    query = DocumentQuery(ready, uri, language_of(path, self._language))
+                    result = await ask(query)
         except asyncio.CancelledError:
             self.health.cancel()
             raise
         except TimeoutError:
             self.health.fault("late", f"{what}: no answer within {seconds:g} s")
-            self._missed(question)
+            self._missed(query)
         except Ended:
-            pass  # the session has put it on record
+            pass  # the session has recorded it
         except Refused as refused:
             self.health.fault("refused", f"{what}: {refused}")
         except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
@@ -211,16 +215,16 @@ class LanguageServer:
             self.health.answer(result is not None)
             return result
         finally:
-            if question is not None:
-                self._note_unexpected(question.ready)
+            if query is not None:
+                self._note_unexpected(query.ready)
         self.health.fail()
         return None
 
-    def _missed(self, question: Question | None) -> None:
-        """A deadline has passed: a server that stays silent through several is ended, so that it starts again."""
-        if question is None or not question.is_sent:
+    def _missed(self, query: DocumentQuery | None) -> None:
+        """Count a missed deadline; a server that stays silent through several is ended, so that it restarts."""
+        if query is None or not query.is_sent:
             return
-        ready, connection = question.ready, question.ready.connection
+        ready, connection = query.ready, query.ready.connection
         ready.missed = ready.missed + 1 if connection.received == ready.received_before else 1
         ready.received_before = connection.received
         if ready.is_warm and ready.missed >= _HUNG_AFTER:
@@ -230,19 +234,19 @@ class LanguageServer:
         while ready.connection.unexpected:
             self.health.fault("nonsense", ready.connection.unexpected.popleft())
 
-    async def _complete(self, question: Question, text: str, offset: int) -> Completions | None:
+    async def _complete(self, query: DocumentQuery, text: str, offset: int) -> Completions | None:
         knowledge = self._knowledge
         start = word_start(text, offset)
         prefix = text[start:offset]
         if knowledge.asks_without_prefix:
             text, offset = text[:start] + text[offset:], start
-        found = await self._list(question, text, offset, prefix)
+        found = await self._list(query, text, offset, prefix)
         if found is None or not found.is_incomplete or knowledge.full_below is None:
             return found
-        return await self._widen(question, text, start, found)
+        return await self._widen(query, text, start, found)
 
-    async def _widen(self, question: Question, text: str, start: int, found: Completions) -> Completions:
-        """Ask again with each first letter typed, for a list that was cut; while half of the time is left."""
+    async def _widen(self, query: DocumentQuery, text: str, start: int, found: Completions) -> Completions:
+        """Repeat a query whose list was cut with each first letter typed, while half of the time is left."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.timeout / 2
         items = {item.name: item for item in found.items}
@@ -252,23 +256,23 @@ class LanguageServer:
                 is_incomplete = True
                 break
             more = await self._list(
-                question, text[:start] + typed + text[start:], start + len(typed), found.prefix or typed
+                query, text[:start] + typed + text[start:], start + len(typed), found.prefix or typed
             )
             if more is not None:
                 is_incomplete = is_incomplete or more.is_incomplete
                 items.update({item.name: item for item in more.items if item.name not in items})
         return replace(found, items=tuple(items.values()), is_incomplete=is_incomplete)
 
-    async def _list(self, question: Question, text: str, offset: int, prefix: str) -> Completions | None:
+    async def _list(self, query: DocumentQuery, text: str, offset: int, prefix: str) -> Completions | None:
         """Return one list, of names that begin with the prefix."""
-        provider = question.ready.capabilities.get("completionProvider")
+        provider = query.ready.capabilities.get("completionProvider")
         triggers = provider.get("triggerCharacters") if isinstance(provider, dict) else None
         last = text[offset - 1 : offset]
         context: dict[str, Any] = {"triggerKind": 1}
         if last and last in (triggers or ()):
             context = {"triggerKind": 2, "triggerCharacter": last}
-        result = await question.ask_at("textDocument/completion", text, offset, {"context": context})
-        return read_completions(result, text, offset, question.ready.encoding, self._knowledge, prefix)
+        result = await query.request_at("textDocument/completion", text, offset, {"context": context})
+        return read_completions(result, text, offset, query.ready.encoding, self._knowledge, prefix)
 
 
 def _need(ready: Ready, capability: str) -> None:

@@ -55,12 +55,12 @@ class Knowledge:
 
     full_below: int | None = None
     """A server that says "incomplete" of every list (since it filters by what is typed) is believed only for lists of
-    at least so many items; None: it is always believed. Longer ones were cut, and are asked for again with each first
+    at least so many items; None: it is always believed. Longer ones were cut, and are requested again with each first
     letter of ASCII typed; names that begin with another letter may be missing then."""
     asks_without_prefix: bool = False
-    """Ask as if the typed part of the identifier were not there, for servers that filter by it, and loosely."""
+    """Query as if the typed part of the identifier were not there, for servers that filter by it, and loosely."""
     nothing_known: frozenset[str] = frozenset()
-    """What a server answers for a receiver that it knows nothing of; a list with nothing else is read as unknown."""
+    """A server's list for an unknown receiver; a list with nothing else is read as unknown."""
     text_is_noise: bool = False
     """Items of kind "text" are words of the file, not names that the server knows."""
 
@@ -85,7 +85,7 @@ def is_member_access(text: str, start: int) -> bool:
 def read_completions(
     result: Any, text: str, offset: int, encoding: Encoding, knowledge: Knowledge, prefix: str | None = None
 ) -> Completions | None:
-    """What a server's answer at an offset means; `prefix` where more is typed than the text that it was asked with.
+    """Return what a server's answer at an offset means; `prefix` is typed in addition to the text of the query.
 
     Raises:
         TypeError, ValueError, KeyError, AttributeError: the answer breaks the protocol.
@@ -113,9 +113,9 @@ def read_completions(
 
 
 def _says_nothing(completions: list[Completion], knowledge: Knowledge) -> bool:
-    """Return whether an answer about a member is none: no server lists nothing for a receiver that it knows."""
+    """Return whether an answer about a member means unknown: servers list members of every known receiver."""
     if all(item.kind == "keyword" for item in completions):
-        return True  # subtle: so is a list of what cannot stand after a dot, an answer to another question
+        return True  # subtle: so is a list of what cannot stand after a dot, an answer to another query
     return bool(knowledge.nothing_known) and all(item.name in knowledge.nothing_known for item in completions)
 
 

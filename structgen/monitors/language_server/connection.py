@@ -1,8 +1,8 @@
-"""JSON-RPC with one running server: requests and their answers, and what the server asks of us.
+"""JSON-RPC with one running server: requests and their answers, and requests of the server.
 
-Why: servers ask back before they answer (for their settings, to register capabilities, to show progress) and some wait
-for the reply; an answer may come late, twice, or for a request that nobody made. Invariant: a request ends with its
-result, with `Refused` (an error from the server) or with `Ended` (the connection is over, and why); a cancelled one is
+Why: servers send requests before they answer (for their settings, to register capabilities, to show progress) and some
+wait for the reply; an answer may come late, twice, or without a request. Invariant: a request ends with its result,
+with `Refused` (an error from the server) or with `Ended` (the connection has ended, and why); a cancelled one is
 cancelled at the server too. Used in the background loop only. Cost: one dictionary entry for each open request.
 Spec: JSON-RPC 2.0; Language Server Protocol 3.17, "Base Protocol".
 """
@@ -47,7 +47,7 @@ class Ended(Exception):
 
 
 class Connection:
-    """Requests to a process, and answers to what it asks by `replies` (method -> function of the parameters)."""
+    """Requests to a process, and replies to its requests by `replies` (method -> function of the parameters)."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Connection:
         self.received = 0
         """Messages that came from the server."""
         self.unexpected: deque[str] = deque(maxlen=4)
-        """Answers to nothing, in words; the client puts them on record."""
+        """Answers without a request, in words; the client records them."""
         self._replies = replies
         self._heard = heard
         self._on_end = on_end
@@ -85,7 +85,7 @@ class Connection:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._open[number] = answer
         try:
-            with contextlib.suppress(ConnectionError):  # the reader learns of the end, and why
+            with contextlib.suppress(ConnectionError):  # the reader finds the end, and its reason
                 await self.process.stdin.drain()
             return await answer
         except asyncio.CancelledError:
@@ -98,7 +98,7 @@ class Connection:
             self._open.pop(number, None)
 
     def notify(self, method: str, parameters: Any = None) -> None:
-        """Tell the server something.
+        """Send a notification to the server.
 
         Raises:
             Ended: there is no connection.
@@ -128,12 +128,12 @@ class Connection:
                 answer.set_exception(end)
         self._open.clear()
 
-    async def over(self) -> None:
-        """Waits until the process is gone and whoever made this was told."""
+    async def wait_until_ended(self) -> None:
+        """Wait until the process has ended and the owner was notified."""
         await asyncio.wait([self._reader])
 
     async def close(self) -> int:
-        """Kill the process and forget the rest; the exit status."""
+        """Kill the process, drop open requests, and return the exit status."""
         self.fail(Ended("closed", "was closed"))
         self._reader.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -147,21 +147,21 @@ class Connection:
                 self._take(message)
         except (Nonsense, TypeError, ValueError) as error:
             self.fail(Ended("nonsense", str(error)))
-        await self._over()
+        await self._finish()
 
-    async def _over(self) -> None:
-        """After the last message: finds out why there are no more, then tells."""
+    async def _finish(self) -> None:
+        """Find the reason of the end after the last message, and notify the owner."""
         status: int | None = None
         if self.end is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_EOF_SECONDS):
                     status = await self.process.wait()
-        told = self.end is None
+        is_unexpected = self.end is None
         await self.process.kill()
         how = "closed its output" if status is None else f"ended with status {status}"
         words = self.process.last_words()
         text = how + (f"; it wrote:\n{words}" if words else "")
-        if told:
+        if is_unexpected:
             self.fail(Ended("crash", text))
         assert self.end is not None
         await self._on_end(self.end)

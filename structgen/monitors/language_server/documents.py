@@ -1,9 +1,9 @@
-"""What a server has been told of the documents: which are open, at which version, with which text.
+"""What a server knows of the documents: which are open, at which version, with which text.
 
-Why: a server answers about the text that it was told last, so the text must be told before each question, and cheaply:
+Why: a server answers about the text that it got last, so the text must be sent before each query, and cheaply:
 generated text grows at its end, so an edit from the first difference on is small, where the server takes edits.
-Invariant: after `tell` the server's text is ours, and every other document is to it as it is on disk: what was
-generated for one file and then thrown away is no part of the project. Used in the background loop only.
+Invariant: after `send` the server's text is ours, and every other document is to it as it is on disk: what was
+generated for one file and then dropped is no part of the project. Used in the background loop only.
 Cost: a comparison with the last text, at the speed of `memcmp`, and the message: for an edit what is new, else all.
 Spec: Language Server Protocol 3.17, "Text Document Synchronization".
 """
@@ -22,7 +22,7 @@ __all__ = ["OPEN_LIMIT", "Documents", "SyncKind", "common_prefix", "sync_kind"]
 OPEN_LIMIT = 1
 
 SyncKind = int
-"""0: a server that takes no changes (it is told by closing and opening), 1: whole texts, 2: edits."""
+"""0: a server that takes no changes (documents are closed and opened again), 1: whole texts, 2: edits."""
 
 
 def sync_kind(capability: Any) -> SyncKind:
@@ -61,8 +61,8 @@ class Documents:
         self._open: OrderedDict[str, _Document] = OrderedDict()
         self._versions = 0
 
-    def tell(self, uri: str, language: str, text: str) -> int:
-        """Tell the server the text, if it is new; gives its version.
+    def send(self, uri: str, language: str, text: str) -> int:
+        """Send the text to the server if it is new, and return its version.
 
         Raises:
             Ended: there is no connection.

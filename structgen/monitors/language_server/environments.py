@@ -38,7 +38,7 @@ def variables(own: Path | None, python: str | Path | None) -> dict[str, str]:
     """Return the variables that show a server the virtual environment; empty if the interpreter is in no such thing.
 
     Args:
-        own: the project's environment, where the project is trusted.
+        own: the project's environment, if the project is trusted.
         python: the interpreter that the caller named.
     """
     folder = Path(os.path.abspath(_interpreter(own, python))).parent.parent
@@ -48,7 +48,7 @@ def variables(own: Path | None, python: str | Path | None) -> dict[str, str]:
 def with_interpreter(
     settings: Mapping[str, Any], own: Path | None, python: str | Path | None
 ) -> Mapping[str, Any]:
-    """Return the settings, with the interpreter for servers that ask for it (those with a section "python")."""
+    """Return the settings, with the interpreter for servers that request it (those with a section "python")."""
     if "python" not in settings:
         return settings
     interpreter = os.path.abspath(_interpreter(own, python))

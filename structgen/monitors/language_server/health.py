@@ -1,8 +1,8 @@
 """What happened to an analyser: counts, and the last faults in words.
 
 Why: an analyser that fails must not stop a generation, so it fails open; then someone has to be able to see that it
-did, how often and why. Invariant: every question ends in exactly one of `answered` (which includes `unknown`: the
-analyser was asked and had no opinion), `cancelled` and `failed`. Thread-safe. Cost: a lock and a dictionary.
+did, how often and why. Invariant: every query ends in exactly one of `answered` (which includes `unknown`: the
+analyser had no opinion), `cancelled` and `failed`. Thread-safe. Cost: a lock and a dictionary.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Literal
 __all__ = ["Fault", "Health", "Reason"]
 
 Reason = Literal["start", "crash", "hang", "late", "nonsense", "refused", "given up", "closed"]
-"""start: could not be started; crash: the process ended by itself; hang: it answered nothing at all any more and was
+"""start: could not be started; crash: the process ended by itself; hang: it stopped answering and was
 ended; late: no answer before the deadline; nonsense: what came breaks the protocol; refused: it answered with an error
-or cannot do this; given up: too many restarts; closed: asked after `close`."""
+or cannot do this; given up: too many restarts; closed: queried after `close`."""
 
 _KEPT = 32
 """Faults that are kept in words."""
@@ -47,40 +47,40 @@ class Health:
         self._counts: Counter[Reason] = Counter()
         self._last: deque[Fault] = deque(maxlen=_KEPT)
         self.answered = 0
-        """Questions that the analyser answered."""
+        """Queries that the analyser answered."""
         self.unknown = 0
         """Of those, how often it had no opinion."""
         self.cancelled = 0
-        """Questions that the caller took back."""
+        """Queries that the caller cancelled."""
         self.failed = 0
-        """Questions that a fault left without an answer."""
+        """Queries that a fault left without an answer."""
         self.restarts = 0
         """How often its process was started again."""
 
     def fault(self, reason: Reason, message: str) -> None:
-        """Something went wrong; it does not count a question (see `fail`)."""
+        """Record a fault; it counts no query (see `fail`)."""
         with self._lock:
             self._counts[reason] += 1
             self._last.append(Fault(reason, message, time.monotonic() - self._began))
 
     def fail(self) -> None:
-        """A question stays without an answer because of a fault."""
+        """Count a query that stays without an answer because of a fault."""
         with self._lock:
             self.failed += 1
 
     def answer(self, known: bool) -> None:
-        """A question was answered."""
+        """Count an answer."""
         with self._lock:
             self.answered += 1
             self.unknown += not known
 
     def cancel(self) -> None:
-        """A question was taken back."""
+        """Count a query that was cancelled."""
         with self._lock:
             self.cancelled += 1
 
     def restart(self) -> None:
-        """The process is started again."""
+        """Count a restart of the process."""
         with self._lock:
             self.restarts += 1
 

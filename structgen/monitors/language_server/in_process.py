@@ -4,8 +4,8 @@ Why: jedi is pure Python and often there already. It knows less than a type chec
 second at first), its diagnostics are errors of syntax alone, and while it works it competes with the caller for the
 interpreter lock. Invariant: jedi runs in one thread at a time, for all analysers of the process, since it is not
 thread-safe; an unknown receiver gives None (jedi has an empty list, or keywords, for it).
-Cost: what jedi takes; a question cannot be interrupted once it runs, so callers wait with a time-out
-(``future.result(timeout)``) or cancel what has not begun. Answers later than `timeout` are put on record.
+Cost: what jedi takes; a query cannot be interrupted once it runs, so callers wait with a time-out
+(``future.result(timeout)``) or cancel what has not started. Answers later than `timeout` are recorded.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def is_jedi_installed() -> bool:
 
 
 class InProcess:
-    """An `Analyser` that asks jedi, in a worker thread.
+    """An `Analyser` that queries jedi, in a worker thread.
 
     Args:
         project: the folder of the project.
@@ -115,18 +115,18 @@ class InProcess:
         return self._submit("completions", lambda: self._complete(path, text, offset))
 
     def signatures(self, path: Path, text: str, offset: int) -> Future[Signatures | None]:
-        """Return the signatures of the call that the offset is in; None if it is not known, or there is none."""
+        """Return the signatures of the call that the offset is in; None if it is not known, or outside of calls."""
         check_offset(text, offset)
         text = encodable(text)
         return self._submit("signatures", lambda: self._sign(path, text, offset))
 
     def diagnostics(self, path: Path, text: str) -> Future[tuple[Diagnostic, ...] | None]:
-        """Errors of syntax, and nothing else."""
+        """Return errors of syntax, and nothing else."""
         text = encodable(text)
         return self._submit("diagnostics", lambda: self._diagnose(path, text))
 
     def close(self) -> None:
-        """Ends the thread after what it is doing; what has not begun gives None."""
+        """End the thread after its current task; tasks that have not started give None."""
         self._is_closed = True
         self._finalizer()
         if threading.current_thread() is not self._thread:
@@ -135,7 +135,7 @@ class InProcess:
     def _submit(self, what: str, work: Callable[[], T | None]) -> Future[T | None]:
         future: Future[T | None] = Future()
         if self._is_closed or not self._thread.is_alive():
-            self.health.fault("closed", f"{what}: asked after it was closed")
+            self.health.fault("closed", f"{what}: queried after it was closed")
             self.health.fail()
             future.set_result(None)
         else:
@@ -193,7 +193,7 @@ def _parameter(parameter: Any) -> Parameter:
 
 
 def _work(tasks: _Tasks, health: Health, timeout: float) -> None:
-    """The thread: one task after another, until there is a None; then the rest is given up."""
+    """Run one task after another until there is a None; then drop the rest."""
     while (task := tasks.get()) is not None:
         future, work, what = task
         del task
@@ -204,7 +204,7 @@ def _work(tasks: _Tasks, health: Health, timeout: float) -> None:
         try:
             with _TURN:
                 result = work()
-        except Exception as error:  # whatever jedi trips over in an unfinished text
+        except Exception as error:  # anything that jedi raises for an unfinished text
             health.fault("crash", f"{what}: {error!r:.200}")
             health.fail()
             result = None

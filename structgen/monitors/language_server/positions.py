@@ -23,12 +23,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def encodable(text: str) -> str:
-    """Return the text with each lone surrogate, which no server can be told, replaced by U+FFFD; offsets stay."""
+    """Return the text with each lone surrogate, which cannot be sent to a server, replaced by U+FFFD; offsets stay."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def position_of(text: str, offset: int, encoding: Encoding) -> tuple[int, int]:
-    """Line and column, both from 0, of an offset; the column in units of the encoding."""
+    """Return line and column of an offset, both from 0; the column in units of the encoding."""
     if "\r" not in text:
         line, start = text.count("\n", 0, offset), text.rfind("\n", 0, offset) + 1
         return line, _units(text[start:offset], encoding)
@@ -41,7 +41,7 @@ def position_of(text: str, offset: int, encoding: Encoding) -> tuple[int, int]:
 
 
 def offset_of(text: str, line: int, column: int, encoding: Encoding) -> int:
-    """The offset of a position; one past the end of a line is that end, past the last line the end of the text."""
+    """Return the offset of a position; past the end of a line it is that end, past the last line the text's end."""
     start = 0
     for _ in range(line):
         found = _BREAK.search(text, start)

@@ -1,7 +1,7 @@
 """The process of a server: started in its own group, its errors read, killed with all that it started.
 
 Why: servers are often a script that starts the real program (npm's are), so killing the process alone leaves the
-program; and a server that fills the pipe of its standard error stops for ever if nobody reads it. Invariant: after
+program; and a server that fills the pipe of its standard error stops for ever if no one reads it. Invariant: after
 `kill` has been awaited there is neither a process of the group nor a zombie of ours; `last_words` is what a person
 needs to see of standard error. Cost: one fork; one reading task.
 """
@@ -65,20 +65,20 @@ class ServerProcess:
         return self._process.pid
 
     async def wait(self, look: float = 0.01) -> int:
-        """Return its exit status, once it has ended; negative for a signal. It is looked for every `look` seconds."""
+        """Wait for the end, polling every `look` seconds, and return the exit status; negative for a signal."""
         # subtle: asyncio's own `wait` waits for the pipes too in some versions of Python, which a child of the server
-        # may hold open, and never forgets those who waited
+        # may hold open, and keeps references to those who waited
         while self._process.returncode is None:
             await asyncio.sleep(look)
         return self._process.returncode
 
     async def _end_of_group(self) -> None:
-        """When the server ends, so does what it started; then its output ends, which is how the reader learns of it."""
+        """Kill what the server started when it ends, so that its output ends and the reader notices."""
         await self.wait(_LOOK_SECONDS)
         self.kill_now()
 
     async def kill(self) -> int:
-        """End the whole group at once, and waits for the process; the exit status."""
+        """End the whole group at once, wait for the process, and return its exit status."""
         self.kill_now()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_REAP_SECONDS):
@@ -92,7 +92,7 @@ class ServerProcess:
         return self._process.returncode if self._process.returncode is not None else -signal.SIGTERM
 
     def kill_now(self) -> None:
-        """Send the signal, and do not wait; what the process left behind in its group gets it too."""
+        """Send the signal without waiting; what the process left in its group gets it too."""
         kill_group = getattr(os, "killpg", None)
         with contextlib.suppress(OSError):
             if kill_group is not None:

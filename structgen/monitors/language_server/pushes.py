@@ -1,8 +1,8 @@
-"""What a server says unasked: diagnostics that it pushes, for servers that cannot be asked for them.
+"""Diagnostics that a server pushes, for servers that do not answer requests for them.
 
-Invariant: `wait` gives the diagnostics of the version that was told, or of a later one; from a server that names no
-version, the next ones that come after the text was told (which may still be of the text before: such servers leave no
-way to know). Used in the background loop only. Cost: the last list of each document is kept.
+Invariant: `wait` gives the diagnostics of the version that was sent, or of a later one; from a server that names no
+version, the next ones that arrive after the text was sent (which may still be about the text before: such servers leave
+no way to know). Used in the background loop only. Cost: the last list of each document is kept.
 Spec: Language Server Protocol 3.17, "PublishDiagnostics Notification".
 """
 
@@ -25,8 +25,8 @@ class Pushes:
         self._count = 0
         self._told: dict[str, tuple[int, int]] = {}
 
-    def heard(self, method: str, parameters: Any) -> None:
-        """A notification came; only diagnostics matter."""
+    def on_notification(self, method: str, parameters: Any) -> None:
+        """Called for each notification; only diagnostics matter."""
         if method != "textDocument/publishDiagnostics" or not isinstance(parameters, dict):
             return
         uri, version = parameters.get("uri"), parameters.get("version")
@@ -44,15 +44,15 @@ class Pushes:
         for event in self._waiting.pop(uri, ()):
             event.set()
 
-    def told(self, uri: str, version: int) -> None:
-        """The server was told a text; what came before is not about it."""
+    def on_text_sent(self, uri: str, version: int) -> None:
+        """Called after a text was sent; earlier diagnostics are not about it."""
         if self._told.get(uri, (0, 0))[0] != version:
             self._told[uri] = version, self._count
             if len(self._told) > _KEPT:
                 del self._told[next(iter(self._told))]
 
     async def wait(self, uri: str, version: int) -> Any:
-        """Return the list of diagnostics of a version that the server was told."""
+        """Return the list of diagnostics of a version that was sent to the server."""
         while True:
             last = self._last.get(uri)
             if last is not None:

@@ -17,12 +17,12 @@ typed prefix         filters, loosely   ignores            ignores            fi
 auto-imports         switched off       none               switched off       switched off       none
 in a string          null               null               null               empty              empty
 comment, or ``1.``   null               all global names   null               empty              keywords
-new files on disk    when told          seen               seen               when told          seen
+new files on disk    when notified      seen               seen               when notified      seen
 
 All see the project's types, inherited members and enum members in unsaved text. Milliseconds are medians of 50, warm,
-in a small project, with a new text each time; this client adds 0.1 to 0.3. What ty cut is asked for again: ``torch.``,
+in a small project, with a new text each time; this client adds 0.1 to 0.3. What ty cut is requested again: ``torch.``,
 1474 names, takes 0.6 s. All of the answers to an unknown receiver are read as None, ty's too, which is also its answer
-for ``object()``, ``None`` and a class without members: nothing tells them apart. tsgo's null is also for ``{}`` and a
+for ``object()``, ``None`` and a class without members: nothing distinguishes them. tsgo's null is also for ``{}`` and a
 class without members. **A class whose base is not known** (its package is not installed) gets its own members alone
 from ty, zuban and tsgo, and no server says that there may be more: see `environments`.
 ty lists mangled names (``__x``) outside of their class too.
@@ -146,7 +146,7 @@ def analyser(
             `python`, the interpreter whose packages are seen (see `environments`).
 
     Raises:
-        LanguageServerMissing: none of them is installed; the hint says how to install it.
+        LanguageServerMissing: No server is installed; the hint says how to install it.
         OptionError: there is no such language, server or project.
     """
     folder = Path(project)

@@ -1,9 +1,9 @@
-"""A server from its start to its end: initialised, started again when it crashes, closed politely.
+"""A server from its start to its end: initialised, restarted when it crashes, closed politely.
 
-Why: whoever asks should not have to know whether the server is there yet, or again.
+Why: a query should not have to know whether the server runs yet, or again.
 Invariant: at most one process at a time; after a crash the next start waits (0.1 s, then twice as long each time), and
 after `restarts` starts beyond the first the server is given up, which answers everything with "unknown"; 100 answers
-earn one of them back. What is wrong goes into `health`. Used in the background loop only.
+earn one of them again. Faults go into `health`. Used in the background loop only.
 Cost: the start of a server is milliseconds (ty, zuban), 70 ms (tsgo) to seconds (pyright); the first answer of each is
 slower than the next, since it reads the project.
 Spec: Language Server Protocol 3.17, "Server lifecycle".
@@ -33,7 +33,7 @@ _BACK_OFF_SECONDS = 0.1
 _EARNED_BY = 100
 _INITIALIZE_SECONDS = 120.0
 _POLITE_SECONDS = 0.5
-"""What a server has for `shutdown`, and again for `exit`, before it is killed."""
+"""Seconds for `shutdown`, and again for `exit`, before the server is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Start:
     options: Any = None
     """``initializationOptions``."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What it gets when it asks for its configuration, by section."""
+    """What it gets when it requests its configuration, by section."""
     restarts: int = 3
 
 
 class Ready:
-    """An initialised server: the connection, and what was agreed upon."""
+    """An initialised server: its connection, and the capabilities of both sides."""
 
     def __init__(self, connection: Connection, capabilities: Mapping[str, Any], pushes: Pushes) -> None:
         encoding = capabilities.get("positionEncoding", "utf-16")
@@ -63,9 +63,9 @@ class Ready:
         self.documents = Documents(connection, encoding, sync_kind(capabilities.get("textDocumentSync")))
         self.pushes = pushes
         self.is_warm = False
-        """Whether it has answered a question about a document."""
+        """Whether it has answered a query about a document."""
         self.missed = 0
-        """Deadlines in a row since when it sent nothing whatever."""
+        """Missed deadlines in a row without any message."""
         self.received_before = 0
 
     def can(self, capability: str) -> bool:
@@ -97,44 +97,44 @@ class Session:
         """Return the initialised server, as soon as it is.
 
         Raises:
-            Ended: there is none, and there will be none.
+            Ended: The server has ended, and no further one will start.
         """
         self.begin()
         if self._ready is None:
-            raise Ended("closed", "asked after it was closed")
+            raise Ended("closed", "queried after it was closed")
         while True:
             ready = await asyncio.shield(self._ready)
             if ready.connection.end is None:
                 return ready
-            await ready.connection.over()
+            await ready.connection.wait_until_ended()
             if self._ready.done() and not self._ready.exception() and self._ready.result() is ready:
                 raise ready.connection.end  # closed: nothing comes after it
 
     @property
     def is_warm(self) -> bool:
-        """Whether the server runs and has answered a question."""
+        """Whether the server runs and has answered a query."""
         ready = self._ready
         return ready is not None and ready.done() and ready.exception() is None and ready.result().is_warm
 
     def files_changed(self, paths: Sequence[Path]) -> None:
-        """Tell the server about files; one that is not there yet reads them when it starts."""
+        """Notify the server of changed files; a server that does not run yet reads them when it starts."""
         changes = []
         for path in paths:
-            # a file that is there is told as created and as changed: which of them it is for the server is not known
+            # an existing file is reported as created and as changed, since the server may or may not know it
             changes += [{"uri": path.as_uri(), "type": kind} for kind in ((1, 2) if path.exists() else (3,))]
         if self._connection is not None and self._ready is not None and self._ready.done():
             with contextlib.suppress(Ended):
                 self._connection.notify("workspace/didChangeWatchedFiles", {"changes": changes})
 
     def earn(self) -> None:
-        """It gave an answer; so many of them make up for a restart."""
+        """Count an answer; enough of them earn a restart."""
         self._answers += 1
         self._failures = 0
         if self._answers % _EARNED_BY == 0:
             self._left = min(self._left + 1, self.start.restarts)
 
     async def _run(self) -> None:
-        """One start after another, until one works or no more are allowed."""
+        """Start the server until it works or no more starts are allowed."""
         assert self._ready is not None
         waiting = self._ready
         while True:
@@ -150,7 +150,7 @@ class Session:
                 last = Ended("given up", f"started {self.start.restarts + 1} times, the last in vain")
                 self._record(last)
                 waiting.set_exception(last)
-                waiting.exception()  # nobody may be waiting
+                waiting.exception()  # there may be no waiter
                 return
             await asyncio.sleep(_BACK_OFF_SECONDS * 2 ** min(self._failures, 6))
             self._failures += 1
@@ -160,7 +160,7 @@ class Session:
         process = await ServerProcess.start(self.start.command, self.start.project, self.start.environment)
         pushes = Pushes()
         connection = Connection(
-            process, replies(self.start.project, self.start.settings), pushes.heard, self._ended
+            process, replies(self.start.project, self.start.settings), pushes.on_notification, self._ended
         )
         self._connection = connection
         parameters = initialize_parameters(self.start.project, self.start.options, os.getpid())
@@ -185,7 +185,7 @@ class Session:
         return self._left >= 0 and not self.is_closed
 
     async def _ended(self, end: Ended) -> None:
-        """A connection is over: after a crash the next start begins at once, so that it is warm when it is needed."""
+        """Handle the end of a connection: after a crash the next start begins at once, so that it is soon warm."""
         if self.is_closed or self._connection is None or self._ready is None or not self._ready.done():
             return  # closed, or it ended in `_start_once`, which reports it
         self._connection = None
@@ -209,7 +209,7 @@ class Session:
         self.health.fault(end.reason, str(end))
 
     async def close(self, politely: bool = True) -> None:
-        """Shuts the server down; kills it if it does not go, or without asking."""
+        """Shut the server down; kill it if it does not end, or at once unless `politely`."""
         if self.is_closed:
             return
         self.is_closed = True

@@ -1,4 +1,4 @@
-"""Whatever a server does, the answer is None, the reason on record, and the next question answered."""
+"""Whatever a server does, the answer is None, the reason on record, and the next query answered."""
 
 from __future__ import annotations
 

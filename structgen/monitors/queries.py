@@ -1,9 +1,9 @@
-"""Asking a monitor without waiting longer than it is worth: answers are futures, kept, and counted.
+"""Query monitors without waiting longer than an answer is worth: answers are futures, kept, and counted.
 
-Why: a request is sent when the token that triggers it was drawn, and its answer is needed when the next one is; between
-the two the model reads. What a monitor does not answer in time it does not know.
-Invariant: whatever a monitor does, an answer comes within `patience`; every answer that leaves the text free is counted
-with its cause.
+Why: a request is sent when the token that triggers it was drawn, and its answer is needed when the next one is drawn;
+in between, the model runs. What a monitor does not answer in time counts as unknown.
+Invariant: an answer is available within `patience` for any monitor; every answer that leaves the text
+unconstrained is counted with its cause.
 Cost: of a kept answer, one look-up.
 """
 
@@ -25,7 +25,7 @@ from .lexer import ARGUMENT, CALL, IMPORT, MEMBER
 from .monitor import Context, Monitor
 from .suggestions import expression_of
 
-__all__ = ["Answer", "Asker", "MonitorReport"]
+__all__ = ["Answer", "MonitorReport", "QueryRunner"]
 
 _KEPT = 4_096
 
@@ -35,27 +35,27 @@ class MonitorReport:
     """What monitors did in one text."""
 
     triggers: int = 0
-    """Places where one was to be asked."""
+    """Positions at which a monitor was to be queried."""
     kept: int = 0
-    """Answers that were known."""
+    """Answers that constrained the text."""
     unknown: int = 0
-    """Answers that left the text free: nothing was known."""
+    """Answers that left the text unconstrained: nothing was known."""
     timeouts: int = 0
     """Of these, answers that did not come in time."""
     failures: int = 0
     """Of these, answers that were errors."""
     refused: int = 0
-    """Tokens that were drawn and refused, for what they say behind a place within them."""
+    """Tokens that were drawn and refused for their bytes after a trigger inside them."""
     faults: int = 0
-    """Faults of finished texts that were taken back and written anew."""
+    """Faults of finished texts that were rolled back and generated again."""
     rewritten: int = 0
-    """Tokens that were taken back for them."""
+    """Tokens that were rolled back for them."""
     left: tuple[str, ...] = ()
-    """Faults that the text has all the same: there were more than might be repaired."""
+    """Faults that remain in the text because it had more than could be repaired."""
     unchecked: bool = False
-    """Was the text not judged, though it was to be: cut off, or the judge failed?"""
+    """Whether a judgement is missing: the text was cut off, or the judge failed."""
     waited: float = 0.0
-    """Seconds spent waiting for answers, or asking."""
+    """Seconds spent sending queries and waiting for answers."""
     causes: dict[str, int] = field(default_factory=dict)
     """Why answers failed, with how often."""
 
@@ -74,7 +74,7 @@ class MonitorReport:
 
 
 class Answer:
-    """What a monitor says at one place; asked at once, waited for when it is needed."""
+    """A monitor's answer at one position: queried at once, awaited when it is needed."""
 
     __slots__ = (
         "_asker",
@@ -90,7 +90,7 @@ class Answer:
 
     def __init__(
         self,
-        asker: Asker,
+        asker: QueryRunner,
         number: int,
         future: Future[Any] | None,
         key: Hashable,
@@ -105,25 +105,25 @@ class Answer:
 
     @property
     def is_known(self) -> bool:
-        """Is there nothing to wait for?"""
+        """Whether the answer is known without waiting."""
         return self._known or self._future is None or self._future.done()
 
     def expression(self) -> RE | None:
-        """The language of what may follow, waited for; None: free."""
+        """Wait for the answer and return the language of what may follow; None: unconstrained."""
         if not self._known:
             self._expression = self._waited()
             self._known = True
             self._future = None
         return self._expression
 
-    def settle(self, given: Any) -> Answer:
-        """Return the answer that is known without waiting."""
+    def resolve(self, given: Any) -> Answer:
+        """Resolve the answer with what is known without waiting."""
         self._known = True
         self._expression = self._asker.understood(given, self._key, self._spaces, self._report)
         return self
 
     def known_as(self, expression: RE | None) -> Answer:
-        """Return the answer that was understood before."""
+        """Resolve the answer with a language that was derived before."""
         self._known, self._expression = True, expression
         return self
 
@@ -136,7 +136,7 @@ class Answer:
             given = future.result(max(0.0, left))
             return self._asker.understood(given, self._key, self._spaces, report)
         except OptionError:
-            raise  # a suggestion that is none: the monitor's author wants to know
+            raise  # an invalid suggestion: the author of the monitor must see it
         except TimeoutError:
             if future.done():  # the monitor's own error
                 report.failed("TimeoutError")
@@ -158,8 +158,8 @@ class Answer:
             self._asker.answered(self._number)
 
 
-class Asker:
-    """Asks monitors, and keeps what they said."""
+class QueryRunner:
+    """Queries monitors, and keeps their answers."""
 
     def __init__(self, language: Language, patience: float, warm_up: float) -> None:
         self.language = language
@@ -169,7 +169,7 @@ class Asker:
         self._kept: OrderedDict[Hashable, tuple[RE | None, bool]] = OrderedDict()
 
     def ask(self, number: int, monitor: Monitor, context: Context, report: MonitorReport) -> Answer:
-        """Ask the monitor of this number."""
+        """Query the monitor with this number."""
         report.triggers += 1
         before = time.perf_counter()
         key: Hashable = None
@@ -185,9 +185,9 @@ class Asker:
             answer = Answer(
                 self, number, given if isinstance(given, Future) else None, key, self._spaces(context), report
             )
-            return answer if isinstance(given, Future) else answer.settle(given)
+            return answer if isinstance(given, Future) else answer.resolve(given)
         except OptionError:
-            raise  # a suggestion that is none: the monitor's author wants to know
+            raise  # an invalid suggestion: the author of the monitor must see it
         except Exception as error:
             report.failed(f"{type(error).__name__}: {error!s:.120}")
             report.unknown += 1
@@ -196,24 +196,24 @@ class Asker:
             report.waited += time.perf_counter() - before
 
     def patience(self, number: int) -> float:
-        """Seconds that an answer of this monitor may take: its first one longer."""
+        """Return how many seconds an answer of this monitor may take; its first one may take longer."""
         return self._patience if number in self._answered else self._warm_up
 
     def answered(self, number: int) -> None:
-        """The monitor of this number has answered, or has had its time to."""
+        """Note that the monitor with this number has answered, or has used its time."""
         self._answered.add(number)
 
     def _spaces(self, context: Context) -> str:
-        """Return what may stand before a name."""
+        """Return the white space that may stand before a name."""
         if context.place == MEMBER:
-            return ""  # nobody writes a space behind a dot, and without one a single name is forced text
+            return ""  # no one writes a space after a dot, and without one a single name is forced text
         if not self.language.line_statements or context.place in (CALL, ARGUMENT):
             return " \t\r\n"
         is_open = context.place == IMPORT and "(" in context.text[context.statement :]
         return " \t\r\n" if is_open else " \t"
 
     def understood(self, given: Any, key: Hashable, spaces: str, report: MonitorReport) -> RE | None:
-        """Return the language of an answer, which is kept."""
+        """Return the language of an answer, and keep it."""
         expression = expression_of(given, self.language, spaces=spaces)
         is_unknown = given is None
         report.unknown += is_unknown

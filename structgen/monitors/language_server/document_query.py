@@ -1,8 +1,8 @@
-"""One question about one document, at a server that is ready.
+"""One query about one document, at a server that is ready.
 
-Invariant: the server is told the text before it is asked about it, without a pause between the two, so no other text
-comes between; a server that says that it was disturbed is asked again, a few times.
-Cost: see `Documents.tell`. Used in the background loop only.
+Invariant: the server gets the text right before the query about it, so no other text comes in between; if a server
+reports that it was disturbed, the query is repeated, a few times.
+Cost: see `Documents.send`. Used in the background loop only.
 Spec: Language Server Protocol 3.17, "Text Documents" and the error codes of "Response Message".
 """
 
@@ -17,7 +17,7 @@ from structgen.monitors.language_server.connection import CONTENT_MODIFIED, SERV
 from structgen.monitors.language_server.positions import position_of
 from structgen.monitors.language_server.session import Ready
 
-__all__ = ["Question", "language_of"]
+__all__ = ["DocumentQuery", "language_of"]
 
 _TRIES = 4
 _LANGUAGES = {
@@ -40,18 +40,18 @@ def language_of(path: Path, otherwise: str) -> str:
 
 
 @dataclass(slots=True)
-class Question:
-    """One question at a server that is ready; `is_sent` once the server has it."""
+class DocumentQuery:
+    """One query at a server that is ready; `is_sent` once the server has it."""
 
     ready: Ready
     uri: str
     language: str
     is_sent: bool = False
 
-    async def ask(self, method: str, text: str, more: Mapping[str, Any]) -> Any:
+    async def request(self, method: str, text: str, more: Mapping[str, Any]) -> Any:
         """Return the server's answer about a text."""
-        version = self.ready.documents.tell(self.uri, self.language, text)
-        self.ready.pushes.told(self.uri, version)
+        version = self.ready.documents.send(self.uri, self.language, text)
+        self.ready.pushes.on_text_sent(self.uri, version)
         self.is_sent = True
         for _ in range(_TRIES - 1):
             try:
@@ -61,15 +61,15 @@ class Question:
                     raise
         return await self._request(method, more)
 
-    async def ask_at(self, method: str, text: str, offset: int, more: Mapping[str, Any]) -> Any:
+    async def request_at(self, method: str, text: str, offset: int, more: Mapping[str, Any]) -> Any:
         """Return the server's answer about an offset in a text."""
         line, column = position_of(text, offset, self.ready.encoding)
         return await self.ask(method, text, {"position": {"line": line, "character": column}, **more})
 
     async def pushed(self, text: str) -> Any:
-        """Return the diagnostics that the server sends by itself when it is told a text."""
-        version = self.ready.documents.tell(self.uri, self.language, text)
-        self.ready.pushes.told(self.uri, version)
+        """Return the diagnostics that the server pushes after it got a text."""
+        version = self.ready.documents.send(self.uri, self.language, text)
+        self.ready.pushes.on_text_sent(self.uri, version)
         self.is_sent = True
         return await self.ready.pushes.wait(self.uri, version)
 
