@@ -64,7 +64,7 @@ class DocumentQuery:
     async def request_at(self, method: str, text: str, offset: int, more: Mapping[str, Any]) -> Any:
         """Return the server's answer about an offset in a text."""
         line, column = position_of(text, offset, self.ready.encoding)
-        return await self.ask(method, text, {"position": {"line": line, "character": column}, **more})
+        return await self.request(method, text, {"position": {"line": line, "character": column}, **more})
 
     async def pushed(self, text: str) -> Any:
         """Return the diagnostics that the server pushes after it got a text."""
