@@ -32,14 +32,12 @@ if TYPE_CHECKING:
     from structgen.protocols import LanguageModel, Prompt
 
 __all__ = [
-    "AnsweringModel",
-    "answers_itself",
-    "asked_with",
+    "TextModel",
     "check_describe",
     "check_model",
     "encoded",
     "generate",
-    "of_item",
+    "is_remote_model",
     "row_options",
     "run",
     "run_batch",
@@ -48,13 +46,15 @@ __all__ = [
     "stream",
     "stream_items",
     "values_of",
+    "with_description",
+    "with_item",
 ]
 
 T = TypeVar("T")
 Cancel = Callable[[], bool]
 
 
-class AnsweringModel(Protocol):
+class TextModel(Protocol):
     """A model that takes prompts and returns texts, without tokens and logits (see `structgen.remote`)."""
 
     budget: Any
@@ -200,7 +200,7 @@ def run(
     """
     kind = _kind(output)
     each = several(make_options(options, ("describe", "n", "cancel")), n)
-    asked = asked_with(model, prompt, kind, describe)
+    asked = with_description(model, prompt, kind, describe)
     results = run_batch(model, [asked] * len(each), kind, each, cancel=cancel)
     return results[0] if n is None else results
 
@@ -228,7 +228,7 @@ def values_of(results: Sequence[Result[T]]) -> list[T]:
     """Return the values of all results; the error of the first without one has the others in `results`."""
     for place, result in enumerate(results):
         if result.error is not None:
-            raise of_item(
+            raise with_item(
                 result.error,
                 place,
                 len(results),
@@ -237,7 +237,7 @@ def values_of(results: Sequence[Result[T]]) -> list[T]:
     return [result.value for result in results]
 
 
-def of_item(error: StructgenError, item: int, count: int, results: list[Any]) -> StructgenError:
+def with_item(error: StructgenError, item: int, count: int, results: list[Any]) -> StructgenError:
     """Return the error with its item of a batch, and the results of all items so far."""
     error.item, error.results = item, results
     place = f"item {item} of {count} (counted from 0)"
@@ -265,7 +265,7 @@ def run_batch(
 
 def encoded(model: LanguageModel, prompt: Prompt) -> Any:
     """Return a prompt with its tokens for `run_encoded`; for a model on a server, the prompt as it is."""
-    return prompt if answers_itself(model) else EncodedPrompt(prompt, model.encode(prompt))
+    return prompt if is_remote_model(model) else EncodedPrompt(prompt, model.encode(prompt))
 
 
 def run_encoded(
@@ -277,7 +277,7 @@ def run_encoded(
     cancel: Cancel | None = None,
 ) -> list[Result[Any]]:
     """Return one result per prompt, for prompts from `encoded`."""
-    if answers_itself(model):
+    if is_remote_model(model):
         _check_answerable(output)
         return model.answers(prompts, output, options, cancel=cancel)
 
@@ -348,7 +348,7 @@ def stream_items(
     """
     kind = _kind(output)
     steps = text_steps(model, prompt, kind, describe, cancel, options)
-    attempts = options.get("attempts") or (model.budget.attempts if answers_itself(model) else 1)
+    attempts = options.get("attempts") or (model.budget.attempts if is_remote_model(model) else 1)
     return ItemStream(kind, steps, path, is_last_attempt=attempts == 1)
 
 
@@ -369,8 +369,8 @@ def text_steps(
             "a stream is of one text, so it takes no n", hint="Call generate(..., n=...) or run."
         )
     chosen = make_options(options, ("describe", "cancel", "path"))
-    asked = asked_with(model, prompt, kind, describe)
-    if answers_itself(model):
+    asked = with_description(model, prompt, kind, describe)
+    if is_remote_model(model):
         _check_answerable(kind)
         return model.answer_steps(asked, kind, chosen, cancel=cancel)
     first = EncodedPrompt(asked, model.encode(asked))
@@ -392,7 +392,7 @@ def _kind(output: Any) -> OutputType:
     return output_type(output)
 
 
-def answers_itself(model: Any) -> TypeGuard[AnsweringModel]:
+def is_remote_model(model: Any) -> TypeGuard[TextModel]:
     """Return whether `model` is a model on a server."""
     return hasattr(model, "answer_steps")
 
@@ -419,7 +419,7 @@ def check_model(model: Any, needs_logits: str = "") -> None:
         model: The argument.
         needs_logits: The name of the call, if it needs logits, which models on servers do not give.
     """
-    if answers_itself(model):
+    if is_remote_model(model):
         if needs_logits:
             raise OptionError(
                 f"{needs_logits} needs the model's logits at each token, which a server does not give: {model!r}",
@@ -445,7 +445,7 @@ def check_describe(describe: Any) -> None:
         raise OptionError(f"describe is {describe!r:.40}; it must be True, False or None")
 
 
-def asked_with(model: Any, prompt: Prompt, kind: OutputType, describe: bool | None) -> Prompt:
+def with_description(model: Any, prompt: Prompt, kind: OutputType, describe: bool | None) -> Prompt:
     """Return the prompt, with a description of the type if `describe` is True, or None and the description helps.
 
     It helps small models with the fields of one object. It harms with a union of several, and in prompts with examples
@@ -459,7 +459,7 @@ def asked_with(model: Any, prompt: Prompt, kind: OutputType, describe: bool | No
             and bool(prompt)
             and all(isinstance(one, Mapping) and one.get("role") != "assistant" for one in prompt)
         )
-        describe = is_plain and kind.has_fields and not answers_itself(model)
+        describe = is_plain and kind.has_fields and not is_remote_model(model)
     return described(prompt, kind) if describe else prompt
 
 

@@ -157,6 +157,7 @@ def _unspelled(
 _limited = translate_limits()
 
 
+# This class has more than 25 methods because it implements `TextMatcher`, and adds what grammars and tools need.
 class Matcher:
     """The state of a constraint after the tokens of one sequence.
 

@@ -205,7 +205,7 @@ class PromptFunction(Generic[R]):
                 values += [value if error is None else error for value, error in outcomes]
                 for place, (_, error) in enumerate(outcomes, start):
                     if error is not None and not return_errors:
-                        raise api.of_item(error, place, len(calls), values)
+                        raise api.with_item(error, place, len(calls), values)
                 bar.advance(len(batch))
         return values
 
@@ -235,7 +235,7 @@ class PromptFunction(Generic[R]):
                 {"role": "system", "content": render_template(self._system, values, self._name)},
                 {"role": "user", "content": text},
             ]
-        return api.asked_with(self.model, text, self.output, self._describe)
+        return api.with_description(self.model, text, self.output, self._describe)
 
     def with_options(self, **options: Any) -> PromptFunction[R]:
         """The same function with other sampling options."""

@@ -14,7 +14,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
 import structgen as sg
-from structgen.api import asked_with
+from structgen.api import with_description
 from structgen.errors import (
     DeadEnd,
     GenerationError,
@@ -220,7 +220,7 @@ def test_fields_of_one_object_are_described_by_default() -> None:
     model = ScriptedModel("")
 
     def is_described(output: Any, prompt: Any = "Who?", describe: bool | None = None) -> bool:
-        return "Answer with JSON" in str(asked_with(model, prompt, output_type(output), describe))
+        return "Answer with JSON" in str(with_description(model, prompt, output_type(output), describe))
 
     for one in (Person, list[Person], Person | None, Data, list[Data | None], Annotated[Person, "said"]):
         assert is_described(one), one

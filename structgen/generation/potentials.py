@@ -39,11 +39,11 @@ class Potential:
 
     def of_text(self, text: str) -> float:
         """Return the log weight of a whole text."""
-        return 0.0 if self.complete is None else self._asked(self.complete, text, "a text")
+        return 0.0 if self.complete is None else self._call(self.complete, text, "a text")
 
     def of_prefix(self, text: str) -> float:
         """Return the log weight of a prefix."""
-        return 0.0 if self.prefix is None else self._asked(self.prefix, text, "a prefix")
+        return 0.0 if self.prefix is None else self._call(self.prefix, text, "a prefix")
 
     def __and__(self, other: Any) -> Product:
         """Return the product with another potential, or with a type or a constraint."""
@@ -52,7 +52,7 @@ class Potential:
     def __rand__(self, other: Any) -> Product:
         return _product(other, self)
 
-    def _asked(self, judge: Judge, text: str, what: str) -> float:
+    def _call(self, judge: Judge, text: str, what: str) -> float:
         try:
             verdict: Any = judge(text)
             if hasattr(verdict, "item"):  # a number of numpy or torch

@@ -87,6 +87,7 @@ class Unconstrained(TokenMatcher):
         return 0
 
 
+# This class has more than 25 methods: drawing, forced tokens, budgets, dead ends and repairs change the same state.
 class Row:
     """One sequence of a batch. `capacity` is the largest number of text tokens that fits the context (`prepare`)."""
 

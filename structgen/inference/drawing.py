@@ -133,13 +133,13 @@ class Task:
         if self.watch is not None:
             self.watch(self.account)
 
-    def give(self, drawn: Draw) -> Draw:
+    def report(self, drawn: Draw) -> Draw:
         """Return the draw, after reporting it to the drafters."""
         if self.drafting is not None:
             self.drafting.on_end(drawn.tokens)
         return drawn
 
-    def stops(self) -> bool:
+    def limit_reached(self) -> bool:
         """Return whether a limit has been met; if so, note it in the account."""
         account, limits = self.account, self.limits
         self.tick()
@@ -186,7 +186,7 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
         account.calls, account.passes = calls + reader.calls, passes + reader.passes
         account.checks = walks.checks + task.condition.checks
         task.tick()
-        if given == count or task.stops():
+        if given == count or task.limit_reached():
             return False
         if trie.root is not None and trie.root.step.bound == -math.inf:
             return False  # the model gives no text of the constraint any probability
@@ -202,7 +202,7 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
             since = 0 if walk.accepted else since + 1
             if walk.accepted:
                 given += 1
-                yield task.give(_draw_of(walk, policy))
+                yield task.report(_draw_of(walk, policy))
                 if given == count:
                     break
             else:
@@ -228,7 +228,7 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
     account, given, run = task.account, 0, 0
     masses: list[float] = []
     failure: DeadEnd | None = None
-    while given < count and not task.stops():
+    while given < count and not task.limit_reached():
         most = task.limits.max_attempts
         left = math.inf if most is None else most - account.attempts
         size = smc.particles
@@ -256,7 +256,7 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
             for growing in particles.run():
                 account.calls, account.passes = calls + batch.calls, passes + batch.passes
                 account.checks = task.condition.checks
-                if growing and task.stops():
+                if growing and task.limit_reached():
                     return  # unfinished particles have no weight, and the finished ones would be the shorter texts
         except DeadEnd as error:
             account.calls, account.passes = calls + batch.calls, passes + batch.passes
@@ -271,7 +271,7 @@ def _by_particles(task: Task, count: int, sampler: SMC | LocalMasking | AWRS) ->
             given += 1
             if not particle.dead:
                 weight = particles.log_z + particle.log_weight
-                yield task.give(Draw(tuple(particle.tokens), weight, particle.log_prob))
+                yield task.report(Draw(tuple(particle.tokens), weight, particle.log_prob))
         if isinstance(proposal, Learned) and proposal.trie.memory > proposal.trie.limit:
             proposal.trie.trim()
     if account.log_z == -math.inf and failure is not None:
@@ -310,7 +310,7 @@ def _by_chains(task: Task, count: int, sampler: MH) -> Iterator[Draw]:
     def goes_on() -> bool:
         account.calls, account.passes = reader.calls, reader.passes
         account.checks = task.condition.checks
-        return not task.stops()
+        return not task.limit_reached()
 
     for text in chains.run(count if limit is None else min(count, limit), goes_on):
         account.attempts += 1

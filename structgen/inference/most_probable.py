@@ -15,7 +15,14 @@ from structgen.generation.potentials import Condition, Potential, Product
 from structgen.inference.beam_search import Beam, beam_search
 from structgen.inference.drawing import Task
 from structgen.inference.prefixes import PrefixBatch
-from structgen.inference.requests import is_number, limits_of, opening, unknown_option, whole_number, written
+from structgen.inference.requests import (
+    is_number,
+    limits_of,
+    open_request,
+    output_text,
+    unknown_option,
+    whole_number,
+)
 from structgen.notebook import card, plain, table
 from structgen.progress import ProgressBar
 from structgen.types import OutputType, output_type
@@ -63,6 +70,7 @@ class FoundTexts(list[Found]):
         return f", stopped by {self.stopped}" if self.stopped else ""
 
 
+# The signature and the checks of its options make this function long.
 @checks_names
 def beam(
     model: LanguageModel,
@@ -122,17 +130,17 @@ def beam(
     if isinstance(output, Potential | Product):
         raise OptionError("beam search takes no potentials", hint="structgen.sample(...) does.")
     kind = output_type(output)
-    ids, matcher, room = opening(model, prompt, kind, describe=describe, max_tokens=options.max_tokens)
+    ids, matcher, room = open_request(model, prompt, kind, describe=describe, max_tokens=options.max_tokens)
     task = Task(model, ids, matcher, Condition(), 1.0, room, (0,), limits)
-    if task.stops():
+    if task.limit_reached():
         raise _stopped(task)
     batch = PrefixBatch(model, ids)
     with ProgressBar(room, "beam", progress) as bar:
 
-        def stops() -> bool:
+        def limit_reached() -> bool:
             task.account.calls, task.account.passes = batch.calls, batch.passes
             bar.advance()
-            return task.stops()
+            return task.limit_reached()
 
         found = beam_search(
             batch,
@@ -142,7 +150,7 @@ def beam(
             diversity=diversity if groups > 1 else 0.0,
             length_penalty=length_penalty,
             max_tokens=room,
-            stops=stops,
+            stops=limit_reached,
         )
     if not found and task.account.stopped is not None:
         raise _stopped(task)
@@ -167,7 +175,7 @@ def _stopped(task: Task) -> LimitExceeded:
 
 
 def _found(model: LanguageModel, kind: OutputType, one: Beam) -> Found:
-    text = written(model, kind, one.tokens)
+    text = output_text(model, kind, one.tokens)
     try:
         value = kind.validate(text)
     except OutputInvalid:

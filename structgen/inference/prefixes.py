@@ -226,7 +226,7 @@ class PrefixBatch:
         self._rows: dict[Prefix, int] = {(): 0}
         """The prefixes of the session's rows, as of the last forward pass."""
         self._held: list[list[int]] = [[]]
-        self._asked: set[Prefix] = {()}
+        self._requested: set[Prefix] = {()}
         self._cache: PrefixLogits | None = None
         if drafting is not None:
             if can_draft(self._session, anywhere=True):
@@ -249,8 +249,8 @@ class PrefixBatch:
             matchers: The matcher after each prefix, which allows draft tokens.
         """
         distinct = list(dict.fromkeys(prefixes))
-        self.calls += sum(prefix not in self._asked for prefix in distinct)
-        self._asked = set(distinct)
+        self.calls += sum(prefix not in self._requested for prefix in distinct)
+        self._requested = set(distinct)
         cached: dict[Prefix, Array] = {} if self._cache is None else self._cache.answer(distinct)
         if len(cached) < len(distinct):
             self._go_to(distinct)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from structgen.protocols import LanguageModel, Prompt
     from structgen.types import OutputType
 
-__all__ = ["is_number", "limits_of", "opening", "unknown_option", "whole_number", "written"]
+__all__ = ["is_number", "limits_of", "open_request", "output_text", "unknown_option", "whole_number"]
 
 
 _OF_SEARCHES = {
@@ -69,7 +69,7 @@ def whole_number(name: str, value: Any, least: int, meaning: str = "it is a whol
     raise OptionError(f"{name} is {value!r:.40}; {meaning}, {least} or more")
 
 
-def written(model: LanguageModel, kind: OutputType, tokens: Sequence[int]) -> str:
+def output_text(model: LanguageModel, kind: OutputType, tokens: Sequence[int]) -> str:
     """Return the text of tokens in the form that the output type parses."""
     if kind.spells_specials:
         return model.vocabulary.spelled(tokens)
@@ -82,7 +82,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def opening(
+def open_request(
     model: LanguageModel, prompt: Prompt, kind: OutputType, *, describe: bool, max_tokens: int
 ) -> tuple[list[int], TextMatcher, int]:
     """Return the prompt's tokens, a matcher at the start of the text, and the largest number of tokens of a text.

@@ -23,7 +23,14 @@ from structgen.generation.potentials import Condition, Potential, Product
 from structgen.inference.drawing import Draw, Task, draw
 from structgen.inference.known_distributions import KnownDistributions
 from structgen.inference.posterior import Posterior
-from structgen.inference.requests import is_number, limits_of, opening, unknown_option, whole_number, written
+from structgen.inference.requests import (
+    is_number,
+    limits_of,
+    open_request,
+    output_text,
+    unknown_option,
+    whole_number,
+)
 from structgen.inference.samplers import (
     AWRS,
     MH,
@@ -115,9 +122,9 @@ def sample(
     count = whole_number("n", n, 1, "it must be the number of draws, a whole number")
     limits = limits_of(max_seconds, max_calls, max_attempts, cancel)
     kind, parts = _condition(output, potentials)
-    ids, matcher, room = opening(model, prompt, kind, describe=describe, max_tokens=options.max_tokens)
+    ids, matcher, room = open_request(model, prompt, kind, describe=describe, max_tokens=options.max_tokens)
     task = Task(model, ids, matcher, Condition(parts), float(temperature), room, row_seed(seed, 0), limits)
-    with _knowing(learned, task, chosen), _drafting(task, chosen, speculate):
+    with _with_known_distributions(learned, task, chosen), _with_drafts(task, chosen, speculate):
         draws: list[Draw] = []
         try:
             with ProgressBar(count, "sample", progress) as bar:
@@ -133,17 +140,17 @@ def sample(
                 vars(error)["partial"] = _posterior(draws, kind, chosen, task)
             raise
     if not draws:
-        raise _nothing(task, chosen)
+        raise _no_draw_error(task, chosen)
     return _posterior(draws, kind, chosen, task)
 
 
 def _posterior(draws: list[Draw], kind: OutputType, sampler: Sampler, task: Task) -> Posterior[Any]:
-    texts = [written(task.model, kind, one.tokens) for one in draws]
+    texts = [output_text(task.model, kind, one.tokens) for one in draws]
     return Posterior(draws, texts, kind, sampler, task.account)
 
 
 @contextmanager
-def _drafting(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]:
+def _with_drafts(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]:
     """Give the task drafts inside the block, if they are wanted and useful."""
     if isinstance(sampler, MH):
         if isinstance(speculate, Speculation):
@@ -167,7 +174,7 @@ def _drafting(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _knowing(learned: Any, task: Task, sampler: Sampler) -> Iterator[None]:
+def _with_known_distributions(learned: Any, task: Task, sampler: Sampler) -> Iterator[None]:
     """Give the task what was learned before, and reserve it for this call until it ends."""
     if learned is None:
         yield
@@ -179,7 +186,7 @@ def _knowing(learned: Any, task: Task, sampler: Sampler) -> Iterator[None]:
             f"{type(sampler).__name__} does not learn from draw to draw, so it takes no learned=...",
             hint="Exact, ASAp, AdaptiveRejection and Rejection do.",
         )
-    with learned.held(task.stops) as is_mine:
+    with learned.held(task.limit_reached) as is_mine:
         if not is_mine:
             raise LimitExceeded(
                 f"no text was drawn within {task.account.stopped}: another call used the same KnownDistributions",
@@ -252,7 +259,7 @@ def _refuse(given: dict[str, Any], temperature: Any) -> None:
         )
 
 
-def _share(log_most: float) -> str | None:
+def _probability_advice(log_most: float) -> str | None:
     """Return advice if the model gives little probability to the texts of the constraint."""
     if not log_most < math.log(0.01):
         return None
@@ -262,7 +269,7 @@ def _share(log_most: float) -> str | None:
     )
 
 
-def _nothing(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
+def _no_draw_error(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
     """Return the error that explains why there is no draw, and what may help."""
     account, lost = task.account, task.account.lost
     spent = f"{account.attempts} attempts, {account.calls} model calls, {account.seconds:.1f} s"
@@ -271,10 +278,15 @@ def _nothing(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
     if account.stopped in ("cancel", "patience"):
         what = "it was cancelled" if account.stopped == "cancel" else "patience ran out"
         error = LimitExceeded(
-            f"no text was drawn: {what} after {spent}{causes}", limit=account.stopped, hint=_advice(sampler)
+            f"no text was drawn: {what} after {spent}{causes}",
+            limit=account.stopped,
+            hint=_sampler_advice(sampler),
         )
     elif account.stopped is not None:
-        advice = " ".join(filter(None, (_share(account.log_z_bounds[1]), _advice(sampler)))) or None
+        advice = (
+            " ".join(filter(None, (_probability_advice(account.log_z_bounds[1]), _sampler_advice(sampler))))
+            or None
+        )
         error = LimitExceeded(
             f"no text was drawn within {account.stopped}: {spent}{causes}",
             limit=account.stopped,
@@ -299,7 +311,7 @@ def _nothing(task: Task, sampler: Sampler) -> GenerationError | LimitExceeded:
     return error
 
 
-def _advice(sampler: Sampler) -> str | None:
+def _sampler_advice(sampler: Sampler) -> str | None:
     if isinstance(sampler, Exact | AdaptiveRejection | Rejection):
         return "A weighted sampler (structgen.ASAp(), structgen.SMC()) gives no attempt up."
     if isinstance(sampler, SMC | LocalMasking | AWRS):

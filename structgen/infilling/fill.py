@@ -41,7 +41,7 @@ _MIDDLE = (
     ("<PRE>", "<SUF>", "<MID>"),
     ("▁<PRE>", "▁<SUF>", "▁<MID>"),
 )
-_ASKED = "Fill in the blanks. Write the whole text.\n\nText with blanks:\n{shown}\n\nWhole text:\n"
+_PROMPT = "Fill in the blanks. Write the whole text.\n\nText with blanks:\n{shown}\n\nWhole text:\n"
 
 
 @short_repr
@@ -132,7 +132,7 @@ def infill(
         method = "fim" if known and len(parsed.names) == 1 and within is None else "left-to-right"
     if method == "fim":
         return _in_the_middle(model, parsed, known, chosen, max_tokens, seed)
-    prompt_text = prompt if prompt is not None else _ASKED.format(shown=parsed.shown())
+    prompt_text = prompt if prompt is not None else _PROMPT.format(shown=parsed.shown())
     if method == "smc":
         return _by_particles(model, prompt_text, parsed, particles, max_tokens, seed, chosen)
     text, left = write(model, prompt_text, parsed, max_tokens, seed, chosen)

@@ -33,12 +33,12 @@ from .template import Template
 __all__ = ["HoleEnd", "write"]
 
 HoleEnd = Literal["model", "cut", "completed"]
-_ASKED_ABOUT = 8
+_READ_TOKENS = 8
 """The number of tokens of what follows a hole by which its end is selected."""
-_LOOKED_INTO = 6
+_READ_POSITIONS = 6
 """The number of positions at which more than the first of these tokens is read."""
 _FAR = -1e6
-_AT_ONCE = 64
+_BATCH = 64
 """The number of positions whose logits are held at a time."""
 _COMPLETED_FROM = (1, 2, 3, 5, 9, 17, 33, 1 << 30)
 """Where short completions are tried: after dropping this many last tokens, minus one."""
@@ -175,7 +175,7 @@ class _Hole:
             return []
         vocabulary = self._model.vocabulary
         follow = vocabulary.encode(self._literal) or Matcher(Text(self._literal), vocabulary).witness() or []
-        follow = follow[:_ASKED_ABOUT] or sorted(vocabulary.eos_ids)[:1]
+        follow = follow[:_READ_TOKENS] or sorted(vocabulary.eos_ids)[:1]
         if (
             not follow
         ):  # nothing follows, and the model has no token for that: the last position is as good as any
@@ -184,10 +184,10 @@ class _Hole:
         first = min(counts)
         session.append([tokens[:first]])
         started = []
-        for start, end in pairwise([first, *range(first + _AT_ONCE, max(counts), _AT_ONCE), max(counts) + 1]):
+        for start, end in pairwise([first, *range(first + _BATCH, max(counts), _BATCH), max(counts) + 1]):
             logits = _read_logits(session, tokens[start : min(end, max(counts))])
             started += [_log_p(logits[count - start], follow[0]) for count in counts if start <= count < end]
-        likely = sorted(range(len(counts)), key=lambda at: -started[at])[:_LOOKED_INTO]
+        likely = sorted(range(len(counts)), key=lambda at: -started[at])[:_READ_POSITIONS]
         # The others come after these, in their own order.
         found = [_FAR + score for score in started]
         read = max(counts)

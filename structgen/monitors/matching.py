@@ -72,6 +72,7 @@ class _Frame:
         """Number of refused tokens by the bytes before the fault."""
 
 
+# This class has more than 25 methods because it implements `JudgingMatcher`; a quarter of them only delegates.
 class MonitoredMatcher(JudgingMatcher):
     """The matcher of `structgen.monitored` and `structgen.code`; `structgen.matcher.open_matcher` makes it.
 

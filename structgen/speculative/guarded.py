@@ -163,7 +163,7 @@ class Guarded(RowDrafter):
         return self.record.name
 
     def propose(self, context: Context) -> Iterable[Proposal]:
-        found = self._asked(
+        found = self._call(
             "propose",
             lambda row: [
                 self._checked(guess) for guess in itertools.islice(row.propose(_apart(context)), _MOST)
@@ -173,22 +173,22 @@ class Guarded(RowDrafter):
 
     def distribution(self, context: Context) -> Any:
         """See `RowDrafter.distribution`."""
-        return self._asked(
+        return self._call(
             "distribution", lambda row: self._checked_distribution(row.distribution(_apart(context)))
         )
 
     def sampled(self, context: Context) -> Any:
         """See `RowDrafter.sampled`."""
-        return self._asked("sampled", lambda row: self._checked_draws(row.sampled(_apart(context))))
+        return self._call("sampled", lambda row: self._checked_draws(row.sampled(_apart(context))))
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        self._asked("observe", lambda row: row.observe(list(tokens), start))
+        self._call("observe", lambda row: row.observe(list(tokens), start))
 
     def finish(self, tokens: Sequence[int]) -> None:
         """See `RowDrafter.finish`."""
-        self._asked("finish", lambda row: row.finish(tokens))
+        self._call("finish", lambda row: row.finish(tokens))
 
-    def _asked(self, method: str, ask: Callable[[Any], Any]) -> Any:
+    def _call(self, method: str, ask: Callable[[Any], Any]) -> Any:
         if getattr(self._row, method, None) is None:
             return None
         if self.record.resting and method not in ("observe", "finish"):

@@ -84,7 +84,7 @@ def _check_reach(most: int, least: float) -> None:
     check_number("least", least)
 
 
-class _Ahead:
+class _DraftSession:
     """One row of a draft model, which moves to any prefix."""
 
     def __init__(self, model: Any) -> None:
@@ -114,7 +114,7 @@ class _Ahead:
 
 class _SameRow(RowDrafter):
     def __init__(self, model: Any, start: Start, most: int, least: float, width: int) -> None:
-        self._ahead = _Ahead(model)
+        self._drafts = _DraftSession(model)
         self._size, self._known = start.vocabulary.size, model.vocabulary.size
         self._most, self._least, self._width = most, least, width
         self._temperature = max(start.temperature, _COLDEST)
@@ -147,7 +147,7 @@ class _SameRow(RowDrafter):
             return None
         if self._known < self._size and max(context.tokens, default=0) >= self._known:
             return None  # the prompt contains a token that only pads the longer vocabulary
-        found = self._ahead.logits(context.tokens)
+        found = self._drafts.logits(context.tokens)
         if found is None or len(found) == self._size:
             return found
         padded: Array = np.full(self._size, -np.inf, found.dtype)
@@ -171,7 +171,7 @@ def _are_the_same(one: Vocabulary, other: Vocabulary) -> bool:
 
 class _OtherRow(RowDrafter):
     def __init__(self, model: Any, start: Start, most: int) -> None:
-        self._ahead = _Ahead(model)
+        self._drafts = _DraftSession(model)
         self._model = model
         self._vocabulary = start.vocabulary
         self._most = most
@@ -186,7 +186,7 @@ class _OtherRow(RowDrafter):
         ahead: list[int] = []
         ends = set(self._model.vocabulary.eos_ids)
         while len(ahead) < self._most:
-            logits = self._ahead.logits([*self._tokens, *ahead])
+            logits = self._drafts.logits([*self._tokens, *ahead])
             if logits is None or (token := int(logits.argmax())) in ends:
                 break
             ahead.append(token)
@@ -289,7 +289,7 @@ class LayerSkip:
                 self._random.choice(others)
             )
         other = _Skeleton(self._model, sorted(set(chosen)))
-        if _guessed(other, tokens) <= _guessed(self._draft, tokens):
+        if _predicted(other, tokens) <= _predicted(self._draft, tokens):
             return False
         self.layers, self._draft = other.layers, other
         self.changed += 1
@@ -384,7 +384,7 @@ def _layers_of(model: Any) -> tuple[Any, Any]:
     )
 
 
-def _guessed(draft: Any, tokens: Sequence[int]) -> int:
+def _predicted(draft: Any, tokens: Sequence[int]) -> int:
     """Return how many of `tokens` the model would have predicted greedily."""
     session = draft.start([list(tokens[:1])])
     (scores,) = session.append_scored([list(tokens[1:])])

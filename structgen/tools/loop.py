@@ -218,7 +218,7 @@ def _opened(
     last = _about_the_answer(answer, kind)
     about = instructions(offered, chosen, formulas, **last) if given["describe"] else ""
     conversation = Conversation(
-        _messages(prompt, about, None if api.answers_itself(model) else chosen), output=kind
+        _messages(prompt, about, None if api.is_remote_model(model) else chosen), output=kind
     )
     of_turn = {name: given[name] for name in _OF_TURN}
     rounds = _rounds(model, conversation, chosen, offered, max_rounds, of_turn, options)
@@ -271,7 +271,7 @@ def _rounds(
         result: Result[str] = yield _Turn(list(conversation.messages), turn, seeded)
         if result.error is not None:
             raise result.error
-        text = result.text if api.answers_itself(model) else model.vocabulary.spelled(result.tokens)
+        text = result.text if api.is_remote_model(model) else model.vocabulary.spelled(result.tokens)
         read = turn.read(text)
         if order is not None and read.calls:
             called = [*called, *read.calls]
