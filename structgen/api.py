@@ -226,11 +226,11 @@ def row_options(base: SamplingOptions, row: int) -> SamplingOptions:
 
 def values_of(results: Sequence[Result[T]]) -> list[T]:
     """Return the values of all results; the error of the first without one has the others in `results`."""
-    for place, result in enumerate(results):
+    for index, result in enumerate(results):
         if result.error is not None:
             raise with_item(
                 result.error,
-                place,
+                index,
                 len(results),
                 [one.value if one.error is None else one.error for one in results],
             )
@@ -240,8 +240,8 @@ def values_of(results: Sequence[Result[T]]) -> list[T]:
 def with_item(error: StructgenError, item: int, count: int, results: list[Any]) -> StructgenError:
     """Return the error with its item of a batch, and the results of all items so far."""
     error.item, error.results = item, results
-    place = f"item {item} of {count} (counted from 0)"
-    error.where = place if error.where is None else f"{place}, {error.where}"
+    which = f"item {item} of {count} (counted from 0)"
+    error.where = which if error.where is None else f"{which}, {error.where}"
     return error
 
 

@@ -131,8 +131,8 @@ class CappedMatcher(Matcher):
             return _Frame(previous, _AFTER), True
         limit = start if count == self.most + 1 else frame.limit
         known = frame.tail + data
-        if marker.token is None and (place := known.find(marker.text)) >= 0:
-            return _Frame(previous, _AFTER), limit is None or start - len(frame.tail) + place <= limit
+        if marker.token is None and (offset := known.find(marker.text)) >= 0:
+            return _Frame(previous, _AFTER), limit is None or start - len(frame.tail) + offset <= limit
         length = start + len(data)
         kept = max(len(marker.text) - 1, _LONGEST_REST)
         after = _Frame(previous, _INSIDE, count, length, limit, known[-kept:])

@@ -253,9 +253,9 @@ class Matcher:
         return self._native.lexemes()
 
     @_limited
-    def beginning(self, place: int, terminal: int) -> NDArray[np.int32]:
+    def beginning(self, index: int, terminal: int) -> NDArray[np.int32]:
         """Return the tokens that start a lexeme of `terminal` at a position of `lexemes`, int32 ``[words]``."""
-        return self._native.beginning(place, terminal)
+        return self._native.beginning(index, terminal)
 
     @_limited
     def allowed_count(self) -> int:

@@ -132,8 +132,8 @@ def answers(
     drawn = draw([one.ids for one in prompts], options)
     results = [Result[Any](output, generation) for generation in drawn]
     rows = {
-        place: _Row(model, prompts[place], each, results[place])
-        for place, each in enumerate(options)
+        index: _Row(model, prompts[index], each, results[index])
+        for index, each in enumerate(options)
         if (each.attempts or 1) > 1
     }
     while still_open := [row for row in rows.values() if row.is_open]:
@@ -148,8 +148,8 @@ def answers(
             continue
         for (row, _), generation in zip(prepared, drawn, strict=True):
             row.take(generation)
-    for place, row in rows.items():
-        results[place] = row.ended()
+    for index, row in rows.items():
+        results[index] = row.ended()
     return results
 
 

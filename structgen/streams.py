@@ -120,7 +120,7 @@ class ItemStream(_Growing[T]):
         self._growing = kind.growing_items and kind.growing_items(self._path, self._on_item)
         if self._growing is None or not self._growing.holds_array(self._path):
             where = f" at {'.'.join(self._path)!r}" if self._path else ""
-            arrays = self._growing.arrays() if hasattr(self._growing, "arrays") else []
+            arrays = [] if self._growing is None else self._growing.arrays()
             raise OptionError(
                 f"{kind.name} has no list{where}, so there are no items to stream",
                 hint=f"Lists are at {', '.join(arrays)}."

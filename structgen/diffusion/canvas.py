@@ -166,7 +166,7 @@ class Canvas:
             start = len(filled)
             filled += _read(piece, vocabulary)
             if isinstance(piece, Hole):
-                skips += [(place, len(filled)) for place in range(start + piece.least, len(filled))]
+                skips += [(index, len(filled)) for index in range(start + piece.least, len(filled))]
             cells.append(slice(start, len(filled)))
         if len(filled) > _MOST_CELLS:
             raise OptionError(f"the canvas has {len(filled)} cells; at most {_MOST_CELLS} are allowed")

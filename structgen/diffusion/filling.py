@@ -361,10 +361,10 @@ class _Run:
         self.filling.drafted += len(drafts) - 1
         self.state, filled = drafts[0]
         self.filling.order += filled
-        for place, (drafted, _) in enumerate(drafts[1:]):
+        for index, (drafted, _) in enumerate(drafts[1:]):
             assert read is not None
             true = self.state.fork()
-            filled = self._step(true, read[place])
+            filled = self._step(true, read[index])
             self.state = true
             self.filling.order += filled
             if true.canvas.tokens != drafted.canvas.tokens:

@@ -86,9 +86,9 @@ class MaskedModel:
         """Read all rows in one forward pass."""
         import torch
 
-        place = next(self.model.parameters()).device
+        device = next(self.model.parameters()).device
         with torch.inference_mode():
-            found = self.model(torch.from_numpy(rows).to(place)).logits
+            found = self.model(torch.from_numpy(rows).to(device)).logits
             if self._shift:
                 found = torch.cat([found[:, :1], found[:, :-1]], dim=1)
             whole: NDArray[np.float32] = found.float().cpu().numpy()
@@ -140,28 +140,7 @@ def load(
             hint="Give the path of a folder with a masked model, the name of one, or 'rxnfp' or 'rxnmapper'.",
         )
     where = {"local_files_only": is_local, "trust_remote_code": trust_remote_code}
-    family = _PACKAGES[str(name)][0] if str(name) in _PACKAGES else "Auto"
-    kind = getattr(transformers, "AutoModelForMaskedLM" if family == "Auto" else f"{family}ForMaskedLM")
-    level = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()  # heads for other tasks are not used here
-    try:
-        config = getattr(transformers, f"{family}Config").from_pretrained(folder, **where)
-        own = getattr(config, "auto_map", None) or {}
-        if trust_remote_code and "AutoModel" in own and "AutoModelForMaskedLM" not in own:
-            kind = transformers.AutoModel  # LLaDA and Dream declare only this one
-        model = kind.from_pretrained(folder, config=config, **where)
-    except (OSError, ValueError) as error:
-        if "trust_remote_code" in str(error):
-            raise ModelError(
-                f"the masked model {str(name)!r} comes with Python files of its own",
-                hint="load(..., trust_remote_code=True) runs them; use it only for models that you trust.",
-            ) from None
-        raise ModelError(
-            f"cannot load the masked model {str(name)!r}: {str(error).splitlines()[0]:.200}",
-            hint="Give a folder with a masked model of transformers, or wrap a module in MaskedModel.",
-        ) from None
-    finally:
-        transformers.logging.set_verbosity(level)
+    config, model = _pretrained(str(name), folder, where)
     if device is not None:
         model = model.to(device)
     elif model.dtype is torch.float16:
@@ -178,7 +157,7 @@ def load(
     if tokens is None:
         vocabulary = Vocabulary.from_tokenizer(tokenizer, size=size, eos_ids=ends[:1])
     else:
-        table = [None if place in special else text.encode() for place, text in enumerate(tokens)]
+        table = [None if index in special else text.encode() for index, text in enumerate(tokens)]
         vocabulary = Vocabulary.from_tokens([*table, *[None] * (size - len(table))], ends[:1])
     return MaskedModel(
         model,
@@ -190,6 +169,35 @@ def load(
         encode=lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
         shift=shift,
     )
+
+
+def _pretrained(name: str, folder: str, where: dict[str, bool]) -> tuple[Any, Any]:
+    """Return the configuration and the module of the masked model in `folder`; `where` are options of transformers."""
+    import transformers
+
+    family = _PACKAGES[name][0] if name in _PACKAGES else "Auto"
+    kind = getattr(transformers, "AutoModelForMaskedLM" if family == "Auto" else f"{family}ForMaskedLM")
+    level = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()  # heads for other tasks are not used here
+    try:
+        config = getattr(transformers, f"{family}Config").from_pretrained(folder, **where)
+        own = getattr(config, "auto_map", None) or {}
+        if where["trust_remote_code"] and "AutoModel" in own and "AutoModelForMaskedLM" not in own:
+            kind = transformers.AutoModel  # LLaDA and Dream declare only this one
+        model = kind.from_pretrained(folder, config=config, **where)
+    except (OSError, ValueError) as error:
+        if "trust_remote_code" in str(error):
+            raise ModelError(
+                f"the masked model {name!r} comes with Python files of its own",
+                hint="load(..., trust_remote_code=True) runs them; use it only for models that you trust.",
+            ) from None
+        raise ModelError(
+            f"cannot load the masked model {name!r}: {str(error).splitlines()[0]:.200}",
+            hint="Give a folder with a masked model of transformers, or wrap a module in MaskedModel.",
+        ) from None
+    finally:
+        transformers.logging.set_verbosity(level)
+    return config, model
 
 
 def _folder(name: str | os.PathLike[str]) -> str:
@@ -236,7 +244,7 @@ def _of_reactions(model: Any, folder: Path, size: int) -> MaskedModel:
     table: list[bytes | None] = [
         None if one in marks or one.startswith("[unused") else one.encode() for one in tokens[:size]
     ]
-    ids = {one: place for place, one in enumerate(tokens)}
+    ids = {one: index for index, one in enumerate(tokens)}
     vocabulary = Vocabulary.from_tokens([*table, *[None] * (size - len(table))], [ids["[PAD]"]])
     return MaskedModel(
         model,

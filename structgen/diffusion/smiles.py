@@ -50,8 +50,8 @@ class Molecules:
         if sum(count % 2 for count in labels.values()) > left:
             return False
         at = set()
-        for place in _same_atom(texts, cell):
-            for label in _rings(texts[place] or ""):
+        for index in _same_atom(texts, cell):
+            for label in _rings(texts[index] or ""):
                 if label in at:
                     return False
                 at.add(label)
@@ -131,7 +131,7 @@ class Molecules:
             elif text[at] == ".":
                 last = -1
             at += 1
-        return wrong + [place for _, place in opened.values()]
+        return wrong + [index for _, index in opened.values()]
 
 
 def _rings(text: str) -> Iterable[str]:
@@ -147,7 +147,7 @@ def _same_atom(texts: Sequence[str | None], cell: int) -> list[int]:
     end = cell + 1
     while end < len(texts) and texts[end] is not None and _is_about(texts[end]):
         end += 1
-    return [place for place in range(first, end) if _rings(texts[place] or "")]
+    return [index for index in range(first, end) if _rings(texts[index] or "")]
 
 
 def _is_about(text: str | None) -> bool:

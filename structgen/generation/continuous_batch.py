@@ -240,8 +240,8 @@ class ContinuousBatch:
         if len(members) == len(self._members):
             return
         if members:
-            places = {id(member): place for place, member in enumerate(self._members)}
-            self._session.select([places[id(member)] for member in members])
+            indices = {id(member): index for index, member in enumerate(self._members)}
+            self._session.select([indices[id(member)] for member in members])
         else:
             self._session = None
         self._members = members
@@ -339,30 +339,30 @@ class ContinuousBatch:
 
     def _advance(self, going: list[_BatchRow]) -> None:
         session = self._session
-        for place, member in enumerate(self._members):
+        for index, member in enumerate(self._members):
             if member.state == "pending" and member.row.excess:
-                session.rollback(place, member.row.excess)
+                session.rollback(index, member.row.excess)
         width = self._width(going)
         pending = [
             member.row.pending[:width] if member.state == "pending" else [] for member in self._members
         ]
-        places = [place for place, member in enumerate(self._members) if member.state == "pending"]
+        indices = [index for index, member in enumerate(self._members) if member.state == "pending"]
         wants_scores = any(
             len(member.row.pending) > 1 and member.row.options.exact_weight for member in going
         )
         if wants_scores and going[0].can_score:
             inner = session.append_scored(pending)
-            for place, member in zip(places, going, strict=True):
-                for offset in range(1, len(pending[place])):
-                    member.row.score_pending(offset, inner[place][offset - 1])
+            for index, member in zip(indices, going, strict=True):
+                for offset in range(1, len(pending[index])):
+                    member.row.score_pending(offset, inner[index][offset - 1])
             last = [logits[-1] if len(logits) else None for logits in inner]
         else:
             session.append(pending)
             last = session.logits()
-        for place, member in zip(places, going, strict=True):
+        for index, member in zip(indices, going, strict=True):
             # The array belongs to the session and may change before the draw ends.
-            member.logits = np.array(last[place], dtype=np.float32)
-            read = len(pending[place])
+            member.logits = np.array(last[index], dtype=np.float32)
+            read = len(pending[index])
             if read < len(member.row.pending):
                 member.row.score_pending(read, member.logits)
             else:

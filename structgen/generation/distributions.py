@@ -82,9 +82,9 @@ def sample_index(cumulative: Array, uniform: float) -> int:
     The total must be positive.
     """
     total = cumulative[-1]
-    place = int(np.searchsorted(cumulative, uniform * total, side="right"))
+    index = int(np.searchsorted(cumulative, uniform * total, side="right"))
     # subtle: the product may round up to the total; then the last index with a positive summand is selected.
-    return place if place < len(cumulative) else int(np.searchsorted(cumulative, total, side="left"))
+    return index if index < len(cumulative) else int(np.searchsorted(cumulative, total, side="left"))
 
 
 _BLOCK = 512

@@ -140,9 +140,9 @@ class _Loop:
         while True:
             self._advance_without_draw(active, logits, can_score)
             changed = active
-            keep = [place for place, row in enumerate(active) if row.finish is None]
+            keep = [index for index, row in enumerate(active) if row.finish is None]
             if len(keep) < len(active):
-                active = [active[place] for place in keep]
+                active = [active[index] for index in keep]
             for row in changed:
                 self._note(row)
             yield changed
@@ -188,10 +188,10 @@ class _Loop:
     def _advance_without_draw(self, active: list[Row], logits: Sequence[Any], can_score: bool) -> None:
         """Commit what needs no draw in each row, and check for a cancellation."""
         before = time.perf_counter()
-        for place, row in enumerate(active):
+        for index, row in enumerate(active):
             with failing_alone(row):
                 row.advance_without_draw(can_score=can_score)
-                row.score_pending(0, logits[place])
+                row.score_pending(0, logits[index])
         if self._cancel is not None and self._cancel():
             for row in active:
                 row.finish = row.finish or "cancelled"
@@ -226,11 +226,11 @@ class _Loop:
         """Draw in each row, and keep the accepted draft tokens in the session; return the logits after each row."""
         logits = []
         forked = not all(tree.is_chain for tree in trees)
-        for place, (row, tree) in enumerate(zip(active, trees, strict=True)):
+        for index, (row, tree) in enumerate(zip(active, trees, strict=True)):
             with failing_alone(row):
-                self._draw(row, scores[place], tree, drafting)
+                self._draw(row, scores[index], tree, drafting)
             path = [] if row.excess else tree.path(row.pending)
-            logits.append(scores[place][path[-1] + 1 if path else 0])
+            logits.append(scores[index][path[-1] + 1 if path else 0])
             guesses = len(tree) - tree.padding
             drafted = guesses + sum(node >= guesses for node in path)
             row.drafted_tokens += drafted
@@ -240,21 +240,21 @@ class _Loop:
             if row.finish is None:
                 row.drop_pending(len(path))
             if forked:
-                session.keep(place, path)
+                session.keep(index, path)
             elif row.finish is None and len(path) < len(tree):
-                session.rollback(place, len(tree) - len(path))
+                session.rollback(index, len(tree) - len(path))
         return logits
 
     def _drafts(
-        self, drafting: Drafting, session: Any, active: list[Row], places: Sequence[int]
+        self, drafting: Drafting, session: Any, active: list[Row], indices: Sequence[int]
     ) -> Sequence[Any]:
-        """Return a draft tree for each row. `places` are the indices of the rows in the session."""
+        """Return a draft tree for each row. `indices` are those of the rows in the session."""
         before = time.perf_counter()
         hidden = None
         if drafting.wants_hidden_states and session.capabilities.hidden_states:
             read = session.hidden()
             # A row that stepped back has a hidden state of tokens that are still to be cropped.
-            hidden = [None if row.excess else read[place] for row, place in zip(active, places, strict=True)]
+            hidden = [None if row.excess else read[index] for row, index in zip(active, indices, strict=True)]
         can = session.capabilities
         trees = drafting.propose(active, hidden, trees=can.reads_trees, pads=can.takes_padding)
         self.timing.drafting += time.perf_counter() - before
@@ -266,9 +266,9 @@ class _Loop:
         Returns:
             For each row the logits after its pending tokens and after each node of its tree.
         """
-        for place, row in enumerate(active):
+        for index, row in enumerate(active):
             if row.excess:
-                session.rollback(place, row.excess)
+                session.rollback(index, row.excess)
         pending = [row.pending for row in active]
         if not can_score or not (
             any(map(len, trees)) or any(len(row.pending) > 1 and row.options.exact_weight for row in active)

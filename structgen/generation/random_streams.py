@@ -51,15 +51,15 @@ class GumbelNoise:
         top = float(scores.max())
         near = np.flatnonzero(scores > top - _NEAR)
         values = scores[near] + _gumbel(bits[near])
-        place, value = int(near[values.argmax()]), float(values.max())
+        index, value = int(near[values.argmax()]), float(values.max())
         # Lower scores need noise above this to win.
         needed = math.exp(-math.exp(min(700.0, top - _NEAR - value)))
         lucky = np.flatnonzero((bits >= np.uint64(int(needed * 2.0**53))) & (scores <= top - _NEAR))
         if lucky.size:
             values = scores[lucky] + _gumbel(bits[lucky])
             if float(values.max()) > value:
-                place = int(lucky[values.argmax()])
-        return place
+                index = int(lucky[values.argmax()])
+        return index
 
     def _bits(self, ids: NDArray[np.int64], position: int, branch: int) -> NDArray[np.uint64]:
         """Return 53 random bits for each token."""
@@ -120,11 +120,11 @@ class UniformRows:
 
     def __call__(self, row: int) -> Iterator[float]:
         """Return row `row` from its start."""
-        block, place = divmod(row, _ROWS)
+        block, index = divmod(row, _ROWS)
         if block != self._block:
             self._block = block
             self._rows = uniform_stream(self._seed, block).random((_ROWS, _LENGTH)).tolist()
-        return chain(self._rows[place], self._rest(row))
+        return chain(self._rows[index], self._rest(row))
 
     def _rest(self, row: int) -> Iterator[float]:
         random = uniform_stream(self._seed, row, _LENGTH)

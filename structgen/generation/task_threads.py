@@ -32,21 +32,21 @@ class _Worker:
     """The state of one thread and its current task."""
 
     def __init__(self) -> None:
-        self.place: int | None = None
+        self.index: int | None = None
         self.since = 0.0
         self.is_detached = False
         self._clock: int | None = None
         self._used = 0.0
 
-    def start_task(self, place: int) -> None:
+    def start_task(self, index: int) -> None:
         """Note that the thread, which calls this, starts a task."""
-        self.place, self.since = place, time.perf_counter()
+        self.index, self.since = index, time.perf_counter()
         self._clock = _own_clock()
         self._used = _read_clock(self._clock)
 
     def remaining(self, patience: float) -> float:
         """Return the seconds after which to check again; 0 or less if the task has used up its time."""
-        if self.place is None:
+        if self.index is None:
             return patience
         waited = time.perf_counter() - self.since
         if waited < patience:
@@ -120,13 +120,13 @@ class TaskThreads:
             with self._changed:
                 if worker.is_detached or not left:
                     return
-                place, task = left.popleft()
-                worker.start_task(place)
+                index, task = left.popleft()
+                worker.start_task(index)
             task()
             with self._changed:
                 if worker.is_detached:
                     return
-                done[place] = True
-                worker.place = None
+                done[index] = True
+                worker.index = None
                 if not left:
                     self._changed.notify_all()

@@ -170,14 +170,14 @@ class BoundTrie:
     def in_order(self) -> list[Node]:
         """Return all nodes, each after its parent, as far as possible in the order of their last visit."""
         order: list[Node] = []
-        place: dict[int, int] = {}
+        position_of: dict[int, int] = {}
         for node in self._used.values():
             way = [node]
-            while way[-1].parent is not None and id(way[-1].parent) not in place:
+            while way[-1].parent is not None and id(way[-1].parent) not in position_of:
                 way.append(way[-1].parent)
             for one in reversed(way):
-                if id(one) not in place:
-                    place[id(one)] = len(order)
+                if id(one) not in position_of:
+                    position_of[id(one)] = len(order)
                     order.append(one)
         return order
 

@@ -146,8 +146,8 @@ class Chains:
                 break
             text = yield from self._grow(Text(), random)
         for _ in range(self._proposals - 1):
-            place = self._place(text, random)
-            kept = Text(text.tokens[:place], steps=text.steps[:place])
+            position = self._draw_position(text, random)
+            kept = Text(text.tokens[:position], steps=text.steps[:position])
             other = yield from self._grow(kept, random)
             if self._takes(text, other, random):
                 text = other
@@ -167,8 +167,8 @@ class Chains:
                 text.lost = "max_tokens" if at_cap else "no mass"
                 return text
             distribution = np.exp(allowed - log_z)
-            place = sample_index(np.cumsum(distribution), float(random.random()))
-            token = int(ids[place])
+            index = sample_index(np.cumsum(distribution), float(random.random()))
+            token = int(ids[index])
             positive = distribution[distribution > 0]
             entropy = float(-(positive * np.log(positive)).sum())
             text.steps.append(_Step(float(log_p[token]), min(0.0, log_z), entropy))
@@ -196,7 +196,7 @@ class Chains:
         found: Array = weights / weights.sum()
         return found
 
-    def _place(self, text: Text, random: np.random.Generator) -> int:
+    def _draw_position(self, text: Text, random: np.random.Generator) -> int:
         return min(sample_index(np.cumsum(self._cuts(text)), float(random.random())), len(text.tokens))
 
     def _takes(self, text: Text, other: Text, random: np.random.Generator) -> bool:

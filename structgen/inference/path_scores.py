@@ -52,18 +52,18 @@ def all_paths(texts: list[str], vocabulary: Vocabulary) -> dict[str, list[Prefix
 
 def _paths_of(data: bytes, spelling: Mapping[bytes, list[int]], room: int) -> Iterator[Prefix]:
     reaches = [False] * len(data) + [True]  # whether tokens lead from a position to the end
-    for place in range(len(data) - 1, -1, -1):
-        reaches[place] = any(
-            data[place:end] in spelling and reaches[end] for end in range(place + 1, len(data) + 1)
+    for index in range(len(data) - 1, -1, -1):
+        reaches[index] = any(
+            data[index:end] in spelling and reaches[end] for end in range(index + 1, len(data) + 1)
         )
     growing: list[tuple[int, Prefix]] = [(0, ())]
     while growing:
-        place, path = growing.pop()
-        if place == len(data):
+        index, path = growing.pop()
+        if index == len(data):
             yield path
             continue
-        for end in range(place + 1, len(data) + 1):
-            for token in spelling.get(data[place:end], ()) if reaches[end] else ():
+        for end in range(index + 1, len(data) + 1):
+            for token in spelling.get(data[index:end], ()) if reaches[end] else ():
                 room -= 1
                 if room < 0:
                     raise LimitExceeded(
@@ -113,11 +113,11 @@ class _Scorer:
     def _read_tree(self, part: list[Prefix]) -> None:
         """Read all prefixes in one pass, as a tree."""
         nodes = sorted({one[:length] for one in part for length in range(1, len(one) + 1)}, key=len)
-        places = {one: place for place, one in enumerate(nodes)}
-        tree = [one[-1] for one in nodes], [places.get(one[:-1], -1) for one in nodes]
+        indices = {one: index for index, one in enumerate(nodes)}
+        tree = [one[-1] for one in nodes], [indices.get(one[:-1], -1) for one in nodes]
         (found,) = self._session.append_trees([[]], [tree])
         for one in part:
-            self._keep(one, found[places[one]])
+            self._keep(one, found[indices[one]])
         self._session.keep(0, [])
 
     def _read_rows(self, part: list[Prefix]) -> None:
@@ -133,8 +133,8 @@ class _Scorer:
     def log_p(self, path: Prefix, ends: Sequence[int] = ()) -> float:
         """Return log P(path), with one of the ends after it if there are any; -inf if a prefix was not read."""
         total = 0.0
-        for place, token in enumerate(path):
-            after = self._known.get(path[:place])
+        for index, token in enumerate(path):
+            after = self._known.get(path[:index])
             total += -math.inf if after is None else after[token]
         if ends:
             after = self._known.get(path)
@@ -152,8 +152,8 @@ def likelihoods(
     """Return log P of each label after the prompt, summed over its paths, the canonical one included."""
     wanted: dict[Prefix, set[int]] = {}
     for path in (path for several in paths.values() for path in several):
-        for place, token in enumerate(path):
-            wanted.setdefault(path[:place], set()).add(token)
+        for index, token in enumerate(path):
+            wanted.setdefault(path[:index], set()).add(token)
         if ends:
             wanted.setdefault(path, set()).update(ends)
     scorer = _Scorer(model, prompt, wanted)
@@ -181,7 +181,7 @@ def _check_room(tokens: int, context_length: int | None) -> None:
 
 
 def _beginnings(path: Prefix, ends: Sequence[int]) -> list[Prefix]:
-    return [path[:place] for place in range(len(path) + bool(ends))]
+    return [path[:index] for index in range(len(path) + bool(ends))]
 
 
 def log_sum(logs: Any) -> float:

@@ -95,8 +95,8 @@ class Masked:
         ids, shares, mass = _masked(site, distribution, at_cap)
         if mass == -math.inf:
             return Proposed(None)
-        place = sample_index(np.cumsum(np.exp(shares)), float(random.random()))
-        return Proposed(int(ids[place]), min(0.0, mass))
+        index = sample_index(np.cumsum(np.exp(shares)), float(random.random()))
+        return Proposed(int(ids[index]), min(0.0, mass))
 
     def learn(self, site: Site, log_weight: float) -> None:
         """Nothing."""
@@ -121,7 +121,7 @@ class Checked:
             return Proposed(None)
         drawn = draw_checked(
             shares,
-            lambda place: self._accepts(site.matcher, int(ids[place])),
+            lambda index: self._accepts(site.matcher, int(ids[index])),
             random,
             estimator=self.estimator,
             probes=self.probes,

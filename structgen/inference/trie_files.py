@@ -32,14 +32,14 @@ Array = NDArray[Any]
 def write_trie(path: str | Path, trie: BoundTrie, label: str) -> None:
     """Write all nodes to `path`."""
     nodes = trie.in_order()
-    place = {id(node): i for i, node in enumerate(nodes)}
+    position_of = {id(node): i for i, node in enumerate(nodes)}
     with open(path, "wb") as file:
         np.savez_compressed(
             file,
             format=np.array(_FORMAT),
             label=np.array(label),
             parents=np.array(
-                [-1 if one.parent is None else place[id(one.parent)] for one in nodes], np.int64
+                [-1 if one.parent is None else position_of[id(one.parent)] for one in nodes], np.int64
             ),
             tokens_taken=np.array([one.token for one in nodes], np.int64),
             tails=np.array([one.step.tail for one in nodes], np.float64),

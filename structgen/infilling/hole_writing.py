@@ -50,9 +50,9 @@ def write(
     """Return a text of the template, and how each group of holes ended; `room` is the token limit of one hole."""
     text, ends = template.literals[0], []
     model = PrefixCachedModel(model)
-    for number, (place, end) in enumerate(template.groups):
+    for number, (index, end) in enumerate(template.groups):
         drawn = seed if not number else None if seed is None else (seed, number)
-        hole = _Hole(model, asked, template, text, place, end)
+        hole = _Hole(model, asked, template, text, index, end)
         text, way = hole.written(room, {**options, "seed": drawn})
         ends.append(way)
         if hole.finished is not None and text == hole.finished:
@@ -62,18 +62,18 @@ def write(
 
 
 class _Hole:
-    """The holes from `place` to before `end`, without text between them, after a fixed text."""
+    """The holes from `index` to before `end`, without text between them, after a fixed text."""
 
-    def __init__(self, model: Any, asked: str, template: Template, text: str, place: int, end: int) -> None:
+    def __init__(self, model: Any, asked: str, template: Template, text: str, index: int, end: int) -> None:
         self._model, self._template = model, template
-        self._place, self._end = place, end
+        self._index, self._end = index, end
         self.text = text
         self.finished: str | None = None
         """The whole text, if the model wrote all of it."""
         self._ids = model.encode(asked)
         self._literal = template.literals[end]
         self._is_last = end == len(template.names)
-        self._constraint = template.constraint(text, place)
+        self._constraint = template.constraint(text, index)
         self._refused: set[str] = set()
 
     def written(self, room: int, options: dict[str, Any]) -> tuple[str, HoleEnd]:
@@ -130,7 +130,7 @@ class _Hole:
 
     def _can_be(self, inside: str) -> bool:
         """Return whether the hole may hold exactly this text."""
-        if not self._template.fits(self._place, self._end, inside):
+        if not self._template.fits(self._index, self._end, inside):
             return False
         text = self.text + inside + self._literal
         if self._is_last:
@@ -144,14 +144,14 @@ class _Hole:
     def _cut(self, tokens: Sequence[int], before: int) -> tuple[str, HoleEnd] | None:
         """Return the text cut where what follows is most probable."""
         matcher = Matcher(self._constraint, self._model.vocabulary)
-        places = []
+        endings = []
         for count, text in self._prefixes(tokens, before):
             whole = (text + self._literal).encode()
             if matcher.viable_bytes(whole) == len(whole):
-                places.append((count, text))
-        scores = self._likelihoods(tokens, [count for count, _ in places])
-        for at in sorted(range(len(places)), key=lambda at: -scores[at]):
-            inside = places[at][1][len(self.text) :]
+                endings.append((count, text))
+        scores = self._likelihoods(tokens, [count for count, _ in endings])
+        for at in sorted(range(len(endings)), key=lambda at: -scores[at]):
+            inside = endings[at][1][len(self.text) :]
             if self._can_be(inside):
                 return self.text + inside + self._literal, "cut"
         return None

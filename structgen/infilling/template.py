@@ -1,7 +1,7 @@
 """A template: literals, the holes between them, and the constraint of the whole text.
 
-Invariant: ``constraint(text, place)`` is the constraint of all texts that start with `text` and continue with the holes
-from `place` on and the literals after them. A hole that takes any text, or a regular expression, can be intersected
+Invariant: ``constraint(text, index)`` is the constraint of all texts that start with `text` and continue with the holes
+from `index` on and the literals after them. A hole that takes any text, or a regular expression, can be intersected
 with a grammar for the whole text.
 Cost: a grammar that reads indentation is rewritten once for each template.
 """
@@ -49,28 +49,28 @@ class Template:
     def groups(self) -> Sequence[tuple[int, int]]:
         """Ranges of holes without text between them, as (first, last + 1); each is written as one hole."""
         found: list[tuple[int, int]] = []
-        for place in range(len(self.names)):
-            if place and not self.literals[place]:
-                found[-1] = (found[-1][0], place + 1)
+        for index in range(len(self.names)):
+            if index and not self.literals[index]:
+                found[-1] = (found[-1][0], index + 1)
             else:
-                found.append((place, place + 1))
+                found.append((index, index + 1))
         return found
 
     def shown(self, hole: str = "____") -> str:
         """Return the template with a text in place of each hole."""
         return hole.join(self.literals)
 
-    def constraint(self, text: str, place: int) -> Constraint:
-        """Return the constraint of the texts that start with `text` and continue with the holes from `place` on."""
+    def constraint(self, text: str, index: int) -> Constraint:
+        """Return the constraint of the texts that start with `text` and continue with the holes from `index` on."""
         whole: Constraint = Text(text)
-        for kind, literal in zip(self.kinds[place:], self.literals[place + 1 :], strict=True):
+        for kind, literal in zip(self.kinds[index:], self.literals[index + 1 :], strict=True):
             whole = whole + kind
             whole = whole + literal if literal else whole
         return whole if self.within is None else self.within & whole
 
-    def fits(self, place: int, end: int, inside: str) -> bool:
+    def fits(self, index: int, end: int, inside: str) -> bool:
         """Return whether holes without text between them can hold this text."""
-        kind = reduce(lambda left, right: left + right, self.kinds[place:end])
+        kind = reduce(lambda left, right: left + right, self.kinds[index:end])
         return Matcher(kind, _BYTES).explain(inside).ok
 
     def check(self, vocabulary: Vocabulary) -> None:
@@ -138,22 +138,22 @@ class Template:
     def _first_refused(self, vocabulary: Vocabulary) -> EmptyConstraint:
         assert self.within is not None
         of = self.within.describe()
-        for place in range(len(self.literals)):
-            started = self.literals[place]
+        for index in range(len(self.literals)):
+            started = self.literals[index]
             open_end = Template(
-                [*self.literals[: place + 1], ""],
-                [*self.names[:place], ""],
-                [*self.kinds[:place], free_text()],
+                [*self.literals[: index + 1], ""],
+                [*self.names[:index], ""],
+                [*self.kinds[:index], free_text()],
                 self.within,
             )
             try:
                 open_matcher(open_end.constraint(self.literals[0], 0), vocabulary)
             except EmptyConstraint:
-                if place == 0:
+                if index == 0:
                     return EmptyConstraint(
                         f"no text of {of:.60} begins with {started[:_SHOWN]!r}, the template's first literal"
                     )
-                name = self.names[place - 1]
+                name = self.names[index - 1]
                 return EmptyConstraint(
                     f"no text of {of:.60} has {started[:_SHOWN]!r} after the hole {name!r}, for any content",
                     hint="Check that literal, and the constraint of the hole.",
@@ -172,25 +172,25 @@ class Template:
         matchers = [Matcher(kind, _BYTES) for kind in self.kinds]
         failed: set[tuple[int, int]] = set()
 
-        def rest(place: int, at: int) -> list[str] | None:
-            """Return the texts of the holes from `place` on, if they start at `at`."""
-            if place == len(self.names):
+        def rest(index: int, at: int) -> list[str] | None:
+            """Return the texts of the holes from `index` on, if they start at `at`."""
+            if index == len(self.names):
                 return [] if at == len(text) else None
-            if (place, at) in failed:
+            if (index, at) in failed:
                 return None
-            found = holes_from(place, at)
+            found = holes_from(index, at)
             if found is None:
-                failed.add((place, at))
+                failed.add((index, at))
             return found
 
-        def holes_from(place: int, at: int) -> list[str] | None:
-            literal = self.literals[place + 1]
-            last = place + 1 == len(self.names)
+        def holes_from(index: int, at: int) -> list[str] | None:
+            literal = self.literals[index + 1]
+            last = index + 1 == len(self.names)
             end = len(text) - len(literal) if last else text.find(literal, at)
             while end >= at:
                 inside = text[at:end]
-                if text.startswith(literal, end) and matchers[place].explain(inside).ok:
-                    after = rest(place + 1, end + len(literal))
+                if text.startswith(literal, end) and matchers[index].explain(inside).ok:
+                    after = rest(index + 1, end + len(literal))
                     if after is not None:
                         return [inside, *after]
                 if last:
@@ -250,9 +250,9 @@ def read_template(
             )
     kinds = [as_constraint(constraints[name]) if name in constraints else free_text() for name in names]
     unit, deepest = _indentation(template)
-    for place, literal in enumerate(literals[:-1]):
+    for index, literal in enumerate(literals[:-1]):
         line = literal[literal.rfind("\n") + 1 :]
-        kinds[place] = _indented(kinds[place], unit, deepest, line[: len(line) - len(line.lstrip(" \t"))])
+        kinds[index] = _indented(kinds[index], unit, deepest, line[: len(line) - len(line.lstrip(" \t"))])
     if within is not None:
         for name, kind in zip(names, kinds, strict=True):
             if kind.regular() is None:

@@ -188,8 +188,8 @@ def positions(start: int, count: int) -> torch.Tensor:
 
 def _some_tokens(size: int, which: int) -> list[int]:
     """Return tokens for testing a model: the first ones are the same for each `which`, the later ones differ."""
-    later = [(2 + which + 7 * place) % size for place in range(_LATER)]
-    return [*((3 + 5 * place) % size for place in range(_FIRST)), *later]
+    later = [(2 + which + 7 * index) % size for index in range(_LATER)]
+    return [*((3 + 5 * index) % size for index in range(_FIRST)), *later]
 
 
 def _check_causal(model: Any, size: int) -> None:

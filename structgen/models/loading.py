@@ -73,8 +73,8 @@ def load(
     check_device(torch, device)
     if threads is not None:
         torch.set_num_threads(threads)
-    place = str(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    kind = getattr(torch, dtype or ("bfloat16" if place.startswith("cuda") else "float32"))
+    target = str(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    kind = getattr(torch, dtype or ("bfloat16" if target.startswith("cuda") else "float32"))
     path = embedded_directory() if name is None else name
     is_local = _is_there(path)
     source: dict[str, Any] = {"local_files_only": is_local}
@@ -89,12 +89,12 @@ def load(
         with _progress_bars(transformers, shown=not is_local):
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **source)
             model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=kind, **source)
-            model = model.to(place)
+            model = model.to(target)
     except StructgenError:
         raise
     except Exception as error:  # the libraries raise many kinds, assertions and their own among them
         raise loading_failed(path, error, is_local=is_local) from error
-    if pack and place.startswith("cpu"):
+    if pack and target.startswith("cpu"):
         from .packed import pack_linear, unmap
 
         pack_linear(model, fresh=True)

@@ -141,7 +141,7 @@ def plain_messages(messages: Iterable[Any], notation: CallNotation = HERMES) -> 
         PromptError: A message is malformed, or holds what is no text; the error names its place.
     """
     names: dict[str, str] = {}
-    return [_plain(one, f"messages[{place}]", notation, names) for place, one in enumerate(messages)]
+    return [_plain(one, f"messages[{index}]", notation, names) for index, one in enumerate(messages)]
 
 
 def _plain(given: Any, where: str, notation: CallNotation, names: dict[str, str]) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def _text(given: Any, where: str) -> str:
             f"the content is {with_kind(given)}, not a text or a list of parts", where=where, hint=_LOOK
         )
     parts = []
-    for place, part in enumerate(given):
+    for index, part in enumerate(given):
         if isinstance(part, str):
             parts.append(part)
             continue
@@ -190,7 +190,7 @@ def _text(given: Any, where: str) -> str:
         if not isinstance(text, str) and isinstance(kind, str) and kind in _TEXTS:
             raise PromptError(
                 f"this part of the content has no text: its {_TEXTS[kind]!r} is {with_kind(part.get(_TEXTS[kind]))}",
-                where=f"{where}[{place}]",
+                where=f"{where}[{index}]",
                 hint='Parts look like {"type": "text", "text": "..."}.',
             )
         if not isinstance(text, str):
@@ -199,7 +199,7 @@ def _text(given: Any, where: str) -> str:
                 shown = f"{known} ({shown})"
             raise PromptError(
                 f"this part of the content is {shown}; the model reads text only",
-                where=f"{where}[{place}]",
+                where=f"{where}[{index}]",
                 hint='Parts look like {"type": "text", "text": "..."}. A model on a server may take others: '
                 "structgen.connect(url).",
             )
@@ -224,14 +224,14 @@ def _written(calls: Any, where: str, notation: CallNotation, names: dict[str, st
     if not isinstance(calls, Sequence) or isinstance(calls, str):
         raise PromptError(f"tool_calls is {with_kind(calls)}, not a list", where=where)
     written = []
-    for place, call in enumerate(calls):
+    for index, call in enumerate(calls):
         given = call.get("function") if isinstance(call, Mapping) else None
         function: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
         name = function.get("name")
         if not isinstance(name, str):
             raise PromptError(
                 "the call has no function with a name",
-                where=f"{where}[{place}]",
+                where=f"{where}[{index}]",
                 hint='Calls look like {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}.',
             )
         names[str(call.get("id"))] = name

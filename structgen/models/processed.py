@@ -251,9 +251,9 @@ class _Session(Session):
         scored = []
         for row, new, distributions in zip(self._rows, tokens, given, strict=True):
             made = np.empty((len(new), distributions.shape[-1] if len(new) else 0), dtype=np.float32)
-            for place, token in enumerate(new):
+            for index, token in enumerate(new):
                 row.advance([token])
-                made[place] = row.process(distributions[place])
+                made[index] = row.process(distributions[index])
             scored.append(made)
         return scored
 

@@ -135,10 +135,10 @@ class RowPenalty:
             return []
         size = self._matcher.vocabulary.size
         found = []
-        for place, terminals in enumerate(self._matcher.lexemes()):
+        for index, terminals in enumerate(self._matcher.lexemes()):
             runs = continued_runs(terminals[-self._options.window :], self._options.least_period)
             for terminal, copies in runs.items():
-                words = self._matcher.beginning(place, terminal)
+                words = self._matcher.beginning(index, terminal)
                 bits = np.unpackbits(words.view(np.uint8), count=size, bitorder="little")
                 found.append((bits.view(np.bool_), copies))
         return found

@@ -42,7 +42,7 @@ class RereadingSession(CachedSession):
         """See `Session.select`."""
         self._tokens = [list(self._tokens[row]) for row in rows]
         self._states = [self._states[row] for row in rows]
-        self._stale = {place for place, row in enumerate(rows) if row in self._stale}
+        self._stale = {index for index, row in enumerate(rows) if row in self._stale}
         self._last, self._array = self._last[list(rows)], None
 
     def join(self, other: RereadingSession) -> None:
@@ -98,13 +98,13 @@ class RereadingSession(CachedSession):
         last = list(self._last)
         self._states = [None for _ in self._tokens]
         scores = {}
-        for place, (row, text) in enumerate(texts.items()):
+        for index, (row, text) in enumerate(texts.items()):
             end = len(text) - first
-            scores[row] = logits[place, end - wanted[row] : end]
+            scores[row] = logits[index, end - wanted[row] : end]
             last[row] = scores[row][-1]
             self._tokens[row] = list(text)
             if self.keeps_hidden:
-                self._states[row] = output.hidden_states[-1][place]
+                self._states[row] = output.hidden_states[-1][index]
         self._stale -= set(texts)
         self._last, self._array = torch.stack(last), None
         return scores

@@ -188,7 +188,7 @@ class BatchedSession(CachedSession):
         self._cache.reorder_cache(index)
         self._last, self._array = self._last[index], None
         self._tokens = [list(self._tokens[row]) for row in rows]
-        self._stale = {place for place, row in enumerate(rows) if row in self._stale}
+        self._stale = {index for index, row in enumerate(rows) if row in self._stale}
         self._filled = self._filled[list(rows)]
         self._hidden_at = [list(self._hidden_at[row]) for row in rows]
         if self._read_hidden is not None:
@@ -295,11 +295,11 @@ class BatchedSession(CachedSession):
         """Move the kept nodes of a single row together."""
         if nodes == list(range(len(nodes))):
             return
-        places = torch.tensor([first + node for node in nodes], device=self._last.device)
+        sources = torch.tensor([first + node for node in nodes], device=self._last.device)
         with torch.inference_mode():
             for layer in self._cache.layers:
                 for held in (layer.keys, layer.values):
-                    held[:, :, first : first + len(nodes)] = held.index_select(2, places)
+                    held[:, :, first : first + len(nodes)] = held.index_select(2, sources)
         self._filled[0, first:] = False
         self._filled[0, first : first + len(nodes)] = True
 
@@ -390,17 +390,17 @@ class BatchedSession(CachedSession):
             first = gap + len(run)
             positions[row, gap:first] = np.arange(start, start + len(run))
             sees[row, gap:, :slots] = self._filled[row]
-            for place in range(gap, first):
-                sees[row, place, slots + gap : slots + place + 1] = True
+            for position in range(gap, first):
+                sees[row, position, slots + gap : slots + position + 1] = True
             for node, parent in enumerate(parents):
-                place, above = first + node, first + parent if parent >= 0 else first - 1
+                position, above = first + node, first + parent if parent >= 0 else first - 1
                 # subtle: without a run, the first nodes follow what the row already holds.
                 if above >= gap:
-                    sees[row, place] = sees[row, above]
-                    positions[row, place] = positions[row, above] + 1
+                    sees[row, position] = sees[row, above]
+                    positions[row, position] = positions[row, above] + 1
                 else:
-                    positions[row, place] = start
-                sees[row, place, slots + place] = True
+                    positions[row, position] = start
+                sees[row, position, slots + position] = True
             # A position that sees nothing has no attention to normalise, so it sees itself.
             sees[row, range(gap), range(slots, slots + gap)] = True
         device, kind = self._model.device, self._model.dtype
@@ -465,7 +465,7 @@ class SeparateSession(CachedSession):
         self._owed = [self._owed[row] for row in rows]
         self._fresh = [self._fresh[row] for row in rows]
         self._tokens = [list(self._tokens[row]) for row in rows]
-        self._stale = {place for place, row in enumerate(rows) if row in self._stale}
+        self._stale = {index for index, row in enumerate(rows) if row in self._stale}
         self._last, self._array = self._last[list(rows)], None
 
     def join(self, other: SeparateSession) -> None:
@@ -523,7 +523,7 @@ class SeparateSession(CachedSession):
                 )
             last = self._tokens[row][-1]
             self._take_back(row, 1)
-            self._read([[last] if place == row else [] for place in range(len(self._tokens))], every=False)
+            self._read([[last] if index == row else [] for index in range(len(self._tokens))], every=False)
 
     def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
         self._check_rows(tokens)
@@ -562,7 +562,7 @@ def _shared_length(prompts: Tokens) -> int:
         return 0
     first, last = min(map(list, prompts)), max(map(list, prompts))
     pairs = zip(first, last, strict=False)
-    return next((place for place, (one, other) in enumerate(pairs) if one != other), len(first))
+    return next((index for index, (one, other) in enumerate(pairs) if one != other), len(first))
 
 
 def _stacked(one: torch.Tensor, other: torch.Tensor, slots: int) -> torch.Tensor:

@@ -48,7 +48,7 @@ class Controller(Protocol):
         reach: Sequence[Sequence[float]],
         pending: Sequence[int],
         costs: Costs,
-        ahead: Sequence[int] = (),
+        leads: Sequence[int] = (),
     ) -> list[int]:
         """Return how many nodes of each row's tree are read.
 
@@ -56,7 +56,7 @@ class Controller(Protocol):
             reach: For each row the probabilities of its nodes, none greater than the one before.
             pending: For each row the number of tokens that it has to read anyway.
             costs: The durations of forward passes.
-            ahead: For each row its lead over the last row in tokens; empty if there is no lead.
+            leads: For each row its lead over the last row in tokens; empty if there is no lead.
         """
         ...
 
@@ -170,7 +170,7 @@ class Fixed:
         reach: Sequence[Sequence[float]],
         pending: Sequence[int],
         costs: Costs,
-        ahead: Sequence[int] = (),
+        leads: Sequence[int] = (),
     ) -> list[int]:
         """See `Controller`."""
         return [min(self.size, len(one)) for one in reach]
@@ -197,7 +197,7 @@ class Confidence:
         reach: Sequence[Sequence[float]],
         pending: Sequence[int],
         costs: Costs,
-        ahead: Sequence[int] = (),
+        leads: Sequence[int] = (),
     ) -> list[int]:
         """See `Controller`."""
         return [sum(chance >= self.least for chance in one[: self.size]) for one in reach]
@@ -232,14 +232,14 @@ class Goodput:
         reach: Sequence[Sequence[float]],
         pending: Sequence[int],
         costs: Costs,
-        ahead: Sequence[int] = (),
+        leads: Sequence[int] = (),
     ) -> list[int]:
         """See `Controller.keep`. Rows share a pass: each may have as many nodes as the longest at no cost."""
         rows = len(reach)
         least = max(1, *pending)
         margin = self.margin if rows == 1 else self.margin**2
         # A batch ends with its last row: the tokens of rows that are ahead are worth less.
-        worth = [math.exp(-one / _LEAD) for one in ahead] or [1.0] * rows
+        worth = [math.exp(-one / _LEAD) for one in leads] or [1.0] * rows
         # Draft tokens of shorter rows, up to the length of the longest, cost nothing.
         expected = sum(
             value * (1 + sum(one[: least - mine]))

@@ -166,10 +166,10 @@ class _Encoder:
 
 def _from_each(tokens: Sequence[int], vocabulary: Any) -> dict[int, list[int]]:
     """Return the rest of the tokens after each token border, by the number of bytes before it."""
-    found, place = {}, 0
+    found, offset = {}, 0
     for number, token in enumerate(tokens):
-        found[place] = list(tokens[number:])
-        place += len(vocabulary.token_bytes(token) or b"")
+        found[offset] = list(tokens[number:])
+        offset += len(vocabulary.token_bytes(token) or b"")
     return found
 
 
@@ -202,26 +202,26 @@ class _ForcedRow(RowDrafter):
     most: int
     known: bytes = b""
     """The forced bytes that were computed last."""
-    place: int = 0
+    known_at: int = 0
     """The number of tokens before them."""
-    ahead: dict[int, list[int]] = field(default_factory=dict)
+    rests: dict[int, list[int]] = field(default_factory=dict)
     """Their tokens from each token border on."""
 
     def propose(self, context: Context) -> Iterable[Proposal]:
         forced = self._rest(context)
         if not forced:
             forced = self.known = context.matcher.forced_bytes(self.most)
-            self.place = len(context.tokens)
-            self.ahead = _from_each(self.encode(forced), self.encode.vocabulary) if forced else {}
-        tokens = self.ahead.get(len(self.known) - len(forced)) or (self.encode(forced) if forced else None)
+            self.known_at = len(context.tokens)
+            self.rests = _from_each(self.encode(forced), self.encode.vocabulary) if forced else {}
+        tokens = self.rests.get(len(self.known) - len(forced)) or (self.encode(forced) if forced else None)
         return (Proposal(tokens, "forced", 0.8),) if tokens else ()
 
     def _rest(self, context: Context) -> bytes:
         """Return the rest of the known bytes; draft tokens mostly follow them."""
-        ahead = len(context.tokens) - self.place
-        if not 0 < ahead <= context.drafted:
+        added = len(context.tokens) - self.known_at
+        if not 0 < added <= context.drafted:
             return b""
-        text = context.tail(ahead)
+        text = context.tail(added)
         return self.known[len(text) :] if self.known.startswith(text) else b""
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
@@ -258,9 +258,9 @@ class _LookupRow(RowDrafter):
         found = self.index.latest(context.tokens)
         if found is None:
             return ()
-        length, place = found
+        length, position = found
         near = min(length, 4)
-        return (Proposal(self.index.after(place, self.most), f"look-up {near}", 0.2 + 0.15 * near),)
+        return (Proposal(self.index.after(position, self.most), f"look-up {near}", 0.2 + 0.15 * near),)
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         self.index.cut(start)
@@ -272,7 +272,7 @@ _FOLDED = bytes(
     for byte in range(256)
 )
 """Maps letters to lower case, and bytes outside words to a space."""
-_NEAR, _AHEAD = 24, 28
+_NEAR, _LONGEST_COPY = 24, 28
 _SHORTEST = 3
 
 
@@ -305,7 +305,7 @@ class _CopyingRow(RowDrafter):
         self._encode = encode
         self._ends: list[int] = []
         """Where each token ends in the text, in bytes."""
-        self._ahead: dict[int, list[int]] = {}
+        self._rests: dict[int, list[int]] = {}
         """Proposed tokens by their start in the text; they are proposed again after each of them."""
 
     def propose(self, context: Context) -> Iterable[Proposal]:
@@ -326,7 +326,7 @@ class _CopyingRow(RowDrafter):
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         kept = self._ends[start - 1] if start else 0
-        self._ahead.clear()
+        self._rests.clear()
         del self._ends[start:], self.text[kept:], self._folded[kept:]
         for token in tokens[start:]:
             self.text += self._encode.vocabulary.token_bytes(token) or b""
@@ -339,28 +339,28 @@ class _CopyingRow(RowDrafter):
         for length in (_NEAR, 12, 6, word + 1):
             if length > len(folded) or length < word or (not word and length <= _SHORTEST):
                 continue
-            place = -1
+            found = -1
             if length == word + 1:  # a word of the prompt is rarely copied twice
-                place = self._folded.rfind(folded[-length:], 0, min(end, self.prompt))
-            if place < 0:
-                place = self._folded.rfind(folded[-length:], 0, end)
-            if place >= 0:
-                return f"copy word {min(word, 3)}" if length == word + 1 else f"copy {length}", place + length
+                found = self._folded.rfind(folded[-length:], 0, min(end, self.prompt))
+            if found < 0:
+                found = self._folded.rfind(folded[-length:], 0, end)
+            if found >= 0:
+                return f"copy word {min(word, 3)}" if length == word + 1 else f"copy {length}", found + length
         return "", -1
 
     def _tokens(self, context: Context, word: int, start: int) -> list[int]:
         """Return the tokens of the text from `start` on, as a continuation of the started word."""
-        known = self._ahead.get(start, ())
+        known = self._rests.get(start, ())
         if len(known) > 1:
             return list(known)
         tokens = self._split(context, word, start)
-        for place, rest in _from_each(tokens, self._encode.vocabulary).items():
-            self._ahead.setdefault(start + place, rest)
+        for offset, rest in _from_each(tokens, self._encode.vocabulary).items():
+            self._rests.setdefault(start + offset, rest)
         return tokens
 
     def _split(self, context: Context, word: int, start: int) -> list[int]:
-        text = bytes(self.text[start : start + _AHEAD])
-        if len(text) == _AHEAD:  # the last word may be incomplete
+        text = bytes(self.text[start : start + _LONGEST_COPY])
+        if len(text) == _LONGEST_COPY:  # the last word may be incomplete
             text = text[: max(1, text.translate(_FOLDED).rfind(b" "))]
         if not word or text[:1].translate(_FOLDED) == b" ":
             return self._encode(text)
@@ -377,6 +377,6 @@ class _CopyingRow(RowDrafter):
     def _close(self, context: Context, kind: str) -> list[Proposal]:
         if not context.is_constrained:
             return []
-        ahead = context.matcher.witness_text()
-        tokens = self._encode(ahead[:12]) if ahead else None
+        witness = context.matcher.witness_text()
+        tokens = self._encode(witness[:12]) if witness else None
         return [Proposal(tokens[:1], kind, 0.3)] if tokens else []

@@ -98,8 +98,8 @@ class GenerationDrafts:
         with self._all.lock:
             costs = self._all.costs.for_rows(len(rows), pads=pads and len(rows) == 1)
             grown = [
-                self._grow(row, None if hidden is None else hidden[place], trees, costs)
-                for place, row in enumerate(rows)
+                self._grow(row, None if hidden is None else hidden[index], trees, costs)
+                for index, row in enumerate(rows)
             ]
             if not any(pending):
                 kept = [0] * len(rows)  # a token can be drawn before the next pass
@@ -107,8 +107,8 @@ class GenerationDrafts:
                 kept = [len(one.tree) for one in grown]  # decided while the trees grew
             else:
                 written = [len(row.tokens) for row in rows]
-                ahead = [one - min(written) for one in written]
-                kept = self._all.nodes_to_read([one.tree.reach for one in grown], pending, costs, ahead)
+                leads = [one - min(written) for one in written]
+                kept = self._all.nodes_to_read([one.tree.reach for one in grown], pending, costs, leads)
             self._reads = max([*kept, 0.8 * self._reads])
             for one, size in zip(grown, kept, strict=True):
                 one.cut(size)
@@ -269,8 +269,8 @@ class GenerationDrafts:
 
         def goes_on(reach: Sequence[float]) -> bool:
             # Later nodes are assumed to be a little less probable, step by step, for any draw.
-            ahead = [*reach, *(reach[-1] * 0.8**step for step in range(1, most - len(reach) + 1))]
-            return self._all.nodes_to_read([ahead] * rows, pending, costs)[0] >= len(reach)
+            expected_reach = [*reach, *(reach[-1] * 0.8**step for step in range(1, most - len(reach) + 1))]
+            return self._all.nodes_to_read([expected_reach] * rows, pending, costs)[0] >= len(reach)
 
         try:
             return grow_sampled_tree(
@@ -310,7 +310,7 @@ class GenerationDrafts:
             # A row that stepped back from a dead end has other tokens than before.
             pairs = zip(tokens[prompt:], row.tokens, strict=False)
             start = prompt + next(
-                (place for place, (one, other) in enumerate(pairs) if one != other), len(row.tokens)
+                (index for index, (one, other) in enumerate(pairs) if one != other), len(row.tokens)
             )
         start = min(start, known.seen)
         del tokens[start:]
@@ -318,7 +318,3 @@ class GenerationDrafts:
         for drafter in known.drafters:
             drafter.observe(tokens, start)
         known.seen = len(tokens)
-
-
-def _constraint(row: Any) -> Any:
-    return getattr(row.matcher, "constraint", None)

@@ -206,7 +206,7 @@ def grow_tree(
             tokens.append(one.token)
             context.drafted = len(tokens) - base
             runs = [
-                (guess, place + 1, by) for guess, place, by in one.guesses if place + 1 < len(guess.tokens)
+                (guess, offset + 1, by) for guess, offset, by in one.guesses if offset + 1 < len(guess.tokens)
             ]
             if len(tree) == size:
                 return grown
@@ -235,8 +235,8 @@ def candidates(
         alternatives: If False, drafters are not called where a run is almost certain to continue.
     """
     proposed: dict[int, list[_OpenProposal]] = {}
-    for guess, place, by in runs:
-        proposed.setdefault(guess.tokens[place], []).append((guess, place, by))
+    for guess, offset, by in runs:
+        proposed.setdefault(guess.tokens[offset], []).append((guess, offset, by))
     if len(proposed) == 1 and not alternatives:
         found = _judged(context, chances, proposed)
         if found[0].chance >= _SURE:
@@ -280,7 +280,11 @@ def _judged(context: Context, chances: Chances, proposed: dict[int, list[_OpenPr
     for token, guesses in proposed.items():
         kinds = {guess.kind for guess, _, _ in guesses}
         names = guesses[0][0].kind if len(kinds) == 1 else "+".join(sorted(kinds))
-        kind = (names, min(3, max([place for _, place, _ in guesses])), _beginning(context.vocabulary, token))
+        kind = (
+            names,
+            min(3, max([offset for _, offset, _ in guesses])),
+            _beginning(context.vocabulary, token),
+        )
         prior = max([guess.chance for guess, _, _ in guesses])
         chance = chances.of(kind, prior if context.is_constrained else prior / 2)
         found.append(_Candidate(token, kind, chance, guesses))
@@ -316,7 +320,7 @@ def move_to_node(tree: DraftTree, here: int, there: int, matcher: Any, tokens: l
     if back:
         matcher.rollback(back)
         del tokens[len(tokens) - back :]
-    for place in reversed(path):
-        matcher.advance(tree.tokens[place])
-        tokens.append(tree.tokens[place])
+    for node in reversed(path):
+        matcher.advance(tree.tokens[node])
+        tokens.append(tree.tokens[node])
     return there

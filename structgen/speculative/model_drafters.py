@@ -183,14 +183,14 @@ class _OtherRow(RowDrafter):
             return ()
         if not self._follow(bytes(self._vocabulary.decode(context.tokens))):
             return ()
-        ahead: list[int] = []
+        drafted: list[int] = []
         ends = set(self._model.vocabulary.eos_ids)
-        while len(ahead) < self._most:
-            logits = self._drafts.logits([*self._tokens, *ahead])
+        while len(drafted) < self._most:
+            logits = self._drafts.logits([*self._tokens, *drafted])
             if logits is None or (token := int(logits.argmax())) in ends:
                 break
-            ahead.append(token)
-        text = _whole_characters(bytes(self._model.vocabulary.decode(ahead)))
+            drafted.append(token)
+        text = _whole_characters(bytes(self._model.vocabulary.decode(drafted)))
         tokens = self._vocabulary.encode(text) if text else None
         return (Proposal(tokens, "draft text", 0.5),) if tokens else ()
 
@@ -217,9 +217,9 @@ class _OtherRow(RowDrafter):
         return self._text == text
 
 
-def _is_inside(text: bytes, place: int) -> bool:
-    """Return whether a UTF-8 character continues at this place."""
-    return place < len(text) and text[place] & 0xC0 == 0x80
+def _is_inside(text: bytes, offset: int) -> bool:
+    """Return whether a UTF-8 character continues at `offset`."""
+    return offset < len(text) and text[offset] & 0xC0 == 0x80
 
 
 def _whole_characters(text: bytes) -> bytes:
@@ -341,10 +341,10 @@ class _Skeleton:
         if getattr(config, "layer_types", None):
             config.layer_types = [config.layer_types[layer] for layer in layers]
         parts = []
-        for place, layer in enumerate(layers):
+        for index, layer in enumerate(layers):
             part = _shallow(whole[layer])
             part._modules["self_attn"] = _shallow(part._modules["self_attn"])
-            part._modules["self_attn"].layer_idx = place
+            part._modules["self_attn"].layer_idx = index
             parts.append(part)
         body = _shallow(inner)
         body._modules["layers"] = ModuleList(parts)

@@ -221,8 +221,8 @@ class _TriGramRow(_LearnedRow):
     counted: int = 0
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
-        for place in range(max(start, self.counted), len(tokens)):
-            self.table.count(tokens[max(0, place - 2) : place], tokens[place])
+        for position in range(max(start, self.counted), len(tokens)):
+            self.table.count(tokens[max(0, position - 2) : position], tokens[position])
         self.counted = max(self.counted, len(tokens))
 
 

@@ -94,16 +94,16 @@ class Speculation:
         reach: Sequence[Sequence[float]],
         pending: Sequence[int],
         costs: Costs,
-        ahead: Sequence[int] = (),
+        leads: Sequence[int] = (),
     ) -> list[int]:
         """Return how many nodes of each tree are read. The controller may be a user's own class."""
         name = type(self.controller).__name__
         try:
-            found = [int(number) for number in self.controller.keep(reach, pending, costs, ahead)]
+            found = [int(number) for number in self.controller.keep(reach, pending, costs, leads)]
         except Exception as error:
             raise OptionError(
                 f"the controller {name} failed: {type(error).__name__}: {error}",
-                hint="It has keep(reach, pending, costs, ahead), which returns a whole number for each row.",
+                hint="It has keep(reach, pending, costs, leads), which returns a whole number for each row.",
             ) from error
         if len(found) != len(reach):
             raise OptionError(f"the controller {name} returned {len(found)} numbers for {len(reach)} rows")

@@ -24,33 +24,33 @@ class DraftTree:
         """The number of padding nodes at the end, which are no drafts."""
         self.reach: list[float] = []
         """The estimated probability that the text passes through each node."""
-        self._places: dict[tuple[int, int], int] = {}
+        self._indices: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def add(self, parent: int, token: int, reach: float = 1.0) -> int:
         """Add a child of `parent` and return it; a child with the same token is returned as it is."""
-        place = self._places.get((parent, token))
-        if place is None:
+        index = self._indices.get((parent, token))
+        if index is None:
             if not ROOT <= parent < len(self.tokens):
                 raise IndexError(f"there is no node {parent} among {len(self.tokens)}")
-            place = self._places[parent, token] = len(self.tokens)
+            index = self._indices[parent, token] = len(self.tokens)
             self.tokens.append(token)
             self.parents.append(parent)
             self.reach.append(reach)
-        return place
+        return index
 
     def has(self, parent: int, token: int) -> bool:
         """Return whether the node has a child with this token."""
-        return (parent, token) in self._places
+        return (parent, token) in self._indices
 
     def path(self, tokens: Sequence[int]) -> list[int]:
         """Return the nodes along `tokens`, as far as the tree has them."""
         found: list[int] = []
         node: int | None = ROOT
         for token in tokens:
-            node = self._places.get((ROOT if node is None else node, token))
+            node = self._indices.get((ROOT if node is None else node, token))
             if node is None:
                 break
             found.append(node)
@@ -64,15 +64,15 @@ class DraftTree:
 
     def text_to(self, node: int) -> list[int]:
         """Return the tokens on the path to the node, its own last."""
-        return [self.tokens[place] for place in self.above(node)][::-1]
+        return [self.tokens[index] for index in self.above(node)][::-1]
 
     def cut(self, size: int) -> None:
         """Keep the first `size` nodes."""
-        for place in range(size, len(self.tokens)):
-            del self._places[self.parents[place], self.tokens[place]]
+        for index in range(size, len(self.tokens)):
+            del self._indices[self.parents[index], self.tokens[index]]
         del self.tokens[size:], self.parents[size:], self.reach[size:]
 
     @property
     def is_chain(self) -> bool:
         """Whether each node has at most one child, the next node."""
-        return all(parent == place - 1 for place, parent in enumerate(self.parents))
+        return all(parent == index - 1 for index, parent in enumerate(self.parents))

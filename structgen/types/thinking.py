@@ -111,6 +111,10 @@ class GrowingThinking:
         """Whether the type may have an array at `path`."""
         return bool(path) and path[0] == "value" and self._answer.holds_array(path[1:])
 
+    def arrays(self) -> list[str]:
+        """The fields of the answer that may be arrays, as paths of the whole text."""
+        return [f"value.{name}" for name in self._answer.arrays()]
+
 
 def _plain(reasoning: Constraint) -> Reasoning:
     if isinstance(reasoning, CappedReasoning):

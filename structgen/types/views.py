@@ -44,6 +44,10 @@ class GrowingValue(Protocol):
         """Whether the type may have an array at `path`."""
         ...
 
+    def arrays(self) -> list[str]:
+        """The fields of the type that may be arrays."""
+        ...
+
 
 class _Frame:
     """An open container: all that it may become, side by side."""
@@ -311,6 +315,10 @@ class GrowingText:
     def holds_array(self, path: Sequence[str]) -> bool:
         """No text holds arrays."""
         return False
+
+    def arrays(self) -> list[str]:
+        """No text has fields."""
+        return []
 
 
 _ANY = SchemaIndex(TypeAdapter(Any)).root

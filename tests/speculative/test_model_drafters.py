@@ -21,10 +21,12 @@ from structgen.speculative.speculation import Speculation
 from structgen.speculative.verifiers import Recursive, Rejection, Verifier
 from structgen.vocabulary import Vocabulary
 from tests.inference.toys import random_distribution
+from tests.oracles.chi_squared import critical_value
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
 from tests.oracles.toy_model import Distribution, ToyModel, ToySession
-from tests.speculative.test_sampled import MODEL, chi_squared, critical, texts
-from tests.speculative.test_sampled import VOCABULARY as FEW
+
+from .exact_texts import MODEL, chi_squared, texts
+from .exact_texts import VOCABULARY as FEW
 
 LETTERS = [b"a", b"b", b"c", b"d", b"ab", b"abc", b"cd", b"dd", None]
 END = len(LETTERS) - 1
@@ -199,7 +201,7 @@ def test_texts_have_the_plain_distribution(verifier: Verifier, branching: bool) 
     drafter = DraftModel(ToyModel(FEW, random_distribution(3, 6)), least=0.0)
     speculation = Speculation([drafter], verifier, Fixed(4), branching=branching, depth=3)
     statistic, freedom = chi_squared(texts(speculation, 3_000))
-    assert statistic < critical(freedom) and speculation.counts["accepted"] > 700
+    assert statistic < critical_value(freedom) and speculation.counts["accepted"] > 700
     assert MODEL.vocabulary is FEW
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import structgen as sg
 from structgen.errors import LimitExceeded, OptionError, VocabularyMismatch
 from structgen.generation import SamplingOptions, generate_tokens
 from structgen.generation.random_streams import GumbelNoise
@@ -34,13 +33,10 @@ from structgen.speculative.verifiers import (
 )
 from structgen.vocabulary import Vocabulary
 from tests.inference.toys import random_distribution
+from tests.oracles.chi_squared import critical_value
 from tests.oracles.toy_model import ToyModel
 
-PIECES = [b"a", b"b", b"c", b"ab", b"ba", None]
-VOCABULARY = Vocabulary.from_tokens(PIECES, [5])
-CONSTRAINT = sg.regex("(a|b|c){2,3}")
-MODEL = ToyModel(VOCABULARY, random_distribution(7, 6))
-DRAWS = 4_000
+from .exact_texts import CONSTRAINT, DRAWS, MODEL, VOCABULARY, chi_squared, texts
 
 
 class Distribution:
@@ -77,67 +73,6 @@ class ProposesOne(Distribution):
     distribution = None  # type: ignore[assignment]
 
 
-def texts(
-    speculation: Speculation | None, count: int = DRAWS, noise: str = "uniform"
-) -> Counter[tuple[int, ...]]:
-    options = [
-        SamplingOptions(temperature=1.0, seed=(11, row), max_tokens=3, noise=noise) for row in range(count)
-    ]
-    found: Counter[tuple[int, ...]] = Counter()
-    for start in range(0, count, 200):
-        batch = options[start : start + 200]
-        made = generate_tokens(
-            MODEL,
-            [[0]] * len(batch),
-            [Matcher(CONSTRAINT, VOCABULARY) for _ in batch],
-            batch,
-            drafting=None if speculation is None else speculation.start(MODEL),
-        )
-        found.update((*one.tokens, one.finish == "complete") for one in made)
-    return found
-
-
-def exact() -> dict[tuple[int, ...], float]:
-    """The distribution of texts by following every token of every mask."""
-    distribution: dict[tuple[int, ...], float] = {}
-
-    def follow(tokens: tuple[int, ...], probability: float) -> None:
-        matcher = Matcher(CONSTRAINT, VOCABULARY)
-        assert matcher.accepts(tokens) == len(tokens)
-        for token in tokens:
-            matcher.advance(token)
-        bits = np.unpackbits(matcher.mask().view(np.uint8), count=6, bitorder="little").astype(float)
-        p = np.array(MODEL.distribution(tokens)) * bits
-        p /= p.sum()
-        for token in np.flatnonzero(p).tolist():
-            if token == 5:
-                distribution[(*tokens, True)] = probability * p[5]
-            elif len(tokens) == 3:
-                distribution[(*tokens, False)] = (
-                    distribution.get((*tokens, False), 0.0) + probability * p[token]
-                )
-            else:
-                follow((*tokens, token), probability * p[token])
-
-    follow((), 1.0)
-    return distribution
-
-
-def chi_squared(found: Counter[tuple[int, ...]]) -> tuple[float, int]:
-    """The statistic and its degrees of freedom; rare texts are counted together."""
-    distribution, total = exact(), found.total()
-    assert set(found) <= set(distribution)
-    cells = [(found[text], total * p) for text, p in distribution.items() if total * p >= 5]
-    rest = (total - sum(count for count, _ in cells), total - sum(mean for _, mean in cells))
-    cells += [rest] if rest[1] > 1 else []
-    return sum((count - mean) ** 2 / mean for count, mean in cells), len(cells) - 1
-
-
-def critical(freedom: int) -> float:
-    """Exceeded with probability 1e-4 (Wilson and Hilferty)."""
-    return freedom * (1 - 2 / (9 * freedom) + 3.719 * np.sqrt(2 / (9 * freedom))) ** 3
-
-
 VERIFIERS: list[Verifier] = [Match(), Rejection(), Recursive(), KSeq(), GreedyTransport()]
 
 
@@ -146,7 +81,7 @@ VERIFIERS: list[Verifier] = [Match(), Rejection(), Recursive(), KSeq(), GreedyTr
 def test_texts_have_the_plain_distribution(verifier: Verifier, branching: bool) -> None:
     speculation = Speculation([Distribution()], verifier, Fixed(4), branching=branching, depth=3)
     statistic, freedom = chi_squared(texts(speculation))
-    assert statistic < critical(freedom)
+    assert statistic < critical_value(freedom)
     assert verifier.drafted == "any" or speculation.counts["accepted"] > DRAWS / 4
 
 
@@ -155,14 +90,14 @@ def test_tables_that_learn_and_guesses_without_a_distribution(verifier: Verifier
     drafters = [TriGrams(), LogitNGrams(), ProposesOne()]
     speculation = Speculation(drafters, verifier, Confidence(0.05, 4), branching=True, depth=3)
     statistic, freedom = chi_squared(texts(speculation, 3_000))
-    assert statistic < critical(freedom) and speculation.counts["accepted"] > 500
+    assert statistic < critical_value(freedom) and speculation.counts["accepted"] > 500
 
 
 def test_noise_of_each_token() -> None:
     """The plain distribution again, the same texts with drafts, which are right more often than with one number."""
     plain = texts(None, noise="gumbel")
     statistic, freedom = chi_squared(plain)
-    assert statistic < critical(freedom)
+    assert statistic < critical_value(freedom)
     accepted = {}
     for noise in ("gumbel", "uniform"):
         near = Speculation(
@@ -210,7 +145,7 @@ def test_what_was_drawn_does_not_decide_whether_it_is_verified(verifier: Verifie
     speculation = Speculation([Distribution()], verifier, Patient(margin=1.0), branching=branching, depth=3)
     speculation.costs = Fixture({200: HUMPED, **dict.fromkeys(range(1, 200), HUMPED)})
     statistic, freedom = chi_squared(texts(speculation))
-    assert statistic < critical(freedom) and speculation.counts["accepted"] > 100
+    assert statistic < critical_value(freedom) and speculation.counts["accepted"] > 100
 
 
 class Patient(Goodput):
@@ -237,7 +172,7 @@ def test_limits_that_are_met_on_a_draft_leave_the_distribution_alone() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         statistic, freedom = chi_squared(texts(speculation))
-    assert statistic < critical(freedom)
+    assert statistic < critical_value(freedom)
 
 
 class Careless(Rejection):
@@ -249,7 +184,7 @@ class Careless(Rejection):
 
 def test_canary() -> None:
     statistic, freedom = chi_squared(texts(Speculation([Distribution()], Careless(), Fixed(4), depth=3)))
-    assert statistic > 2 * critical(freedom)
+    assert statistic > 2 * critical_value(freedom)
 
 
 def test_children_are_drawn_as_they_are_said_to_be() -> None:

@@ -20,7 +20,7 @@ import pytest
 from structgen import _core
 from structgen.constraints.grammar.constraint import lark
 from structgen.vocabulary import Vocabulary
-from tests.speculative.test_sampled import critical
+from tests.oracles.chi_squared import critical_value
 
 from ..grammar.test_grammars import EOS, ir_of, random_case, vocabulary
 from ..small_vocabulary import allowed
@@ -349,4 +349,4 @@ def test_drawn_completions_have_the_law_of_the_model(lexing: str, seed: int) -> 
             statistic += (rare_count - rare) ** 2 / rare
             classes += 1
         freedom += max(0, classes - 1)
-    assert statistic < critical(freedom), (statistic, freedom)
+    assert statistic < critical_value(freedom), (statistic, freedom)
