@@ -1,11 +1,11 @@
-"""Parts of a text that rules of a grammar capture: `name[capture]: ...` in Lark's notation.
+"""Captures: the parts of a text that rules of a grammar name, `name[capture]: ...` in Lark's notation.
 
-Why: a grammar names the parts that its user wants; without captures they would have to be parsed out a second time.
-What: when captures are read, the text is parsed once more, and one parse of it is taken (`grammar/parsing.py`).
-Invariant: masks and steps know nothing of captures. Of several parses the first in a fixed order counts; see
+Why: users want the named parts without parsing the text themselves.
+What: when captures are requested, the text is parsed again, and one parse is used (`grammar/parsing.py`).
+Invariant: masks and steps do not depend on captures. Of several parses the first in a fixed order counts; see
 docs/grammars.md.
-Cost: that of reading the text again, and of its parse in Python: some 0.1 ms for each terminal of an unambiguous
-grammar. Limits: `capture_steps`, and those of the core.
+Cost: that of reading the text again, and of a parse in Python: about 0.1 ms for each terminal of an unambiguous
+grammar. The limits are `capture_steps` and those of the core.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SPECIAL = 256
 class Capture(NamedTuple):
     """A part of a text that a rule captured.
 
-    `start` and `end` are offsets in bytes. `text` is what stands between them without the stops of rules inside it.
+    `start` and `end` are offsets in bytes. `text` is the text between them, without the stops of rules inside it.
     """
 
     name: str
@@ -52,26 +52,26 @@ class Capture(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """A text as the core reads it, and the bytes that each unit of it stands for."""
+    """A text as the core reads it: units, and the bytes that each unit stands for."""
 
     units: list[int]
     """Bytes, and special tokens from 256 on."""
     ends: Sequence[int]
-    """Numbers of units after which a token ends, those of the whole text, in ascending order."""
+    """The numbers of units of the whole text after which a token ends, in ascending order."""
     begin: int
-    """Units of the whole text before these."""
+    """The number of units of the whole text before these."""
     offsets: list[int]
-    """Of each unit and of the end: bytes before it."""
+    """For each unit and for the end, the number of bytes before it."""
     data: bytes
 
     def part(self, start: int, end: int) -> _Text:
-        """The units from one to another; offsets stay those of the whole."""
+        """Return the units of a part; offsets stay those of the whole text."""
         return _Text(
             self.units[start:end], self.ends, self.begin + start, self.offsets[start : end + 1], self.data
         )
 
     def tokens(self, start: int, end: int) -> int:
-        """How many tokens hold a unit of a part."""
+        """Return the number of tokens that contain a unit of a part."""
         if start == end:
             return 0
         first, last = self.begin + start, self.begin + end
@@ -87,22 +87,22 @@ def captures_of(
     before: bytes = b"",
     spells_specials: bool = False,
 ) -> list[Capture]:
-    """Return what is captured of a text, in the order in which the parts begin, outer parts first.
+    """Return the captures of a text, in the order in which the parts begin, outer parts first.
 
     Args:
-        constraint: What the text satisfies, or is the beginning of a text of.
-        vocabulary: That of the tokens.
-        tokens: The text, without an end-of-text token.
+        constraint: The constraint that the text, or a text that it begins, satisfies.
+        vocabulary: The vocabulary of the tokens.
+        tokens: The text, without an end-of-sequence token.
         before: Bytes of the text before its first token.
-        spells_specials: Whether special tokens are in the text by their names, as in results of `structgen.reasoning`.
+        spells_specials: Whether the text contains special tokens by their names, as results of `structgen.reasoning`.
 
     Returns:
-        The parts whose rules have ended. Of a text that is complete, those of the whole text.
+        The captures of rules that are complete. For a complete text, those of the whole text.
 
     Raises:
-        LimitExceeded: the text has too many parses.
-        GrammarUnsupported: the grammar stands where its rules cannot be found again; or the text cannot be read again
-            by its bytes: `max_tokens` has cut a part or it has more tokens, or a token of text was read whole.
+        LimitExceeded: The text has too many parses.
+        GrammarUnsupported: The constraint does not preserve the grammar's rules, or the text cannot be read again by
+            its bytes: `max_tokens` has cut a part, or a token of text was read as a whole.
     """
     if not constraint.holds_captures():
         return []
@@ -128,14 +128,14 @@ def captures_of(
         offsets.append(offsets[-1] + length)
     text = _Text(units, ends, 0, offsets, b"".join(data))
     try:
-        return _Reader(vocabulary).read(constraint, text)
+        return _CaptureReader(vocabulary).read(constraint, text)
     except _core.LimitError as error:
         raise limit_exceeded(error) from None
 
 
 @dataclass(frozen=True)
 class CapturedText:
-    """A text whose captures are found when they are wanted."""
+    """A text whose captures are computed on first access."""
 
     constraint: Constraint
     vocabulary: Vocabulary
@@ -144,7 +144,7 @@ class CapturedText:
 
     @cached_property
     def captures(self) -> list[Capture]:
-        """See `captures_of`."""
+        """The captures of the text; see `captures_of`."""
         return captures_of(
             self.constraint, self.vocabulary, self.tokens, spells_specials=self.spells_specials
         )
@@ -155,11 +155,11 @@ class _Found(NamedTuple):
     start: int
     end: int
     is_ending: bool = False
-    """Is it a stop or suffix itself?"""
+    """Whether it is a stop or suffix itself."""
 
 
 class _Span:
-    """A capture whose text is being read; without a first terminal it is empty."""
+    """A capture whose text is being read. Without a first terminal it is empty."""
 
     __slots__ = ("end", "fallback", "name", "start")
 
@@ -171,11 +171,11 @@ class _Span:
 
 
 def _parsed_as_one(constraint: Constraint) -> Any:
-    """How a union or a sequence is parsed: as one grammar."""
+    """Return the grammar as which a union or a sequence is parsed."""
     return Composition(body_of(constraint), "the text").parsed(_parsed_as_one)
 
 
-class _Reader:
+class _CaptureReader:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self.languages = _Languages()
@@ -187,12 +187,12 @@ class _Reader:
         return [_capture(text.data, span, hidden) for span in spans]
 
     def _spans(self, constraint: Constraint, text: _Text, hidden: list[tuple[int, int]]) -> list[_Found]:
-        """Names, first and last bytes; what is hidden from those around it is added to `hidden`."""
+        """Return the captures with their first and last bytes; add the hidden ranges of stops to `hidden`."""
         parsed = constraint.parsed(_parsed_as_one)
         if parsed is None:
             raise GrammarUnsupported(
-                f"captures are not reported of {constraint.describe()}",
-                hint="Use the grammar itself as the constraint, or put it together with +, | and the other operators.",
+                f"captures of {constraint.describe()} are not supported",
+                hint="Use the grammar itself as the constraint, or combine it with +, | and the other operators.",
             )
         if isinstance(constraint, TokenLimit) and text.tokens(0, len(text.units)) > constraint.max_tokens:
             raise _not_by_bytes(text.offsets[0])
@@ -209,11 +209,11 @@ class _Reader:
     ) -> list[_Found]:
         found: list[_Span | _Found] = []
         open_spans: list[_Span] = []
-        """Captures around what is read now, innermost last."""
+        """The enclosing captures, innermost last."""
         endings: list[tuple[Ending, int] | None] = []
-        """Of each rule around: its ending, and how many captures were open before its own."""
+        """For each enclosing rule: its ending, and the number of captures that were open before its own."""
         begins: list[int] = []
-        """Of each rule around: units before it."""
+        """For each enclosing rule: the number of units before it."""
 
         def position(place: int) -> int:
             return text.offsets[trace.positions[place]]
@@ -238,7 +238,7 @@ class _Reader:
             return bool(endings) and endings[-1] is not None
 
         def divide(ending: Ending, own: list[_Span], data: bytes, first: int) -> None:
-            at = self.languages.divided(ending, data)
+            at = self.languages.ending_start(ending, data)
             if at is None:
                 return
             for span in own:
@@ -282,7 +282,7 @@ class _Reader:
                 if one in open_spans or one.start is None or one.end is None:
                     continue
                 one = _Found(one.name, one.start, one.end)
-            if one.start == one.end < least:  # it is empty, and text to ignore stands before what follows it
+            if one.start == one.end < least:  # it is empty, and ignored text separates it from the next part
                 one = one._replace(start=least, end=least)
             least = one.start
             listed.append(one)
@@ -296,7 +296,7 @@ class _Reader:
         return _core.Matcher(self.vocabulary.engine.compile(leaf[1].lower())).is_complete()
 
     def _ignored(self, parsed: Any, leaf: Body, units: list[int]) -> int:
-        """Units of text to ignore before a terminal: the fewest after which the rest is one."""
+        """Return the number of ignored units before a terminal: the fewest after which the rest is the terminal."""
         lexer = parsed.grammar.lexer
         if lexer is None or not lexer.ignore or leaf[0] != "terminal" or max(units, default=0) >= _SPECIAL:
             return 0
@@ -309,8 +309,8 @@ class _Reader:
 
 def _not_by_bytes(offset: int) -> GrammarUnsupported:
     return GrammarUnsupported(
-        f"the captures of this text cannot be found from byte {offset} on",
-        hint="It is read again by its bytes: not where max_tokens cut a part, or tokens were read whole.",
+        f"the captures of this text cannot be determined from byte {offset} on",
+        hint="The text is read again by its bytes. That fails if max_tokens cut a part or a token was read as a whole.",
     )
 
 
@@ -329,7 +329,7 @@ def _capture(data: bytes, span: _Found, hidden: Sequence[tuple[int, int]]) -> Ca
 
 
 class _Languages:
-    """Questions about the texts of terminals and endings."""
+    """Queries about the texts of terminals and endings."""
 
     def __init__(self) -> None:
         self._space = _core.RegexSpace()
@@ -346,7 +346,7 @@ class _Languages:
         return self._space.nullable(self._state(expression)) if known is None else known
 
     def _ends(self, expression: RE, data: bytes) -> list[int]:
-        """Lengths of the beginnings of `data` that the expression matches."""
+        """Return the lengths of the prefixes of `data` that the expression matches."""
         space, state = self._space, self._state(expression)
         found = [0] if space.nullable(state) else []
         for at, byte in enumerate(data, 1):
@@ -357,8 +357,8 @@ class _Languages:
                 found.append(at)
         return found
 
-    def divided(self, ending: Ending, data: bytes) -> int | None:
-        """Where the ending begins, as early as it can; None if it does not occur."""
+    def ending_start(self, ending: Ending, data: bytes) -> int | None:
+        """Return the earliest offset at which the ending begins; None if it does not occur."""
         end = self._state(ending.text)
         for at in self._ends(ending.before, data):
             if self._space.matches(end, data[at:]):
@@ -366,7 +366,7 @@ class _Languages:
         return None
 
     def ignored(self, ignored: Sequence[RE], language: RE, data: bytes) -> int:
-        """The length of the text to ignore before a terminal that is the rest of `data`."""
+        """Return the length of the ignored text before a terminal that is the rest of `data`."""
         whole = self._state(language)
         pending, seen = [0], {0}
         while pending:

@@ -1,13 +1,13 @@
-"""The shelf: ready grammars of data formats, languages and notations, by name.
+"""Ready grammars of data formats, programming languages and notations, by name.
 
     sg.grammar("json")
     sg.grammar("sql", start="select", tables=["users", "orders"], columns=["id", "name"])
 
-Why: a grammar of a language takes its specification, its corner cases and files to measure it with; each in
-`grammars/` was made once, so here a name is enough. How each is read is one entry in a table.
-Invariant: the constraint is the file's, as its header says that it is read; for SQL, names that are given fill the
-override points of that header and change nothing else. The same question gives the same constraint.
-Cost: a grammar is read when it is first asked for (a second for the largest) and kept.
+Why: a grammar of a language takes work: its specification, its corner cases, and files to test it on. The files in
+`grammars/` did that work once, so a name is enough here. A table states how each file is read.
+Invariant: the constraint is that of the file, read as its header states. For SQL, given names fill the override points
+of that header and change nothing else. Equal arguments return the same constraint.
+Cost: a grammar is read at its first use (a second for the largest) and cached.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ from structgen.notebook import card, plain, table
 __all__ = ["ShelfGrammar", "folder", "grammar", "grammars"]
 
 _KEPT = 64
-"""Constraints that are kept at a time."""
+"""The most constraints in the cache."""
 
 
 @short_repr
 @dataclass(frozen=True, slots=True)
 class ShelfGrammar:
-    """How a grammar of the shelf is read."""
+    """A ready grammar, and how it is read."""
 
     name: str
     about: str
     format: Literal["lark", "gbnf"]
     starts: tuple[str, ...]
-    """Rules that a whole text may be; the first without `start`."""
+    """The start rules; the first is the default."""
     lexer: LexerRule | None = None
     contextual: bool = False
     is_indented: bool = False
-    """Blocks are told by their column, as in Python."""
+    """Whether indentation is part of the syntax, as in Python."""
     names: tuple[str, ...] = ()
-    """Parameters that take the names which are there."""
+    """Parameters that take lists of the names that exist."""
     switches: tuple[str, ...] = ()
-    """Options that are True or False; see `_SWITCHED_OFF`."""
+    """Boolean options; see `_SWITCHED_OFF`."""
     off: tuple[str, ...] = ()
-    """Starts for which the switches are False unless they are given."""
+    """Starts for which the boolean options are False by default."""
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The path of the file."""
         return folder() / f"{self.name}.{self.format}"
 
     def source(self) -> str:
-        """What stands in the file."""
+        """Return the text of the file."""
         return self.path.read_text("utf-8")
 
 
@@ -94,10 +94,10 @@ _SWITCHED_OFF: Mapping[tuple[str, str], tuple[tuple[str, str], ...]] = {
     ),
     ("xml", "comments"): (("(comment | instruction)", "instruction"), (" | comment", "")),
 }
-"""What is replaced in a grammar, each with what, where an option is False.
+"""The replacements in a grammar's text for an option that is False.
 
-subtle: a comment that may not stand must still be cut as one lexeme where its beginning could be read otherwise
-(``1--2`` is not ``1 - -2``), so it is put before what no text holds.
+subtle: a forbidden comment must still be one lexeme where its beginning could be read differently (``1--2`` is not
+``1 - -2``). So it is followed by a symbol without a text.
 """
 
 
@@ -153,7 +153,7 @@ _SHELF = {
 
 
 class _Shelf(Mapping[str, ShelfGrammar]):
-    """The entries by name; a view that cannot be changed."""
+    """A read-only view of the entries by name."""
 
     def __getitem__(self, name: str) -> ShelfGrammar:
         return _SHELF[name]
@@ -177,7 +177,7 @@ class _Shelf(Mapping[str, ShelfGrammar]):
 
 @checks_names
 def grammars() -> Mapping[str, ShelfGrammar]:
-    """Return what there is, by name."""
+    """Return the ready grammars by name."""
     return _Shelf()
 
 
@@ -190,19 +190,19 @@ def grammar(
     parameters: bool | None = None,
     **names: Iterable[str] | None,
 ) -> GrammarConstraint:
-    """Return the constraint of a grammar of the shelf; `sg.grammars()` lists them.
+    """Return the constraint of a ready grammar; `sg.grammars()` lists them.
 
     Args:
-        name: The grammar.
-        start: The rule that a whole text must be: ``"select"`` or ``"expression"`` of ``"sql"``, ``"eval_input"`` of
-            ``"python"``.
-        comments: Whether texts may have comments. None: yes, but for single queries and expressions (``"select"``,
-            ``"expression"``, ``"eval_input"``), where models drift into them.
-        parameters: Of ``"sql"``: whether bind parameters (``?1``, ``:name``) may stand. None: as for `comments`.
-        **names: Of ``"sql"``: the names in a database as `tables` (and views), `columns`, `functions`, `schemas` and
-            `aliases`. Where a name must be one that is there, it is one of them. Without a list names are free; what
-            stands before a dot is free until `aliases` is given, and then one of `tables` and `aliases`. ``[]`` for
-            `functions` and `schemas` means that there are none.
+        name: The name of the grammar.
+        start: The rule that the whole text must match: ``"select"`` or ``"expression"`` for ``"sql"``,
+            ``"eval_input"`` for ``"python"``.
+        comments: Whether texts may contain comments. None: yes, except for single queries and expressions
+            (``"select"``, ``"expression"``, ``"eval_input"``), where models drift into them.
+        parameters: For ``"sql"``: whether bind parameters (``?1``, ``:name``) are allowed. None: as for `comments`.
+        **names: For ``"sql"``: the names in a database as `tables` (and views), `columns`, `functions`, `schemas` and
+            `aliases`. A reference must be one of these names. Without a list, names are free. The name before a dot is
+            free unless `aliases` is given; then it is one of `tables` and `aliases`. ``[]`` for `functions` and
+            `schemas` means that the database has none.
 
     Raises:
         OptionError: There is no such grammar, or it has no such start or option.
@@ -210,15 +210,14 @@ def grammar(
     if not isinstance(name, str) or name not in _SHELF:
         near = get_close_matches(str(name).lower(), _SHELF, 1)
         raise OptionError(
-            f"there is no grammar {name!r:.60} on the shelf"
-            + (f"; did you mean {near[0]!r}?" if near else ""),
-            hint=f"There are {', '.join(_SHELF)}. For one of your own: sg.lark(), sg.gbnf(), sg.ebnf().",
+            f"there is no ready grammar {name!r:.60}" + (f"; did you mean {near[0]!r}?" if near else ""),
+            hint=f"The grammars are {', '.join(_SHELF)}. For your own, use sg.lark(), sg.gbnf() or sg.ebnf().",
         )
     entry = _SHELF[name]
     if start is not None and start not in entry.starts:
         raise OptionError(
-            f"the grammar {name!r} does not start at {start!r:.60}",
-            hint=f"It starts at {' or '.join(map(repr, entry.starts))}.",
+            f"the grammar {name!r} has no start rule {start!r:.60}",
+            hint=f"Its start rules are {' and '.join(map(repr, entry.starts))}.",
         )
     given = {"comments": comments, "parameters": parameters}
     switched = {option: value for option, value in given.items() if value is not None}
@@ -241,7 +240,7 @@ def grammar(
 
 
 def folder() -> Path:
-    """Where the files are: inside the package as it is installed, beside it in a source tree."""
+    """Return the folder of the files: inside an installed package, next to the package in a source tree."""
     inside = Path(__file__).parent / "grammars"
     return inside if inside.is_dir() else Path(__file__).parents[1] / "grammars"
 
@@ -255,13 +254,14 @@ def _listed(kind: str, given: Iterable[str]) -> tuple[str, ...]:
     for name in listed:
         if not isinstance(name, str) or not name or "\0" in name or not name.isprintable():
             raise OptionError(
-                f"{kind} has {with_kind(name)}, which is no name", hint="Names are printable text."
+                f"{kind} contains {with_kind(name)}, which is not a name",
+                hint="Names must be printable text.",
             )
     if not is_list or (not listed and kind not in _MAY_BE_NONE):
-        at_least = "" if kind in _MAY_BE_NONE else ", of which there is at least one"
+        a_list = "a list of names" if kind in _MAY_BE_NONE else "a non-empty list of names"
         raise OptionError(
-            f"{kind} is {given!r:.60}; it takes a list of names{at_least}",
-            hint=f'Write {kind}=["name", ...], or leave it out where any name may stand.',
+            f"{kind} is {given!r:.60}; it must be {a_list}",
+            hint=f'Write {kind}=["name", ...], or omit it to allow any name.',
         )
     return tuple(dict.fromkeys(listed))
 
@@ -290,12 +290,12 @@ def _made(
 
 
 class _WithNames(GrammarConstraint):
-    """A grammar in which the listed names are terminals; they are told as they were given."""
+    """A grammar in which listed names are terminals; messages show the names as the user spelled them."""
 
     __slots__ = ("_given",)
 
     _given: dict[str, str]
-    """How a terminal is called that is a listed name; empty for the same name in quotes."""
+    """The name that messages show for a terminal; empty for the same name in quotes."""
 
     def __init__(
         self,
@@ -307,14 +307,16 @@ class _WithNames(GrammarConstraint):
         listed = dict.fromkeys(name for _, names in known for name in names)
         given: dict[str, str] = {}
         for name in listed:
-            ways = _ways(name, reserved)
-            for way in ways:
-                given[repr(way.upper() if name.isascii() else way)] = way if way is ways[0] else ""
+            spellings = _spellings(name, reserved)
+            for spelling in spellings:
+                given[repr(spelling.upper() if name.isascii() else spelling)] = (
+                    spelling if spelling is spellings[0] else ""
+                )
         object.__setattr__(self, "_given", given)
 
     def shown(self, names: Sequence[str]) -> list[str]:
-        told = (self._given.get(name, name) for name in names)
-        return [name for name in told if name]
+        shown = (self._given.get(name, name) for name in names)
+        return [name for name in shown if name]
 
 
 # The names of a database, at the override points of sql.lark.
@@ -326,13 +328,13 @@ _POINTS = {
     "schemas": "schema_name",
 }
 _NOTHING = "broken"
-"""A rule of sql.lark that no text satisfies."""
+"""A rule of sql.lark that has no text."""
 _WORD = re.compile(r"[A-Za-z_\x80-\U0010ffff][\w$]*")
 _KEYWORD = re.compile(r'"([A-Z_]+)"i')
 
 
 def _overrides(source: str, known: dict[str, tuple[str, ...]]) -> str:
-    """What is put after the grammar so that only these names are known."""
+    """Return the definitions that restrict a grammar to these names, to be appended to its text."""
     reserved = _reserved(source)
     lines = []
     for kind, point in _POINTS.items():
@@ -344,11 +346,11 @@ def _overrides(source: str, known: dict[str, tuple[str, ...]]) -> str:
         before_dots = (*known.get("tables", ()), *known["aliases"])
         if not before_dots:
             raise OptionError(
-                "aliases=[] without tables leaves nothing that can stand before a dot",
-                hint="Give tables, too, or leave aliases out.",
+                "aliases=[] without tables allows no name before a dot",
+                hint="Pass tables as well, or omit aliases.",
             )
         lines.append(f"%override qualifier: {_alternatives(before_dots, reserved)}")
-    # A name that is listed is another lexeme than NAME, so it must be told that it may stand where any name may.
+    # A listed name is a different lexeme from NAME, so the rule for arbitrary names must allow it, too.
     listed = dict.fromkeys(name for names in known.values() for name in names)
     if listed:
         lines.append(f"%extend word: {_alternatives(listed, reserved)}")
@@ -356,21 +358,21 @@ def _overrides(source: str, known: dict[str, tuple[str, ...]]) -> str:
 
 
 def _alternatives(names: Iterable[str], reserved: frozenset[str]) -> str:
-    written = (one for name in names for one in _written(name, reserved))
+    written = (one for name in names for one in _terminals_of(name, reserved))
     return " | ".join(dict.fromkeys(written))
 
 
-def _written(name: str, reserved: frozenset[str]) -> list[str]:
-    """The ways to write a name: in quotes, and bare where it is a word that SQLite does not keep for itself.
+def _terminals_of(name: str, reserved: frozenset[str]) -> list[str]:
+    """Return the spellings of a name as terminals: in quotes, and bare unless SQLite reserves the word.
 
-    SQLite folds the case of ASCII letters only; so a name with others is taken as it is given.
+    SQLite folds the case of ASCII letters only, so a name with other letters is case-sensitive.
     """
     fold = "i" if name.isascii() else ""
-    ways = _ways(name, reserved)
-    return ['"' + way.replace("\\", "\\\\").replace('"', '\\"') + f'"{fold}' for way in ways]
+    spellings = _spellings(name, reserved)
+    return ['"' + spelling.replace("\\", "\\\\").replace('"', '\\"') + f'"{fold}' for spelling in spellings]
 
 
-def _ways(name: str, reserved: frozenset[str]) -> list[str]:
+def _spellings(name: str, reserved: frozenset[str]) -> list[str]:
     quoted = name.replace('"', '""')
     is_bare = _WORD.fullmatch(name) and name.upper() not in reserved
     return [*([name] if is_bare else []), f'"{quoted}"']
@@ -378,7 +380,7 @@ def _ways(name: str, reserved: frozenset[str]) -> list[str]:
 
 @cache
 def _reserved(source: str) -> frozenset[str]:
-    """Keywords that the grammar's rule `word` does not take for names."""
+    """Return the keywords that the grammar's rule `word` does not accept as names."""
     found = re.search(r"^word:(?:.*\n)(?:\s+(?:\||//).*\n)*", source, re.MULTILINE)
     assert found is not None
     return frozenset(_KEYWORD.findall(source)) - frozenset(_KEYWORD.findall(found[0]))

@@ -1,4 +1,4 @@
-"""Captures, against a reading of small grammars that tries everything."""
+"""Captures of small grammars, against a slow twin that tries everything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.oracles.scripted_model import ScriptedModel
 
 BYTES = sg.Vocabulary.of_bytes()
 PIECES = {"a": literal("a"), "b": literal("b"), "ab": literal("ab"), "a*": repeat(literal("a"), 0, None)}
-"""Texts of leaves, as patterns of `re` and as expressions."""
+"""Texts of terminals, as patterns of `re` and as expressions."""
 PIECES["(ab)+b?"] = concat([repeat(literal("ab"), 1, None), repeat(literal("b"), 0, 1)])
 
 
@@ -35,7 +35,7 @@ def random_body(rnd: random.Random, leaves: list[Body], rules: list[str], depth:
 
 
 class Twin:
-    """Which parse of a text counts, by trying everything. `units` are the leaves that the text is made of, or None."""
+    """The slow twin: find the parse of a text that counts. `units` are the terminals of the text, or None."""
 
     def __init__(self, grammar: Grammar, text: str) -> None:
         self.rules = {rule.name: rule for rule in grammar.rules}
@@ -49,7 +49,7 @@ class Twin:
         return self.best(body, i, j) is not None
 
     def best(self, body: Body, i: int, j: int) -> tuple[tuple[str, int, int], ...] | None:
-        """What is captured between two places; None where the body has no such text."""
+        """Return the captures between two positions; None if the body has no such text."""
         kind = body[0]
         if kind in ("text", "terminal"):
             pattern = body[1] if kind == "terminal" else next(p for p, e in PIECES.items() if e == body[1])
@@ -107,7 +107,7 @@ def read(constraint: sg.Constraint, text: str) -> sg.Matcher | None:
 
 
 def compare(grammar: Grammar, texts: list[str]) -> int:
-    """How many of the texts are whole ones of the grammar."""
+    """Return how many of the texts are complete texts of the grammar."""
     try:
         constraint = GrammarConstraint(grammar, "EBNF")
         sg.Matcher(constraint, BYTES)
@@ -133,7 +133,7 @@ def compare(grammar: Grammar, texts: list[str]) -> int:
 
 
 def random_rules(rnd: random.Random, leaves: list[Body]) -> tuple[Rule, ...]:
-    """Three rules of which some use each other, most with a capture."""
+    """Return three rules that may use each other, most with a capture."""
     names = ["start", "x", "y"]
     used = {"start": ["x", "y"], "x": rnd.choice([["y"], names]), "y": rnd.choice([[], names])}
     return tuple(
@@ -308,7 +308,7 @@ def test_limits_of_tokens() -> None:
     assert [one.text for one in after(limited, "<abc>").captures()] == ["abc"]
 
 
-def test_captures_are_found_when_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captures_are_computed_on_first_access(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("structgen.constraints.grammar.parsing.STEPS", 2)
     result = sg.run(ScriptedModel("a12b"), "?", lark('start: "a" v "b"\nv[capture]: /[0-9]+/'))
     assert result.finish == "complete"
@@ -319,7 +319,7 @@ def test_captures_are_found_when_they_are_read(monkeypatch: pytest.MonkeyPatch) 
 def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     letters = Rule("start", ("repeat", ("text", literal("a")), 0, None), capture="start")
     joined = GrammarConstraint(Grammar((letters,), "start"), "EBNF") & sg.regex("a{2}")
-    with pytest.raises(GrammarUnsupported, match="captures are not reported of"):
+    with pytest.raises(GrammarUnsupported, match="captures of"):
         captured(joined, "aa")
     monkeypatch.setattr("structgen.constraints.grammar.parsing.STEPS", 5_000)
     ambiguous = read(lark('start: x\nx[capture]: x x x | "a"?'), "a" * 60)

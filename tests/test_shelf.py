@@ -1,4 +1,4 @@
-"""`sg.grammar`: every file is on the shelf, is read as its header says, and takes the names that it is given."""
+"""`sg.grammar`: every file has an entry, is read as its header states, and accepts the names that it is given."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TEXTS = {
 }
 
 
-def test_every_file_is_on_the_shelf() -> None:
+def test_every_file_has_an_entry() -> None:
     files = {path.name for path in (ROOT / "grammars").iterdir()} - {"README.md"}
     assert {entry.path.name for entry in sg.grammars().values()} == files
     assert list(sg.grammars()) == sorted(TEXTS)
@@ -56,7 +56,7 @@ def test_starts() -> None:
     assert all(sg.grammar(name, start=entry.starts[-1]) for name, entry in sg.grammars().items())
 
 
-def test_the_same_question_has_the_same_answer() -> None:
+def test_equal_arguments_return_the_same_constraint() -> None:
     assert sg.grammar("json") is sg.grammar("json", start="root")
     known = sg.grammar("sql", start="select", tables=["a"], columns=None)
     assert known is sg.grammar("sql", tables=("a", "a"), start="select")
@@ -68,7 +68,7 @@ NAMES = ["users", "order", "my table", "größe", 'a"b\\c', "Key", "with$", "2nd
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_are_written_as_sqlite_reads_them(name: str) -> None:
-    """Each way to write the name that the grammar takes names it in SQLite; others it does not take."""
+    """The grammar accepts exactly the spellings of a name that SQLite reads as this name."""
     reader = Reader(sg.grammar("sql", start="select", tables=[name], columns=[name]))
     quoted = '"' + name.replace('"', '""') + '"'
     with closing(sqlite3.connect(":memory:")) as database:
@@ -163,10 +163,14 @@ def test_the_mask_does_not_lead_into_a_comment() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("jsn", {}, "there is no grammar 'jsn' on the shelf; did you mean 'json'?"),
+        ("jsn", {}, "there is no ready grammar 'jsn'; did you mean 'json'?"),
         ("JSON", {}, "did you mean 'json'?"),
-        ("cobol", {}, "There are arithmetic, cpp, csv"),
-        ("sql", {"start": "query"}, "It starts at 'start' or 'statement' or 'select' or 'expression'."),
+        ("cobol", {}, "The grammars are arithmetic, cpp, csv"),
+        (
+            "sql",
+            {"start": "query"},
+            "Its start rules are 'start' and 'statement' and 'select' and 'expression'.",
+        ),
         ("json", {"tables": ["a"]}, "the grammar 'json' has no parameter 'tables'\nIt takes start alone."),
         (
             "sql",
@@ -179,15 +183,15 @@ def test_the_mask_does_not_lead_into_a_comment() -> None:
         ("json", {"comments": False}, "the grammar 'json' has no parameter 'comments'"),
         ("typescript", {"comments": False}, "the grammar 'typescript' has no parameter 'comments'"),
         ("python", {"parameters": False}, "the grammar 'python' has no parameter 'parameters'"),
-        ("sql", {"tables": "users"}, "tables is 'users'; it takes a list of names"),
-        ("sql", {"tables": 5}, "tables is 5; it takes a list of names"),
-        ("sql", {"functions": 5}, "functions is 5; it takes a list of names"),
-        ("sql", {"columns": b"a"}, "columns is b'a'; it takes a list of names"),
-        ("sql", {"tables": []}, "of which there is at least one"),
-        ("sql", {"tables": [""]}, "which is no name"),
-        ("sql", {"columns": [3]}, "columns has 3, an int, which is no name"),
-        ("sql", {"columns": ["a\nb"]}, "Names are printable text."),
-        ("sql", {"aliases": []}, "leaves nothing that can stand before a dot"),
+        ("sql", {"tables": "users"}, "tables is 'users'; it must be a non-empty list of names"),
+        ("sql", {"tables": 5}, "tables is 5; it must be a non-empty list of names"),
+        ("sql", {"functions": 5}, "functions is 5; it must be a list of names"),
+        ("sql", {"columns": b"a"}, "columns is b'a'; it must be a non-empty list of names"),
+        ("sql", {"tables": []}, "a non-empty list of names"),
+        ("sql", {"tables": [""]}, "which is not a name"),
+        ("sql", {"columns": [3]}, "columns contains 3, an int, which is not a name"),
+        ("sql", {"columns": ["a\nb"]}, "Names must be printable text."),
+        ("sql", {"aliases": []}, "allows no name before a dot"),
     ],
 )
 def test_errors(name: str, parameters: dict[str, object], message: str) -> None:
@@ -197,7 +201,7 @@ def test_errors(name: str, parameters: dict[str, object], message: str) -> None:
 
 
 def test_the_folder_is_installed_with_the_package() -> None:
-    """A wheel has the files inside the package; here, in the source tree, they are beside it."""
+    """A wheel contains the files inside the package; in the source tree they are next to it."""
     assert folder() == ROOT / "grammars"
     build = (ROOT / "CMakeLists.txt").read_text("utf-8")
     (rule,) = re.findall(r"install\(DIRECTORY grammars/ DESTINATION structgen/grammars (.*)\)", build)
@@ -205,7 +209,7 @@ def test_the_folder_is_installed_with_the_package() -> None:
     assert {path.suffix for path in folder().iterdir()} - set(installed) == {".md"}
 
 
-def test_explanations_tell_names_as_they_were_given() -> None:
+def test_explanations_spell_names_as_the_user_did() -> None:
     names = {"tables": ["users", "Order"], "columns": ["id", "ID2"], "functions": ["count"], "aliases": ["u"]}
     constraint = sg.grammar("sql", start="select", **names)
     found = Matcher(constraint, Vocabulary.of_bytes()).explain("SELECT password FROM users")
@@ -214,7 +218,7 @@ def test_explanations_tell_names_as_they_were_given() -> None:
         "count", "id", "u", "users", '"Order"',
     ]  # fmt: skip
     assert "ID2" in found.expected
-    begun = Matcher(constraint, Vocabulary.of_bytes()).explain("SELECT id FROM use")
-    assert begun.within[0] == "users"
+    started = Matcher(constraint, Vocabulary.of_bytes()).explain("SELECT id FROM use")
+    assert started.within[0] == "users"
     again = pickle.loads(pickle.dumps(constraint))
     assert again == constraint and again.shown(["'ID'", "'\"ID\"'", "NUMBER"]) == ["id", "NUMBER"]

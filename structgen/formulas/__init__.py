@@ -1,4 +1,9 @@
-"""Linear temporal logic on finite traces: formulas, their automata, questions about them, patterns."""
+"""Linear temporal logic on finite traces (LTLf): formulas, patterns, automata, and queries about formulas.
+
+This package depends on no constraint and no model. `structgen.ltl` is the public namespace; plans
+(`structgen.constraints.plans`), ordered lists (`structgen.constraints.composition`) and ordered tool calls
+(`structgen.tools`) are built on it.
+"""
 
 from . import patterns
 from .automaton import Alphabet, Automaton, automaton

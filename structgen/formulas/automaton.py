@@ -1,14 +1,14 @@
-"""The minimal automaton of a formula, and letters.
+"""The minimal deterministic automaton of a formula.
 
-What: a deterministic automaton over letters, states numbered from the start in the order in which they are met. Two
-formulas over the same atoms and letters mean the same if and only if their automata are equal.
+What: states are numbered from the start in the order of a breadth-first search. Two formulas over the same atoms and
+the same alphabet are equivalent if and only if their automata are equal. The letters of the alphabets are:
 
-    one-hot          a letter is one atom, or none of them: one action at each step
-    propositional    a letter is any set of atoms
+    one-hot          one atom, or none of them: one action at each step
+    propositional    any set of atoms
 
-Rows of a one-hot automaton are lists, the last entry for "none of the atoms"; those of a propositional one are decision
-diagrams over the atoms, so that 2^atoms letters are never listed.
-Cost: Moore's refinement, rounds times states times the size of a row; at most `most` states are made.
+Rows of a one-hot automaton are lists, whose last entry is for "none of the atoms". Rows of a propositional automaton
+are decision diagrams over the atoms, so the 2^atoms letters are never listed.
+Cost: Moore's refinement, rounds times states times the size of a row; at most `most` states are built.
 Source: Moore 1956; symbolic rows as in MONA (Henriksen et al. 1995).
 """
 
@@ -31,22 +31,25 @@ __all__ = ["Alphabet", "Automaton", "automaton", "check_alphabet", "letters_of"]
 Alphabet = Literal["one-hot", "propositional"]
 Letter = frozenset[str]
 Branch = int
-"""A state, or ``~k`` for the `k`-th of the automaton's decisions."""
+"""A state, or ``~k`` for the automaton's decision number `k`."""
 
 MOST_STATES = 20_000
 
 
 @dataclass(frozen=True)
 class Automaton:
-    """See the module's text. State 0 is the start, which no trace ends in: a trace has a position at least."""
+    """A minimal automaton; `automaton` builds it.
+
+    State 0 is the start, before the first position. No trace ends there, since a trace has at least one position.
+    """
 
     alphabet: Alphabet
     atoms: tuple[str, ...]
     accepting: tuple[bool, ...]
     rows: tuple[tuple[int, ...], ...]
-    """One-hot: the state after each atom, and after none of them. Propositional: one branch."""
+    """For each state. One-hot: the state after each atom, and after none of them. Propositional: one branch."""
     decisions: tuple[tuple[int, Branch, Branch], ...] = ()
-    """An atom's place, where to go without it, where with it."""
+    """The index of an atom, the branch without it, and the branch with it."""
 
     start = 0
 
@@ -54,18 +57,18 @@ class Automaton:
         return len(self.accepting)
 
     def step(self, state: int, letter: Collection[str]) -> int:
-        """The state after a position with the atoms of `letter` and no others."""
+        """Return the state after a position at which exactly the atoms of `letter` hold."""
         row = self.rows[state]
         if self.alphabet == "propositional":
             (branch,) = row
             while branch < 0:
-                place, low, high = self.decisions[~branch]
-                branch = high if self.atoms[place] in letter else low
+                index, low, high = self.decisions[~branch]
+                branch = high if self.atoms[index] in letter else low
             return branch
-        return row[self._place(letter)]
+        return row[self._index(letter)]
 
     def accepts(self, trace: Iterable[Collection[str] | str]) -> bool:
-        """Whether the trace satisfies the formula; a position is a set of atoms, or one atom."""
+        """Return whether a trace satisfies the formula. A position is a set of atoms, or one atom."""
         state = self.start
         for letter in trace:
             state = self.step(state, (letter,) if isinstance(letter, str) else letter)
@@ -73,11 +76,11 @@ class Automaton:
 
     @cached_property
     def distances(self) -> tuple[int | None, ...]:
-        """Of each state: how many positions are needed at least to be accepted; None: it never is."""
+        """For each state, the fewest further positions to acceptance; None if it accepts nothing."""
         before: list[list[int]] = [[] for _ in self.accepting]
         for state in range(len(self)):
-            for _, there in self.edges(state):
-                before[there].append(state)
+            for _, target in self.edges(state):
+                before[target].append(state)
         found: list[int | None] = [0 if good else None for good in self.accepting]
         todo = deque(state for state, good in enumerate(self.accepting) if good)
         while todo:
@@ -90,25 +93,25 @@ class Automaton:
 
     @property
     def is_empty(self) -> bool:
-        """No trace is accepted."""
+        """Whether no trace is accepted."""
         return self.distances[self.start] is None
 
     def edges(self, state: int) -> Iterator[tuple[Letter, int]]:
-        """Each successor once, with a letter that leads there."""
+        """Yield each successor once, with a letter that leads there."""
         seen: set[int] = set()
-        for letter, there in self._letters(state):
-            if there not in seen:
-                seen.add(there)
-                yield letter, there
+        for letter, target in self._letters(state):
+            if target not in seen:
+                seen.add(target)
+                yield letter, target
 
     def dot(self, *, dead: bool = False) -> str:
-        """For Graphviz; see `picture`."""
+        """Return the automaton in Graphviz's language; with `dead`, including the state that accepts nothing."""
         from .drawing import dot
 
         return dot(self, dead=dead)
 
     def plot(self, axes: Any = None, *, dead: bool = False) -> Any:
-        """With matplotlib; see `picture`."""
+        """Draw the automaton with matplotlib and return the axes; with `dead`, including the dead state."""
         from .drawing import plot
 
         return plot(self, axes, dead=dead)
@@ -116,8 +119,8 @@ class Automaton:
     def _letters(self, state: int) -> Iterator[tuple[Letter, int]]:
         row = self.rows[state]
         if self.alphabet == "one-hot":
-            for place, there in enumerate(row):
-                yield frozenset(self.atoms[place : place + 1]), there
+            for index, target in enumerate(row):
+                yield frozenset(self.atoms[index : index + 1]), target
             return
         stack: list[tuple[Branch, Letter]] = [(row[0], frozenset())]
         seen: set[Branch] = set()
@@ -129,19 +132,19 @@ class Automaton:
             if branch >= 0:
                 yield letter, branch
                 continue
-            place, low, high = self.decisions[~branch]
-            stack += [(high, letter | {self.atoms[place]}), (low, letter)]
+            index, low, high = self.decisions[~branch]
+            stack += [(high, letter | {self.atoms[index]}), (low, letter)]
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.atoms)}
+    def _indices(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.atoms)}
 
-    def _place(self, letter: Collection[str]) -> int:
-        found = [self._places[name] for name in letter if name in self._places]
+    def _index(self, letter: Collection[str]) -> int:
+        found = [self._indices[name] for name in letter if name in self._indices]
         if len(found) > 1:
             raise OptionError(
                 f"a one-hot letter has one atom, not {', '.join(sorted(letter))}",
-                hint='alphabet="propositional" is for letters of several atoms.',
+                hint='Use alphabet="propositional" for letters of several atoms.',
             )
         return found[0] if found else len(self.atoms)
 
@@ -154,12 +157,16 @@ def automaton(
     atoms: Sequence[str] | None = None,
     most: int = MOST_STATES,
 ) -> Automaton:
-    """The minimal automaton of a formula. `atoms`: those that letters tell apart; all of the formula's are among them.
+    """Return the minimal automaton of a formula.
 
-    Raises
-    ------
-    LimitExceeded
-        Where more than `most` states are met. Plans and questions about formulas do without the whole automaton.
+    Args:
+        formula: The formula, or its text.
+        alphabet: The letters: one atom at each position ("one-hot"), or any set of atoms ("propositional").
+        atoms: Further atoms that letters distinguish, besides those of the formula.
+        most: The most states before minimisation.
+
+    Raises:
+        LimitExceeded: More than `most` states are needed. Plans and queries do not build the whole automaton.
     """
     progression = Progression(as_formula(formula))
     check_alphabet(alphabet)
@@ -169,27 +176,27 @@ def automaton(
 
 
 def letters_of(atoms: Sequence[str]) -> list[Letter]:
-    """The one-hot letters: each atom alone, and none."""
+    """Return the one-hot letters: each atom alone, and none."""
     return [*(frozenset([name]) for name in atoms), frozenset()]
 
 
 def check_alphabet(alphabet: str) -> None:
-    """An `OptionError` for what is none."""
+    """Raise an `OptionError` for an unknown alphabet."""
     if alphabet not in get_args(Alphabet):
         raise OptionError(f"alphabet is {alphabet!r:.40}; it must be one of {', '.join(get_args(Alphabet))}")
 
 
 class _Branches:
-    """Decisions as they are collected, each once."""
+    """The decisions of an automaton, each once."""
 
     def __init__(self) -> None:
         self.made: list[tuple[int, Branch, Branch]] = []
         self._unique: dict[tuple[int, Branch, Branch], Branch] = {}
 
-    def node(self, place: int, low: Branch, high: Branch) -> Branch:
+    def node(self, index: int, low: Branch, high: Branch) -> Branch:
         if low == high:
             return low
-        key = (place, low, high)
+        key = (index, low, high)
         found = self._unique.get(key)
         if found is None:
             found = self._unique[key] = ~len(self.made)
@@ -198,7 +205,7 @@ class _Branches:
 
 
 def _explored(progression: Progression, alphabet: Alphabet, atoms: tuple[str, ...], most: int) -> Automaton:
-    """All states that are met from the start."""
+    """Return the automaton of all states that are reachable from the start."""
     numbers = {progression.start: 0}
     states = [progression.start]
 
@@ -211,11 +218,11 @@ def _explored(progression: Progression, alphabet: Alphabet, atoms: tuple[str, ..
                 raise LimitExceeded(
                     f"the automaton of {str(progression.formula)!r:.80} has more than {most} states",
                     limit="most",
-                    hint="Give a list of formulas instead of their conjunction, or a greater `most`.",
+                    hint="Pass a list of formulas instead of their conjunction, or a larger `most`.",
                 )
         return found
 
-    places = [atoms.index(name) for name in progression.atoms]
+    indices = [atoms.index(name) for name in progression.atoms]
     branches, rows, letters = _Branches(), [], letters_of(atoms)
     at = 0
     while at < len(states):
@@ -227,7 +234,7 @@ def _explored(progression: Progression, alphabet: Alphabet, atoms: tuple[str, ..
             rows.append(
                 (
                     progression.row(
-                        state, number, lambda place, low, high: branches.node(places[place], low, high)
+                        state, number, lambda index, low, high: branches.node(indices[index], low, high)
                     ),
                 )
             )
@@ -236,64 +243,66 @@ def _explored(progression: Progression, alphabet: Alphabet, atoms: tuple[str, ..
 
 
 def _minimal(given: Automaton) -> Automaton:
-    """States that accept the same are one; numbered as they are met from the start."""
-    kinds = [int(good) for good in given.accepting]
-    # subtle: the start accepts nothing yet may be like a state that owes one more position.
+    """Merge equivalent states, and number them in the order of a search from the start."""
+    classes = [int(good) for good in given.accepting]
+    # subtle: the start is not accepting, but may be equivalent to a state that needs one more position.
     while True:
         branches = _Branches()
         signatures: dict[tuple[int, tuple[int, ...]], int] = {}
         found = [
-            signatures.setdefault((kind, _relabelled(given, row, kinds, branches)), len(signatures))
-            for kind, row in zip(kinds, given.rows, strict=True)
+            signatures.setdefault((class_number, _relabelled(given, row, classes, branches)), len(signatures))
+            for class_number, row in zip(classes, given.rows, strict=True)
         ]
-        if len(signatures) == len(set(kinds)):
+        if len(signatures) == len(set(classes)):
             break
-        kinds = found
-    return _numbered(given, kinds)
+        classes = found
+    return _numbered(given, classes)
 
 
 def _relabelled(
-    given: Automaton, row: tuple[int, ...], kinds: Sequence[int], branches: _Branches
+    given: Automaton, row: tuple[int, ...], classes: Sequence[int], branches: _Branches
 ) -> tuple[int, ...]:
     if given.alphabet == "one-hot":
-        return tuple(kinds[there] for there in row)
+        return tuple(classes[target] for target in row)
     known: dict[Branch, Branch] = {}
 
     def made(branch: Branch) -> Branch:
         if branch >= 0:
-            return kinds[branch]
+            return classes[branch]
         if branch not in known:
-            place, low, high = given.decisions[~branch]
-            known[branch] = branches.node(place, made(low), made(high))
+            index, low, high = given.decisions[~branch]
+            known[branch] = branches.node(index, made(low), made(high))
         return known[branch]
 
     return (made(row[0]),)
 
 
-def _numbered(given: Automaton, kinds: Sequence[int]) -> Automaton:
+def _numbered(given: Automaton, classes: Sequence[int]) -> Automaton:
     examples: dict[int, int] = {}
-    for state, kind in enumerate(kinds):
-        examples.setdefault(kind, state)
+    for state, class_number in enumerate(classes):
+        examples.setdefault(class_number, state)
     names: dict[int, int] = {}
     order: list[int] = []
 
-    def number(kind: int) -> int:
-        if kind not in names:
-            names[kind] = len(order)
-            order.append(kind)
-        return names[kind]
+    def number(class_number: int) -> int:
+        if class_number not in names:
+            names[class_number] = len(order)
+            order.append(class_number)
+        return names[class_number]
 
-    number(kinds[0])
+    number(classes[0])
     branches, rows, at = _Branches(), [], 0
     while at < len(order):
         row = given.rows[examples[order[at]]]
         at += 1
         if given.alphabet == "one-hot":
-            rows.append(tuple(number(kinds[there]) for there in row))
+            rows.append(tuple(number(classes[target]) for target in row))
             continue
-        # In two steps, since branches are numbered by what they lead to.
-        for _, there in given.edges(examples[order[at - 1]]):
-            number(kinds[there])
-        rows.append(_relabelled(given, row, [names.get(kind, 0) for kind in kinds], branches))
-    accepting = tuple(given.accepting[examples[kind]] for kind in order)
+        # In two steps, since branches are identified by the numbers of the states that they lead to.
+        for _, target in given.edges(examples[order[at - 1]]):
+            number(classes[target])
+        rows.append(
+            _relabelled(given, row, [names.get(class_number, 0) for class_number in classes], branches)
+        )
+    accepting = tuple(given.accepting[examples[class_number]] for class_number in order)
     return Automaton(given.alphabet, given.atoms, accepting, tuple(rows), tuple(branches.made))

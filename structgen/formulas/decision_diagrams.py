@@ -1,11 +1,11 @@
-"""Binary decision diagrams: Boolean functions of numbered variables, each function one number.
+"""Reduced ordered binary decision diagrams: Boolean functions of numbered variables, each represented by one number.
 
-Why: states of a formula's automaton are Boolean combinations of what is still owed. As diagrams two combinations that
-mean the same are the same number, so that a finite formula has finitely many states.
-What: nodes in flat lists, hash-consed, `ite` with a memory; 0 is false, 1 is true. Variables are tested in the order of
-their numbers on every path.
-Invariant: a node's children are tested later than it is, and differ.
-Cost: `ite` takes the product of the sizes at most; `most` nodes are made, then LimitExceeded.
+Why: states of a formula's automaton are Boolean combinations of obligations. As diagrams, equivalent combinations are
+the same number, so a formula has finitely many states.
+What: hash-consed nodes in flat lists, and a memoised `ite`; 0 is false, 1 is true. All paths test variables in the
+order of their numbers.
+Invariant: the children of a node differ, and test later variables.
+Cost: `ite` takes at most the product of the sizes; more than `most` nodes raise LimitExceeded.
 Source: Bryant 1986; Brace, Rudell and Bryant 1990.
 """
 
@@ -21,7 +21,7 @@ _LEAF = 1 << 60
 
 
 class Diagrams:
-    """The functions that were made so far."""
+    """The functions that have been built so far."""
 
     def __init__(self, most: int = 1_000_000) -> None:
         self.variable = [_LEAF, _LEAF]
@@ -35,7 +35,7 @@ class Diagrams:
         return len(self.variable)
 
     def node(self, variable: int, low: int, high: int) -> int:
-        """If the variable holds, `high`, else `low`; both test later variables only."""
+        """Return the function that is `high` if the variable holds, else `low`; both test only later variables."""
         if low == high:
             return low
         key = (variable, low, high)
@@ -44,9 +44,9 @@ class Diagrams:
             found = self._unique[key] = len(self.variable)
             if found >= self._most:
                 raise LimitExceeded(
-                    f"the automaton of a formula takes more than {self._most} nodes of decision diagrams",
+                    f"the automaton of a formula needs more than {self._most} nodes of decision diagrams",
                     limit="diagram_nodes",
-                    hint="Split the formula: each formula of a list has an automaton of its own.",
+                    hint="Split the formula into a list: each formula of a list has an automaton of its own.",
                 )
             self.variable.append(variable)
             self.low.append(low)
@@ -54,7 +54,7 @@ class Diagrams:
         return found
 
     def ite(self, test: int, then: int, other: int) -> int:
-        """If `test` then `then` else `other`."""
+        """Return the function "if `test` then `then` else `other`"."""
         if test < 2:
             return then if test else other
         if then == other:
@@ -77,26 +77,26 @@ class Diagrams:
         return found
 
     def conjunction(self, one: int, other: int) -> int:
-        """Both."""
+        """Return the conjunction of two functions."""
         return self.ite(one, other, 0)
 
     def disjunction(self, one: int, other: int) -> int:
-        """One of them at least."""
+        """Return the disjunction of two functions."""
         return self.ite(one, 1, other)
 
     def negation(self, one: int) -> int:
-        """Not it."""
+        """Return the negation of a function."""
         return self.ite(one, 0, 1)
 
     def at_nothing(self, function: int) -> bool:
-        """Its value where no variable holds."""
+        """Return the value of a function where no variable holds."""
         low = self.low
         while function > 1:
             function = low[function]
         return function == 1
 
     def replaced(self, function: int, by: Callable[[int], int], known: dict[int, int]) -> int:
-        """The function where each variable is replaced by a function of it. `known`: what was found out before."""
+        """Return a function with each variable replaced by a function. `known` is the cache of this replacement."""
         if function < 2:
             return function
         found = known.get(function)
@@ -110,7 +110,7 @@ class Diagrams:
 
 
 class Decisions:
-    """Decision trees with shared branches over anything: ``(variable, low, high)`` or a leaf, each one object."""
+    """Hash-consed decision trees with arbitrary leaves: ``(variable, low, high)`` or a leaf."""
 
     def __init__(self) -> None:
         self._unique: dict[Hashable, tuple[int, object, object]] = {}

@@ -1,7 +1,7 @@
-"""Pictures of automata: as text for Graphviz, and drawn with matplotlib.
+"""Draw automata, as text for Graphviz or with matplotlib.
 
-What: accepting states have two rings, the start an arrow from nowhere; edges are labelled with what letters lead that
-way, "else" for the rest. The state from which nothing is accepted is left out unless it is wanted.
+What: accepting states have two rings, and an arrow marks the start. Edges are labelled with their letters, "else" for
+all others. The dead state, from which nothing is accepted, is drawn on request.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ _PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 1}
 
 
 def dot(automaton: Automaton, *, dead: bool = False) -> str:
-    """The automaton in the language of Graphviz. `dead`: with the state that accepts nothing."""
+    """Return the automaton in Graphviz's language; with `dead`, including the state that accepts nothing."""
     lines = ["digraph {", "  rankdir = LR;", '  start [shape = point, label = ""];', "  start -> 0;"]
     for state in _shown(automaton, dead):
         shape = "doublecircle" if automaton.accepting[state] else "circle"
         lines.append(f"  {state} [shape = {shape}];")
-    for state, there, label in _edges(automaton, dead):
+    for state, target, label in _edges(automaton, dead):
         escaped = label.replace("\\", "\\\\").replace('"', '\\"')
-        lines.append(f'  {state} -> {there} [label = "{escaped}"];')
+        lines.append(f'  {state} -> {target} [label = "{escaped}"];')
     return "\n".join([*lines, "}"])
 
 
 def plot(automaton: Automaton, axes: Any = None, *, dead: bool = False) -> Any:
-    """Draw it; needs matplotlib. Returns the axes."""
+    """Draw the automaton with matplotlib and return the axes; with `dead`, including the state that accepts nothing."""
     if axes is None:
         with needed("plot() of an automaton", extra="plot"):
             from matplotlib import pyplot
 
         _, axes = pyplot.subplots(figsize=(8, 5))
     states = list(_shown(automaton, dead))
-    places = _places(automaton, states)
-    for state, there, label in _edges(automaton, dead):
-        (x, y), (to_x, to_y) = places[state], places[there]
-        if state == there:
+    places = _layout(automaton, states)
+    for state, target, label in _edges(automaton, dead):
+        (x, y), (to_x, to_y) = places[state], places[target]
+        if state == target:
             loop = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-2.2", "shrinkA": 0, "shrinkB": 0}
             axes.annotate("", (x + 0.07, y + 0.13), xytext=(x - 0.07, y + 0.13), arrowprops=loop)
             axes.text(x, y + 0.36, label, ha="center", va="center", fontsize=8)
             continue
         bend = {"arrowstyle": "->", "connectionstyle": "arc3,rad=0.2", "shrinkA": 16, "shrinkB": 16}
         axes.annotate("", (to_x, to_y), xytext=(x, y), arrowprops=bend)
-        # Beside the middle of the arc, to the right of its way.
+        # Next to the middle of the arc, to the right of its direction.
         length = math.hypot(to_x - x, to_y - y)
         side = ((to_y - y) / length, -(to_x - x) / length)
         middle = ((x + to_x) / 2 + 0.14 * side[0], (y + to_y) / 2 + 0.14 * side[1])
@@ -79,27 +79,30 @@ def _edges(automaton: Automaton, dead: bool) -> Iterator[tuple[int, int, str]]:
     shown = set(_shown(automaton, dead))
     for state in sorted(shown):
         guards = _guards(automaton, state, shown)
-        for there, label in guards.items():
-            if there in shown:
-                yield state, there, label if len(label) <= _LONGEST else label[: _LONGEST - 3] + "..."
+        for target, label in guards.items():
+            if target in shown:
+                yield state, target, label if len(label) <= _LONGEST else label[: _LONGEST - 3] + "..."
 
 
 def _guards(automaton: Automaton, state: int, shown: set[int]) -> dict[int, str]:
-    """What letters lead to each successor. "else" is said of what leads nowhere else that is shown."""
+    """Return the label of the edge to each successor. "else" stands for the letters without an edge of their own."""
     row = automaton.rows[state]
     if automaton.alphabet == "propositional":
         known: dict[Branch, dict[int, Formula]] = {}
-        return {there: str(simplify(guard)) for there, guard in _ways(automaton, row[0], known).items()}
+        return {
+            target: str(simplify(guard))
+            for target, guard in _formulas_by_target(automaton, row[0], known).items()
+        }
     names: dict[int, list[str]] = {}
-    for name, there in zip(automaton.atoms, row, strict=False):
-        names.setdefault(there, []).append(str(atom(name)))
-    hidden = [name for there, listed in names.items() if there not in shown for name in listed]
+    for name, target in zip(automaton.atoms, row, strict=False):
+        names.setdefault(target, []).append(str(atom(name)))
+    hidden = [name for target, listed in names.items() if target not in shown for name in listed]
     rest = "else" if len(set(row)) > 1 else "any"
     names[row[-1]] = [f"{rest}, not {', '.join(hidden)}" if hidden and row[-1] in shown else rest]
-    return {there: " | ".join(listed) for there, listed in names.items()}
+    return {target: " | ".join(listed) for target, listed in names.items()}
 
 
-def _ways(
+def _formulas_by_target(
     automaton: Automaton, branch: Branch, known: dict[Branch, dict[int, Formula]]
 ) -> dict[int, Formula]:
     if branch >= 0:
@@ -109,21 +112,21 @@ def _ways(
         name = atom(automaton.atoms[place])
         found: dict[int, Formula] = {}
         for holds, part in ((name, high), (~name, low)):
-            for there, guard in _ways(automaton, part, known).items():
-                found[there] = simplify(any_of([found.get(there, FALSE), all_of([holds, guard])]))
+            for target, guard in _formulas_by_target(automaton, part, known).items():
+                found[target] = simplify(any_of([found.get(target, FALSE), all_of([holds, guard])]))
         known[branch] = found
     return known[branch]
 
 
-def _places(automaton: Automaton, states: list[int]) -> dict[int, tuple[float, float]]:
-    """Columns by how far states are from the start."""
+def _layout(automaton: Automaton, states: list[int]) -> dict[int, tuple[float, float]]:
+    """Return the coordinates of states, in columns by their distance from the start."""
     far = {automaton.start: 0}
     todo = [automaton.start]
     for state in todo:
-        for _, there in automaton.edges(state):
-            if there in states and there not in far:
-                far[there] = far[state] + 1
-                todo.append(there)
+        for _, target in automaton.edges(state):
+            if target in states and target not in far:
+                far[target] = far[state] + 1
+                todo.append(target)
     columns: dict[int, list[int]] = {}
     for state in states:
         columns.setdefault(far[state], []).append(state)

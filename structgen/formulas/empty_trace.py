@@ -1,11 +1,12 @@
-"""What a formula says of the trace without a position.
+"""Decide whether the empty trace satisfies a formula.
 
-Why: traces have a position at least, by definition; but a conversation may end before any tool was called, and then it
-must be said whether that was right.
-What: judged by structure, on the formula as it is written. Nothing comes there, so F, U, M and X are false; nothing
-there is wrong, so G, W, R and N are true; no atom holds; `last` is `N false`, which it means everywhere else.
-Invariant: what is dual stays dual (`!F f` and `G !f`). Not all laws of other traces hold: `f U f` is false here,
-whatever `f` is, so a formula is judged before it is simplified.
+Why: by definition traces have at least one position. But a conversation may end before any tool is called, and that
+must be accepted or rejected.
+What: the formula is evaluated by its structure, as written. F, U, M and X require a position, so they are false. G, W,
+R and N constrain existing positions only, so they are true. No atom holds. `last` is true, like the equivalent `N
+false`.
+Invariant: dualities hold (`!F f` and `G !f`). Not all other equivalences do: `f U f` is false for every `f`, so a
+formula is evaluated before it is simplified.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from .formula import Formula, Op, as_formula
 
 __all__ = ["holds_on_empty"]
 
-_WRONG: frozenset[Op] = frozenset(["false", "atom", "F", "U", "M", "X"])
-_RIGHT: frozenset[Op] = frozenset(["true", "last", "G", "W", "R", "N"])
+_FALSE_ON_EMPTY: frozenset[Op] = frozenset(["false", "atom", "F", "U", "M", "X"])
+_TRUE_ON_EMPTY: frozenset[Op] = frozenset(["true", "last", "G", "W", "R", "N"])
 
 
 def holds_on_empty(formula: Formula | str) -> bool:
-    """Whether the trace without a position is right."""
+    """Return whether the empty trace satisfies a formula."""
     given = as_formula(formula)
-    if given.op in _RIGHT or given.op in _WRONG:
-        return given.op in _RIGHT
-    verdicts = [holds_on_empty(one) for one in given.args]
+    if given.op in _TRUE_ON_EMPTY or given.op in _FALSE_ON_EMPTY:
+        return given.op in _TRUE_ON_EMPTY
+    values = [holds_on_empty(one) for one in given.args]
     match given.op:
         case "not":
-            return not verdicts[0]
+            return not values[0]
         case "and":
-            return all(verdicts)
+            return all(values)
         case "or":
-            return any(verdicts)
+            return any(values)
         case "implies":
-            return not verdicts[0] or verdicts[1]
-    return verdicts[0] == verdicts[1]  # "iff"
+            return not values[0] or values[1]
+    return values[0] == values[1]  # "iff"

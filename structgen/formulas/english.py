@@ -1,7 +1,7 @@
-"""Formulas in English, for people who have to confirm that a formula is what they meant.
+"""Render formulas in English, so that people can confirm what a formula means.
 
-What: the common shapes (never, before, whenever ... then) are told by their meaning; everything else word by word, with
-commas and "both ... and", "either ... or" where they keep operands apart.
+What: the common shapes (never, before, whenever ... then) have sentences of their own. Everything else is rendered word
+by word, with commas, "both ... and" and "either ... or" to separate operands.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["english"]
 
 
 def english(formula: Formula | str) -> str:
-    """The formula as a sentence; of a conjunction, one for each part."""
+    """Return a formula as an English sentence, or one sentence for each operand of a conjunction."""
     given = as_formula(formula)
     parts = given.args if given.op == "and" else (given,)
     return " ".join(_sentence(_clause(one)) for one in parts)
@@ -25,7 +25,7 @@ def _sentence(text: str) -> str:
 
 
 def _clause(formula: Formula) -> str:
-    """Of a whole trace."""
+    """Return the clause for a formula about the whole trace."""
     args = formula.args
     match formula.op:
         case "F":

@@ -1,9 +1,9 @@
 """Formulas of linear temporal logic on finite traces (LTLf).
 
-Why: a plan, a list of tool calls, a session is a finite trace of events, and what must hold of it (first this, never
-that after something else) is said best in temporal logic.
-What: immutable trees, each formula one object: equal formulas are identical, so that a set or a memory of formulas
-costs nothing. Atoms are names, or whatever else is written between double quotes.
+Why: a plan, a list of tool calls and a session are finite traces of events. Temporal logic states concisely what must
+hold of them ("first this", "never that after something else").
+What: immutable, hash-consed trees: equal formulas are identical, so sets and caches of formulas are cheap. Atoms are
+names, or any text in double quotes.
 Semantics: a trace is a finite sequence of at least one position; each position is the set of atoms that hold there.
 
     true false last    `last` holds at the last position
@@ -38,7 +38,7 @@ Op = Literal[
 ]  # fmt: skip
 
 MOST_NODES, MOST_DEPTH = 20_000, 100
-"""Formulas come from strangers: how large they may be as trees, and how deep."""
+"""Limits of the size and depth of formulas as trees, since they may come from untrusted users."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\([^()\"\s]*\))?")
 _WORDS = frozenset(
@@ -64,7 +64,7 @@ _WORDS = frozenset(
         "xor",
     ]
 )
-"""Of all dialects."""
+"""The reserved words of all dialects."""
 _SIGNS = {"and": " & ", "or": " | ", "implies": " -> ", "iff": " <-> ", **{op: f" {op} " for op in "UWRM"}}
 _BINDING = {"iff": 1, "implies": 2, "or": 3, "and": 4, "U": 5, "W": 5, "R": 5, "M": 5}
 _UNARY = 6
@@ -74,16 +74,16 @@ _making = threading.Lock()
 
 
 class Formula:
-    """A formula; made by `parse`, `atom`, the functions of `patterns`, and by ``&  |  ~  >>`` of formulas."""
+    """A formula. `parse`, `atom`, the functions of `patterns` and the operators ``&  |  ~  >>`` build it."""
 
     __slots__ = ("__weakref__", "_atoms", "args", "depth", "name", "op", "size")
 
     op: Op
     name: str
-    """Of an atom; otherwise empty."""
+    """The name of an atom; empty for others."""
     args: tuple[Formula, ...]
     size: int
-    """Nodes of the tree."""
+    """The number of nodes of the tree."""
     depth: int
     _atoms: frozenset[str] | None
 
@@ -92,7 +92,7 @@ class Formula:
 
     @property
     def atoms(self) -> frozenset[str]:
-        """The names of all atoms in it."""
+        """The names of all atoms in the formula."""
         found: frozenset[str] | None = self._atoms
         if found is None:
             found = frozenset([self.name]) if self.op == "atom" else frozenset()
@@ -110,7 +110,7 @@ class Formula:
         return make("not", self)
 
     def __rshift__(self, other: Formula | str) -> Formula:
-        """Implication."""
+        """Return the implication."""
         return make("implies", self, as_formula(other))
 
     def __reduce__(self) -> Any:
@@ -124,36 +124,39 @@ class Formula:
 
 
 def make(op: Op, *args: Formula) -> Formula:
-    """The formula of an operator and its operands, just as it is said: nothing is simplified."""
+    """Return the formula of an operator and its operands, without simplification."""
     return _again(op, "", args)
 
 
 def atom(name: str) -> Formula:
-    """The atom `name` holds here. Any text is a name; those that are no identifiers are written in double quotes."""
+    """Return the formula "the atom `name` holds here".
+
+    Any text is a name. Names that are not identifiers are written in double quotes.
+    """
     if not isinstance(name, str) or not name:
-        raise OptionError(f"an atom is named by a text that is not empty, not by {name!r:.40}")
+        raise OptionError(f"the name of an atom must be a non-empty text, not {name!r:.40}")
     return _again("atom", name, ())
 
 
 def all_of(formulas: Iterable[Formula]) -> Formula:
-    """Their conjunction; true for none."""
+    """Return the conjunction of formulas; true for an empty list."""
     return _joined("and", formulas)
 
 
 def any_of(formulas: Iterable[Formula]) -> Formula:
-    """Their disjunction; false for none."""
+    """Return the disjunction of formulas; false for an empty list."""
     return _joined("or", formulas)
 
 
 def as_formula(value: Formula | str) -> Formula:
-    """A string is parsed."""
+    """Return a formula, parsing a string."""
     if isinstance(value, Formula):
         return value
     if isinstance(value, str):
         from .parsing import parse
 
         return parse(value)
-    raise OptionError(f"a formula is expected, or a text that is one, not {a_kind(value)}")
+    raise OptionError(f"a formula must be a Formula or its text, not {a_kind(value)}")
 
 
 def _again(op: Op, name: str, args: tuple[Formula, ...]) -> Formula:
@@ -166,8 +169,8 @@ def _again(op: Op, name: str, args: tuple[Formula, ...]) -> Formula:
         depth = 1 + max((arg.depth for arg in args), default=0)
         if size > MOST_NODES or depth > MOST_DEPTH:
             raise OptionError(
-                f"this formula has {size} nodes, {depth} deep; at most {MOST_NODES} are taken, {MOST_DEPTH} deep",
-                hint="Split a conjunction: a list of formulas is taken wherever a formula is.",
+                f"this formula has {size} nodes, {depth} deep; the limit is {MOST_NODES} nodes, {MOST_DEPTH} deep",
+                hint="Split a conjunction: a list of formulas is accepted wherever a formula is.",
             )
         made = object.__new__(Formula)
         for field, value in (("op", op), ("name", name), ("args", args), ("size", size), ("depth", depth)):
@@ -202,7 +205,7 @@ def _written(formula: Formula, outside: int) -> str:
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether an atom of this name is written without quotes."""
+    """Return whether an atom of this name is written without quotes."""
     return _NAME.fullmatch(name) is not None and name.split("(")[0] not in _WORDS
 
 

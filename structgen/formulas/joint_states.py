@@ -1,11 +1,11 @@
-"""What each of many formulas still wants, all of it as one number.
+"""The states of many formulas' automata, represented together by one number.
 
-Why: a step says something to few formulas. A tuple with the state of each would be copied for every step that is
-looked at, and what the whole is worth would be computed anew.
-What: a tree with a formula's state in each leaf; equal trees are one number, so that what a step does not concern is
-shared. Each node knows whether all in it are content, and how many steps they need at least: below a node of a sum
-no step serves both sides, so what they need adds up; elsewhere it is what the greater one needs.
-Cost: a step that concerns one of `n` formulas makes log n nodes.
+Why: a step contains atoms of few formulas. A tuple of all states would be copied for every step that is tried, and its
+bounds would be computed again.
+What: a hash-consed tree with the state of one formula in each leaf, so subtrees that a step does not affect are shared.
+Each node stores whether all its formulas accept, and a lower bound on the steps until they do. If no step serves both
+sides of a node, their bounds add up; otherwise the larger bound counts.
+Cost: a step that affects one of `n` formulas builds log n nodes.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from dataclasses import dataclass, field
 from .automaton import Letter
 from .progression import Progression
 
-__all__ = ["NEVER", "Ledger", "Part"]
+__all__ = ["NEVER", "FormulaState", "JointStates"]
 
 NEVER = 1 << 30
-"""A distance: no end is reached from here."""
+"""The distance of a state from which no end can be reached."""
 
-NOTHING: Letter = frozenset()
+NO_ATOMS: Letter = frozenset()
 
 
 @dataclass(eq=False)
-class Part:
-    """One formula."""
+class FormulaState:
+    """One formula's automaton, with caches of its moves and distances."""
 
     progression: Progression
     moves: dict[tuple[int, Letter], int] = field(default_factory=dict)
     distances: dict[int, int] = field(default_factory=dict)
-    """Of states to acceptance by letters that there are; empty where that is not known."""
+    """The distances of states to acceptance, by the letters that occur; empty if unknown."""
 
     def move(self, state: int, letter: Letter) -> int:
-        """The state after a letter."""
+        """Return the state after a letter."""
         found = self.moves.get((state, letter))
         if found is None:
             found = self.moves[state, letter] = self.progression.step(state, letter)
         return found
 
     def least(self, state: int) -> int:
-        """A lower bound on the steps until the formula is content; (state 0 is the function that is false)."""
+        """Return a lower bound on the steps until the formula accepts (state 0 is the function "false")."""
         if self.progression.accepting(state):
             return 0
         if self.distances:
@@ -52,7 +52,7 @@ class Part:
 
 @dataclass(frozen=True)
 class _Shape:
-    """Which formulas a node is about: those at the places from `first` on; the right side begins at `middle`."""
+    """The formulas of a node: those from position `first` on; the right side begins at `middle`."""
 
     first: int
     middle: int
@@ -61,21 +61,26 @@ class _Shape:
     right: int = -1
 
 
-class Ledger:
-    """See the module's text. `groups`: formulas, by number, that no step serves two groups of."""
+class JointStates:
+    """The joint states of many formulas.
 
-    def __init__(self, parts: Sequence[Part], groups: Sequence[Sequence[int]]) -> None:
+    Args:
+        parts: The formulas.
+        groups: Groups of formulas, by index, such that no step serves formulas of two groups.
+    """
+
+    def __init__(self, parts: Sequence[FormulaState], groups: Sequence[Sequence[int]]) -> None:
         grouped = {number for group in groups for number in group}
         others = [number for number in range(len(parts)) if number not in grouped]
         order = [number for group in groups for number in group] + others
         self.least: list[int] = []
-        """Of each node, a lower bound on the steps until all in it are content."""
+        """For each node, a lower bound on the steps until all its formulas accept."""
         self.ends: list[bool] = []
-        """Of each node, whether all in it are content."""
-        self.place_of = {number: place for place, number in enumerate(order)}
-        """Letters of `after` are given by place."""
+        """For each node, whether all its formulas accept."""
+        self.position_of = {number: position for position, number in enumerate(order)}
+        """The position of each formula; `after` takes letters by position."""
         self._order = order
-        self._parts = [parts[number] for number in order]
+        self._formulas = [parts[number] for number in order]
         self._left: list[int] = []
         self._right: list[int] = []
         self._waited: dict[int, int] = {}
@@ -94,16 +99,16 @@ class Ledger:
         return len(self.least)
 
     def of(self, states: Sequence[int]) -> int:
-        """The node with these states, one of each formula."""
+        """Return the node with these states, one for each formula."""
         return self._made(self._root, states)
 
     def after(self, node: int, letters: Sequence[tuple[int, Letter]]) -> int:
-        """What is left after a step that says these letters to formulas, by place in order, and nothing to others."""
+        """Return the node after a step with these letters for formulas, ordered by position, and no atoms of others."""
         return self._after(self._root, node, letters)
 
     def states(self, node: int) -> list[int]:
-        """The state of each formula."""
-        found = [0] * len(self._parts)
+        """Return the state of each formula."""
+        found = [0] * len(self._formulas)
         todo = [(self._root, node)]
         while todo:
             at, node = todo.pop()
@@ -112,10 +117,10 @@ class Ledger:
                 found[shape.first] = self._right[node]
             else:
                 todo += [(shape.left, self._left[node]), (shape.right, self._right[node])]
-        return [found[self.place_of[number]] for number in range(len(found))]
+        return [found[self.position_of[number]] for number in range(len(found))]
 
-    def forget(self) -> None:
-        """All nodes; what is still needed has to be made anew, by `of`."""
+    def clear_nodes(self) -> None:
+        """Delete all nodes. Those that are still needed must be built again with `of`."""
         self.least.clear()
         self.ends.clear()
         self._left.clear()
@@ -128,9 +133,9 @@ class Ledger:
 
     def _leaves(self, first: int, count: int) -> list[int]:
         found = []
-        for place in range(first, first + count):
+        for position in range(first, first + count):
             found.append(len(self._shapes))
-            self._shapes.append(_Shape(place, place, False))
+            self._shapes.append(_Shape(position, position, False))
         return found
 
     def _balanced(self, trees: Sequence[int], *, adds: bool) -> int:
@@ -149,11 +154,11 @@ class Ledger:
         return self._node(at, self._made(shape.left, states), self._made(shape.right, states))
 
     def _leaf(self, at: int, state: int) -> int:
-        place = self._shapes[at].first
-        found = self._unique[at].get((place, state))
+        position = self._shapes[at].first
+        found = self._unique[at].get((position, state))
         if found is None:
-            part = self._parts[place]
-            found = self._new(at, place, state, part.least(state), part.progression.accepting(state))
+            part = self._formulas[position]
+            found = self._new(at, position, state, part.least(state), part.progression.accepting(state))
         return found
 
     def _node(self, at: int, left: int, right: int) -> int:
@@ -177,25 +182,25 @@ class Ledger:
             return self._idle(at, node)
         shape = self._shapes[at]
         if shape.left < 0:
-            ((place, letter),) = letters
-            return self._leaf(at, self._parts[place].move(self._right[node], letter))
+            ((position, letter),) = letters
+            return self._leaf(at, self._formulas[position].move(self._right[node], letter))
         left, right, middle = self._left[node], self._right[node], shape.middle
         if len(letters) == 1:
             if letters[0][0] < middle:
                 return self._node(at, self._after(shape.left, left, letters), self._idle(shape.right, right))
             return self._node(at, self._idle(shape.left, left), self._after(shape.right, right, letters))
-        half = bisect_left(letters, middle, key=_place)
+        half = bisect_left(letters, middle, key=_position)
         return self._node(
             at, self._after(shape.left, left, letters[:half]), self._after(shape.right, right, letters[half:])
         )
 
     def _idle(self, at: int, node: int) -> int:
-        """After a step that says nothing to any of them."""
+        """Return the node after a step without atoms of its formulas."""
         found = self._waited.get(node)
         if found is None:
             shape = self._shapes[at]
             if shape.left < 0:
-                found = self._leaf(at, self._parts[shape.first].move(self._right[node], NOTHING))
+                found = self._leaf(at, self._formulas[shape.first].move(self._right[node], NO_ATOMS))
             else:
                 found = self._node(
                     at, self._idle(shape.left, self._left[node]), self._idle(shape.right, self._right[node])
@@ -204,5 +209,5 @@ class Ledger:
         return found
 
 
-def _place(letter: tuple[int, Letter]) -> int:
+def _position(letter: tuple[int, Letter]) -> int:
     return letter[0]

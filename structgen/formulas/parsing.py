@@ -1,16 +1,16 @@
-"""Formulas from text.
+"""Parse formulas.
 
-Three dialects, since the same letter means different things to different tools:
+There are three dialects, since tools disagree about the meaning of some letters:
 
     structgen   `X` is the strong next, `N` or `WX` the weak one
     ltlf2dfa    the same; `tt`, `ff`; R binds tighter than U
     spot        `X` is the weak next, as in `from_ltlf`, and `X[!]` the strong one; `<>`, `[]`, `xor`, `1`, `0`
 
-All of them take `! ~ not`, `& && and`, `| || or`, `-> =>`, `<-> <=>`, `F <>`, `G []`, `U W R M`, `last`, `true`,
-`false`; only what `X` means and what else is a word depends on the dialect. Unary operators bind tightest, then U W R
-M (to the right), then and, or, implication (to the right), equivalence.
+All of them accept `! ~ not`, `& && and`, `| || or`, `-> =>`, `<-> <=>`, `F <>`, `G []`, `U W R M`, `last`, `true`,
+`false`. Only the meaning of `X` and the other reserved words depend on the dialect. Unary operators bind tightest, then
+U W R M (right-associative), then and, or, implication (right-associative), equivalence.
 
-Names may have arguments, `go(kitchen)`: the whole is the name. Any other name is written in double quotes.
+Names may have arguments: `go(kitchen)` as a whole is a name. Other names are written in double quotes.
 Cost: linear in the text; depth and size are limited (`formula`).
 """
 
@@ -56,7 +56,7 @@ _PAST = frozenset(["Y", "S", "O", "H"])
 
 class _Token(NamedTuple):
     text: str
-    """The operator by its one spelling; "name" for an atom, "" at the end."""
+    """The operator in its canonical spelling; "name" for an atom, "" at the end."""
     at: int
     end: int
     name: str = ""
@@ -64,24 +64,26 @@ class _Token(NamedTuple):
 
 @checks_names
 def parse(text: str, *, dialect: Dialect = "structgen") -> Formula:
-    """The formula that `text` says, just as it is written.
+    """Parse a formula, without simplifying it.
 
-    Raises
-    ------
-    FormulaSyntaxError
-        With the place (a line with a caret under it) and what was expected there.
+    Args:
+        text: The formula.
+        dialect: The notation: "structgen", "ltlf2dfa" or "spot".
+
+    Raises:
+        FormulaSyntaxError: The text is not a formula. The error shows the position and what was expected there.
     """
     if not isinstance(text, str):
-        raise OptionError(f"a formula is a text, not {text!r:.60}")
+        raise OptionError(f"a formula must be a text, not {text!r:.60}")
     if dialect not in get_args(Dialect):
         raise OptionError(f"dialect is {dialect!r:.40}; it must be one of {', '.join(get_args(Dialect))}")
     if len(text) > _MOST_CHARACTERS:
-        raise FormulaSyntaxError(f"a formula of {len(text)} characters; at most {_MOST_CHARACTERS} are read")
+        raise FormulaSyntaxError(f"the formula has {len(text)} characters; the limit is {_MOST_CHARACTERS}")
     return _Parser(text, dialect).formula()
 
 
 class _Parser:
-    """Operator precedence with a stack of our own: no nesting is too deep for Python's."""
+    """An operator-precedence parser with an explicit stack, so that nesting does not use Python's."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
         self._text = text
@@ -92,6 +94,7 @@ class _Parser:
         self._open = 0
 
     def formula(self) -> Formula:
+        """Parse the whole text."""
         wants_operand = True
         for token in self._tokens:
             if wants_operand:
@@ -105,13 +108,13 @@ class _Parser:
                 self._operators.pop()
                 self._open -= 1
             elif token.text or self._open:
-                raise self._wrong(token)
+                raise self._unexpected(token)
         self._reduce(0)
         (found,) = self._operands
         return found
 
     def _operand(self, token: _Token) -> bool:
-        """Whether an operand is still wanted after this token."""
+        """Read a token where an operand is expected. Return whether an operand is still expected."""
         if token.text in _UNARY:
             self._operators.append(token)
             return True
@@ -126,7 +129,7 @@ class _Parser:
         elif token.text in _CONSTANTS:
             self._operands.append(_CONSTANTS[token.text])
         else:
-            raise self._wrong(token, "a formula")
+            raise self._unexpected(token, "a formula")
         return False
 
     def _reduce(self, binding: int) -> None:
@@ -152,7 +155,7 @@ class _Parser:
             made = make(_BINARY[op], left, right)
             operands.append(~made if op == "xor" else made)
 
-    def _wrong(self, token: _Token, expected: str = "") -> FormulaSyntaxError:
+    def _unexpected(self, token: _Token, expected: str = "") -> FormulaSyntaxError:
         found = "the end" if not token.text else f"`{self._text[token.at : token.end]}`"
         if not expected:
             opened = next((one for one in reversed(self._operators) if one.text == "("), None)
@@ -162,15 +165,15 @@ class _Parser:
         place = self._tokens.index(token)
         before = self._tokens[place - 1] if place else token
         if token.text == "(" and before.text == "name":
-            hint = "The arguments of an action follow its name at once and end with `)`: go(kitchen)."
+            hint = "Write the arguments of an action directly after its name: go(kitchen)."
         if any(one.text == "name" and one.name in _PAST for one in (before, token)):
-            hint = "Operators of the past (Y, S, O, H) are not supported; atoms of these names are written in quotes."
+            hint = "Past operators (Y, S, O, H) are not supported. Write atoms of these names in quotes."
         for one in (token, before):
             hint = hint or (_ENGLISH.get(one.name.lower()) if one.text == "name" else None)
         return _fault(f"expected {expected}, found {found}", self._text, token.at, token.end, hint)
 
 
-_BEFORE = "`a` before `b` is `!b W a`; both have to come only with `F a` and `F b`. Other positions are free."
+_BEFORE = "`a` before `b` is `!b W a`. Add `F a` and `F b` if both must occur. Other positions are free."
 _ENGLISH = {
     "before": _BEFORE,
     "after": _BEFORE,
@@ -184,7 +187,7 @@ _ENGLISH = {
     "implies": "Implies is the operator `->`.",
     "once": "`a` exactly once is `F a & G (a -> N G !a)`; at most once, `G (a -> N G !a)`.",
 }
-"""Words of English in a formula that cannot be read, and what to write instead."""
+"""Hints for English words in a formula with a syntax error."""
 
 
 def _tokens(text: str, dialect: Dialect) -> list[_Token]:
@@ -193,7 +196,7 @@ def _tokens(text: str, dialect: Dialect) -> list[_Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise _strange(text, at)
+            raise _unknown_character(text, at)
         start, at = at, match.end()
         if match.lastgroup == "space":
             continue
@@ -207,7 +210,7 @@ def _tokens(text: str, dialect: Dialect) -> list[_Token]:
         if match.lastgroup == "name" and token not in words:
             if token.endswith("[!]"):
                 raise _fault(
-                    f"`{token}` is no operator of the dialect {dialect!r}",
+                    f"`{token}` is not an operator of the dialect {dialect!r}",
                     text,
                     start,
                     at,
@@ -236,14 +239,14 @@ def _words(dialect: Dialect) -> dict[str, str]:
     return words
 
 
-def _strange(text: str, at: int) -> FormulaSyntaxError:
+def _unknown_character(text: str, at: int) -> FormulaSyntaxError:
     if text[at] == '"':
-        return _fault("this quote is never closed", text, at)
+        return _fault("this quote is not closed", text, at)
     return _fault(
-        f"`{text[at]}` is no part of a formula",
+        f"`{text[at]}` has no meaning in a formula",
         text,
         at,
-        hint='A name with other characters is written in double quotes: "go to room 1".',
+        hint='Write a name with other characters in double quotes: "go to room 1".',
     )
 
 

@@ -1,14 +1,15 @@
-"""Formulas side by side, and a world if there is one, made as they are met, and how far it is to the end.
+"""The product of several formulas' automata and a world, built on demand, with distances to the end of a trace.
 
-Why: a trace must satisfy all formulas, each step of it must be possible in the world, and it must be known at every
-step whether it can still be finished. All of the product would be the size of the world times that of all automata; a
-trace meets few of its states. What: a *place* is a state of the world with what each formula wants there. How far a
-place is from the end is found by following a way that is known from elsewhere, or else by A*; lower bounds that a
-search has proved make the next one faster (Adaptive A*).
-Invariant: `Place.least` is never above the true distance and `Place.most` never below it; `most` places are left by
-following `Place.way`. `fewest` is exact, or None where it is not known.
-Cost: an answer tries at most `budget` steps; beyond that it is "unknown", which callers count. Places that were met
-are kept, up to `_MOST_KEPT`.
+Why: a trace must satisfy all formulas, and each of its steps must be possible in the world. At every step it must be
+known whether the trace can still be finished. The whole product is the size of the world times that of all automata,
+but a trace visits few of its states.
+What: a state is a state of the world together with the states of the formulas. Its distance to the end is found by
+following a completion that is known from another state, or by A*. Lower bounds proved by one search speed up the next
+(Adaptive A*).
+Invariant: `ProductState.least` is never above the true distance, and `ProductState.most` never below it. Following
+`ProductState.next_step` takes `most` steps. `fewest` is exact, or None if it is unknown.
+Cost: a query tries at most `budget` steps. Beyond that the result is "unknown", which callers count. Up to `_MOST_KEPT`
+states are kept.
 Source: Hart, Nilsson and Raphael 1968; Koenig and Likhachev 2005 (Adaptive A*).
 """
 
@@ -22,20 +23,20 @@ from typing import Any, Protocol
 
 from .automaton import Letter
 from .formula import TRUE, Formula
-from .joint_states import NEVER, NOTHING, Ledger, Part
+from .joint_states import NEVER, NO_ATOMS, FormulaState, JointStates
 from .progression import Progression
 
-__all__ = ["NEVER", "Moves", "Place", "Product"]
+__all__ = ["NEVER", "Product", "ProductState", "WorldMoves"]
 
-_MOST_STATES = 2_000
+_MOST_FORMULA_STATES = 2_000
 _MOST_MOVES = 20_000
-"""Of one formula's automaton that are looked at to know distances in it."""
+"""The most states and moves of one formula's automaton that are explored to know its distances."""
 _MOST_KEPT = 1_000_000
-"""Places, what leads on from them, and what formulas want there; a hundred bytes or two each."""
+"""The most states, successors and formula states that are kept; one or two hundred bytes each."""
 
 
-class Moves(Protocol):
-    """A world: which step is possible where. States are hashable."""
+class WorldMoves(Protocol):
+    """A world: which steps are possible in a state. States are hashable."""
 
     @property
     def start(self) -> Any:
@@ -43,18 +44,18 @@ class Moves(Protocol):
 
     @property
     def has_labels(self) -> bool:
-        """Whether `labels` says anything."""
+        """Whether states have labels."""
 
     def follow(self, state: Any, number: int) -> Any:
-        """Where a step leads; None where it is not possible."""
+        """Return the state after a step; None if the step is not possible."""
 
     def labels(self, state: Any) -> Letter:
-        """The atoms that hold in a state, besides those of the step that leads there."""
+        """Return the atoms that hold in a state, besides those of the step that leads there."""
 
 
 @dataclass(frozen=True)
-class _Nowhere:
-    """A world of one state, in which each step is possible."""
+class _TrivialWorld:
+    """A world of one state in which every step is possible."""
 
     start: tuple[()] = ()
     has_labels: bool = False
@@ -63,278 +64,286 @@ class _Nowhere:
         return state
 
     def labels(self, state: Any) -> Letter:
-        return NOTHING
+        return NO_ATOMS
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class ProductState:
     """A state of the product."""
 
     world: Any
-    owed: int
+    formulas_state: int
     ends: bool
-    """A trace may end here."""
+    """Whether a trace may end here."""
     least: int
+    """A lower bound on the number of steps to the end."""
     most: int
-    way: tuple[int, Place] | None = None
-    """A step, by its number, and where it leads, of a way to the end."""
-    after: list[tuple[int, Place]] | None = None
-    """Each possible step, by its number, with where it leads."""
+    """An upper bound on the number of steps to the end."""
+    next_step: tuple[int, ProductState] | None = None
+    """The first step of a known completion: its number and the state after it."""
+    after: list[tuple[int, ProductState]] | None = None
+    """The possible steps: their numbers and the states after them."""
 
 
 class Product:
-    """See the module's text.
+    """The product of formulas and a world.
 
-    Parameters
-    ----------
-    letters
-        Of each step the atoms that hold at it.
-    lookahead
-        Whether the automaton of each formula is explored for distances in it; one formula alone does without.
+    Args:
+        letters: The atoms that hold at each step.
+        formulas: The formulas, all of which must hold.
+        world: The world; None: every step is always possible.
+        budget: The most steps that a query tries.
+        lookahead: Whether the automaton of each formula is explored for distances. A single formula does not need it.
     """
 
     def __init__(
         self,
         letters: Sequence[Letter],
         formulas: Sequence[Formula],
-        world: Moves | None = None,
+        world: WorldMoves | None = None,
         *,
         budget: int,
         lookahead: bool = True,
     ) -> None:
         self.budget = budget
         self.tried = 0
-        """Steps whose outcome was found out."""
+        """The number of steps that were tried."""
         self.expanded = 0
-        """Places from which all steps were tried."""
+        """The number of states from which all steps were tried."""
         self._letters = letters
-        self._world: Moves = world or _Nowhere()
-        # A trace has a position at least, whatever else is said of it.
-        self._parts = [Part(Progression(formula)) for formula in (formulas or [TRUE])]
-        own = [[letter & part.progression.formula.atoms for letter in letters] for part in self._parts]
+        self._world: WorldMoves = world or _TrivialWorld()
+        # Without formulas, the trace must still have at least one position.
+        self._formulas = [FormulaState(Progression(formula)) for formula in (formulas or [TRUE])]
+        own = [[letter & part.progression.formula.atoms for letter in letters] for part in self._formulas]
         groups = []
         if lookahead and not self._world.has_labels:
-            for part, known in zip(self._parts, own, strict=True):
-                part.distances = _distances(part, {*known, NOTHING})
-            groups = _groups_apart(self._parts, own)
-        self._ledger = Ledger(self._parts, groups)
-        self._said: dict[tuple[int, Letter], list[tuple[int, Letter]]] = {}
-        self._places: dict[tuple[Any, int], Place] = {}
+            for part, known in zip(self._formulas, own, strict=True):
+                part.distances = _distances(part, {*known, NO_ATOMS})
+            groups = _groups_apart(self._formulas, own)
+        self._joint = JointStates(self._formulas, groups)
+        self._letter_cache: dict[tuple[int, Letter], list[tuple[int, Letter]]] = {}
+        self._states: dict[tuple[Any, int], ProductState] = {}
         self._successors = 0
-        states = [part.progression.start for part in self._parts]
-        self.start = self._place(self._world.start, self._ledger.of(states))
-        # The first step serves all formulas: it is the position that each needs at least.
+        states = [part.progression.start for part in self._formulas]
+        self.start = self._state(self._world.start, self._joint.of(states))
+        # The first step serves all formulas, since each needs at least one position.
         if self.start.least < NEVER:
-            self.start.least = max(part.least(state) for part, state in zip(self._parts, states, strict=True))
+            self.start.least = max(
+                part.least(state) for part, state in zip(self._formulas, states, strict=True)
+            )
 
-    def after(self, place: Place) -> list[tuple[int, Place]]:
-        """Each step that is possible here and after which the formulas can be satisfied one by one."""
-        if place.after is None:
+    def after(self, state: ProductState) -> list[tuple[int, ProductState]]:
+        """Return the possible steps after which each formula, taken alone, can be satisfied."""
+        if state.after is None:
             self.expanded += 1
-            found = ((number, self.step(place, number)) for number in range(len(self._letters)))
-            place.after = [(number, there) for number, there in found if there is not None]
-            self._successors += len(place.after)
-        return place.after
+            found = ((number, self.step(state, number)) for number in range(len(self._letters)))
+            state.after = [(number, target) for number, target in found if target is not None]
+            self._successors += len(state.after)
+        return state.after
 
-    def step(self, place: Place, number: int) -> Place | None:
-        """Where one step leads; None where it is not possible, or breaks a formula."""
+    def step(self, state: ProductState, number: int) -> ProductState | None:
+        """Return the state after a step; None if the step is not possible or violates a formula."""
         self.tried += 1
-        there = self._world.follow(place.world, number)
-        if there is None:
+        target = self._world.follow(state.world, number)
+        if target is None:
             return None
-        labels = self._world.labels(there) if self._world.has_labels else NOTHING
-        owed = self._ledger.after(place.owed, self._said_by(number, labels))
-        if self._ledger.least[owed] >= NEVER:
+        labels = self._world.labels(target) if self._world.has_labels else NO_ATOMS
+        formulas_state = self._joint.after(state.formulas_state, self._letters_by_formula(number, labels))
+        if self._joint.least[formulas_state] >= NEVER:
             return None
-        found = self._place(there, owed)
+        found = self._state(target, formulas_state)
         return found if found.least < NEVER else None
 
-    def fewest(self, place: Place) -> int | None:
-        """How many steps are needed to finish from here; `NEVER`: it cannot be done; None: not known."""
-        if place.least < place.most:
-            self._search(place, NEVER - 1, self.tried + self.budget, is_exact=True)
-        return place.least if place.least == place.most or place.least >= NEVER else None
+    def fewest(self, state: ProductState) -> int | None:
+        """Return the fewest steps to finish from a state; `NEVER` if it cannot be done, None if unknown."""
+        if state.least < state.most:
+            self._search(state, NEVER - 1, self.tried + self.budget, is_exact=True)
+        return state.least if state.least == state.most or state.least >= NEVER else None
 
-    def within(self, place: Place, steps: int) -> bool | None:
-        """Whether a trace can be finished in so many steps from here; None: not known."""
-        return self._within(place, steps, (), self.tried + self.budget)
+    def can_finish(self, state: ProductState, steps: int) -> bool | None:
+        """Return whether a trace can be finished in at most `steps` steps from a state; None if unknown."""
+        return self._can_finish(state, steps, (), self.tried + self.budget)
 
-    def finishing(self, place: Place, steps: int) -> tuple[list[tuple[int, Place]], int]:
-        """The steps after which a trace can be finished in `steps` more, and of how many of them it is not known.
+    def finishable_steps(self, state: ProductState, steps: int) -> tuple[list[tuple[int, ProductState]], int]:
+        """Return the steps after which a trace can be finished in `steps` more, and for how many that is unknown.
 
-        One budget is for all of them.
+        All of them share one budget.
         """
         until = self.tried + self.budget
-        guide = _known_way(place)
+        guide = _known_completion(state)
         found, unknown = [], 0
-        for number, there in self.after(place):
-            can = self._within(there, steps, guide, until)
+        for number, target in self.after(state):
+            can = self._can_finish(target, steps, guide, until)
             unknown += can is None
             if can is not False:
-                found.append((number, there))
+                found.append((number, target))
         return found, unknown
 
-    def completion(self, place: Place) -> list[int] | None:
-        """The numbers of the steps of a shortest way to finish; None where there is none, or it is not known."""
-        if self.fewest(place) in (None, NEVER):
+    def shortest_completion(self, state: ProductState) -> list[int] | None:
+        """Return the step numbers of a shortest completion; None if none exists or it is unknown."""
+        if self.fewest(state) in (None, NEVER):
             return None
-        return _known_way(place)
+        return _known_completion(state)
 
-    def some_way(self, place: Place) -> list[int] | None:
-        """The numbers of the steps of a way to finish, a shortest or not; None where none is known."""
-        return _known_way(place) if self.within(place, NEVER - 1) else None
+    def find_completion(self, state: ProductState) -> list[int] | None:
+        """Return the step numbers of some completion, shortest or not; None if none is known."""
+        return _known_completion(state) if self.can_finish(state, NEVER - 1) else None
 
-    def forget(self, kept: Iterable[Place]) -> None:
-        """All but these places and the start, if much has been met."""
-        if len(self._places) + self._successors + len(self._ledger) + len(self._said) < _MOST_KEPT:
+    def evict(self, kept: Iterable[ProductState]) -> None:
+        """Evict all states but these and the start, if many are kept."""
+        if len(self._states) + self._successors + len(self._joint) + len(self._letter_cache) < _MOST_KEPT:
             return
         places = dict.fromkeys([self.start, *kept])
-        states = {place: self._ledger.states(place.owed) for place in places}
-        self._ledger.forget()
-        self._places.clear()
-        self._said.clear()
+        states = {state: self._joint.states(state.formulas_state) for state in places}
+        self._joint.clear_nodes()
+        self._states.clear()
+        self._letter_cache.clear()
         self._successors = 0
-        for place in places:
-            place.owed = self._ledger.of(states[place])
-            place.after = place.way = None
-            place.most = 0 if place.ends else NEVER
-            self._places[place.world, place.owed] = place
+        for state in places:
+            state.formulas_state = self._joint.of(states[state])
+            state.after = state.next_step = None
+            state.most = 0 if state.ends else NEVER
+            self._states[state.world, state.formulas_state] = state
 
     # -- parts
 
-    def _said_by(self, number: int, labels: Letter) -> list[tuple[int, Letter]]:
-        """What a step that leads to these labels says to formulas, by place in order."""
-        found = self._said.get((number, labels))
+    def _letters_by_formula(self, number: int, labels: Letter) -> list[tuple[int, Letter]]:
+        """Return the letters of a step with these labels for the formulas that it concerns, ordered by position."""
+        found = self._letter_cache.get((number, labels))
         if found is None:
             letter = self._letters[number] | labels
-            said = [
-                (self._ledger.place_of[part], own)
-                for part, one in enumerate(self._parts)
+            listed = [
+                (self._joint.position_of[part], own)
+                for part, one in enumerate(self._formulas)
                 if (own := letter & one.progression.formula.atoms)
             ]
-            found = self._said[number, labels] = sorted(said, key=lambda one: one[0])
+            found = self._letter_cache[number, labels] = sorted(listed, key=lambda one: one[0])
         return found
 
-    def _place(self, world: Any, owed: int) -> Place:
-        key = (world, owed)
-        found = self._places.get(key)
+    def _state(self, world: Any, formulas_state: int) -> ProductState:
+        key = (world, formulas_state)
+        found = self._states.get(key)
         if found is None:
-            ends = self._ledger.ends[owed]
-            found = self._places[key] = Place(
-                world, owed, ends, self._ledger.least[owed], 0 if ends else NEVER
+            ends = self._joint.ends[formulas_state]
+            found = self._states[key] = ProductState(
+                world, formulas_state, ends, self._joint.least[formulas_state], 0 if ends else NEVER
             )
         return found
 
-    def _within(self, place: Place, steps: int, guide: Sequence[int], until: int) -> bool | None:
-        if place.least > steps:
+    def _can_finish(self, state: ProductState, steps: int, guide: Sequence[int], until: int) -> bool | None:
+        if state.least > steps:
             return False
-        if place.most <= steps:
+        if state.most <= steps:
             return True
         for is_strict in (True, False):
-            if guide and self.tried < until and self._follow_guide(place, guide, is_strict) <= steps:
+            if guide and self.tried < until and self._follow_guide(state, guide, is_strict) <= steps:
                 return True
-        if self.tried < until and self._follow_guide(place, range(len(self._letters)), True) <= steps:
+        if self.tried < until and self._follow_guide(state, range(len(self._letters)), True) <= steps:
             return True
-        return self._search(place, steps, until, is_exact=False)
+        return self._search(state, steps, until, is_exact=False)
 
-    def _follow_guide(self, place: Place, guide: Sequence[int], is_strict: bool) -> int:
-        """How far it is to the end at most, by the steps of a way from elsewhere.
+    def _follow_guide(self, state: ProductState, guide: Sequence[int], is_strict: bool) -> int:
+        """Return an upper bound on the distance to the end, by following the steps of another state's completion.
 
-        Steps that are not possible here are left out; if `is_strict`, also those that bring no formula nearer.
+        Steps that are not possible here are skipped; with `is_strict`, so are those that improve no formula.
         """
-        here, steps, least = place, [], self._ledger.least
+        here, steps, least = state, [], self._joint.least
         for number in guide:
             if here.most < NEVER:
                 break
-            there = self.step(here, number)
-            if there is not None and (least[there.owed] < least[here.owed] or not is_strict):
-                steps.append((here, number, there))
-                here = there
-        _reached(steps)
-        return place.most
+            target = self.step(here, number)
+            if target is not None and (
+                least[target.formulas_state] < least[here.formulas_state] or not is_strict
+            ):
+                steps.append((here, number, target))
+                here = target
+        _improve_upper_bounds(steps)
+        return state.most
 
-    def _search(self, start: Place, most: int, until: int, *, is_exact: bool) -> bool | None:
-        """Is there a way of at most `most` steps? All that is met learns better bounds.
+    def _search(self, start: ProductState, most: int, until: int, *, is_exact: bool) -> bool | None:
+        """Search for a completion of at most `most` steps, and improve the bounds of all visited states.
 
-        `is_exact`: a shortest one is found. Where neither that nor `most` asks for a short one, places come first that
-        seem near the end.
+        With `is_exact`, the search finds a shortest one. If neither that nor `most` requires a short one, it is
+        greedy: states that seem near the end come first.
         """
         is_short = is_exact or most < NEVER - 1
         tie = itertools.count()
-        cost: dict[Place, int] = {start: 0}
-        came: dict[Place, tuple[Place, int, Place]] = {}
+        cost: dict[ProductState, int] = {start: 0}
+        came: dict[ProductState, tuple[ProductState, int, ProductState]] = {}
         waiting = [(start.least, next(tie), start)]
-        closed: list[Place] = []
+        closed: list[ProductState] = []
         while waiting:
-            total, _, place = heapq.heappop(waiting)
-            steps = cost[place]
-            if place.least >= NEVER or (is_short and total > steps + place.least):
-                continue  # known to lead nowhere by now, or met again on a shorter way
+            total, _, state = heapq.heappop(waiting)
+            steps = cost[state]
+            if state.least >= NEVER or (is_short and total > steps + state.least):
+                continue  # it is dead by now, or was reached again by a shorter path
             if total > most:
-                _learn(closed, cost, total)
+                _improve_lower_bounds(closed, cost, total)
                 return False
-            if steps + place.most <= (total if is_exact else most):
+            if steps + state.most <= (total if is_exact else most):
                 if is_short:
-                    _learn(closed, cost, total)
-                _reached(_path(place, came))
+                    _improve_lower_bounds(closed, cost, total)
+                _improve_upper_bounds(_path(state, came))
                 return True
             if self.tried >= until:
                 if is_short:
-                    _learn(closed, cost, total)
+                    _improve_lower_bounds(closed, cost, total)
                 return None
-            closed.append(place)
-            for number, there in self.after(place):
-                if steps + 1 < cost.get(there, NEVER) and (is_short or there not in cost):
-                    cost[there] = steps + 1
-                    came[there] = place, number, there
-                    if there.least < NEVER:
-                        hoped = there.least + (steps + 1 if is_short else 0)
-                        heapq.heappush(waiting, (hoped, -next(tie), there))
-        for place in closed:  # all that can be reached was met
-            place.least = NEVER
+            closed.append(state)
+            for number, target in self.after(state):
+                if steps + 1 < cost.get(target, NEVER) and (is_short or target not in cost):
+                    cost[target] = steps + 1
+                    came[target] = state, number, target
+                    if target.least < NEVER:
+                        hoped = target.least + (steps + 1 if is_short else 0)
+                        heapq.heappush(waiting, (hoped, -next(tie), target))
+        for state in closed:  # the search visited all that can be reached
+            state.least = NEVER
         return False
 
 
-def _known_way(place: Place) -> list[int]:
-    """The steps of the way that is known from here; none where there is no such."""
+def _known_completion(state: ProductState) -> list[int]:
+    """Return the step numbers of the completion that is known from a state; empty if none is known."""
     found = []
-    while place.way is not None and place.most:
-        number, place = place.way
+    while state.next_step is not None and state.most:
+        number, state = state.next_step
         found.append(number)
     return found
 
 
-def _path(place: Place, came: dict[Place, tuple[Place, int, Place]]) -> list[tuple[Place, int, Place]]:
+def _path(
+    state: ProductState, came: dict[ProductState, tuple[ProductState, int, ProductState]]
+) -> list[tuple[ProductState, int, ProductState]]:
     steps = []
-    while place in came:
-        steps.append(came[place])
-        place = steps[-1][0]
+    while state in came:
+        steps.append(came[state])
+        state = steps[-1][0]
     return steps[::-1]
 
 
-def _reached(steps: Sequence[tuple[Place, int, Place]]) -> None:
-    """What is known of the way to the end from where these steps lead is known of where they begin."""
-    for before, number, there in reversed(steps):
-        if there.most + 1 < before.most:
-            before.most, before.way = there.most + 1, (number, there)
+def _improve_upper_bounds(steps: Sequence[tuple[ProductState, int, ProductState]]) -> None:
+    """Improve the upper bounds along a path by the bound of its end."""
+    for before, number, target in reversed(steps):
+        if target.most + 1 < before.most:
+            before.most, before.next_step = target.most + 1, (number, target)
 
 
-def _learn(closed: Sequence[Place], cost: dict[Place, int], total: int) -> None:
-    """What was expanded is at least so far from the end that no way through it is shorter than `total`."""
-    for place in closed:
-        place.least = min(place.most, max(place.least, total - cost[place]))
+def _improve_lower_bounds(closed: Sequence[ProductState], cost: dict[ProductState, int], total: int) -> None:
+    """Improve the lower bounds of expanded states: no completion through them is shorter than `total`."""
+    for state in closed:
+        state.least = min(state.most, max(state.least, total - cost[state]))
 
 
-def _groups_apart(parts: Sequence[Part], letters: Sequence[Sequence[Letter]]) -> list[list[int]]:
-    """Groups of formulas that no step serves two of: what they need adds up.
+def _groups_apart(parts: Sequence[FormulaState], letters: Sequence[Sequence[Letter]]) -> list[list[int]]:
+    """Return groups of formulas such that no step serves two groups, so that their bounds add up.
 
-    Left out are formulas that a step may bring nearer to their end without saying anything to them (`X X a`).
+    Formulas that a step without their atoms may bring nearer to acceptance (`X X a`) are in no group.
     """
-    group_of: dict[int, int] = {}  # of each step
+    group_of: dict[int, int] = {}  # by step
     groups: dict[int, list[int]] = {}
     steps_of: dict[int, list[int]] = {}
     for number, part in enumerate(parts):
-        if not _waits(part):
+        if not _needs_its_atoms(part):
             continue
         serving = [step for step, letter in enumerate(letters[number]) if letter]
         joined = {group_of[step] for step in serving if step in group_of}
@@ -347,31 +356,31 @@ def _groups_apart(parts: Sequence[Part], letters: Sequence[Sequence[Letter]]) ->
     return list(groups.values())
 
 
-def _waits(part: Part) -> bool:
-    """A letter without an atom of the formula never brings it nearer to acceptance, but for the first of a trace."""
+def _needs_its_atoms(part: FormulaState) -> bool:
+    """Return whether letters without atoms of the formula never bring it nearer to acceptance, after the first one."""
     first = part.progression.start
-    comes_again = first in part.moves.values()  # as of `F !b` after a `b`
+    comes_again = first in part.moves.values()  # for example `F !b` after a `b`
     return bool(part.distances) and all(
-        part.distances[part.move(state, NOTHING)] >= distance
+        part.distances[part.move(state, NO_ATOMS)] >= distance
         for state, distance in part.distances.items()
         if comes_again or state != first
     )
 
 
-def _distances(part: Part, letters: set[Letter]) -> dict[int, int]:
-    """How many letters each state is from acceptance; nothing where the states are too many."""
+def _distances(part: FormulaState, letters: set[Letter]) -> dict[int, int]:
+    """Return the distance of each state to acceptance; empty if the automaton has too many states."""
     before: dict[int, list[int]] = {}
     states = [part.progression.start]
     seen = set(states)
     for state in states:
         for letter in letters:
-            there = part.move(state, letter)
-            before.setdefault(there, []).append(state)
-            if there not in seen:
-                if len(seen) >= _MOST_STATES or len(seen) * len(letters) > _MOST_MOVES:
+            target = part.move(state, letter)
+            before.setdefault(target, []).append(state)
+            if target not in seen:
+                if len(seen) >= _MOST_FORMULA_STATES or len(seen) * len(letters) > _MOST_MOVES:
                     return {}
-                seen.add(there)
-                states.append(there)
+                seen.add(target)
+                states.append(target)
     found = {state: 0 for state in states if part.progression.accepting(state)}
     todo = list(found)
     for state in todo:

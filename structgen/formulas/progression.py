@@ -1,15 +1,15 @@
-"""The lazy automaton of a formula: what is left of it after each letter.
+"""The automaton of a formula, built on demand by formula progression.
 
-Why: the whole automaton of a formula may be doubly exponential; along one trace only a few of its states are met.
+Why: the whole automaton may be doubly exponential, but a trace visits only a few of its states.
 What: a state is a Boolean combination of *obligations*, as a decision diagram. An obligation is a formula that must
-hold at the next position, of which there must be one (a strong next); what a weak next asks for is the negation of
-one. Reading a letter replaces each obligation by what it is there: `f U g` is "g now, or f now and `f U g` next". A
-trace is accepted if no obligation is left that needs another position, that is, if the state is true where none holds.
-Invariant: states that are equal as functions are equal as numbers, so there are finitely many: the obligations are
-subformulas. (Normalising only by associativity and commutativity does not stop at nested weak untils.)
+hold at the next position, which must exist (a strong next). A weak next is the negation of an obligation. A letter
+replaces each obligation by its progression: `f U g` is "g now, or f now and `f U g` next". A trace is accepted if no
+obligation requires another position, that is, if the state is true where no obligation holds.
+Invariant: states that are equal as functions are equal as numbers. So there are finitely many, since obligations are
+subformulas. (Normalising by associativity and commutativity only would not terminate for nested weak untils.)
 Cost: a letter is one replacement in the state's diagram. For all letters at once (`successors`, `row`) the atoms are
-variables, too, tested before the obligations; that may be exponential in the formulas that a conjunction joins, where
-one letter is not.
+variables as well, tested before the obligations. That may be exponential in the operands of a conjunction; one letter
+is not.
 Source: Brzozowski 1964; Bacchus and Kabanza 1998 (progression); De Giacomo and Vardi 2013 (LTLf).
 """
 
@@ -27,7 +27,7 @@ from .formula import Formula
 __all__ = ["Progression"]
 
 _MOST_VARIABLES = 400
-"""Atoms and obligations of one formula: diagrams are as deep as there are variables."""
+"""The most atoms and obligations of one formula, since diagrams are as deep as the number of variables."""
 
 _Core = int
 _TRUE, _FALSE = 0, 1
@@ -35,7 +35,7 @@ _TRUE, _FALSE = 0, 1
 
 @dataclass
 class _Reading:
-    """What was found out of one letter, or of all at once."""
+    """The caches for one letter, or for all letters at once."""
 
     letter: frozenset[str] | None
     now: dict[_Core, int] = field(default_factory=dict)
@@ -43,19 +43,19 @@ class _Reading:
 
 
 class Progression:
-    """The automaton of one formula; states are numbers, made when they are first met."""
+    """The automaton of one formula. States are numbers, created when they are first reached."""
 
     def __init__(self, formula: Formula) -> None:
         self.formula = formula
         self.atoms = tuple(sorted(formula.atoms))
-        """Letters are told apart by these only; an atom's variable is its place."""
-        self._places = {name: place for place, name in enumerate(self.atoms)}
+        """The atoms that letters distinguish; the variable of an atom is its index."""
+        self._indices = {name: place for place, name in enumerate(self.atoms)}
         self._diagrams = Diagrams()
         self._cores = _Cores()
         first = len(self.atoms)
         self._check(first)
         self._another = self._diagrams.node(first, 0, 1)
-        """There is another position."""
+        """The variable "there is another position"."""
         self._obliged: list[_Core] = []
         self._variables: dict[_Core, int] = {}
         self._any = _Reading(None)
@@ -64,10 +64,10 @@ class Progression:
         self._first = first + 1
         self._successors: dict[int, int] = {}
         self.start = self._next(self._cores.of(formula))
-        """Before the first position; a trace has one at least."""
+        """The state before the first position; a trace has at least one."""
 
     def step(self, state: int, letter: Collection[str]) -> int:
-        """The state after one more position, at which the atoms of `letter` hold, and no others."""
+        """Return the state after a position at which exactly the atoms of `letter` hold."""
         own = frozenset(letter) & self.formula.atoms
         reading = self._by_letter.get(own)
         if reading is None:
@@ -77,11 +77,11 @@ class Progression:
         )
 
     def accepting(self, state: int) -> bool:
-        """Whether a trace may end here."""
+        """Return whether a trace may end in a state."""
         return self._diagrams.at_nothing(state)
 
     def successors(self, state: int) -> Iterator[tuple[dict[str, bool], int]]:
-        """Each state that some letter leads to, once, with the atoms that such a letter has and has not."""
+        """Yield each successor once, with the atoms that a letter to it contains, and those that it does not."""
         diagrams, count = self._diagrams, len(self.atoms)
         seen: set[int] = set()
         stack: list[tuple[int, dict[str, bool]]] = [(self._row(state), {})]
@@ -99,7 +99,7 @@ class Progression:
             stack.append((diagrams.low[there], {**guard, name: False}))
 
     def row(self, state: int, leaf: Any, node: Any) -> Any:
-        """The successors by all letters as a decision tree: ``node(atom's place, low, high)`` of ``leaf(state)``."""
+        """Return the successors by all letters as ``node(index of an atom, low, high)`` and ``leaf(state)``."""
         diagrams, count = self._diagrams, len(self.atoms)
         known: dict[int, Any] = {}
 
@@ -120,9 +120,9 @@ class Progression:
     def _check(self, variables: int) -> None:
         if variables >= _MOST_VARIABLES:
             raise LimitExceeded(
-                f"a formula with more than {_MOST_VARIABLES} atoms and temporal parts",
+                f"a formula has more than {_MOST_VARIABLES} atoms and temporal subformulas",
                 limit="formula_variables",
-                hint="Split the formula: each formula of a list has an automaton of its own.",
+                hint="Split the formula into a list: each formula of a list has an automaton of its own.",
             )
 
     def _row(self, state: int) -> int:
@@ -134,13 +134,13 @@ class Progression:
         return found
 
     def _read(self, variable: int, reading: _Reading) -> int:
-        """What becomes of a variable of a state when a letter is read."""
+        """Return the progression of a state's variable by a letter."""
         if variable == self._first - 1:
             return 1  # there was another position
         return self._at_once(self._obliged[variable - self._first], reading)
 
     def _at_once(self, core: _Core, reading: _Reading) -> int:
-        """A formula at the position that is read: a function of obligations, and of the atoms there if any may hold."""
+        """Return a formula at the current position as a function of obligations (and of atoms, for all letters)."""
         found = reading.now.get(core)
         if found is not None:
             return found
@@ -150,7 +150,7 @@ class Progression:
             found = 1
         elif op == "atom":
             known = reading.letter
-            found = diagrams.node(self._places[args], 0, 1) if known is None else int(args in known)
+            found = diagrams.node(self._indices[args], 0, 1) if known is None else int(args in known)
         elif op == "not":
             found = diagrams.negation(self._at_once(args, reading))
         elif op == "and":
@@ -167,7 +167,7 @@ class Progression:
         return found
 
     def _next(self, core: _Core) -> int:
-        """There is another position, and the formula holds there."""
+        """Return the function "there is another position, and the formula holds there"."""
         found = self._later.get(core)
         if found is not None:
             return found
@@ -192,7 +192,7 @@ class Progression:
 
 
 class _Cores:
-    """Formulas in few operators (true, atom, not, and, X, U), each once; negations and conjunctions are normalised."""
+    """Formulas reduced to few operators (true, atom, not, and, X, U), hash-consed and normalised."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[str, Any]] = []
@@ -238,7 +238,7 @@ class _Cores:
                 return no(until(_TRUE, no(args[0])))
             case "U":
                 return until(args[0], args[1])
-            case "W":  # not: at some position neither holds any more, before the second came
+            case "W":  # the negation of: at some position neither holds, before the second one held
                 return no(until(no(args[1]), both([no(args[0]), no(args[1])])))
             case "R":
                 return no(until(no(args[0]), no(args[1])))

@@ -1,8 +1,9 @@
-"""Questions about formulas: can it be met, by what, do two mean the same, which of several contradict each other?
+"""Queries about formulas: satisfiability, example traces, equivalence, and formulas that contradict each other.
 
-What: a shortest trace is searched for, over states that are met (`conflicts`, `product`); of letters that are sets of
-atoms, breadth first over the states of the conjunction.
-Cost: the steps that are tried until it is found; at most `most`, then LimitExceeded.
+What: each query searches for a shortest trace. With one-hot letters the search builds the product of the formulas'
+automata on demand (`conflicts`, `product`). With sets of atoms it is a breadth-first search over the states of the
+conjunction.
+Cost: the number of steps that are tried until a trace is found; more than `most` raise LimitExceeded.
 """
 
 from __future__ import annotations
@@ -27,13 +28,31 @@ Formulas = Formula | str | Sequence[Formula | str]
 
 @checks_names
 def satisfiable(formulas: Formulas, *, alphabet: Alphabet = "one-hot", most: int = _MOST) -> bool:
-    """Whether some trace satisfies the formula, or all formulas of a list."""
+    """Return whether some trace satisfies a formula, or all formulas of a list.
+
+    Args:
+        formulas: A formula, its text, or a list of these.
+        alphabet: The letters: one atom at each position ("one-hot"), or any set of atoms ("propositional").
+        most: The most steps of the search.
+
+    Raises:
+        LimitExceeded: The search needs more than `most` steps.
+    """
     return _Search(_listed(formulas), alphabet, most).trace(is_short=False)[0] is not None
 
 
 @checks_names
 def example(formulas: Formulas, *, alphabet: Alphabet = "one-hot", most: int = _MOST) -> list[Letter] | None:
-    """A shortest trace that satisfies the formula, or all formulas of a list; None if there is none."""
+    """Return a shortest trace that satisfies a formula, or all formulas of a list; None if no trace does.
+
+    Args:
+        formulas: A formula, its text, or a list of these.
+        alphabet: The letters: one atom at each position ("one-hot"), or any set of atoms ("propositional").
+        most: The most steps of the search.
+
+    Raises:
+        LimitExceeded: The search needs more than `most` steps.
+    """
     return _Search(_listed(formulas), alphabet, most).trace(is_short=True)[0]
 
 
@@ -41,7 +60,7 @@ def example(formulas: Formulas, *, alphabet: Alphabet = "one-hot", most: int = _
 def equivalent(
     one: Formula | str, other: Formula | str, *, alphabet: Alphabet = "one-hot", most: int = _MOST
 ) -> bool:
-    """Whether the same traces satisfy both."""
+    """Return whether the same traces satisfy two formulas; see `difference`."""
     return difference(one, other, alphabet=alphabet, most=most) is None
 
 
@@ -49,7 +68,17 @@ def equivalent(
 def difference(
     one: Formula | str, other: Formula | str, *, alphabet: Alphabet = "one-hot", most: int = _MOST
 ) -> list[Letter] | None:
-    """A shortest trace that satisfies one of them and not the other; None if there is none."""
+    """Return a shortest trace that satisfies exactly one of two formulas; None if they are equivalent.
+
+    Args:
+        one: A formula, or its text.
+        other: The other formula.
+        alphabet: The letters: one atom at each position ("one-hot"), or any set of atoms ("propositional").
+        most: The most steps of the search.
+
+    Raises:
+        LimitExceeded: The search needs more than `most` steps.
+    """
     one, other = as_formula(one), as_formula(other)
     if one is other:
         return None
@@ -60,9 +89,18 @@ def difference(
 def conflict(
     formulas: Sequence[Formula | str], *, alphabet: Alphabet = "one-hot", most: int = _MOST
 ) -> list[int] | None:
-    """The places of formulas that no trace satisfies together, none of which could be left out; None if there are none.
+    """Return the indices of a minimal set of formulas that no trace satisfies together; None if some trace satisfies
+    all.
 
-    (Each of the smaller sets is satisfiable, though another set may have fewer formulas.)
+    Each proper subset is satisfiable. Another contradictory set may have fewer formulas.
+
+    Args:
+        formulas: The formulas, or their texts.
+        alphabet: The letters: one atom at each position ("one-hot"), or any set of atoms ("propositional").
+        most: The most steps of the search.
+
+    Raises:
+        LimitExceeded: The search needs more than `most` steps.
     """
     listed = _listed(formulas)
     _, places = _Search(listed, alphabet, most).trace(is_short=False)
@@ -79,7 +117,7 @@ def _listed(formulas: Formulas) -> list[Formula]:
 
 
 class _Search:
-    """For a trace of some formulas."""
+    """A search for a trace of some formulas."""
 
     def __init__(self, formulas: Sequence[Formula], alphabet: Alphabet, most: int) -> None:
         check_alphabet(alphabet)
@@ -105,7 +143,7 @@ class _Search:
     def _one_hot(self, some: Sequence[Formula], is_short: bool) -> list[Letter] | None:
         letters = letters_of(sorted(frozenset[str]().union(*(one.atoms for one in some))))
         product = Product(letters, some, budget=self._left, lookahead=len(some) > 1)
-        find = product.completion if is_short else product.some_way
+        find = product.shortest_completion if is_short else product.find_completion
         numbers = find(product.start)
         self._left -= product.tried
         if numbers is None and product.start.least < NEVER:

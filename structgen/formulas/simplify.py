@@ -1,15 +1,15 @@
-"""Formulas that mean the same and are shorter.
+"""Simplify formulas.
 
-What: rewriting from the leaves up, by laws that hold on every trace of at least one position, until none applies.
-Each law makes a formula smaller, or moves an operator to one side, so it ends.
+What: bottom-up rewriting by equivalences that hold on every trace of at least one position, until none applies. Each
+rewriting makes a formula smaller, or moves an operator to one side, so it terminates.
 
     constants, idempotence, f & !f, absorption        F F f = F f     F G f = G F f (on finite traces)
     X false = false, N true = true                    f U f = f       false U f = f      true U f = F f
     F f | F g = F (f | g)                             G f & G g = G (f & g)
     X f & X g = X (f & g),  N f | N g = N (f | g)     in G F f, f is simplified as it is at the last position
 
-What does *not* hold: X true is not true (at the last position there is no next), and !X f is N !f, not X !f.
-Source: De Giacomo and Vardi 2013; Duret-Lutz (the rules of Spot), those that finite traces keep.
+On finite traces, X true is not true (the last position has no next one), and !X f is N !f, not X !f.
+Source: De Giacomo and Vardi 2013; Duret-Lutz (the rules of Spot), restricted to those that hold on finite traces.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ _NEGATED = {"F": "G", "G": "F", "X": "N", "N": "X", "U": "R", "R": "U", "W": "M"
 
 
 def simplify(formula: Formula | str) -> Formula:
-    """A formula with the same traces that is no larger; where it has become shorter, no negation stands before an
-    operator."""
+    """Return an equivalent formula that is not larger. If it is smaller, only atoms and `last` are negated."""
     given = as_formula(formula)
     found = _simple(given, False, {})
     return found if found.size <= given.size else given
 
 
 def _simple(formula: Formula, negated: bool, known: dict[tuple[Formula, bool], Formula]) -> Formula:
-    """The formula or its negation, simplified."""
+    """Return the formula or its negation, simplified."""
     key = formula, negated
     if key not in known:
         known[key] = _made(formula, negated, known)
@@ -83,7 +82,7 @@ def _any(parts: list[Formula]) -> Formula:
 
 
 def _joined(parts: list[Formula], both: bool) -> Formula:
-    """Their conjunction, or their disjunction."""
+    """Return the conjunction or the disjunction."""
     join, unit, zero = (all_of, TRUE, FALSE) if both else (any_of, FALSE, TRUE)
     own, other = ("and", "or") if both else ("or", "and")
     flat: dict[Formula, None] = {}
@@ -131,13 +130,13 @@ def _unary(op: str, arg: Formula) -> Formula:
 
 
 def _at_the_end(arg: Formula) -> Formula:
-    """What holds at the last position: `F G f` and `G F f` are the same there, and nothing nested is left of them."""
+    """Return `G F f`, which equals `F G f`: `f` at the last position, where nested operators disappear."""
     found = _last_of(arg)
     return found if found in (TRUE, FALSE) else make("G", make("F", found))
 
 
 def _last_of(formula: Formula) -> Formula:
-    """A formula (simplified) where there is no next position."""
+    """Return a simplified formula at the last position."""
     match formula.op:
         case "last":
             return TRUE

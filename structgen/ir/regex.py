@@ -65,7 +65,7 @@ Complement: TypeAlias = tuple[Literal["complement"], RE]
 Repetition: TypeAlias = tuple[Literal["repeat"], RE, int, int | None]
 """The operand, the least and the most repetitions; None: no upper bound."""
 Look: TypeAlias = tuple[Literal["look"], bool, bool, RE]
-"""A zero-width assertion: whether it looks ahead (or behind), whether it is negative, and its expression."""
+"""A zero-width assertion: whether it is a lookahead (else a lookbehind), whether it is negative, and its expression."""
 Scope: TypeAlias = tuple[Literal["scope"], RE]
 """The operand, whose look-around sees nothing outside its own text. Intersections and complements are scopes."""
 Substring: TypeAlias = tuple[Literal["substring"], str | tuple[str, ...], bool]
@@ -95,7 +95,7 @@ class UnfoldingSource(Protocol):
         """Return whether the text may end in `state`."""
 
     def edges(self, state: int) -> Sequence[tuple[RE, int]]:
-        """Return the texts that lead on, none of which is empty, each with the state that follows."""
+        """Return the texts that lead on, which must not be empty, each with the state that follows."""
 
     def completion(self, state: int) -> str | None:
-        """Return a text that leads from `state` to acceptance, or None if there is none."""
+        """Return a text that leads from `state` to acceptance, or None if none exists."""

@@ -1,10 +1,10 @@
-"""From a sentence to a formula: many candidates, and the meaning that most of them have.
+"""Translate a sentence to a formula, by equivalence voting over many candidates.
 
-Why: a small model that writes a formula is often nearly right, in many spellings; what most candidates mean is right
-more often than any one of them.
-What: candidates are drawn under a grammar of formulas over the atoms that there are, so all of them can be read. Those
-that no trace satisfies, or every trace, say nothing and are left out; the others are grouped by equivalence, and the
-largest group wins. A person is shown what the formula says in English, and how the votes went.
+Why: formulas written by a small model are often nearly right, in many spellings. The meaning that most candidates share
+is right more often than any single candidate.
+What: candidates are sampled under a grammar of formulas over the given atoms, so all of them parse. Those that no trace
+or every trace satisfies are discarded. The others are grouped by equivalence, and the largest group wins. A person sees
+the formula in English and the votes.
 Source: Wu et al. 2024 (SELP: equivalence voting).
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Reading", "Translation", "grammar_of", "translate"]
 
 _ROWS = 8
-"""Candidates that are drawn side by side."""
+"""The number of candidates that are drawn in parallel."""
 
 EXAMPLES: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("Eventually wash the cup.", ("wash", "dry"), "F wash"),
@@ -47,52 +47,53 @@ EXAMPLES: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "F (park | pool) & G !bar",
     ),
 )
-"""Sentence, atoms, formula: what the prompt shows."""
+"""The examples of the prompt: a sentence, atoms and the formula."""
 
 
 @short_repr
 @dataclass(frozen=True)
 class Reading:
-    """One meaning that candidates have."""
+    """One meaning that some candidates share."""
 
     formula: Formula
-    """The shortest of them."""
+    """The shortest formula of this meaning, simplified."""
     votes: int
+    """The number of candidates with this meaning."""
     spellings: tuple[Formula, ...]
-    """The different formulas of this meaning."""
+    """The different candidates of this meaning."""
 
     @property
     def english(self) -> str:
-        """For a person to confirm."""
+        """The formula in English, for a person to confirm."""
         return english(self.formula)
 
 
 @short_repr
 @dataclass(frozen=True)
 class Translation:
-    """What `translate` found."""
+    """The result of `translate`."""
 
     sentence: str
     readings: tuple[Reading, ...]
-    """By their votes, most first."""
+    """The meanings, those with most votes first."""
     candidates: tuple[str, ...]
-    """Texts as they were drawn."""
+    """The sampled texts."""
     discarded: tuple[tuple[str, str], ...]
-    """Texts that are no reading, and why."""
+    """The texts without a usable meaning, each with the reason."""
 
     @property
     def formula(self) -> Formula:
-        """Of the reading with the most votes."""
+        """The formula with the most votes."""
         return self.readings[0].formula
 
     @property
     def votes(self) -> int:
-        """For that reading."""
+        """The votes for that formula."""
         return self.readings[0].votes
 
     @property
     def english(self) -> str:
-        """That reading, for a person to confirm."""
+        """That formula in English, for a person to confirm."""
         return self.readings[0].english
 
     def __str__(self) -> str:
@@ -117,21 +118,23 @@ def translate(
     max_tokens: int = 60,
     **options: Any,
 ) -> Translation:
-    """The formula that most of `n` candidates mean.
+    """Translate a sentence to the formula that most of `n` sampled candidates mean.
 
-    Parameters
-    ----------
-    vocabulary
-        The atoms that the formula may have; with a mapping, what each stands for is told to the model.
-    examples
-        Sentences with their atoms and formulas that the prompt shows; of one's own domain they help most.
-    alphabet
-        What counts as the same meaning: one action at a time ("one-hot"), or any set of atoms ("propositional").
+    Args:
+        model: The language model.
+        sentence: The sentence.
+        vocabulary: The atoms that the formula may use. The values of a mapping describe the atoms in the prompt.
+        n: The number of candidates.
+        examples: Sentences with their atoms and formulas for the prompt. Examples of your own domain help most.
+        alphabet: The traces that define equivalence: one action at a time ("one-hot"), or any set of atoms
+            ("propositional").
+        seed: The seed of the sampling.
+        temperature: The sampling temperature.
+        max_tokens: The most tokens of a candidate.
+        **options: Further `SamplingOptions`.
 
-    Raises
-    ------
-    GenerationError
-        Where no candidate is left. `Translation.discarded` of the error's `result` says why.
+    Raises:
+        GenerationError: No candidate has a usable meaning. `discarded` of the error's `result` states the reasons.
     """
     check_model(model)
     names = list(vocabulary)
@@ -161,7 +164,7 @@ def prompt_of(
     vocabulary: Sequence[str] | Mapping[str, str],
     examples: Sequence[tuple[str, Sequence[str], str]] = EXAMPLES,
 ) -> str:
-    """What the model is asked."""
+    """Return the prompt."""
     lines = [
         "Translate each sentence to linear temporal logic.",
         "F: at some point. G: always. X: next. U: until. W: until, if ever. !: not. &: and. |: or. ->: implies.",
@@ -174,7 +177,7 @@ def prompt_of(
             f"Formula: {parse(formula)}",
             "",
         ]
-    told = [
+    described = [
         f"{name} ({meaning})" if meaning else name
         for name, meaning in (
             zip(_written(vocabulary), vocabulary.values(), strict=True)
@@ -182,11 +185,11 @@ def prompt_of(
             else ((name, "") for name in _written(vocabulary))
         )
     ]
-    return "\n".join([*lines, f"Sentence: {sentence}", f"Atoms: {', '.join(told)}", "Formula:"])
+    return "\n".join([*lines, f"Sentence: {sentence}", f"Atoms: {', '.join(described)}", "Formula:"])
 
 
 def grammar_of(atoms: Sequence[str]) -> Constraint:
-    """Formulas over these atoms on one line, and a line feed."""
+    """Return the constraint of formulas over these atoms: one line with a newline at its end."""
     names = " | ".join(_literal(text) for text in _written(atoms))
     return gbnf(
         f"""
@@ -216,10 +219,10 @@ def _voted(
     discarded = []
     for text, is_whole in texts:
         if not is_whole:
-            discarded.append((text, "it was not finished"))
+            discarded.append((text, "it is incomplete"))
             continue
         formula = parse(text)
-        why = _says_nothing(formula, alphabet)
+        why = _is_trivial(formula, alphabet)
         if why:
             discarded.append((text.strip(), why))
             continue
@@ -242,14 +245,14 @@ def _voted(
     found = Translation(sentence, tuple(readings), tuple(text.strip() for text, _ in texts), tuple(discarded))
     if not readings:
         raise GenerationError(
-            f"none of {len(texts)} candidates says anything: {discarded[0][1]}: {discarded[0][0]!r:.80}",
-            hint="Give more candidates (n), examples of your domain, or a larger model.",
+            f"none of {len(texts)} candidates has a usable meaning: {discarded[0][1]}: {discarded[0][0]!r:.80}",
+            hint="Use more candidates (n), examples of your domain, or a larger model.",
             result=found,
         )
     return found
 
 
-def _says_nothing(formula: Formula, alphabet: Alphabet) -> str:
+def _is_trivial(formula: Formula, alphabet: Alphabet) -> str:
     try:
         if not satisfiable(formula, alphabet=alphabet):
             return "no trace satisfies it"

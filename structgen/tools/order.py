@@ -20,7 +20,7 @@ from typing import Any
 from structgen.errors import LimitExceeded, OptionError, UnsatisfiableFormula, a_kind, with_kind
 from structgen.formulas import Formula, holds_on_empty, least_conflict
 from structgen.formulas.formula import as_formula
-from structgen.formulas.product import NEVER, Place, Product
+from structgen.formulas.product import NEVER, Product, ProductState
 
 from .definitions import Tool, ToolCall, names_of
 
@@ -52,7 +52,7 @@ class Order:
         self._place = _after(self._product, offered, earlier)
 
     @property
-    def here(self) -> Place:
+    def here(self) -> ProductState:
         """Where the earlier calls have led; they can be followed by others, or by none."""
         assert self._place is not None
         return self._place
@@ -67,7 +67,9 @@ class Order:
         """Nothing that could still be called makes it right."""
         return not _possible(self.formulas, self.offered, self.earlier)
 
-    def after(self, place: Place, called: Sequence[Tool], room: int | None) -> Iterator[tuple[Tool, Place]]:
+    def after(
+        self, place: ProductState, called: Sequence[Tool], room: int | None
+    ) -> Iterator[tuple[Tool, ProductState]]:
         """The calls that may come next in this turn, which has room for so many, with where they lead."""
         rest = None if room is None else room - 1
         if rest is not None and rest < 0:
@@ -76,18 +78,18 @@ class Order:
             if self.offered[number] in called and self._can_end(there, called, rest):
                 yield self.offered[number], there
 
-    def may_end(self, place: Place) -> bool:
+    def may_end(self, place: ProductState) -> bool:
         """Whether a turn may end after a call that led here: later turns can do what is owed."""
         return self._within(place, _FOREVER if self.max_later is None else self.max_later)
 
-    def _can_end(self, place: Place, called: Sequence[Tool], room: int | None) -> bool:
+    def _can_end(self, place: ProductState, called: Sequence[Tool], room: int | None) -> bool:
         """Whether `room` more calls of these tools lead to where a turn may end."""
         if self.max_later is None:  # it may end here, if it may go on at all
             return self.may_end(place)
         if len(called) == len(self.offered):
             return self._within(place, _FOREVER if room is None else self.max_later + room)
         (tool,) = called  # the one that must be called
-        met: set[Place] = set()
+        met: set[ProductState] = set()
         while not self.may_end(place):
             met.add(place)
             ways = [one for number, one in self._product.after(place) if self.offered[number] is tool]
@@ -96,8 +98,8 @@ class Order:
             place = ways[0]
         return True
 
-    def _within(self, place: Place, calls: int) -> bool:
-        found = self._product.within(place, min(calls, _FOREVER))
+    def _within(self, place: ProductState, calls: int) -> bool:
+        found = self._product.can_finish(place, min(calls, _FOREVER))
         if found is None:
             raise LimitExceeded(
                 f"the order of calls: more than {_SEARCHED} steps were tried for an end",
@@ -212,10 +214,10 @@ def _product(formulas: Sequence[Formula], offered: Sequence[Tool]) -> Product:
     return Product([frozenset([tool.name]) for tool in offered], formulas, budget=_SEARCHED)
 
 
-def _after(product: Product, offered: Sequence[Tool], earlier: Sequence[str]) -> Place | None:
+def _after(product: Product, offered: Sequence[Tool], earlier: Sequence[str]) -> ProductState | None:
     """Where calls lead; None where nothing can follow that is right."""
     numbers = {tool.name: number for number, tool in enumerate(offered)}
-    place: Place | None = product.start
+    place: ProductState | None = product.start
     for name in earlier:
         place = place and product.step(place, numbers[name])
     return place
@@ -228,7 +230,7 @@ def _possible(formulas: Sequence[Formula], offered: Sequence[Tool], earlier: Seq
     return _holds(formulas, earlier, place) or (place is not None and product.fewest(place) != NEVER)
 
 
-def _holds(formulas: Sequence[Formula], earlier: Sequence[str], place: Place | None) -> bool:
+def _holds(formulas: Sequence[Formula], earlier: Sequence[str], place: ProductState | None) -> bool:
     if not earlier:
         return all(map(holds_on_empty, formulas))
     return place is not None and place.ends

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from structgen.errors import LimitExceeded
-from structgen.formulas.product import Place
+from structgen.formulas.product import ProductState
 from structgen.ir.grammar import Body, Rule
 
 from .bodies import choice_of, sequence_of
@@ -42,13 +42,13 @@ class CallPieces:
 def ordered_calls(order: Order, called: Sequence[Tool], most: int | None, pieces: CallPieces) -> list[Rule]:
     """The rules of one call or several in this order, the first for all of them; none where no call is possible."""
     first = (order.here, most)
-    names: dict[tuple[Place, int | None], str] = {first: _name(0)}
+    names: dict[tuple[ProductState, int | None], str] = {first: _name(0)}
     todo, ways = [first], 0
     rules: list[Rule] = []
     used: dict[str, Body] = {}
     for place, room in todo:
         rest = None if room is None else room - 1
-        groups: dict[Place, list[Body]] = {}  # calls that lead to the same state end in the same way
+        groups: dict[ProductState, list[Body]] = {}  # calls that lead to the same state end in the same way
         for tool, there in order.after(place, called, room):
             used[tool.name] = pieces.tools[tool.name]
             groups.setdefault(there, []).append(("rule", tool.name))

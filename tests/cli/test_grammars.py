@@ -140,7 +140,10 @@ def test_examples_are_texts_of_the_grammar(name: str, capsys: pytest.CaptureFixt
         (["explain", "--grammar", "json", "--tables", "a", "x"], "has no parameter 'tables'"),
         (["explain", "--lark", "x", "--columns", "a", "x"], "--columns can only be given with --grammar"),
         (["explain", "--grammar", "sql", "--tables", " ", "x"], "--tables names nothing"),
-        (["explain", "--grammar", "sql", "--tables", "a,,b", "x"], "tables has '', a str, which is no name"),
+        (
+            ["explain", "--grammar", "sql", "--tables", "a,,b", "x"],
+            "tables contains '', a str, which is not a name",
+        ),
         (
             ["explain", "--grammar", "json", "--gbnf", "x", "a"],
             "--gbnf and --grammar cannot be given together",

@@ -1,4 +1,4 @@
-"""Pictures of automata: what they show, not how it looks."""
+"""Drawings of automata: their content, not their layout."""
 
 from __future__ import annotations
 

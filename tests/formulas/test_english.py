@@ -1,4 +1,4 @@
-"""Formulas in English: the common shapes by their meaning, everything else word by word."""
+"""Formulas in English: the common shapes have their own sentences, everything else is word by word."""
 
 from __future__ import annotations
 

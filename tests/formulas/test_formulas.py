@@ -1,4 +1,4 @@
-"""Formulas, their text, their simplification and their automata, against the definition on traces."""
+"""Formulas, their syntax, simplification and automata, against the definition on traces."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ONE_HOT = [frozenset([name]) for name in ATOMS] + [frozenset()]
 
 @settings(max_examples=1000, deadline=None)
 @given(formulas(), traces())
-def test_verdicts_are_those_of_the_definition(formula: Formula, trace: list[frozenset[str]]) -> None:
+def test_values_are_those_of_the_definition(formula: Formula, trace: list[frozenset[str]]) -> None:
     progression = Progression(formula)
     state = progression.start
     assert not progression.accepting(state)
@@ -52,7 +52,7 @@ def test_verdicts_are_those_of_the_definition(formula: Formula, trace: list[froz
         assert progression.accepting(state) == holds(formula, trace[:length])
 
 
-def test_ten_thousand_verdicts() -> None:
+def test_ten_thousand_values() -> None:
     """Formulas of up to 14 operators and traces of up to 8 positions, the same in every run."""
     random = Random(20_26)
     unary, binary = ["not", "X", "N", "F", "G"], ["and", "or", "implies", "iff", "U", "W", "R", "M"]
@@ -89,7 +89,7 @@ def test_automata(formula: Formula, trace: list[frozenset[str]], one_hot: list[f
 @settings(max_examples=200, deadline=None)
 @given(formulas(leaves=5), st.sampled_from(["one-hot", "propositional"]))
 def test_automata_are_minimal(formula: Formula, alphabet: Alphabet) -> None:
-    """No two states accept the same: some trace tells them apart."""
+    """No two states are equivalent: some trace distinguishes them."""
     found = automaton(formula, alphabet=alphabet, atoms=ATOMS)
     letters = ONE_HOT if alphabet == "one-hot" else LETTERS
     apart = {
@@ -115,7 +115,7 @@ def test_automata_are_minimal(formula: Formula, alphabet: Alphabet) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(formulas(leaves=5), formulas(leaves=5), st.sampled_from(["one-hot", "propositional"]))
-def test_questions(one: Formula, other: Formula, alphabet: Alphabet) -> None:
+def test_queries(one: Formula, other: Formula, alphabet: Alphabet) -> None:
     letters = ONE_HOT if alphabet == "one-hot" else LETTERS
     trace = example(one, alphabet=alphabet)
     assert (trace is not None) == satisfiable(one, alphabet=alphabet)
@@ -150,7 +150,7 @@ def test_what_is_written_is_read(formula: Formula) -> None:
 
 
 def _flat(formula: Formula) -> Formula:
-    """As the parser reads it: `f & g & h` is one conjunction."""
+    """Return the formula as the parser reads it: `f & g & h` is one conjunction."""
     return parse(str(formula))
 
 
@@ -211,17 +211,17 @@ def test_dialects() -> None:
         ("G (a -> ", "expected a formula, found the end", 8),
         ("G a)", "expected an operator or the end of the formula, found `)`", 3),
         ("(a & b", "expected an operator or `)` for the `(` at position 0, found the end", 6),
-        ("a % b", "`%` is no part of a formula", 2),
-        ('a & "b', "this quote is never closed", 4),
+        ("a % b", "`%` has no meaning in a formula", 2),
+        ('a & "b', "this quote is not closed", 4),
         ("a & &b", "expected a formula, found `&`", 4),
         ("a Y b", "expected an operator or the end of the formula, found `Y`", 2),
-        ("X[!] a", "no operator of the dialect 'structgen'", 0),
+        ("X[!] a", "not an operator of the dialect 'structgen'", 0),
         ("", "expected a formula, found the end", 0),
         ('""', "the name of an atom is empty", 0),
         ("a & 1", "write `true` or `false`", 4),
     ],
 )
-def test_what_is_no_formula(text: str, message: str, caret: int) -> None:
+def test_syntax_errors(text: str, message: str, caret: int) -> None:
     with pytest.raises(FormulaSyntaxError) as caught:
         parse(text)
     assert message in str(caught.value)
@@ -269,7 +269,7 @@ def test_formulas_are_one_object() -> None:
 
 @settings(max_examples=500, deadline=None)
 @given(formulas())
-def test_the_trace_without_a_position(formula: Formula) -> None:
+def test_the_empty_trace(formula: Formula) -> None:
     assert holds_on_empty(formula) == on_stretch(formula, [])
     assert holds_on_empty(~formula) != holds_on_empty(formula)
 
@@ -277,7 +277,7 @@ def test_the_trace_without_a_position(formula: Formula) -> None:
 @pytest.mark.parametrize(
     "text", ["!delete W backup", "G (open -> F close)", "N a", "last", "!X a", "!a", "a -> b"]
 )
-def test_nothing_breaks_what_asks_for_nothing(text: str) -> None:
+def test_the_empty_trace_violates_no_weak_formula(text: str) -> None:
     assert holds_on_empty(text)
     assert not holds_on_empty(f"F a & ({text})")
 

@@ -1,5 +1,5 @@
-"""The automata of `ltlf2dfa` (which asks MONA) against ours, where both are installed: pip install ltlf2dfa, apt
-install mona."""
+"""The automata of `ltlf2dfa`, which calls MONA, against ours, if both are installed: pip install ltlf2dfa, apt install
+mona."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def random_formula(chance: random.Random, size: int) -> Formula:
 
 
 def spelled(formula: Formula) -> str:
-    """With parentheses everywhere: the two bind differently."""
+    """Return the formula with all parentheses, since operators bind differently there."""
     if not formula.args:
         return formula.name or formula.op
     if len(formula.args) == 1:
@@ -48,7 +48,7 @@ def spelled(formula: Formula) -> str:
 
 
 def theirs(text: str) -> Any:
-    """Their automaton: accepting states, and edges by state."""
+    """Return the accepting states and the edges by state of ltlf2dfa's automaton."""
     dot = parser(text).to_dfa()
     (listed,) = re.findall(r"doublecircle\]([^\n]*)", dot)
     accepting = {int(one) for one in re.findall(r"(\d+);", listed)}

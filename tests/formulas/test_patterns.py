@@ -1,4 +1,4 @@
-"""Patterns in their scopes: what a formula says of a trace is what its pattern says of each stretch of the scope."""
+"""Patterns in scopes: a formula holds on a trace if and only if its pattern holds on each segment of the scope."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Trace = list[frozenset[str]]
 
 
 def stretches(kind: str, trace: Trace) -> Iterator[Trace]:
-    """Of the scope, by its definition."""
+    """Return the segments of a scope, by its definition."""
     begins = [place for place, here in enumerate(trace) if "q" in here]
     ends = [place for place, here in enumerate(trace) if "r" in here]
     if kind == "within":
@@ -67,8 +67,8 @@ def test_patterns_hold_on_each_stretch(name: str, kind: str, trace: Trace) -> No
     )
 
 
-def told(name: str, trace: Trace) -> bool:
-    """What the pattern says in words, of a whole trace."""
+def pattern_holds(name: str, trace: Trace) -> bool:
+    """Return whether a pattern holds on a whole trace, by its definition in words."""
     at = {one: [place for place, here in enumerate(trace) if one in here] for one in ATOMS}
 
     def later(places: list[int], than: int) -> list[int]:
@@ -109,11 +109,11 @@ def told(name: str, trace: Trace) -> bool:
 @settings(max_examples=1000, deadline=None)
 @given(st.sampled_from(list(MADE)), traces(ATOMS, most=7))
 def test_patterns_say_what_they_promise(name: str, trace: Trace) -> None:
-    assert holds(pt.PATTERNS[name](*MADE[name]), trace) == told(name, trace)
+    assert holds(pt.PATTERNS[name](*MADE[name]), trace) == pattern_holds(name, trace)
 
 
 def test_as_they_are_known() -> None:
-    """The formulas of the collection that the patterns are from, where they read scopes as we do."""
+    """The formulas of the published collection of patterns, where it defines scopes in the same way."""
     known: list[tuple[Formula, str]] = [
         (pt.absence("p", pt.before("r")), "F r -> (!p U r)"),
         (pt.absence("p", pt.after("q")), "G (q -> G !p)"),

@@ -1,4 +1,4 @@
-"""The examples of docs/ir.md compile and accept the texts beside them, and the page lists every node."""
+"""The examples of docs/ir.md compile and accept the texts next to them, and the page lists every node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From sentences to formulas: the grammar of candidates, the votes, what is left out, what is told."""
+"""Translation of sentences to formulas: the grammar of candidates, votes, discarded candidates, the prompt."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def fits(text: str, atoms: list[str]) -> bool:
 
 
 class Voices(ScriptedModel):
-    """Each candidate is the next of some texts."""
+    """A model whose candidates are the next of some texts."""
 
     def __init__(self, *texts: str) -> None:
         self.texts = list(texts)
         super().__init__("")
 
     def start(self, prompts: Any) -> Any:
-        """Rows of one prompt, which is read once, say different things."""
+        """Return sessions of one prompt, which is prefilled once, with different texts."""
         first = len(self._texts)
         self._texts += [self.texts.pop(0).encode() for _ in prompts]
         return super().start([[first + place] for place in range(len(prompts))])
@@ -65,12 +65,12 @@ def test_most_mean_the_same() -> None:
 
 def test_what_is_not_finished_is_left_out() -> None:
     found = translated(" F a\n", " F a & F b & F a & F b\n", max_tokens=10)
-    assert found.votes == 1 and found.discarded[0][1] == "it was not finished"
+    assert found.votes == 1 and found.discarded[0][1] == "it is incomplete"
 
 
 def test_nothing_is_left() -> None:
     with pytest.raises(
-        GenerationError, match="none of 2 candidates says anything: no trace satisfies it"
+        GenerationError, match="none of 2 candidates has a usable meaning: no trace satisfies it"
     ) as caught:
         translated(" G (F b & !F b)\n", " a & !a\n")
     assert len(caught.value.result.discarded) == 2

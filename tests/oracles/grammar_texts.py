@@ -1,9 +1,9 @@
-"""What a grammar accepts, straight from the definitions: the slow, obvious twin of whatever reads, lowers or runs one.
+"""The slow twin of grammars: accepted texts straight from the definitions.
 
-A body means a set of spans of a text. The spans of all rules are found together, as the least solution of their
-equations: begin with none, and add what follows from those known until nothing new does. So left recursion and rules
-that call themselves without text need no thought. Texts are strings, or sequences in which a special token is one
-item. For grammars without a lexer and without constraints in them.
+A body denotes a set of spans of a text. The spans of all rules are the least fixed point of their equations: start with
+none, and add what follows until nothing is new. So left recursion and rules that derive themselves need no special
+care. Texts are strings, or sequences in which a special token is one item. Grammars must have no lexer and no nested
+constraints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _matches = lru_cache(maxsize=200_000)(regex_twin.accepts)
 
 
 def accepts(grammar: Grammar, text: Sequence[str]) -> bool:
-    """Is the whole text in the language?"""
+    """Return whether the whole text is in the language."""
     rules = {rule.name: rule.body for rule in grammar.rules}
     places = range(len(text) + 1)
     known: dict[tuple[str, int], set[int]] = {(name, start): set() for name in rules for start in places}
@@ -50,7 +50,7 @@ def accepts(grammar: Grammar, text: Sequence[str]) -> bool:
 
     def repeated(body: Body, start: int, low: int, high: int | None) -> set[int]:
         current, result = {start}, {start} if low == 0 else set()
-        # After as many rounds as there are places, a round without text can be added or left out at will.
+        # After as many rounds as there are positions, rounds without text make no difference.
         most = low + len(text) + 1 if high is None else high
         for turn in range(1, most + 1):
             current = {end for place in current for end in ends(body, place)}
@@ -81,11 +81,11 @@ def accepts(grammar: Grammar, text: Sequence[str]) -> bool:
 
 
 def words(alphabet: str, longest: int) -> Iterable[str]:
-    """Every text over an alphabet, up to a length."""
+    """Return every text over an alphabet, up to a length."""
     for length in range(longest + 1):
         yield from map("".join, itertools.product(alphabet, repeat=length))
 
 
 def language(grammar: Grammar, alphabet: str, longest: int) -> set[str]:
-    """The accepted ones of them."""
+    """Return the accepted texts."""
     return {word for word in words(alphabet, longest) if accepts(grammar, word)}

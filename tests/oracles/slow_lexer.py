@@ -1,8 +1,7 @@
-"""The slow, obvious lexer: the rules of `ir.Lexer` by trying every prefix of what is left of the text.
+"""The slow twin of lexers: the rules of `ir.grammar.Lexer` by trying every prefix of the remaining text.
 
-A lexeme is never empty. Indentation, and which terminals a grammar allows at a place, are not the lexer's own
-business: with a contextual lexer, the caller says what is allowed (`allowed`) for each lexeme, and of the terminals of
-one keyword only the one that competes there.
+A lexeme is never empty. The lexer does not handle indentation. With a contextual lexer, the caller passes the allowed
+terminals (`allowed`) for each lexeme, and of the terminals of one keyword only the one that competes there.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["lexeme", "lexemes", "significant"]
 
 
 def lexemes(lexer: Lexer, text: str) -> list[tuple[str, str]] | None:
-    """The text cut into (terminal, text), those to ignore included; None if it cannot be cut."""
+    """Return the lexemes of a text as (terminal, text), ignored ones included; None if there is a lexical error."""
     result = []
     start = 0
     while start < len(text):
@@ -29,12 +28,12 @@ def lexemes(lexer: Lexer, text: str) -> list[tuple[str, str]] | None:
 
 
 def significant(lexer: Lexer, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Without the lexemes to ignore."""
+    """Return the lexemes without ignored ones."""
     return [one for one in found if one[0] not in lexer.ignore]
 
 
 def lexeme(lexer: Lexer, text: str, allowed: Collection[str] | None = None) -> tuple[str, str] | None:
-    """The first lexeme of a text; `allowed`, if given, are the only terminals that compete."""
+    """Return the first lexeme of a text; `allowed`, if given, are the only terminals that compete."""
     terminals = [one for one in lexer.terminals if allowed is None or one.name in allowed]
     prefixes = [text[:length] for length in range(len(text), 0, -1)]  # the longest one first
     for prefix in reversed(prefixes):

@@ -1,7 +1,7 @@
-"""Random grammars in GBNF and EBNF: what they mean, and one of the many ways to write that down.
+"""Random grammars in GBNF and EBNF: the meaning, and one of many sources with that meaning.
 
-A drawn grammar is a body made of the plainest nodes, which nobody has simplified, and a source for it with blanks,
-comments, newlines, needless groups and escapes wherever the notation allows them.
+A drawn grammar is a body of simple nodes without any simplification, and a source for it with blanks, comments,
+newlines, needless groups and escapes wherever the notation allows them.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ _MACROS: list[tuple[str, Body]] = [
 
 
 def grammars(notation: Notation, *, recursive: bool = True, additions: bool = False) -> SearchStrategy[Drawn]:
-    """Grammars of up to three rules; those that are not recursive are also nested less.
+    """Return grammars of up to three rules; those that are not recursive are also nested less.
 
     Args:
-        notation: In which they are written.
-        recursive: May rules use themselves?
+        notation: The notation of the sources.
+        recursive: Whether rules may use themselves.
         additions: Whether there are macros and assertions, which only late versions of XGrammar read.
     """
     return _grammars(notation, recursive, additions)
@@ -100,7 +100,7 @@ class _Writer:
         return self.draw(st.sampled_from(options))
 
     def wide(self) -> str:
-        """A blank where newlines are allowed."""
+        """Return a blank where newlines are allowed."""
         return self.pick(" ", " ", "\n", "  # c |\n\t", "\r\n")
 
     def blank(self, inside: bool) -> str:
@@ -199,7 +199,7 @@ _PIECES = [
 
 @st.composite
 def mutations(draw: DrawFn, sources: Sequence[str]) -> str:
-    """One of the sources, damaged in a few places."""
+    """Return one of the sources, damaged at a few positions."""
     text = draw(st.sampled_from(sources))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(text)))

@@ -1,6 +1,6 @@
-"""Constraints made of constraints: free text, special tokens, repetition, dispatch on triggers, reasoning.
+"""Constraints composed of others: free text, special tokens, repetition, dispatch on triggers, reasoning, lists.
 
-What they say is a scannerless grammar whose symbols may be other constraints; what is regular stays one expression.
+Each is a scannerless grammar whose symbols may be other constraints. Regular parts stay regular expressions.
 """
 
 from .composed import Composition, body_of

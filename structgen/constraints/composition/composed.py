@@ -1,10 +1,9 @@
-"""The constraint that a composition is: a body of the grammar IR, whose leaves are expressions and constraints.
+"""The base class of compositions: a body of the grammar IR whose terminals are expressions and constraints.
 
-Why: repetition, dispatch and tool calls are put together from the same few bodies, and what is put together can be
-a part of the next thing without a border: a composition in a composition becomes a part of its body, unless it has
-rules of its own.
-Invariant: the language of a body is that of the constraint that it was made of. A regular operand is an expression,
-shut off from what is around it; what is regular as a whole lowers to one regular expression.
+Why: repetition, dispatch and tool calls are built from the same few bodies, and nest without cost: a composition inside
+another becomes part of its body, unless it has rules of its own.
+Invariant: the language of a body is that of its constraint. A regular operand is an expression whose look-around does
+not see its neighbours. A composition that is regular as a whole lowers to one regular expression.
 Cost: linear in the operands.
 """
 
@@ -28,17 +27,17 @@ __all__ = ["Composition", "Fragment", "body_of", "named", "text_of"]
 
 
 class Composition(Lowered):
-    """A body and what it is called in messages."""
+    """A constraint given by a body, with a name for messages."""
 
     __slots__ = ("_size", "body", "name", "parts", "rules")
 
     body: Body
     name: str
     rules: tuple[Rule, ...]
-    """What bodies name: parts that come again inside themselves."""
+    """The rules that bodies refer to: recursive parts."""
     _size: int
     parts: tuple[Constraint, ...]
-    """Constraints that a prompt may describe; what is regular is in the body as an expression alone."""
+    """The operands that prompts describe, since the body contains regular operands only as expressions."""
 
     def __init__(
         self, body: Body, name: str, rules: Sequence[Rule] = (), parts: Iterable[Constraint] = ()
@@ -71,9 +70,9 @@ class Composition(Lowered):
 
 
 class Fragment(Composition):
-    """A composition that is mostly a part of another one: it is lowered only if it is used alone.
+    """A composition that is usually part of another one, and is lowered only if it is used alone.
 
-    Why: hundreds of tags of a structural tag would be lowered one by one, and then once more as a whole.
+    Why: otherwise hundreds of tags of a structural tag would be lowered one by one, and then again as a whole.
     """
 
     __slots__ = ()
@@ -85,7 +84,7 @@ class Fragment(Composition):
         object.__setattr__(self, "parts", ())
 
     def __getattr__(self, name: str) -> Any:
-        """The slots that are filled when they are first needed."""
+        """Fill the slots that are computed on first access."""
         if name not in ("_ir", "_size"):
             raise AttributeError(name)
         whole = self.whole()
@@ -97,12 +96,12 @@ class Fragment(Composition):
         return Fragment, (self.body, self.name)
 
     def whole(self) -> Composition:
-        """Return the same as a constraint of its own."""
+        """Return the same constraint as a `Composition`."""
         return Composition(self.body, self.name)
 
 
 def _tree_size(bodies: Sequence[Body]) -> int:
-    """Number of parts in the bodies, where a part that stands in several places counts in each."""
+    """Return the number of nodes in the bodies, counting shared ones each time."""
     sizes: dict[int, int] = {}
     expressions: dict[int, int] = {}
     pending = list(bodies)
@@ -127,12 +126,12 @@ def _tree_size(bodies: Sequence[Body]) -> int:
 
 
 def named(name: str, body: Body) -> Body:
-    """The same, told as `name` where a text leaves it."""
+    """Return a body that explanations call `name`."""
     return ("named", name, body)
 
 
 def _grammar(body: Body, name: str, given: Sequence[Rule]) -> Grammar:
-    """A rule for each named part: explanations tell the rules that have begun."""
+    """Return the grammar with a rule for each named body, since explanations list the open rules."""
     rules: dict[str, Body] = {name: body, **{rule.name: rule.body for rule in given}}
     names: dict[Body, str] = {}
     for part in [part for whole in rules.values() for part in subbodies(whole)]:
@@ -157,7 +156,7 @@ def _with_rules(body: Body, names: Mapping[Body, str]) -> Body:
 
 
 def body_of(constraint: Constraint) -> Body:
-    """The same language as a body."""
+    """Return a body with the language of a constraint."""
     if isinstance(constraint, Fragment):
         return constraint.body
     expression = constraint.regular()
@@ -174,5 +173,5 @@ def body_of(constraint: Constraint) -> Body:
 
 
 def text_of(text: str) -> Body:
-    """Exactly this text."""
+    """Return the body of exactly this text."""
     return ("text", literal(text))

@@ -1,8 +1,8 @@
-"""Free text, one special token, and repetition: the small parts of compositions.
+"""The elements of compositions: free text, a special token, repetition, optional parts.
 
-Invariant: `text` never holds what ends it; a special token is never text, and a tokenizer that lacks it spells the
-text that names it.
-Cost: that of the operands; a count adds its logarithm, but a bounded free text has a state for each length.
+Invariant: `text` never contains the text that ends it. A special token is never text; a tokenizer without it spells its
+name.
+Cost: that of the operands. A count adds its logarithm, but bounded free text has a state for each length.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .composed import Composition, body_of
 __all__ = ["Special", "checked_count", "checked_texts", "optional", "repeat", "special", "text"]
 
 _MOST_COUNT = (1 << 63) - 1
-"""What the core counts to."""
+"""The largest count of the core."""
 
 
 class Special(Composition):
-    """Made by `special`."""
+    """One special token; `special` builds it."""
 
     __slots__ = ("token",)
 
@@ -42,10 +42,16 @@ class Special(Composition):
 
 @checks_names
 def special(token: str) -> Special:
-    """One special token of the tokenizer, by its text: ``special("<|im_end|>")``.
+    """Return the constraint of one special token, given by its text: ``special("<|im_end|>")``.
 
-    A tokenizer without it reads that text as any other, so that the same constraint serves models whose markers
-    are tokens and models whose markers are words.
+    A tokenizer without the token spells its text. So the same constraint works for models whose markers are tokens and
+    for models whose markers are words.
+
+    Args:
+        token: The text of the token.
+
+    Raises:
+        ConstraintError: `token` is not a non-empty text.
     """
     (token,) = checked_texts(token, "special()")
     return Special(token)
@@ -55,9 +61,18 @@ def special(token: str) -> Special:
 def text(
     until: str | Iterable[str] | None = None, *, max_chars: int | None = None, min_chars: int = 0
 ) -> Composition:
-    """Free text in which none of `until` occurs, of `min_chars` to `max_chars` characters.
+    """Return the constraint of free text in which none of the texts in `until` occurs.
 
-    The text that ends it is not a part: ``text("</think>") + "</think>"``.
+    The text that ends it is not included: write ``text("</think>") + "</think>"``.
+
+    Args:
+        until: One text or several that must not occur.
+        max_chars: The most characters; None: any number.
+        min_chars: The fewest characters.
+
+    Raises:
+        ConstraintError: `until` contains an empty text, or something else.
+        OptionError: A count is wrong.
     """
     ends = () if until is None else checked_texts(until, "text()")
     low, high = checked_count(min_chars, "min_chars"), _checked_limit(max_chars, "max_chars", min_chars)
@@ -81,7 +96,7 @@ def repeat(
         constraint: What is repeated.
         min: The fewest times.
         max: The most times; None: any number.
-        separator: What stands between any two: a constraint, a type or a string.
+        separator: The constraint, type or string between two repetitions.
 
     Example:
         ``sg.repeat(int, 1, 3, separator=", ")``
@@ -102,35 +117,35 @@ def repeat(
 
 @checks_names
 def optional(constraint: Operand) -> Composition:
-    """Return the texts of a constraint, a type or a string, and the empty text."""
+    """Return the constraint that also accepts the empty text, for a constraint, a type or a string."""
     operand = as_constraint(constraint)
     name = f"optionally {operand.describe()}"
     return Composition(("repeat", body_of(operand), 0, 1), name, parts=[operand])
 
 
 def checked_texts(given: str | Iterable[str], where: str) -> tuple[str, ...]:
-    """One text or several, none of them empty, each once."""
+    """Return one text or several as a tuple without duplicates; raise an error for empty ones."""
     texts = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     for one in texts:
         if not isinstance(one, str):
             raise ConstraintError(
-                f"{where} looks for texts, not for {with_kind(one)}",
-                hint='Give one text or several: ["a", "b"].',
+                f"{where} needs texts, not {with_kind(one)}",
+                hint='Pass one text or several: ["a", "b"].',
             )
         if not one:
             raise ConstraintError(
-                f"{where} cannot look for the empty text, which is everywhere", hint="Leave it out."
+                f"{where} cannot search for the empty text, which occurs everywhere", hint="Remove it."
             )
         if any("\ud800" <= character <= "\udfff" for character in one):
             raise ConstraintError(
-                f"{one!r:.60} holds a lone surrogate, which no UTF-8 text can spell",
+                f"{one!r:.60} contains a lone surrogate, which has no UTF-8 form",
                 hint="Decode the text correctly first.",
             )
     return tuple(dict.fromkeys(texts))
 
 
 def checked_count(value: int, name: str) -> int:
-    """A whole number of 0 or more."""
+    """Return a count; raise an error unless it is a whole number of 0 or more."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise OptionError(f"{name} is {value!r:.60}; it must be a whole number of 0 or more")
     if value > _MOST_COUNT:
@@ -142,7 +157,5 @@ def _checked_limit(value: int | None, name: str, least: int) -> int | None:
     if value is None:
         return None
     if checked_count(value, name) < least:
-        raise OptionError(
-            f"{name} is {value}, below the least, {least}", hint="Nothing satisfies that; exchange the two."
-        )
+        raise OptionError(f"{name} is {value}, below the minimum {least}", hint="Swap the two.")
     return value

@@ -1,7 +1,7 @@
-"""Does a constraint accept the empty text?
+"""Decide whether a constraint accepts the empty text.
 
-Why: a symbol of a grammar that stands for another constraint is read by at least one byte, so a constraint that may
-be empty is that symbol or nothing.
+Why: a grammar symbol that stands for another constraint reads at least one byte. So a constraint that accepts the empty
+text becomes an optional symbol.
 Invariant: exact, by the IR, which is all that the core sees.
 Cost: linear in the IR; a regular expression with look-around is compiled.
 """
@@ -17,7 +17,7 @@ __all__ = ["accepts_empty"]
 
 
 def accepts_empty(ir: IR) -> bool:
-    """Is the empty text in the language of this IR?"""
+    """Return whether the language of a plan contains the empty text."""
     kind, content = ir
     if kind == "regex":
         return _expression(content)
@@ -45,23 +45,23 @@ def _expression(expression: RE) -> bool:
 
 def _grammar(grammar: GrammarIR) -> bool:
     empty = {
-        -1 - place for place, terminal in enumerate(grammar["terminals"]) if _terminal(grammar, terminal)
+        -1 - index for index, terminal in enumerate(grammar["terminals"]) if _terminal(grammar, terminal)
     }
-    missing: list[int] = []  # by production: the symbols in it that are not known to be empty
+    missing: list[int] = []  # by production: the number of symbols that are not known to be nullable
     waiting: dict[int, list[int]] = {}
     pending = list(empty)
-    for place, (head, *body) in enumerate(grammar["productions"]):
+    for index, (head, *body) in enumerate(grammar["productions"]):
         missing.append(len(body))
         for symbol in body:
-            waiting.setdefault(symbol, []).append(place)
+            waiting.setdefault(symbol, []).append(index)
         if not body and head not in empty:
             empty.add(head)
             pending.append(head)
     while pending:
-        for place in waiting.get(pending.pop(), ()):
-            missing[place] -= 1
-            head = grammar["productions"][place][0]
-            if not missing[place] and head not in empty:
+        for index in waiting.get(pending.pop(), ()):
+            missing[index] -= 1
+            head = grammar["productions"][index][0]
+            if not missing[index] and head not in empty:
                 empty.add(head)
                 pending.append(head)
     within = grammar["within"]
@@ -69,7 +69,7 @@ def _grammar(grammar: GrammarIR) -> bool:
 
 
 def _terminal(grammar: GrammarIR, terminal: tuple[str, str, object, int]) -> bool:
-    """A lexeme has at least one character; without a lexer a terminal is any text of its language."""
+    """Return whether a terminal may be empty. With a lexer it never is, since a lexeme has at least one character."""
     kind, _, content, _ = terminal
     if grammar["lexing"] != "scannerless" or kind not in ("text", "constraint"):
         return False

@@ -1,13 +1,12 @@
-"""What must not be written: patterns anywhere in a text, or lexemes at a place in a grammar.
+"""Exclude patterns anywhere in a text, or lexemes in some rules of a grammar.
 
-Why: some of what a grammar allows is known to be harmful (calls of `gets`, `DROP TABLE`, a label that is not to be
-given); leaving it out of the language is exact, where looking at finished texts is too late.
-What: without a terminal, the constraint's texts in which no pattern occurs: an intersection with a regular language.
-With one, the lexemes of that terminal are two kinds, those that a pattern matches as a whole and all others; the rules
-that are named have the others alone. What a text is cut into stays the same, so that a forbidden name is not read as
-two.
-Invariant: exact: texts that break it are left out, and no others.
-Cost: of the first that of ``&``; of the second one more terminal.
+Why: some texts of a grammar are known to be harmful (calls of `gets`, `DROP TABLE`, a label that must not be given).
+Removing them from the language is exact, while checking finished texts is too late.
+What: without a terminal, the result is an intersection with the texts in which no pattern occurs. With a terminal, its
+lexemes are split into those that a pattern matches as a whole and all others, and the given rules accept only the
+others. Lexemes stay the same, so a forbidden name is not read as two.
+Invariant: exact: only texts that contain a forbidden part are excluded.
+Cost: that of ``&`` without a terminal; one more terminal with it.
 Source: vulnerability-constrained decoding (forbidden labels or patterns, by complement).
 """
 
@@ -42,23 +41,29 @@ def forbid(
     terminal: str | None = None,
     rules: str | Collection[str] | None = None,
 ) -> Constraint:
-    """The texts of `constraint` without what `patterns` match (Python's regular expressions).
+    """Exclude texts that contain a match of a pattern.
 
-    terminal  of a grammar in Lark's notation (not a contextual one): not anywhere in the text, but as a whole lexeme
-              of this terminal; the empty text is no lexeme
-    rules     only where these rules ask for the terminal; without it, everywhere
+    Only the text itself is checked, not what a program does with it later (macros, names built at run time).
 
-    What is forbidden is text: what a program makes of it later (macros, names put together at run time) is not seen.
+    Args:
+        constraint: The constraint to restrict.
+        patterns: Regular expressions in Python's notation.
+        terminal: A terminal of a grammar in Lark's notation without a contextual lexer. The patterns then apply to
+            whole lexemes of this terminal, not to the whole text. The empty text is not a lexeme.
+        rules: The rules in which the terminal is restricted; None: everywhere.
 
-    Raises `CombinationError` where `constraint` cannot be joined with a regular language, `OptionError` for a terminal
-    or a rule that is not there.
+    Raises:
+        CombinationError: The constraint cannot be intersected with a regular language.
+        OptionError: There is no such terminal or rule, or no pattern was given.
     """
     wanted = checked_texts(patterns, "forbid()")
     if not wanted:
-        raise OptionError("forbid() was given no pattern", hint='forbid(constraint, r"\\bgets\\(")')
+        raise OptionError("forbid() needs a pattern", hint='For example forbid(constraint, r"\\bgets\\(").')
     if terminal is None:
         if rules is not None:
-            raise OptionError("forbid() takes rules beside a terminal", hint='forbid(..., terminal="NAME")')
+            raise OptionError(
+                "forbid() with rules needs a terminal", hint='Pass it: forbid(..., terminal="NAME").'
+            )
         around = "|".join(f"(?:{one})" for one in wanted)
         found = _together(f"(?s:.*)(?:{around})(?s:.*)", wanted).regular()
         assert found is not None
@@ -68,18 +73,18 @@ def forbid(
             return whole & Composition(("text", complement(scope(found))), f"text without {shown}")
         except CombinationError as error:
             if isinstance(whole, GrammarConstraint) and whole.grammar.lexer is not None:
-                error.hint = 'Forbid lexemes of one terminal instead: forbid(..., terminal="NAME").'
+                error.hint = 'Exclude lexemes of one terminal instead: forbid(..., terminal="NAME").'
             raise
     if not isinstance(constraint, GrammarConstraint) or constraint.grammar.lexer is None:
         raise OptionError(
-            f"forbid(terminal=...) is for grammars that have terminals; this is {a_kind(constraint)}",
-            hint="Those are grammars in Lark's notation: sg.lark(...), and most of sg.grammars().",
+            f"forbid(terminal=...) needs a grammar with terminals, not {a_kind(constraint)}",
+            hint="Use a grammar in Lark's notation: sg.lark(...), and most of sg.grammars().",
         )
     if constraint.grammar.lexer.contextual:
         raise OptionError(
-            "forbid(terminal=...) cannot follow a contextual lexer: a lexeme that is forbidden at a place would not "
-            "compete there, and be read as something else",
-            hint="Read the grammar without contextual=True, or forbid the pattern anywhere: leave `terminal` out.",
+            "forbid(terminal=...) does not support a contextual lexer: a forbidden lexeme would not compete at its "
+            "position, and would be read as something else",
+            hint="Read the grammar without contextual=True, or omit `terminal` to exclude the pattern anywhere.",
         )
     matched = _together("|".join(f"(?:{one})" for one in wanted), wanted).regular()
     assert matched is not None
@@ -88,21 +93,22 @@ def forbid(
 
 
 def _together(whole: str, patterns: Iterable[str]) -> Constraint:
-    """The expression that was made of patterns, each of which has to be one by itself."""
+    """Return the expression of joined patterns; each must be valid by itself."""
     for one in patterns:
         regex(one)
     try:
         return regex(whole)
     except RegexSyntaxError as error:
         raise OptionError(
-            f"forbid() cannot join its patterns: {error.message}", hint="Write flags as a group: (?i:drop)."
+            f"forbid() cannot combine its patterns: {error.message}",
+            hint="Write flags as a group: (?i:drop).",
         ) from None
 
 
 def _split(grammar: Grammar, name: str, forbidden: RE, rules: set[str] | None) -> Grammar:
     lexer = grammar.lexer
     assert lexer is not None
-    # What an earlier `forbid` split off is of the terminal, too.
+    # The parts that an earlier `forbid` split off belong to the terminal as well.
     parts = (f"{name}@", f"{name}{_SPLIT_OFF}")
     mine = {one.name for one in lexer.terminals if one.name == name or one.name.startswith(parts)}
     _check(grammar, lexer, name, mine, rules)
@@ -127,7 +133,7 @@ def _split(grammar: Grammar, name: str, forbidden: RE, rules: set[str] | None) -
 
 
 def _with_both(rule: Rule, stands_for: dict[str, Body]) -> Rule:
-    """The rule, with both kinds where it has the terminal."""
+    """Return the rule with both parts of the terminal wherever it uses the terminal."""
 
     def body(one: Body) -> Body:
         kind = one[0]
@@ -147,22 +153,22 @@ def _check(grammar: Grammar, lexer: Lexer, name: str, mine: set[str], rules: set
         raise OptionError(f"the grammar has no terminal {name!r}", hint=_near(name, known))
     if mine & set(lexer.ignore):
         raise OptionError(
-            f"the terminal {name} is ignored by the grammar, so that no rule asks for it",
-            hint="Forbid the pattern anywhere in the text: leave `terminal` out.",
+            f"the grammar ignores the terminal {name}, so no rule uses it",
+            hint="Omit `terminal` to exclude the pattern anywhere.",
         )
     made = lexer.indentation
     if made is not None and mine & {made.newline, *made.open_brackets, *made.close_brackets}:
-        raise OptionError(f"the terminal {name} shapes the indentation of lines and cannot be split")
+        raise OptionError(f"the terminal {name} is part of the indentation and cannot be split")
     names = [one.name for one in grammar.rules]
     for one in sorted((rules or set()) - set(names)):
         raise OptionError(f"the grammar has no rule {one!r}", hint=_near(one, names))
 
 
 def _various(lexer: Lexer) -> set[str]:
-    """Terminals that are more than one fixed text."""
+    """Return the terminals that are not a single fixed text."""
     return {one.name for one in lexer.terminals if one.language[0] != "literal"}
 
 
 def _near(name: str, known: list[str]) -> str | None:
     near = get_close_matches(name, known, n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(known[:24])}."
+    return f"Did you mean {near[0]!r}?" if near else f"The names are {', '.join(known[:24])}."

@@ -1,11 +1,11 @@
 """Lists whose items come in an order that temporal logic allows.
 
-What: items are of named kinds, each a constraint; a formula is about the kinds, one for each item. The minimal
-automaton of the formula becomes a right-linear grammar whose terminals are the items' constraints, so that items may
-be anything: JSON schemas, grammars, plans.
-Invariant: an item is begun only if the list can still be ended as the formula wants; no list without an item
-satisfies a formula (a trace has a position at least).
-Cost: a rule for each state of the automaton, times `max_items` where that is given.
+What: each item has a type, which is a constraint with a name. The names are the atoms of a formula, one for each item.
+The minimal automaton of the formula becomes a right-linear grammar whose terminals are the constraints of the items. So
+items may be anything: JSON schemas, grammars, plans.
+Invariant: an item is allowed only if the list can still be completed. A list without items satisfies no formula, since
+a trace has at least one position.
+Cost: a rule for each state of the automaton, times `max_items` if given.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _MOST_RULES = 20_000
 
 
 class OrderedItems(Lowered):
-    """Made by `ltl_over`."""
+    """A list of items under formulas; `ltl_over` builds it."""
 
     __slots__ = ("formulas", "items", "options")
 
     items: dict[str, Constraint]
     formulas: tuple[Formula, ...]
     options: Mapping[str, Any]
-    """What else `ltl_over` was told."""
+    """The other arguments of `ltl_over`."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class OrderedItems(Lowered):
         return all_of(self.formulas)
 
     def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
-        """The formulas without which a text could go on, or `max_items`, if it is they that forbid it."""
+        """Return the formulas, or `max_items`, that forbid the text."""
 
         def goes_on(formulas: Sequence[Formula], options: Mapping[str, Any]) -> bool:
             try:
@@ -113,31 +113,27 @@ def ltl_over(
     open: Operand = "[",
     close: Operand = "]",
 ) -> OrderedItems:
-    """A list of items whose kinds satisfy a formula of temporal logic on finite traces; by default a JSON array.
+    """Return the constraint of a list whose items satisfy a formula of temporal logic; by default a JSON array.
 
-        sg.ltl_over({"backup": backup, "delete": delete}, "!delete W backup")
+    Args:
+        items: The constraint of each type of item, by name. The names are the atoms of the formula. A text that
+            matches several types counts as any of them.
+        formula: One formula or several, all of which must hold.
+        max_items: The most items.
+        separator: The text or constraint between two items.
+        open: The text or constraint before the first item.
+        close: The text or constraint after the last item.
 
-    Parameters
-    ----------
-    items
-        The constraint of each kind of item; the kinds are the atoms of the formula. Where a text is of several kinds,
-        the list is right if some reading of it is.
-    formula
-        One or several, all of which have to hold.
-    max_items
-        The most items.
-    separator, open, close
-        What stands between items, before the first and behind the last: texts or constraints.
+    Raises:
+        UnsatisfiableFormula: No list satisfies the formulas. The error names a minimal set of them in conflict.
 
-    Raises
-    ------
-    UnsatisfiableFormula
-        If no list satisfies the formulas, with as few of them as are in conflict.
+    Example:
+        ``sg.ltl_over({"backup": backup, "delete": delete}, "!delete W backup")``
     """
     if not isinstance(items, Mapping) or not items:
         raise OptionError(
             f"items is {a_kind(items)}" if not isinstance(items, Mapping) else "items is empty",
-            hint='Give the constraint of each kind of item: {"backup": ..., "delete": ...}.',
+            hint='Pass the constraint of each type of item: {"backup": ..., "delete": ...}.',
         )
     if max_items is not None and (
         isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 1
@@ -149,15 +145,15 @@ def ltl_over(
     for one in formulas:
         for name in sorted(one.atoms - kinds.keys()):
             raise OptionError(
-                f"{name!r} is no kind of item: {str(one)!r:.80}", hint=f"There are {', '.join(kinds)}."
+                f"{name!r} is not a type of item: {str(one)!r:.80}", hint=f"The types are {', '.join(kinds)}."
             )
     whole = all_of(formulas)
     found = automaton(whole, atoms=list(kinds))
-    left = _left(found, len(kinds))
-    if left[found.start] is None or (max_items is not None and left[found.start] > max_items):  # type: ignore[operator]
-        _raise_impossible(formulas, list(kinds), left[found.start], max_items)
+    remaining = _remaining_items(found, len(kinds))
+    if remaining[found.start] is None or (max_items is not None and remaining[found.start] > max_items):  # type: ignore[operator]
+        _raise_impossible(formulas, list(kinds), remaining[found.start], max_items)
     bodies = {name: body_of(one) for name, one in kinds.items()}
-    rules = _rules(found, left, bodies, max_items, _piece(separator), _piece(close))
+    rules = _rules(found, remaining, bodies, max_items, _piece(separator), _piece(close))
     first = Rule("list", sequence_of((_piece(open), ("rule", _name(found.start, max_items)))))
     options = {"max_items": max_items, "separator": separator, "open": open, "close": close}
     return OrderedItems(kinds, formulas, Grammar((first, *rules), "list"), options)
@@ -167,41 +163,41 @@ def _piece(given: Operand) -> Body:
     return text_of(given) if isinstance(given, str) else body_of(as_constraint(given))
 
 
-def _left(found: Automaton, kinds: int) -> list[int | None]:
-    """Of each state how many items are needed at least; each is of a kind."""
-    left: list[int | None] = [0 if good else None for good in found.accepting]
+def _remaining_items(found: Automaton, kinds: int) -> list[int | None]:
+    """Return the fewest further items that each state needs; None if it cannot be completed."""
+    remaining: list[int | None] = [0 if good else None for good in found.accepting]
     for distance in range(len(found)):
         before = [
             state
             for state, row in enumerate(found.rows)
-            if left[state] is None and any(left[there] == distance for there in row[:kinds])
+            if remaining[state] is None and any(remaining[there] == distance for there in row[:kinds])
         ]
         if not before:
             break
         for state in before:
-            left[state] = distance + 1
-    return left
+            remaining[state] = distance + 1
+    return remaining
 
 
 def _rules(
     found: Automaton,
-    left: Sequence[int | None],
+    remaining: Sequence[int | None],
     bodies: Mapping[str, Body],
     most: int | None,
     separator: Body,
     close: Body,
 ) -> list[Rule]:
-    """A rule for each state with what may still come: an item, then the end or more."""
+    """Return a rule for each state: an item, then the end or more items."""
     rules: list[Rule] = []
     todo, met = [(found.start, most)], {(found.start, most)}
     for state, room in todo:
         rest = None if room is None else room - 1
         ways: list[Body] = []
         for (_, body), there in zip(bodies.items(), found.rows[state], strict=False):
-            if not _fits(left[there], room):
+            if not _fits(remaining[there], room):
                 continue
             ends: list[Body] = [close] if found.accepting[there] else []
-            if any(_fits(left[one], rest) for one in found.rows[there][: len(bodies)]):
+            if any(_fits(remaining[one], rest) for one in found.rows[there][: len(bodies)]):
                 goes_on = sequence_of((separator, ("rule", _name(there, rest))))
                 ends.append(goes_on)
                 if (there, rest) not in met:
@@ -213,25 +209,27 @@ def _rules(
             raise LimitExceeded(
                 f"the list has more than {_MOST_RULES} states: those of the formula times max_items",
                 limit="list_states",
-                hint="Leave out max_items.",
+                hint="Omit max_items.",
             )
     return rules
 
 
 def _fits(needed: int | None, room: int | None) -> bool:
-    """Whether one item and then `needed` more are not too many."""
+    """Return whether there is room for one item and `needed` more."""
     return needed is not None and (room is None or needed < room)
 
 
 def _name(state: int, room: int | None) -> str:
-    return f"__items {state}" if room is None else f"__items {state} of {room}"  # no name for people
+    return (
+        f"__items {state}" if room is None else f"__items {state} of {room}"
+    )  # messages skip names that begin with underscores
 
 
 def _raise_impossible(
     formulas: Sequence[Formula], kinds: Sequence[str], needed: int | None, most: int | None
 ) -> None:
     if needed is not None:
-        raise UnsatisfiableFormula(f"a list needs {needed} items at least, and max_items is {most}")
+        raise UnsatisfiableFormula(f"a list needs at least {needed} items, but max_items is {most}")
     always = make("G", any_of(map(atom, kinds)))
     core = [str(formulas[place - 1]) for place in conflict([always, *formulas]) or () if place]
     named = "; ".join(core)

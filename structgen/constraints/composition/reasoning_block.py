@@ -1,8 +1,8 @@
-"""Reasoning, then the answer: ``<think>...</think>`` in front of any constraint or type.
+"""Reasoning before the answer: ``<think>...</think>`` in front of any constraint or type.
 
-What: `reasoning` makes a composition, an automaton like any other. With `max_tokens` it makes a `CappedReasoning`. No
-automaton over texts can state that cap: its matcher counts tokens while a text grows (`structgen.capped_matcher`).
-Invariant: the reasoning ends at the first `close`, so what comes after it is the answer and nothing else.
+What: `reasoning` builds a composition, an automaton like any other. With `max_tokens` it builds a `CappedReasoning`: no
+automaton over texts can count tokens, so its matcher does (`structgen.capped_matcher`).
+Invariant: the reasoning ends at the first `close`, so all text after it is the answer.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .trigger_dispatch import stretch_until
 __all__ = ["CappedReasoning", "Reasoning", "ReasoningOptions", "Thought", "reasoning"]
 
 _MOST_LINES = 2
-"""Line ends between the reasoning and the answer."""
+"""The most newlines between the reasoning and the answer."""
 
 
 class Thought(NamedTuple):
-    """A text that was read by `Reasoning.read`."""
+    """A text split by `Reasoning.read`."""
 
     reasoning: str | None
-    """None: the text has none."""
+    """The reasoning; None if the text has none."""
     answer: str
 
 
 class Reasoning(Composition):
-    """Made by `reasoning`."""
+    """Reasoning and an answer; `reasoning` builds it."""
 
     __slots__ = ("answer", "close", "is_optional", "open")
 
@@ -47,9 +47,9 @@ class Reasoning(Composition):
     close: str
     is_optional: bool
     spells_specials = True
-    """The markers may be special tokens, and `read` looks for them."""
+    """Whether texts name special tokens: the markers may be special tokens, and `read` searches for them."""
     answer: Operand
-    """The constraint, the string or the type of what follows the reasoning."""
+    """The constraint, the string or the type of the answer."""
 
     def __init__(
         self, body: Body, open: str, close: str, is_optional: bool, answer: Operand, part: Constraint
@@ -62,11 +62,11 @@ class Reasoning(Composition):
 
     @property
     def markers(self) -> tuple[str, str]:
-        """The texts before and after the reasoning; the first is empty if the prompt has it already."""
+        """The texts before and after the reasoning; the first is empty if the prompt already contains it."""
         return self.open, self.close
 
     def read(self, text: str) -> Thought:
-        """The reasoning and the answer of a finished text, as `Vocabulary.spelled` tells it from its tokens."""
+        """Split a finished text, as `Vocabulary.spelled` returns it, into the reasoning and the answer."""
         if not text.startswith(self.open) or self.is_optional and self.close not in text:
             if self.is_optional:
                 return Thought(None, text)
@@ -74,7 +74,7 @@ class Reasoning(Composition):
         thought, found, answer = text[len(self.open) :].partition(self.close)
         if not found:
             raise OutputInvalid(
-                f"the reasoning has no end, {self.close!r}", text=text, hint="Raise max_tokens."
+                f"the reasoning does not end with {self.close!r}", text=text, hint="Raise max_tokens."
             )
         for _ in range(_MOST_LINES):
             answer = answer.removeprefix("\n")
@@ -82,12 +82,12 @@ class Reasoning(Composition):
 
 
 class CappedReasoning(Constraint):
-    """Made by `reasoning` with `max_tokens`."""
+    """Reasoning with a limit of tokens, and an answer; `reasoning` with `max_tokens` builds it."""
 
     __slots__ = ("max_tokens", "reasoning")
 
     reasoning: Reasoning
-    """The same without the cap."""
+    """The same without the limit."""
     spells_specials = True
     max_tokens: int
 
@@ -99,7 +99,7 @@ class CappedReasoning(Constraint):
         return True
 
     def matcher_class(self) -> Any:
-        """The class whose instances match it, in a layer above this one."""
+        """Return the class of its matchers, which is in a layer above this one."""
         return import_module("structgen.capped_matcher").CappedMatcher
 
     @property
@@ -119,10 +119,9 @@ class CappedReasoning(Constraint):
 
     def lower(self) -> IR:
         raise CombinationError(
-            "reasoning with max_tokens cannot be a part of another constraint: its tokens are counted while a text "
-            "grows",
-            hint="Bound the reasoning with max_chars instead, put the other constraint into its answer, or write the "
-            "parts out: text('</think>') within limit_tokens(...).",
+            "reasoning with max_tokens cannot be part of another constraint, since its matcher counts tokens",
+            hint="Limit the reasoning with max_chars, put the other constraint into its answer, or build it from "
+            "limit_tokens(text('</think>'), ...).",
         )
 
     def tree_size(self) -> int:
@@ -168,10 +167,10 @@ class ReasoningOptions:
     optional: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Refuse a place where the options would have no effect; called where pydantic reads a type."""
+        """Raise an error, since pydantic calls this only where the options would have no effect."""
         raise TypeNotSupported(
-            f"ReasoningOptions stand beside {source!r:.60}, where they have no effect",
-            hint="They belong to the whole output type: Annotated[sg.Thinking[Person], sg.ReasoningOptions(...)].",
+            f"ReasoningOptions have no effect on {source!r:.60}",
+            hint="Annotate the whole output type: Annotated[sg.Thinking[Person], sg.ReasoningOptions(...)].",
         )
 
     def around(self, answer: Operand) -> Reasoning | CappedReasoning:
@@ -189,23 +188,22 @@ def reasoning(
     max_tokens: int | None = None,
     optional: bool = False,
 ) -> Reasoning | CappedReasoning:
-    """Free text between `open` and `close`, then `answer`.
+    """Return the constraint of free text between `open` and `close`, followed by `answer`.
 
-    As the output type of `generate`, `run`, `stream` and `sample` it gives a `Thinking`: the reasoning, and the value
+    As an output type of `generate`, `run`, `stream` and `sample` it returns a `Thinking`: the reasoning, and the value
     of the answer.
 
     Args:
-        answer: What follows the reasoning: a type, a constraint or a string. One or two line ends may stand before it.
-        open: The text or special token before the reasoning. None if the prompt ends with it already, as the chat
-            templates of some models do. A marker is a special token where the tokenizer has it as one.
+        answer: The type, constraint or string after the reasoning. One or two newlines may precede it.
+        open: The text or special token before the reasoning. None if the prompt already ends with it, as with the chat
+            templates of some models. A marker is a special token if the tokenizer has it as one.
         close: The text or special token that ends the reasoning.
         max_chars: The most characters of reasoning.
-        max_tokens: The most tokens that hold reasoning. The tokens of the markers do not count. The answer is not
-            shortened.
-        optional: The answer may come without reasoning.
+        max_tokens: The most tokens of reasoning. The tokens of the markers do not count. The answer is not limited.
+        optional: Whether the answer may come without reasoning.
 
     Raises:
-        OptionError: `optional` without `open`, or a bound that is no whole number.
+        OptionError: `optional` is given without `open`, or a limit is not a whole number.
         TypeNotSupported: `answer` is neither a constraint nor a string nor a type.
     """
     (end,) = checked_texts(close.token if isinstance(close, Special) else close, "close=")
@@ -214,11 +212,11 @@ def reasoning(
         checked_texts(begin, "open=")
     elif optional:
         raise OptionError(
-            "reasoning that the prompt has begun already is not optional",
-            hint="Give open=, the text that it begins with, or leave out optional=True.",
+            "reasoning that starts in the prompt cannot be optional",
+            hint="Pass open=, the text before the reasoning, or remove optional=True.",
         )
     if not isinstance(optional, bool):
-        raise OptionError(f"optional is {optional!r:.40}; it is True or False")
+        raise OptionError(f"optional is {optional!r:.40}; it must be True or False")
     if max_chars is not None:
         checked_count(max_chars, "max_chars")
     if max_tokens is not None:
@@ -234,7 +232,7 @@ def reasoning(
 
 
 def _answer(answer: Constraint, begin: str) -> Body:
-    """The answer; where the reasoning may be missing, a regular one does not begin as reasoning does."""
+    """Return the body of the answer. If the reasoning is optional, a regular answer must not begin with `begin`."""
     expression = answer.regular()
     if not begin or expression is None:
         return body_of(answer)
@@ -242,7 +240,7 @@ def _answer(answer: Constraint, begin: str) -> Body:
 
 
 def thought_of(begin: str, end: str, max_chars: int | None) -> Body:
-    """The reasoning with its markers."""
+    """Return the body of the reasoning with its markers."""
     inside = stretch_until(end, True, (end,), (), max_chars)
-    assert inside is not None  # a text is not inside itself
+    assert inside is not None  # a text does not contain itself
     return sequence_of((*([("special", begin)] if begin else []), *inside))

@@ -1,11 +1,11 @@
-"""How the texts of a body begin and end, so far as a given text may reach across that border.
+"""Decide how the texts of a body may begin and end, for texts that may reach across that boundary.
 
-Why: a text that is forbidden in free text may begin inside what stands before it. Whether that can happen, and in which
-texts of a body, is found here.
-Invariant: `may_begin` and `may_end` never miss a possibility. They are exact for regular parts, and over-estimate
+Why: a text that is forbidden in free text may begin inside the body before it. This module decides whether that can
+happen, and in which texts of the body.
+Invariant: `may_begin` and `may_end` never miss a possibility. They are exact for regular parts and over-approximate
 others: JSON by its first and last letters, other constraints by the letters of their terminals. `split_by_end` is exact
 or raises `CombinationError`.
-Cost: a few small searches for each text that is looked for.
+Cost: a few small searches for each forbidden text.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ _JSON_LETTERS = (
     (16, "-0123456789", "0123456789"),
     (32, '"', '"'),
 )
-"""Bits of the types, and the letters that their texts begin and end with."""
+"""The bits of the JSON types, and the letters that their texts begin and end with."""
 
 
 def may_begin(body: Body, text: str) -> bool:
-    """Can a text of `body`, or all of one and what follows it, begin with `text`?"""
-    found, left = _Reach(forwards=True).body(body, text)
+    """Return whether a text of `body`, possibly with text after it, can begin with `text`."""
+    found, left = _Overlap(forwards=True).body(body, text)
     return found or bool(left)
 
 
 def may_end(body: Body, text: str, before: str) -> bool:
-    """Can a text of `body` that stands after `before` end with `text`, which reaches into `before` at most?"""
-    found, left = _Reach(forwards=False).body(body, text)
+    """Return whether a text of `body` after `before` can end with `text`, which reaches into `before` at most."""
+    found, left = _Overlap(forwards=False).body(body, text)
     return found or any(before.endswith(rest) for rest in left)
 
 
 def split_by_end(body: Body, before: str, ends: Iterable[str]) -> dict[str, Body]:
-    """Return the parts of `body` by the longest of `ends` with which `before` and a text of it end; "" for none."""
+    """Split `body` by the longest of `ends` that `before` plus a text of it ends with; the key is "" for none."""
     possible = _possible(body, before, ends)
     if not possible:
         return {"": body}
@@ -87,7 +87,7 @@ def split_by_end(body: Body, before: str, ends: Iterable[str]) -> dict[str, Body
 
 
 def _possible(body: Body, before: str, ends: Iterable[str]) -> list[str]:
-    """Those that a text of `body` may end with, the longest first; most are ruled out by their last letter."""
+    """Return the ends that a text of `body` may have, longest first; the last letter rules most of them out."""
     last: dict[str, list[str]] = {}
     for end in ends:
         last.setdefault(end[-1], []).append(end)
@@ -97,33 +97,33 @@ def _possible(body: Body, before: str, ends: Iterable[str]) -> list[str]:
 
 def _split_text(expression: RE, before: str, ends: Sequence[str]) -> dict[str, Body]:
     parts = {end: intersect([expression, _only(end, before, ends)]) for end in (*ends, "")}
-    return {end: ("text", part) for end, part in parts.items() if _is_alive(part)}
+    return {end: ("text", part) for end, part in parts.items() if _is_live(part)}
 
 
 def _only(end: str, before: str, ends: Sequence[str]) -> RE:
-    """Texts of which `end` is the longest of `ends` that `before` and the text end with."""
+    """Return the texts for which `end` is the longest of `ends` that `before` plus the text ends with."""
     longer = [_ending(other, before) for other in ends if other.endswith(end) and other != end]
     return intersect([_ending(end, before), *map(complement, longer)])
 
 
 def _ending(end: str, before: str) -> RE:
-    """Texts after `before` with which the whole ends with `end`."""
-    cut = [end[place:] for place in range(1, len(end) + 1) if before.endswith(end[:place])]
+    """Return the texts that, after `before`, end with `end`."""
+    cut = [end[index:] for index in range(1, len(end) + 1) if before.endswith(end[:index])]
     return alternate([concat([TEXT, literal(end)]), literals(cut)] if cut else [concat([TEXT, literal(end)])])
 
 
 def _split_sequence(parts: Sequence[Body], before: str, ends: Sequence[str]) -> dict[str, Body]:
     if not parts:
         return _split_text(literal(""), before, ends)
-    place = len(parts)
-    while place and parts[place - 1][0] == "text":
-        place -= 1
-    texts = parts[place:]
+    index = len(parts)
+    while index and parts[index - 1][0] == "text":
+        index -= 1
+    texts = parts[index:]
     last: Body = ("text", concat(part[1] for part in texts)) if texts else parts[-1]
-    rest = sequence_of(parts[:place] if texts else parts[:-1])
+    rest = sequence_of(parts[:index] if texts else parts[:-1])
     if rest == EMPTY:
         return split_by_end(last, before, ends)
-    reach = _Reach(forwards=False)
+    reach = _Overlap(forwards=False)
     for end in ends:
         if any(may_end(rest, left, before) for left in reach.body(last, end)[1]):
             raise _unknown(rest, end)
@@ -131,7 +131,7 @@ def _split_sequence(parts: Sequence[Body], before: str, ends: Sequence[str]) -> 
 
 
 def _split_repeat(body: Body, before: str, ends: Sequence[str]) -> dict[str, Body]:
-    """As nothing, where that is allowed, or a repetition that is one shorter and then the last one."""
+    """Split a repetition as the empty text, if allowed, or as one round less followed by the last round."""
     _, inner, low, high = body
     alternatives: list[Body] = [] if low else [EMPTY]
     if high is None or high > 1:
@@ -151,7 +151,7 @@ def _split_constraint(constraint: Constraint, before: str, ends: Sequence[str]) 
         if part is None:
             raise _unknown(("constraint", constraint), ends[0])
         found[end] = ("constraint", part)
-    if accepts_empty(constraint.lower()):  # apart, since it ends where what is before it ends
+    if accepts_empty(constraint.lower()):  # separate, since it ends as the text before it ends
         return _merged([found, split_by_end(EMPTY, before, ends)])
     return found
 
@@ -167,19 +167,19 @@ def _merged(splits: Iterable[dict[str, Body]]) -> dict[str, Body]:
 def _unknown(body: Body, end: str) -> CombinationError:
     what = body[1].describe() if body[0] == "constraint" else "a part that is not regular"
     return CombinationError(
-        f"which texts of {what:.80} end with {end!r:.60} cannot be told apart",
-        hint="Let what follows the trigger end with a fixed text, such as json_schema(...) + '</call>'.",
+        f"it cannot be decided which texts of {what:.80} end with {end!r:.60}",
+        hint="End the constraint after the trigger with a fixed text, such as json_schema(...) + '</call>'.",
     )
 
 
-class _Reach:
-    """How much of a text the texts of a body can be, from the text's beginning (`forwards`) or from its end."""
+class _Overlap:
+    """Matches the texts of a body against a text, from its beginning (`forwards`) or from its end."""
 
     def __init__(self, forwards: bool) -> None:
         self.forwards = forwards
 
     def body(self, body: Body, text: str) -> tuple[bool, set[str]]:
-        """Can a text of `body` begin (end) with all of `text`? And what is left of it after texts that are shorter."""
+        """Return whether a text of `body` can begin (end) with all of `text`, and the rests after shorter texts."""
         kind = body[0]
         if kind == "text":
             return self._text(body[1], text)
@@ -205,14 +205,14 @@ class _Reach:
         if fixed and not self._agrees(fixed, text):
             return False, set()
         around = [literal(text), TEXT] if self.forwards else [TEXT, literal(text)]
-        if _is_alive(intersect([expression, concat(around)])):
+        if _is_live(intersect([expression, concat(around)])):
             return True, set()
         left = set()
         for cut in range(len(text)):
-            place = cut if self.forwards else len(text) - cut
-            sides = text[:place], text[place:]
+            index = cut if self.forwards else len(text) - cut
+            sides = text[:index], text[index:]
             part, rest = sides if self.forwards else sides[::-1]
-            if _is_alive(intersect([expression, literal(part)])):
+            if _is_live(intersect([expression, literal(part)])):
                 left.add(rest)
         return False, left
 
@@ -231,7 +231,7 @@ class _Reach:
         return False, pending
 
     def _repeat(self, body: Body, text: str) -> tuple[bool, set[str]]:
-        """Of any number of repetitions: a count is not looked at."""
+        """Match any number of repetitions; counts are ignored."""
         if body[3] == 0:
             return False, {text}
         met, todo = {text}, [text]
@@ -245,18 +245,18 @@ class _Reach:
 
 
 def _fixed(expression: RE, forwards: bool) -> str:
-    """The letters that all texts begin (end) with, so far as they are written down."""
+    """Return the literal that all texts begin (end) with; empty if unknown."""
     while expression[0] == "concat":
         expression = expression[1][0 if forwards else -1]
     return str(expression[1]) if expression[0] == "literal" else ""
 
 
 def _has_letter(ir: IR, letter: str, forwards: bool) -> bool:
-    """Can a text of this IR begin (end) with this letter?"""
+    """Return whether a text of a plan can begin (end) with this letter."""
     kind, content = ir
     around = [literal(letter), TEXT] if forwards else [TEXT, literal(letter)]
     if kind == "regex":
-        return _is_alive(intersect([content, concat(around)]))
+        return _is_live(intersect([content, concat(around)]))
     if kind == "json":
         root = content["nodes"][content["root"]]
         types = root.get("types", _ANY_TYPE) if isinstance(root, dict) else _ANY_TYPE
@@ -282,18 +282,18 @@ def _has_letter(ir: IR, letter: str, forwards: bool) -> bool:
 def _terminal_has(terminal: tuple[str, str, Any, int], letter: str, around: list[RE], forwards: bool) -> bool:
     kind, _, content, _ = terminal
     if kind == "text":
-        return _is_alive(intersect([content, concat(around)]))
+        return _is_live(intersect([content, concat(around)]))
     if kind == "special":
         return bool(content[0 if forwards else -1] == letter)
     return kind != "constraint" or _has_letter(content, letter, forwards)
 
 
-def _is_alive(expression: RE) -> bool:
-    """Is there a text?"""
+def _is_live(expression: RE) -> bool:
+    """Return whether an expression has a text."""
     if expression == NOTHING:
         return False
     try:
         space = _core.RegexSpace()
         return bool(space.alive(space.compile(expression)))
     except _core.LimitError as error:
-        raise limit_exceeded(error, hint="Simplify what follows the triggers.") from None
+        raise limit_exceeded(error, hint="Simplify the constraints after the triggers.") from None

@@ -1,8 +1,8 @@
-"""One token out of a set, by number or by text.
+"""Constraints of one token of a set, given by number or by text.
 
 Why: engines and model authors name tokens by number: reserved tokens, tokens that start or end a region, all tokens but
-a few. Such a token is read whole, whatever its bytes are, so these constraints belong to one tokenizer.
-Invariant: a set has no token that ends a text, unless that token is named by itself.
+a few. Such a token is read as a whole, independent of its bytes, so these constraints belong to one tokenizer.
+Invariant: a set contains a token that ends a sequence only if that token is named itself.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .composed import Composition
 
 __all__ = ["Tokens", "token", "tokens", "tokens_of"]
 
-_HINT = 'Give numbers, texts and ranges of tokens: tokens([5, range(10, 13), "<|end|>"]).'
+_HINT = 'Pass numbers, texts and ranges of tokens: tokens([5, range(10, 13), "<|end|>"]).'
 _Named = int | str | range
 
 
 class Tokens(Composition):
-    """Made by `token` and `tokens`."""
+    """One token of a set; `token` and `tokens` build it."""
 
     __slots__ = ()
 
@@ -36,14 +36,14 @@ class Tokens(Composition):
 
 @checks_names
 def token(which: int | str) -> Tokens:
-    """One token, by its number or its text, read whole.
+    """Return the constraint of one token, which is read as a whole.
 
     Args:
-        which: The number of any token, of ordinary text too; or a text. A text is the special token of that name, or a
-            token with exactly these bytes.
+        which: The number of any token, also of ordinary text; or a text. A text is the special token of that name, or
+            a token with exactly these bytes.
 
     Raises:
-        ConstraintError: `which` is neither. A vocabulary without the token raises when a matcher is made.
+        ConstraintError: `which` is neither. A vocabulary without the token raises an error when a matcher is created.
 
     Example:
         ``sg.token(128010) + sg.json_schema({...}) + sg.token("<|eom_id|>")``
@@ -55,15 +55,15 @@ def token(which: int | str) -> Tokens:
 def tokens(
     allowed: Iterable[_Named] | _Named | None = None, *, exclude: Iterable[_Named] | _Named = ()
 ) -> Tokens:
-    """One token out of a set, read whole.
+    """Return the constraint of one token of a set, which is read as a whole.
 
     Args:
-        allowed: Numbers, texts and ranges of numbers; None: all tokens that are text or have a name, but those that
-            end a text. A range has no token that ends a text, and its numbers beyond the vocabulary mean nothing.
-        exclude: The same for tokens that it has not.
+        allowed: Numbers, texts and ranges of numbers. None: all tokens that are text or have a name, except those that
+            end a sequence. A range contains no such token, and numbers beyond the vocabulary are ignored.
+        exclude: The tokens that are left out, in the same form.
 
     Raises:
-        ConstraintError: one of them is not a number, text or range.
+        ConstraintError: A member is not a number, text or range.
 
     Example:
         ``sg.repeat(sg.tokens(exclude="</think>")) + sg.token("</think>")``
@@ -74,7 +74,7 @@ def tokens(
 def tokens_of(
     allowed: Iterable[_Named] | _Named | None, exclude: Iterable[_Named] | _Named, where: str
 ) -> Tokens:
-    """Return `tokens` with another place for errors."""
+    """Return `tokens`, with `where` as the origin in errors."""
     members = None if allowed is None else _members(allowed, where)
     return Tokens(tokens_body(members, _members(exclude, where), where))
 
@@ -90,7 +90,7 @@ def _member(one: object, where: str) -> list[Member]:
             raise ConstraintError(f"{where} cannot name a token by the empty text", hint=_HINT)
         if any("\ud800" <= character <= "\udfff" for character in one):
             raise ConstraintError(
-                f"{one!r:.60} holds a lone surrogate, which is the text of no token", hint=_HINT
+                f"{one!r:.60} contains a lone surrogate, so no token has this text", hint=_HINT
             )
         return [one]
     if isinstance(one, range):

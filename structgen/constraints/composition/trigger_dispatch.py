@@ -1,14 +1,14 @@
-"""Dispatch: free text until a trigger, then what follows that trigger, then free text again.
+"""Dispatch: free text until a trigger, then the trigger's constraint, then free text again.
 
-Why: tool calls, citations, code blocks and other islands of structure in free text are this one shape.
-What: of triggers that occur in the free text the one that ends first counts; of those that end at the same place the
-longest. So a trigger that another one ends inside never counts. After what follows a trigger, free text begins again.
-Invariant: the language is exact, by `occurrences`; free text never holds a trigger, be it a text or the text of a
-special token, so that a whole text is read in one way, whichever tokenizer wrote it (as far as what follows a trigger
-ends in one place). No occurrence of a forbidden text in the whole text has a character of free text in it; one inside a
-trigger and what follows it is not looked at.
-Cost: an automaton of the free text for each trigger that is a text; triggers are compared with one another. Where a
-forbidden text may begin before free text (`borders`), there is a rule for each of its beginnings that may stand there.
+Why: tool calls, citations, code blocks and other structured parts of free text all have this shape.
+What: of the triggers in free text, the one that ends first counts; of those that end at the same position, the longest.
+So a trigger that contains the end of another one never counts.
+Invariant: the language is exact, by `occurrences`. Free text never contains a trigger, whether it is a text or the name
+of a special token. So a text is read in one way with every tokenizer, provided that the constraint of a trigger ends in
+one way. No occurrence of a forbidden text contains a character of free text; occurrences inside a trigger and its
+constraint are allowed.
+Cost: one automaton of the free text for each trigger that is a text; triggers are compared pairwise. If a forbidden
+text may begin before free text (`text_ends`), there is a rule for each of its prefixes that may occur there.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from .text_ends import may_begin, split_by_end
 __all__ = ["Dispatch", "dispatch", "dispatch_of", "stretch_until"]
 
 _MOST_TRIGGERS = 256
-"""Triggers and forbidden texts together: each is compared with each."""
+"""The most triggers and forbidden texts together, since they are compared pairwise."""
 _MOST_LINKS = 4_096
-"""Stretches of free text, times what may be pending before each."""
+"""The most stretches of free text times the sets of pending texts before them."""
 _FORM = 'Write, for example, dispatch({"<call>": json_schema({...}) + "</call>"}).'
 
 
 class Dispatch(Composition):
-    """Made by `dispatch`, from `triggers` under `options`."""
+    """Free text with triggers; `dispatch` builds it."""
 
     __slots__ = ("options", "triggers")
 
@@ -78,11 +78,15 @@ class Dispatch(Composition):
         ] or super().find_broken_rules(stop, questions)
 
     def _relaxed(self, stop: Stop) -> Iterator[tuple[str, object, str]]:
-        """Options that may be to blame, what they are without the rule, and the rule."""
+        """Yield options that may forbid the text, each with its relaxed value and a message."""
         never: tuple[str, ...] = self.options["forbidden"]
         for one in never:
             if one[0].encode() in stop.text[: stop.offset + 1]:
-                yield "forbidden", tuple(other for other in never if other != one), f"must not hold {one!r}"
+                yield (
+                    "forbidden",
+                    tuple(other for other in never if other != one),
+                    f"must not contain {one!r}",
+                )
         if (most := self.options["max_chars"]) is not None:
             yield "max_chars", None, f"must have at most {most} characters in one stretch"
         if (most := self.options["max_calls"]) is not None:
@@ -99,19 +103,19 @@ def dispatch(
     max_calls: int | None = None,
     max_chars: int | None = None,
 ) -> Dispatch:
-    """Free text; after each trigger in it the constraint that `triggers` gives; then free text again.
+    """Return the constraint of free text in which each trigger is followed by its constraint.
 
     Args:
-        triggers: for each trigger what follows it: a constraint, a type or a string.
-        at_least_one: one trigger must come.
-        forbidden: no occurrence of these texts may have a character of free text in it, wherever it begins and ends.
-        stop_after_first: end the text after what follows the first trigger.
-        max_calls: the most triggers.
-        max_chars: the most characters of each stretch of free text, without its trigger.
+        triggers: For each trigger, the constraint, type or string that follows it.
+        at_least_one: Whether at least one trigger must occur.
+        forbidden: Texts none of whose occurrences may contain a character of free text.
+        stop_after_first: Whether the text ends after the constraint of the first trigger.
+        max_calls: The most triggers.
+        max_chars: The most characters of each stretch of free text, without its trigger.
 
     Raises:
-        CombinationError: a forbidden text may begin inside what follows a trigger and end in free text, and the core
-            cannot tell where it does. Let what follows the trigger end with a fixed text.
+        CombinationError: A forbidden text may begin inside the constraint of a trigger and end in free text, and it
+            cannot be decided where. End the constraint with a fixed text.
     """
     return dispatch_of(
         triggers,
@@ -133,15 +137,15 @@ def dispatch_of(
     max_calls: int | None = None,
     max_chars: int | None = None,
 ) -> Dispatch:
-    """Return `dispatch`, where `at_once` leaves no free text before the first trigger, which must come."""
+    """Return `dispatch`; with `at_once`, the text must begin with a trigger."""
     pairs = _checked_triggers(triggers)
     marks = tuple(mark for mark, _, _ in pairs)
     never = checked_texts(forbidden, "forbidden=")
     _check_together(marks, never)
     if max_calls is not None and (checked_count(max_calls, "max_calls") == 0 or stop_after_first):
         raise OptionError(
-            f"max_calls={max_calls} has no meaning here",
-            hint="It is 1 or more, and without stop_after_first, which allows one call.",
+            f"max_calls={max_calls} is not allowed here",
+            hint="It must be 1 or more, and cannot be combined with stop_after_first, which allows one call.",
         )
     if max_chars is not None:
         checked_count(max_chars, "max_chars")
@@ -160,12 +164,12 @@ def dispatch_of(
 
 
 _Pending = frozenset[str]
-"""What free text must not begin with: the rests of forbidden texts whose beginnings stand before it."""
+"""The texts that free text must not begin with: the rests of forbidden texts that begin before it."""
 _NOTHING_PENDING: _Pending = frozenset()
 
 
 class _Stretches:
-    """Free text and calls, under the forbidden texts that are pending before each stretch."""
+    """Builds the bodies of free text and calls, given the pending forbidden texts before each stretch."""
 
     def __init__(
         self, calls: list[tuple[str, bool, Body]], never: tuple[str, ...], max_chars: int | None
@@ -197,18 +201,18 @@ class _Stretches:
         return self.linked(contents, states, at_least_one, at_once, most)
 
     def free(self, pending: _Pending = _NOTHING_PENDING) -> Body:
-        """A stretch that ends the text."""
+        """Return a stretch of free text at the end of the text."""
         return (
             "text",
             _bounded(_without_pending(without((*self.marks, *self.never)), pending), self.max_chars, 0),
         )
 
     def split(self, mark: str, body: Body) -> dict[_Pending, Body]:
-        """Return what follows a trigger, split by what is pending at its end."""
+        """Split the constraint of a trigger by the pending texts at its end."""
         try:
             parts = split_by_end(body, mark, self.prefixes)
         except CombinationError as error:
-            error.where = f"after {mark!r:.60}, where a forbidden text may begin"
+            error.where = f"after {mark!r:.60}, because a forbidden text may begin there"
             raise
         found: dict[_Pending, list[Body]] = {}
         for end, part in parts.items():
@@ -226,7 +230,7 @@ class _Stretches:
         at_once: bool,
         pending: _Pending = _NOTHING_PENDING,
     ) -> dict[_Pending, Body]:
-        """Return a stretch, its trigger and what follows, split by what is pending at its end."""
+        """Return a stretch, its trigger and the constraint, split by the pending texts at its end."""
         found: dict[_Pending, list[Body]] = {}
         for mark, is_special, _ in self.calls:
             stretch = stretch_until(mark, is_special, self.marks, self.never, self.max_chars, pending)
@@ -246,17 +250,17 @@ class _Stretches:
         at_once: bool,
         most: int | None,
     ) -> tuple[Body, list[Rule]]:
-        """A rule for what may come after each of `states`, and for each number of calls that are left."""
+        """Return a rule for each set of pending texts and each number of remaining calls."""
         if len(states) * len(self.marks) * (most or 1) > _MOST_LINKS:
             raise LimitExceeded(
                 f"the forbidden texts of dispatch() may begin in more than {_MOST_LINKS:,} ways before free text",
                 limit="triggers",
-                hint="Let what follows each trigger end with a fixed text; or leave out max_calls.",
+                hint="End the constraint of each trigger with a fixed text, or omit max_calls.",
             )
         calls = {pending: self.called(contents, False, pending) for pending in states}
 
         def name(pending: _Pending, left: int | None) -> str:
-            return f"__free {states.index(pending)} {left}"  # explanations leave such names out
+            return f"__free {states.index(pending)} {left}"  # explanations skip names that begin with underscores
 
         def after(parts: Mapping[_Pending, Body], left: int | None) -> list[Body]:
             less = None if left is None else left - 1
@@ -286,16 +290,16 @@ def stretch_until(
     max_chars: int | None = None,
     pending: frozenset[str] = _NOTHING_PENDING,
 ) -> tuple[Body, ...] | None:
-    """Free text and the trigger that ends it; None if that trigger can never count.
+    """Return free text and the trigger that ends it; None if that trigger can never count.
 
-    `pending` are the rests of forbidden texts whose beginnings stand before it. Without free text they do not matter.
+    `pending` are the rests of forbidden texts that begin before it. They do not apply if there is no free text.
     """
     if is_special:
         found = before(mark, marks, never)
         if found == NOTHING:
             return None
         if pending:
-            # A rest may end inside the trigger, too.
+            # A rest may also end inside the trigger.
             cut = [
                 rest[: -end or None]
                 for rest in pending
@@ -334,8 +338,8 @@ def _checked_triggers(
         (mark,) = checked_texts(mark, "dispatch()")
         if mark in pairs:
             raise ConstraintError(
-                f"the trigger {mark!r:.60} is there as a text and as a special token",
-                hint="special() alone serves tokenizers with and without that token.",
+                f"the trigger {mark!r:.60} is given both as a text and as a special token",
+                hint="Use special() alone: it works with and without that token.",
             )
         pairs[mark] = (mark, isinstance(key, Special), as_constraint(value))
     return list(pairs.values())
@@ -344,21 +348,21 @@ def _checked_triggers(
 def _check_together(marks: tuple[str, ...], never: tuple[str, ...]) -> None:
     if len(marks) + len(never) > _MOST_TRIGGERS:
         raise LimitExceeded(
-            f"dispatch() is given {len(marks) + len(never)} triggers and forbidden texts, at most {_MOST_TRIGGERS}",
+            f"dispatch() has {len(marks) + len(never)} triggers and forbidden texts; the limit is {_MOST_TRIGGERS}",
             limit="triggers",
-            hint="Give triggers that begin alike as one, and what tells them apart as a choice after it.",
+            hint="Merge triggers that begin alike, and put their differences into a choice after the trigger.",
         )
     for mark in marks:
         for other in never:
             if other in mark:
                 raise ConstraintError(
-                    f"the trigger {mark!r:.60} holds a forbidden text, {other!r:.60}, so it could never appear",
+                    f"the trigger {mark!r:.60} contains a forbidden text, {other!r:.60}, so it can never occur",
                     hint="Remove one of the two.",
                 )
 
 
 def _check_inside(calls: list[tuple[str, bool, Body]], never: tuple[str, ...]) -> None:
-    """Refuse forbidden texts that hold a trigger and go on in what follows it."""
+    """Raise an error for forbidden texts that contain a trigger and continue in its constraint."""
     marks = tuple(mark for mark, _, _ in calls)
     for one in never:
         for mark, is_special, body in calls:
@@ -368,8 +372,8 @@ def _check_inside(calls: list[tuple[str, bool, Body]], never: tuple[str, ...]) -
                 counts = is_special or not any(other in mark[:-1] for other in marks)
                 if rest and counts and may_begin(body, rest):
                     raise CombinationError(
-                        f"the forbidden text {one!r:.60} holds the trigger {mark!r:.60}, after which a text may go on "
+                        f"the forbidden text {one!r:.60} contains the trigger {mark!r:.60}, whose constraint may begin "
                         f"with {rest!r:.60}",
-                        hint="Forbid what comes before the trigger, or refuse the rest in what follows it.",
+                        hint="Forbid the text before the trigger, or exclude the rest in the trigger's constraint.",
                     )
                 place = one.find(mark, place + 1)

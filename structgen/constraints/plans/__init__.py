@@ -1,4 +1,4 @@
-"""Plans as text under temporal logic, in a world that says which step is possible."""
+"""Plans as text: sequences of actions that a world allows and that satisfy formulas of temporal logic."""
 
 from .actions import Action, Step, World
 from .constraint import PlanConstraint, plan

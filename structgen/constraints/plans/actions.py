@@ -1,9 +1,9 @@
-"""Actions with parameters, and the world they change.
+"""Actions with parameters, and the worlds that they change.
 
-What: an action is a name with the values that each parameter may have; with a value for each it is *ground*:
-`go(kitchen)`. A world says which ground actions are possible in a state, and which state they lead to: a table, or a
-Python function over hashable states. Positions of a trace are actions: at the position of an action hold its text
-`go(kitchen)`, its bare name `go`, and the labels of the state that it leads to.
+What: an action is a name with the possible values of each parameter. With one value for each it is a ground action, or
+step: `go(kitchen)`. A world states which steps are possible in a state, and which state follows: as a table, or as a
+Python function over hashable states. The positions of a trace are steps. At a step these atoms hold: its text
+`go(kitchen)`, the bare name `go`, and the labels of the state after it.
 """
 
 from __future__ import annotations
@@ -27,45 +27,55 @@ _MOST_STEPS = 50_000
 @short_repr
 @dataclass(frozen=True)
 class Action:
-    """A name and the values of each parameter, in order: ``Action("put", item=["cup", "bowl"], on=["table",
-    "shelf"])``."""
+    """An action: a name, and the possible values of each parameter.
+
+    Args:
+        name: The name.
+        **parameters: The values of each parameter, in order.
+
+    Raises:
+        OptionError: The name is empty, or a parameter has no values.
+
+    Example:
+        ``Action("put", item=["cup", "bowl"], on=["table", "shelf"])``
+    """
 
     name: str
     parameters: tuple[tuple[str, tuple[str, ...]], ...]
 
     def __init__(self, name: str, /, **parameters: Iterable[str]) -> None:
         if not isinstance(name, str) or not name:
-            raise OptionError(f"an action is named by a text that is not empty, not by {name!r:.40}")
-        told = []
+            raise OptionError(f"the name of an action must be a non-empty text, not {name!r:.40}")
+        given = []
         for parameter, values in parameters.items():
             listed = _in_order(values)
             if not listed or not all(isinstance(value, str) and value for value in listed):
                 raise OptionError(
                     f"the parameter {parameter} of the action {name} has the values {values!r:.60}",
-                    hint='Give a list of texts that are not empty: Action("go", room=["hall", "kitchen"]).',
+                    hint='Pass a list of non-empty texts: Action("go", room=["hall", "kitchen"]).',
                 )
-            told.append((parameter, tuple(dict.fromkeys(listed))))
+            given.append((parameter, tuple(dict.fromkeys(listed))))
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "parameters", tuple(told))
+        object.__setattr__(self, "parameters", tuple(given))
 
 
 @short_repr
 @dataclass(frozen=True)
 class Step:
-    """A ground action."""
+    """A ground action: an action with a value for each parameter."""
 
     name: str
     arguments: tuple[tuple[str, str], ...] = ()
     """The parameters with their values."""
     text: str = field(init=False, compare=False)
-    """As atoms of formulas name it: ``go(kitchen)``, ``wait``."""
+    """The step as an atom of formulas: ``go(kitchen)``, ``wait``."""
 
     def __post_init__(self) -> None:
         values = ",".join(value for _, value in self.arguments)
         object.__setattr__(self, "text", f"{self.name}({values})" if self.arguments else self.name)
 
     def __getitem__(self, parameter: str) -> str:
-        """The value of a parameter."""
+        """Return the value of a parameter."""
         for name, value in self.arguments:
             if name == parameter:
                 return value
@@ -79,16 +89,12 @@ class Step:
 @short_repr
 @dataclass(frozen=True)
 class World:
-    """Which steps are possible where.
+    """A world: the steps that are possible in each state.
 
-    Attributes
-    ----------
-    start
-        The state before the first step. States are hashable.
-    follow
-        From a state and a `Step` to the next state; None where the step is not possible.
-    labels
-        The atoms that hold in a state, besides the action that leads there.
+    Args:
+        start: The state before the first step. States must be hashable.
+        follow: Returns the state after a `Step`, or None if the step is not possible.
+        labels: Returns the atoms that hold in a state, besides the step that leads there.
     """
 
     start: State
@@ -102,23 +108,33 @@ class World:
         start: State,
         labels: Mapping[Any, Iterable[str]] | None = None,
     ) -> World:
-        """Of rows ``{state: {step's text: next state}}``; a step that a row does not name is not possible there."""
+        """Return the world of a table.
+
+        Args:
+            table: For each state, the states after its possible steps, by the steps' texts. Other steps are not
+                possible.
+            start: The state before the first step.
+            labels: The atoms that hold in each state.
+
+        Raises:
+            OptionError: The table leads to a state that it does not contain.
+        """
         rows = {state: dict(row) for state, row in table.items()}
         if start not in rows:
-            raise OptionError(f"the start {start!r:.60} is no state of the table")
+            raise OptionError(f"the start {start!r:.60} is not a state of the table")
         for state, row in rows.items():
             for text, there in row.items():
                 if there not in rows:
                     raise OptionError(
-                        f"{text} leads from {state!r:.40} to {there!r:.40}, which is no state of the table"
+                        f"{text} leads from {state!r:.40} to {there!r:.40}, which is not a state of the table"
                     )
-        told = None if labels is None else {state: tuple(names) for state, names in labels.items()}
-        return cls(start, _Table(rows), None if told is None else _Labels(told))
+        given = None if labels is None else {state: tuple(names) for state, names in labels.items()}
+        return cls(start, _Table(rows), None if given is None else _Labels(given))
 
 
 @dataclass(frozen=True)
 class _Table:
-    """`follow` of a table, as a class so that it can be pickled."""
+    """The `follow` function of a table, as a class so that it can be pickled."""
 
     rows: dict[Any, dict[str, Any]]
 
@@ -128,10 +144,10 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Labels:
-    told: dict[Any, tuple[str, ...]]
+    given: dict[Any, tuple[str, ...]]
 
     def __call__(self, state: Any) -> Iterable[str]:
-        return self.told.get(state, ())
+        return self.given.get(state, ())
 
 
 def _anything(state: Any, step: Step) -> Any:
@@ -139,10 +155,10 @@ def _anything(state: Any, step: Step) -> Any:
 
 
 def as_steps(actions: Any) -> list[Step]:
-    """All ground actions of what a user gave: names, `Action`s, or a mapping of names to the values of parameters."""
+    """Return all ground actions of names, `Action`s, or a mapping of names to the values of parameters."""
     if isinstance(actions, str):
         raise OptionError(
-            f"actions is the text {actions!r:.60}", hint=f"Give a list of names: [{actions!r:.60}]."
+            f"actions is the text {actions!r:.60}", hint=f"Pass a list of names: [{actions!r:.60}]."
         )
     if isinstance(actions, Action):
         actions = [actions]
@@ -153,13 +169,13 @@ def as_steps(actions: Any) -> list[Step]:
     if not isinstance(actions, Iterable):
         raise OptionError(
             f"actions is {a_kind(actions)}",
-            hint='Give names, Actions, or {"go": {"room": ["hall", "kitchen"]}}.',
+            hint='Pass names, Actions, or {"go": {"room": ["hall", "kitchen"]}}.',
         )
     steps: dict[str, Step] = {}
     for one in actions:
         action = Action(one) if isinstance(one, str) else one
         if not isinstance(action, Action):
-            raise OptionError(f"an action is a name or an Action, not {a_kind(one)}")
+            raise OptionError(f"an action must be a name or an Action, not {a_kind(one)}")
         values = [[(name, value) for value in all_] for name, all_ in action.parameters]
         for chosen in itertools.product(*values):
             step = Step(action.name, chosen)
@@ -172,15 +188,15 @@ def as_steps(actions: Any) -> list[Step]:
                 raise LimitExceeded(
                     f"there are more than {_MOST_STEPS} actions with all their values",
                     limit="plan_actions",
-                    hint="Give the parameters of actions fewer values.",
+                    hint="Use fewer values of parameters.",
                 )
     if not steps:
-        raise OptionError("a plan needs an action at least")
+        raise OptionError("a plan needs at least one action")
     return list(steps.values())
 
 
 def _in_order(values: Any) -> tuple[Any, ...] | None:
-    """The values of a parameter; None if they are no list. A set is sorted, so that the order is always the same."""
+    """Return the values of a parameter; None if this is not a list. Sets are sorted, so the order is deterministic."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         return None
     return tuple(sorted(values, key=str) if isinstance(values, set | frozenset) else values)
@@ -193,19 +209,19 @@ def _from_mapping(name: Any, values: Any) -> Action:
         if not _in_order(values):
             raise OptionError(
                 f"the action {name!r:.40} has the parameters {values!r:.60}",
-                hint='Give None, a list of values, or a dict: {"go": {"room": ["hall", "kitchen"]}, "wait": None}.',
+                hint='Pass None, a list of values, or a dict: {"go": {"room": ["hall", "kitchen"]}, "wait": None}.',
             )
         values = {"value": values}
     for parameter in values:
         if not isinstance(parameter, str):
             raise OptionError(
-                f"the action {name!r:.40} has the parameter {with_kind(parameter)}; names are texts"
+                f"the action {name!r:.40} has the parameter {with_kind(parameter)}; names must be texts"
             )
     return Action(name, **values)
 
 
 def as_world(world: Any) -> World:
-    """None is a world without states, in which every action is possible."""
+    """Return a world; None is the one in which every step is always possible."""
     if world is None:
         return World((), _anything)
     if isinstance(world, World):
@@ -214,15 +230,15 @@ def as_world(world: Any) -> World:
         except TypeError:
             raise OptionError(
                 f"the start of the world is {with_kind(world.start)}, which is not hashable",
-                hint="States are compared and kept: use a tuple or a frozenset.",
+                hint="Use a tuple or a frozenset: states are keys of caches.",
             ) from None
         return world
     raise OptionError(
         f"the environment is {a_kind(world)}",
-        hint="Give a World(start, follow) or World.from_table(table, start).",
+        hint="Pass World(start, follow) or World.from_table(table, start).",
     )
 
 
 def atoms_of(steps: Sequence[Step]) -> frozenset[str]:
-    """What formulas may say of these steps."""
+    """Return the atoms that formulas may use for these steps."""
     return frozenset(step.text for step in steps) | frozenset(step.name for step in steps)

@@ -1,10 +1,10 @@
-"""Plans as text: every step is possible in the world, and the whole satisfies temporal logic.
+"""The constraint of plans: each step is possible in a world, and the whole plan satisfies formulas.
 
-What: a language that is unfolded as it is read. A state is a place of the product of world and formulas, with the
-steps that are left; its edges are the texts of the steps after which the plan can still be finished. So a token is
-allowed only if a whole plan goes on with it, and the automaton is never built.
-Invariant: from each state that an edge leads to, a plan can be finished within the steps that are left, unless the
-search for it met its budget (`unproven` counts that).
+What: the automaton is unfolded while a text is read (`ir.regex.UnfoldingSource`). A state is a state of the product of
+world and formulas, with the number of remaining steps. Its edges are the texts of the steps after which the plan can
+still be finished. So a token is allowed only if some whole plan continues with it, and the automaton is never built.
+Invariant: from each state that an edge leads to, a plan can be finished within the remaining steps, unless the search
+for it exceeded its budget (`unproven` counts these).
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from structgen.errors import (
 from structgen.formulas import Formula, all_of, english, least_conflict
 from structgen.formulas.conflicts import trace_or_conflict
 from structgen.formulas.formula import as_formula
-from structgen.formulas.product import NEVER, Place, Product
+from structgen.formulas.product import NEVER, Product, ProductState
 
 from .actions import Step, World, as_steps, as_world, atoms_of
 from .formats import PlanFormat, as_format
-from .world_moves import WorldMoves, labels_met
+from .world_steps import WorldSteps, reachable_labels
 
 __all__ = ["PlanConstraint", "plan"]
 
 _END = 0
 _MOST_LISTED = 100
-"""Actions that `instructions` lists."""
+"""The most actions that `instructions` lists."""
 _TRIED_FOR_LABELS = 500
-"""Steps of a world that are tried to find out which labels there are."""
+"""The most steps of a world that are tried to collect its labels."""
 
 
 class PlanConstraint(Constraint):
-    """Texts that are plans; made by `plan`."""
+    """The texts of plans. `plan` builds it."""
 
     __slots__ = ("_source", "_texts", "formulas", "layout", "max_steps", "steps", "world")
 
@@ -89,43 +89,48 @@ class PlanConstraint(Constraint):
 
     @property
     def unproven(self) -> int:
-        """How many steps were allowed though the search for an end behind them met its budget."""
+        """The number of steps that were allowed although the search for a completion exceeded its budget."""
         return self._source.unproven
 
     @property
     def expanded(self) -> int:
-        """Places of the product of world and formulas from which all next steps were tried so far."""
+        """The number of product states from which all steps have been tried so far."""
         return self._source.product.expanded
 
     def shortest(self, after: Sequence[Step | str] = ()) -> list[Step] | None:
-        """The fewest steps that finish a plan that begins with `after`; None where nothing does."""
+        """Return the fewest steps that finish a plan that begins with `after`; None if it cannot be finished."""
         return self._source.shortest([self._step(one) for one in after])
 
     def read(self, text: str) -> list[Step]:
-        """The steps of a text of this constraint. Whether they are possible and right is not looked at."""
+        """Return the steps of a text, without checking the world and the formulas.
+
+        Raises:
+            OutputInvalid: The text is not in the plan's format.
+        """
         layout = self.layout
         inside = text[len(layout.open) : len(text) - len(layout.close)]
         if layout.open + inside + layout.close != text:
-            raise OutputInvalid(f"this is no plan in this format: {text!r:.60}")
+            raise OutputInvalid(f"this text is not a plan in this format: {text!r:.60}")
         found = []
         for piece in inside.split(layout.separator):
             if piece not in self._texts:
                 raise OutputInvalid(
-                    f"{piece!r:.60} is no step as this plan writes them",
-                    hint=f"Such as {next(iter(self._texts))!r:.60}, with {layout.separator!r} between two.",
+                    f"{piece!r:.60} is not a step of this plan",
+                    hint=f"A step is written like {next(iter(self._texts))!r:.60}, with {layout.separator!r} between "
+                    "two.",
                 )
             found.append(self._texts[piece])
         return found
 
     def write(self, steps: Iterable[Step | str]) -> str:
-        """The text of some steps."""
+        """Return the text of some steps."""
         return self.layout.text([self._step(one) for one in steps])
 
     def _step(self, one: Step | str) -> Step:
         for step in self.steps:
             if one in (step, step.text):
                 return step
-        raise OptionError(f"{one!s:.60} is no step of this plan")
+        raise OptionError(f"{one!s:.60} is not a step of this plan")
 
     def lower(self) -> IR:
         return ("regex", self.regular())
@@ -150,7 +155,7 @@ class PlanConstraint(Constraint):
         return "The tokenizer cannot spell the steps that are needed."
 
     def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
-        """What forbids the step: the world, the steps that are left, single formulas, or all of them together."""
+        """Return what forbids the step: the world, `max_steps`, single formulas, or all of them together."""
         most = self.max_steps
         within = "" if most is None else f" within {most} steps"
 
@@ -160,13 +165,13 @@ class PlanConstraint(Constraint):
                 PlanConstraint(self.steps, formulas, world, self.layout, most, budget).lower()
             )
 
-        if not goes_on((), as_world(None), None):  # it is no step at all
+        if not goes_on((), as_world(None), None):  # it is not a step at all
             return []
         if not goes_on((), self.world, None):
             return [_broken("environment", "must be possible in the environment")]
         if most is not None and not goes_on((), self.world, most):
             return [_broken("max_steps", f"must end{within}", str(most))]
-        # subtle: with the steps that are left, as without them a search may have no end.
+        # subtle: `most` is passed, since without it a search may not terminate.
         alone = [one for one in self.formulas if not goes_on([one], self.world, most)]
         if alone:
             return [_broken("formula", f"must satisfy {one}{within}", str(one)) for one in alone]
@@ -187,7 +192,7 @@ def _broken(keyword: str, message: str, detail: str = "") -> RuleViolation:
 
 
 class _Unfolding:
-    """What the core asks: states by number, the texts that lead on, and where a text may end.
+    """The automaton that the core unfolds: states by number, their edges, and whether a text may end there.
 
     Constraints on different vocabularies share one, so a lock guards it.
     """
@@ -206,40 +211,40 @@ class _Unfolding:
         self._texts = texts
         self._steps = steps
         self._numbers: dict[tuple[int, int | None], int] = {}
-        # The first stands for the end. The start is no other state's, even where a plan comes back to its place.
-        self._states: list[tuple[Place, int | None]] = [(product.start, 0), (product.start, max_steps)]
+        # State 0 is the end. The start has a number of its own, even if a plan returns to its product state.
+        self._states: list[tuple[ProductState, int | None]] = [(product.start, 0), (product.start, max_steps)]
         self.start = 1
         self._lock = threading.RLock()
 
     def accepts(self, state: int) -> bool:
-        """May the text end here?"""
+        """Return whether the text may end in a state."""
         return state == _END or (not self._layout.close and self._states[state][0].ends)
 
     def edges(self, state: int) -> list[tuple[RE, int]]:
-        """The texts that lead on from a state, and where."""
+        """Return the texts that lead on from a state, each with the next state."""
         if state == _END:
             return []
         with self._lock:
-            place, left = self._states[state]
+            product_state, left = self._states[state]
             before = self._layout.open if state == self.start else self._layout.separator
-            ways: dict[int, list[str]] = {}
-            for number, there in self._after(place, left):
+            texts_by_state: dict[int, list[str]] = {}
+            for number, there in self._after(product_state, left):
                 rest = None if left is None else left - 1
-                ways.setdefault(self._number(there, rest), []).append(before + self._texts[number])
-            found = [(literals(texts), to) for to, texts in ways.items()]
-            if place.ends and self._layout.close:
+                texts_by_state.setdefault(self._number(there, rest), []).append(before + self._texts[number])
+            found = [(literals(texts), to) for to, texts in texts_by_state.items()]
+            if product_state.ends and self._layout.close:
                 found.append((literal(self._layout.close), _END))
             return found
 
     def completion(self, state: int) -> str | None:
-        """A shortest way to finish, as text; None where the search for one was given up."""
+        """Return a shortest completion as text, or another one; None if the search exceeded its budget."""
         if state == _END:
             return ""
         with self._lock:
-            place, _ = self._states[state]
-            steps = self.product.completion(place)
-            if steps is None:  # a way that is longer, perhaps
-                steps = self.product.some_way(place)
+            product_state, _ = self._states[state]
+            steps = self.product.shortest_completion(product_state)
+            if steps is None:  # some completion, which may be longer
+                steps = self.product.find_completion(product_state)
             if steps is None:
                 return None
             texts = [self._texts[number] for number in steps]
@@ -249,28 +254,30 @@ class _Unfolding:
     def shortest(self, after: Sequence[Step]) -> list[Step] | None:
         """See `PlanConstraint.shortest`."""
         with self._lock:
-            place, left = self._states[self.start]
+            product_state, left = self._states[self.start]
             for step in after:
-                found = [there for number, there in self._after(place, left) if self._steps[number] == step]
+                found = [
+                    there for number, there in self._after(product_state, left) if self._steps[number] == step
+                ]
                 if not found:
                     return None
-                place, left = found[0], None if left is None else left - 1
-            numbers = self.product.completion(place)
+                product_state, left = found[0], None if left is None else left - 1
+            numbers = self.product.shortest_completion(product_state)
             return None if numbers is None else [self._steps[number] for number in numbers]
 
-    def _after(self, place: Place, left: int | None) -> list[tuple[int, Place]]:
-        """The steps after which a plan can be finished within what is left."""
-        self.product.forget(one for one, _ in self._states)
-        found, unknown = self.product.finishing(place, NEVER - 1 if left is None else left - 1)
+    def _after(self, product_state: ProductState, left: int | None) -> list[tuple[int, ProductState]]:
+        """Return the steps after which a plan can be finished within the remaining steps."""
+        self.product.evict(one for one, _ in self._states)
+        found, unknown = self.product.finishable_steps(product_state, NEVER - 1 if left is None else left - 1)
         self.unproven += unknown
         return found
 
-    def _number(self, place: Place, left: int | None) -> int:
-        key = (id(place), left)
+    def _number(self, product_state: ProductState, left: int | None) -> int:
+        key = (id(product_state), left)
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = len(self._states)
-            self._states.append((place, left))
+            self._states.append((product_state, left))
         return found
 
 
@@ -284,42 +291,32 @@ def plan(
     max_steps: int | None = None,
     budget: int = 200_000,
 ) -> PlanConstraint:
-    """Texts that are plans: sequences of actions that are possible in an environment and satisfy a formula.
+    """Constrain the output to plans: sequences of actions that a world allows and that satisfy a formula.
 
-    A token is allowed only if a whole plan goes on with it. Positions of the formula are the steps; at a step hold
-    its text (`go(kitchen)`), the bare name of its action (`go`) and the labels of the state it leads to.
+    A token is allowed only if some whole plan continues with it. The positions of the formula are the steps. At a step
+    these atoms hold: its text (`go(kitchen)`), the bare name of its action (`go`) and the labels of the state after it.
 
-    Parameters
-    ----------
-    actions
-        Names, `Action`s with parameters, or a mapping: ``{"go": {"room": ["hall", "kitchen"]}, "wait": None}``. A list
-        in place of the inner mapping is the values of one parameter, which is called `value`.
-    formula
-        A formula of temporal logic on finite traces (`structgen.ltl`), as text or made by its functions; or several,
-        all of which have to hold. Several are better than their conjunction: each has a small automaton of its own.
-    environment
-        A `World`: which step is possible in which state. Without one every step is always possible.
-    format
-        "lines" (``go kitchen``), "calls" (``go("kitchen")``), "json" (``[{"action": "go", "room": "kitchen"}]``), or a
-        `PlanFormat`.
-    max_steps
-        The most steps of a plan. A step is not begun where the rest would be too long.
-    budget
-        Steps that a search may try to find out which next steps a plan can be finished after. Where it is met, a next
-        step counts as possible, and `unproven` counts it.
+    Args:
+        actions: Names, `Action`s with parameters, or a mapping: ``{"go": {"room": ["hall", "kitchen"]}, "wait":
+            None}``. A list in place of the inner mapping is the values of one parameter, `value`.
+        formula: A formula of temporal logic on finite traces (`structgen.ltl`), or its text; or several, all of which
+            must hold. Several are faster than their conjunction, since each has a small automaton.
+        environment: The `World` that states which steps are possible. None: every step is always possible.
+        format: "lines" (``go kitchen``), "calls" (``go("kitchen")``), "json" (``[{"action": "go", "room":
+            "kitchen"}]``), or a `PlanFormat`.
+        max_steps: The most steps of a plan. A step is not allowed if the rest would not fit.
+        budget: The most steps that a search tries to decide after which next steps a plan can be finished. If it is
+            exceeded, the next step is allowed, and `unproven` counts it.
 
-    Raises
-    ------
-    UnsatisfiableFormula
-        If no plan satisfies the formulas; it names as few of them as are in conflict.
-    OptionError
-        For an atom that no action and no label is called, and other wrong arguments.
+    Raises:
+        UnsatisfiableFormula: No plan satisfies the formulas. The error names a minimal set of them in conflict.
+        OptionError: A formula has an atom that is neither an action nor a label, or an argument is wrong.
     """
     steps = as_steps(actions)
     world = as_world(environment)
     if not isinstance(formula, Formula | str | Sequence):
         raise OptionError(
-            f"formula is {with_kind(formula)}", hint="Give a formula, a list of them, or nothing at all."
+            f"formula is {with_kind(formula)}", hint="Pass a formula, a list of formulas, or omit it."
         )
     given = [formula] if isinstance(formula, Formula | str) else list(formula)
     formulas = [part for one in given for part in _parts(as_formula(one))]
@@ -339,13 +336,13 @@ def _parts(formula: Formula) -> tuple[Formula, ...]:
 def _check_atoms(
     formulas: Sequence[Formula], steps: Sequence[Step], world: World, max_steps: int | None, budget: int
 ) -> None:
-    """Names of no action. Labels only the world knows, so a name that is like one that was met is warned of."""
+    """Raise an error for unknown atoms, or warn if they may be labels, which cannot be listed."""
     known = atoms_of(steps)
     if all(formula.atoms <= known for formula in formulas):
         return
     wanted = frozenset().union(*(formula.atoms for formula in formulas)) - known
-    labels = labels_met(
-        WorldMoves(world, steps), len(steps), wanted, max_steps, min(budget, _TRIED_FOR_LABELS)
+    labels = reachable_labels(
+        WorldSteps(world, steps), len(steps), wanted, max_steps, min(budget, _TRIED_FOR_LABELS)
     )
     bare = {step.name for step in steps}
     for formula in formulas:
@@ -354,41 +351,41 @@ def _check_atoms(
             is_action = name.partition("(")[0] in bare
             if world.labels is not None and not is_action and not near:
                 continue
-            told = f"{name!r} is no action{'' if world.labels is None else ' and no label'}: {str(formula)!r:.80}"
+            message = f"{name!r} is not an action{'' if world.labels is None else ' or a label'}: {str(formula)!r:.80}"
             hint = (
                 f"Did you mean {' or '.join(near)}?"
                 if near
-                else f"There are {', '.join(sorted(known)[:8])}{', ...' if len(known) > 8 else '.'}"
+                else f"The actions are {', '.join(sorted(known)[:8])}{', ...' if len(known) > 8 else '.'}"
             )
             if world.labels is None or is_action:
-                raise OptionError(told, hint=hint)
-            warnings.warn(f"{told}, as far as the world was looked at. {hint}", stacklevel=4)
+                raise OptionError(message, hint=hint)
+            warnings.warn(f"{message}, as far as the world was explored. {hint}", stacklevel=4)
 
 
 def _check_possible(constraint: PlanConstraint) -> None:
-    """No generation is begun that could only fail."""
+    """Raise an error if no plan exists."""
     product = constraint._source.product
     most = constraint.max_steps
-    is_possible = product.within(product.start, NEVER - 1 if most is None else most)
+    is_possible = product.can_finish(product.start, NEVER - 1 if most is None else most)
     if is_possible:
         return
-    numbers = product.completion(product.start)
+    numbers = product.shortest_completion(product.start)
     if numbers is not None and most is not None and len(numbers) > most:
         shown = "; ".join(str(constraint.steps[number]) for number in numbers)
         raise UnsatisfiableFormula(
-            f"the shortest plan takes {len(numbers)} steps, and max_steps is {most}",
-            hint=f"It is: {shown:.200}",
+            f"the shortest plan has {len(numbers)} steps, but max_steps is {most}",
+            hint=f"The plan is: {shown:.200}",
         )
     core = _conflict(constraint)
     if core is None:
-        if is_possible is False:  # where there is no limit, why was found out
+        if is_possible is False:  # only with max_steps; without it, a conflict would be known
             raise UnsatisfiableFormula(
                 f"no plan of {most} steps or fewer satisfies {'; '.join(map(str, constraint.formulas)):.200}",
-                hint="Raise max_steps; whether there are longer ones was not found out.",
+                hint="Raise max_steps. It is unknown whether longer plans exist.",
             )
         return
     if not core:
-        raise ConstraintError("no step is possible in the start of the environment")
+        raise ConstraintError("no step is possible in the start state of the environment")
     named = "; ".join(map(str, core))
     together = (
         "together" if len(core) > 1 else "in this environment" if constraint.world.start != () else "at all"
@@ -396,19 +393,19 @@ def _check_possible(constraint: PlanConstraint) -> None:
     raise UnsatisfiableFormula(
         f"no plan satisfies {named} {together}",
         core=tuple(map(str, core)),
-        hint="Without any one of them there are plans." if len(core) > 1 else None,
+        hint="If any one of them is removed, plans exist." if len(core) > 1 else None,
     )
 
 
 def _conflict(constraint: PlanConstraint) -> list[Formula] | None:
-    """Formulas that no plan satisfies together; without any one of them there are plans, as far as searches tell."""
+    """Return a minimal set of formulas that no plan satisfies together; None if the searches find none."""
     formulas, budget = constraint.formulas, constraint._source.product.budget
 
     def found(some: Sequence[Formula]) -> list[int] | None:
         product = _product(constraint.steps, some, constraint.world, budget)
-        numbers = product.some_way(product.start)
+        numbers = product.find_completion(product.start)
         if numbers is None and product.start.least < NEVER:
-            raise LimitExceeded("a search met its budget", limit="budget", hint="Raise budget.")
+            raise LimitExceeded("a search exceeded its budget", limit="budget", hint="Raise budget.")
         return numbers
 
     @functools.cache
@@ -419,10 +416,10 @@ def _conflict(constraint: PlanConstraint) -> list[Formula] | None:
         return [number for number in range(len(formulas)) if not holds(alone(number), plan)]
 
     def holds(product: Product, plan: Sequence[int]) -> bool:
-        place: Place | None = product.start
+        product_state: ProductState | None = product.start
         for number in plan:
-            place = place and product.step(place, number)
-        return place is not None and place.ends
+            product_state = product_state and product.step(product_state, number)
+        return product_state is not None and product_state.ends
 
     def possible(some: Sequence[Formula]) -> bool:
         try:
@@ -436,12 +433,12 @@ def _conflict(constraint: PlanConstraint) -> list[Formula] | None:
         return None
     if plan is not None:
         return None
-    few = [formulas[place] for place in places]
-    return [few[place] for place in least_conflict(few, possible)]
+    few = [formulas[product_state] for product_state in places]
+    return [few[product_state] for product_state in least_conflict(few, possible)]
 
 
 def _product(
     steps: Sequence[Step], formulas: Sequence[Formula], world: World, budget: int, *, lookahead: bool = True
 ) -> Product:
     letters = [frozenset({step.text, step.name}) for step in steps]
-    return Product(letters, formulas, WorldMoves(world, steps), budget=budget, lookahead=lookahead)
+    return Product(letters, formulas, WorldSteps(world, steps), budget=budget, lookahead=lookahead)

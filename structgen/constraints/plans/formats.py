@@ -1,4 +1,4 @@
-"""How a plan is written: one text for each step, and what stands around them."""
+"""Formats of plans: the text of each step, the separator, and the texts around all steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ __all__ = ["FORMATS", "PlanFormat", "as_format"]
 @checks_names_of_init
 @dataclass(frozen=True)
 class PlanFormat:
-    """`open`, the steps with `separator` between them, `close`. No two steps are written alike."""
+    """How a plan is written: `open`, the steps with `separator` between them, `close`.
+
+    Args:
+        write: Returns the text of a step. The texts of two steps must differ.
+        separator: The text between two steps.
+        open: The text before the first step.
+        close: The text after the last step.
+    """
 
     write: Callable[[Step], str]
     separator: str = "\n"
@@ -25,32 +32,28 @@ class PlanFormat:
     close: str = ""
 
     def text(self, steps: Sequence[Step]) -> str:
-        """A whole plan."""
+        """Return the text of a whole plan."""
         return self.open + self.separator.join(map(self.write, steps)) + self.close
 
     def texts(self, steps: Sequence[Step]) -> dict[str, Step]:
-        """Each step by its text.
+        """Return the steps by their texts.
 
-        Raises
-        ------
-        OptionError
-            Where a plan could be read in two ways.
+        Raises:
+            OptionError: A plan would be ambiguous, or `write` returns no text.
         """
         if not callable(self.write):
-            raise OptionError(f"write is {a_kind(self.write)}; it is a function from a Step to its text")
+            raise OptionError(f"write is {a_kind(self.write)}; it must be a function from a Step to its text")
         if not isinstance(self.separator, str) or not self.separator:
-            raise OptionError("the separator of steps is empty; a plan could be read in several ways")
+            raise OptionError("the separator of steps is empty, so a plan would be ambiguous")
         found: dict[str, Step] = {}
         for step in steps:
             text = self.write(step)
             if not isinstance(text, str) or not text:
-                raise OptionError(
-                    f"the step {step} is written as {text!r:.40}; it must be a text that is not empty"
-                )
+                raise OptionError(f"the step {step} is written as {text!r:.40}; it must be a non-empty text")
             if (text + self.separator).index(self.separator) < len(text):
                 raise OptionError(
-                    f"the step {step} is written as {text!r:.60}, which holds the separator {self.separator!r} or its "
-                    "beginning"
+                    f"the step {step} is written as {text!r:.60}, which contains the separator {self.separator!r} or "
+                    "ends with its beginning"
                 )
             other = found.setdefault(text, step)
             if other is not step:
@@ -67,7 +70,7 @@ def _call(step: Step) -> str:
 
 
 def _object(step: Step) -> str:
-    """Without the braces: these stand in the separator, so that commas inside are none."""
+    """Return the object without its braces, which are in the separator: so commas inside do not separate steps."""
     return json.dumps({"action": step.name, **dict(step.arguments)}, ensure_ascii=False)[1:-1]
 
 
@@ -79,7 +82,7 @@ FORMATS = {
 
 
 def as_format(value: object) -> PlanFormat:
-    """A name of `FORMATS`, or a `PlanFormat`."""
+    """Return a `PlanFormat`, or the format with this name."""
     if isinstance(value, PlanFormat):
         return value
     if isinstance(value, str) and value in FORMATS:

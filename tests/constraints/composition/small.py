@@ -33,7 +33,7 @@ def texts(longest: int) -> list[str]:
 
 
 def tokenisations(vocabulary: Vocabulary, text: str, *, specials: bool) -> Iterator[list[int]]:
-    """Every way to spell a text, by special tokens too if asked for."""
+    """Return every tokenization of a text, optionally with special tokens."""
     if not text:
         yield []
         return
@@ -50,9 +50,9 @@ def accepted(constraint: Constraint, vocabulary: Vocabulary, ids: list[int]) -> 
 
 
 def check_walks(constraint: Constraint, vocabulary: Vocabulary, rng: random.Random, steps: int = 12) -> str:
-    """The text of a random walk through masks, closed in a short way after some steps.
+    """Return the text of a random walk through masks, completed shortly after some steps.
 
-    What the mask says is what single steps say, and every state goes on or ends.
+    At each step the mask equals single steps, and the state continues or ends.
     """
     matcher = Matcher(constraint, vocabulary)
     for _ in range(steps):
@@ -68,7 +68,7 @@ def check_walks(constraint: Constraint, vocabulary: Vocabulary, rng: random.Rand
 
 
 def _closed(matcher: Matcher) -> Matcher:
-    """A completion in the fewest letters and special tokens."""
+    """Return a completion with the fewest letters and special tokens."""
     states = [matcher]
     while states:
         for state in states:

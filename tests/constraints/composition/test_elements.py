@@ -1,4 +1,4 @@
-"""Free text, special tokens, repetition, what is optional; and which constraints accept the empty text."""
+"""Free text, special tokens, repetition and optional parts, and which constraints accept the empty text."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_repetition_by_enumeration(regular: bool, separator: str | None, low: in
         assert accepted(made, PLAIN, letters(one_text)) == wanted, one_text
 
 
-def test_the_operands_keep_what_they_see() -> None:
+def test_look_around_stays_inside_its_operand() -> None:
     """A look-around of an operand does not see its neighbours."""
     made = repeat(sg.regex(r"a\b"), 2, 2)
     assert accepted(made, PLAIN, letters("aa"))
@@ -78,7 +78,7 @@ def test_a_special_token_is_a_token_or_its_text() -> None:
 
 
 def test_an_end_of_text_can_be_named() -> None:
-    """Where the text may end the token ends it; before, it is the special token that the constraint asks for."""
+    """Where the text may end, the token ends it; elsewhere it is the special token of the constraint."""
     turn = "a" + special("<end>") + "b"
     known = sg.Vocabulary.from_tokens([b"a", b"b", None], [2], specials={"<end>": 2})
     matcher = sg.Matcher(turn, known)
@@ -149,19 +149,19 @@ def test_compositions_are_constraints_like_others() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: text(""), "text() cannot look for the empty text"),
-        (lambda: text([1]), "text() looks for texts, not for 1, an int"),
-        (lambda: text("\ud800"), "holds a lone surrogate"),
+        (lambda: text(""), "text() cannot search for the empty text"),
+        (lambda: text([1]), "text() needs texts, not 1, an int"),
+        (lambda: text("\ud800"), "contains a lone surrogate"),
         (lambda: text(max_chars=-1), "max_chars is -1; it must be a whole number of 0 or more"),
         (lambda: text(max_chars=1 << 63), "it must be at most 9,223,372,036,854,775,807"),
-        (lambda: text(max_chars=2, min_chars=3), "max_chars is 2, below the least, 3"),
-        (lambda: repeat("a", 2, 1), "max is 1, below the least, 2"),
+        (lambda: text(max_chars=2, min_chars=3), "max_chars is 2, below the minimum 3"),
+        (lambda: repeat("a", 2, 1), "max is 1, below the minimum 2"),
         (lambda: repeat("a", True), "min is True"),
         (lambda: repeat(3), "3 is a value, not a type"),
-        (lambda: special(""), "special() cannot look for the empty text"),
+        (lambda: special(""), "special() cannot search for the empty text"),
     ],
 )
-def test_mistakes_are_told(make: Any, message: str) -> None:
+def test_mistakes(make: Any, message: str) -> None:
     with pytest.raises((ConstraintError, OptionError)) as caught:
         make()
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""What is forbidden is left out, and nothing else: against the language without it, word by word."""
+"""`forbid` excludes forbidden texts and nothing else, compared word by word."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_hints_name_what_can_be_forbidden() -> None:
 
 
 def test_a_forbidden_name_is_not_read_as_two() -> None:
-    """`ab` could be `a` and then `b`, if it were no name at all."""
+    """If `ab` were not a lexeme at all, it could be read as `a` and then `b`."""
     code = sg.lark("start: NAME NAME?\nNAME: /[ab]+/\n%ignore / /", lexer="longest")
     rest = sg.forbid(code, "ab", terminal="NAME")
     assert fits(rest, "a b") and fits(rest, "aab") and not fits(rest, "ab") and not fits(rest, "a ab")
@@ -85,7 +85,7 @@ def test_a_ready_grammar() -> None:
     [
         ({"terminal": "NAMES"}, OptionError, "no terminal 'NAMES'"),
         ({"terminal": "NAME", "rules": "calls"}, OptionError, "no rule 'calls'"),
-        ({"rules": "call"}, OptionError, "takes rules beside a terminal"),
+        ({"rules": "call"}, OptionError, "with rules needs a terminal"),
     ],
 )
 def test_what_is_not_there(options: dict[str, str], error: type[Exception], message: str) -> None:
@@ -94,9 +94,9 @@ def test_what_is_not_there(options: dict[str, str], error: type[Exception], mess
 
 
 def test_where_it_cannot_be() -> None:
-    with pytest.raises(OptionError, match="is for grammars that have terminals"):
+    with pytest.raises(OptionError, match="needs a grammar with terminals"):
         sg.forbid(sg.regex("a"), "a", terminal="A")
-    with pytest.raises(OptionError, match="is ignored by the grammar"):
+    with pytest.raises(OptionError, match="ignores the terminal"):
         sg.forbid(sg.lark('start: "a"\nW: / +/\n%ignore W', lexer="longest"), " ", terminal="W")
     with pytest.raises(CombinationError):
         sg.forbid(sg.json_schema({"type": "object"}), "secret")
@@ -118,12 +118,12 @@ def test_more_is_forbidden_of_what_was_split(lexer: str) -> None:
 
 def test_a_contextual_lexer_is_refused() -> None:
     grammar = sg.lark("start: NAME NAME?\nNAME: /[ab]+/\n%ignore / /", lexer="longest", contextual=True)
-    with pytest.raises(OptionError, match="cannot follow a contextual lexer"):
+    with pytest.raises(OptionError, match="does not support a contextual lexer"):
         sg.forbid(grammar, "ab", terminal="NAME")
 
 
-def test_flags_of_the_whole_pattern_are_told() -> None:
-    with pytest.raises(OptionError, match="cannot join its patterns"):
+def test_flags_of_the_whole_pattern_are_an_error() -> None:
+    with pytest.raises(OptionError, match="cannot combine its patterns"):
         sg.forbid(sg.regex("[a-z]+"), "(?i)ab")
     with pytest.raises(sg.StructgenError, match="a\\("):
         sg.forbid(sg.regex("[a-z]+"), "a(")

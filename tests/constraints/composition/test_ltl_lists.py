@@ -1,4 +1,4 @@
-"""Lists in an order that temporal logic allows: exactly those, whatever the items are."""
+"""Lists in an order that temporal logic allows, with items of any constraint."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def test_conflicts() -> None:
     assert caught.value.core == ("F a", "G !a")
     with pytest.raises(UnsatisfiableFormula, match="no list satisfies G !a & G !b$"):
         sg.ltl_over({"a": "x", "b": "y"}, "G !a & G !b")
-    with pytest.raises(UnsatisfiableFormula, match="needs 2 items at least, and max_items is 1"):
+    with pytest.raises(UnsatisfiableFormula, match="needs at least 2 items, but max_items is 1"):
         sg.ltl_over({"a": "x", "b": "y"}, "F a & F b", max_items=1)
 
 
 def test_options() -> None:
     with pytest.raises(OptionError, match="items is empty"):
         sg.ltl_over({}, "true")
-    with pytest.raises(OptionError, match="'c' is no kind of item"):
+    with pytest.raises(OptionError, match="'c' is not a type of item"):
         sg.ltl_over({"a": "x"}, "F c")
     with pytest.raises(OptionError, match="max_items is 0"):
         sg.ltl_over({"a": "x"}, "F a", max_items=0)
@@ -102,9 +102,9 @@ def test_options() -> None:
 )
 def test_why_an_item_is_refused(text: str, most: int | None, said: str) -> None:
     listed = sg.ltl_over({"a": "a", "b": "b"}, ["!b W a", "F b"], max_items=most)
-    told = sg.Matcher(listed, sg.Vocabulary.of_bytes()).explain(text)
-    assert [one.message for one in told.rules] == ([said] if said else [])
-    assert "__" not in str(told)
+    message = sg.Matcher(listed, sg.Vocabulary.of_bytes()).explain(text)
+    assert [one.message for one in message.rules] == ([said] if said else [])
+    assert "__" not in str(message)
 
 
 def test_separators_may_be_constraints() -> None:

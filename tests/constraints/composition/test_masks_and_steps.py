@@ -1,4 +1,4 @@
-"""Masks of grammars with other constraints in, around and behind them are what single steps allow, token by token."""
+"""Masks equal single steps, token by token, for grammars with other constraints inside, around and after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reasoning, then an answer: what is constrained, and what is read back."""
+"""Reasoning before an answer: the constraint, and `read`."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_markers_that_are_tokens() -> None:
     assert made.read(MARKED.spelled(ids)) == ("hm </thin", '{"n": 2}')
 
 
-def test_a_prompt_that_has_begun_it() -> None:
+def test_a_prompt_that_ends_with_the_marker() -> None:
     made = reasoning("yes", open=None, close=special("</think>"))
     assert fits(made, "hm</think>yes") and not fits(made, "hm yes")
     assert made.read("hm</think>\nyes") == ("hm", "yes")
 
 
-def test_a_marker_with_a_border_of_its_own() -> None:
+def test_a_marker_that_overlaps_itself() -> None:
     made = reasoning(sg.text(), open="<", close="aa")
     assert fits(made, "<baa") and fits(made, "<aab")
     assert made.read("<aaab") == ("", "ab")
@@ -66,9 +66,9 @@ def test_optional_reasoning() -> None:
 def test_texts_and_options_that_do_not_fit() -> None:
     with pytest.raises(OutputInvalid, match="does not begin with '<think>'"):
         reasoning("yes").read("yes")
-    with pytest.raises(OutputInvalid, match="has no end, '</think>'"):
+    with pytest.raises(OutputInvalid, match="does not end with '</think>'"):
         reasoning("yes").read("<think>hm")
-    with pytest.raises(OptionError, match="is not optional"):
+    with pytest.raises(OptionError, match="cannot be optional"):
         reasoning("yes", open=None, optional=True)
     with pytest.raises(OptionError, match="max_chars is -1"):
         reasoning("yes", max_chars=-1)

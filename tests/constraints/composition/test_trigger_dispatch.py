@@ -1,4 +1,4 @@
-"""Dispatch against a slow twin, over all short texts: which trigger counts, what may stand before it, what follows."""
+"""Dispatch against a slow twin, over all short texts: which trigger counts, the text before it, and its constraint."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .small import LETTERS, PLAIN, WITH_SPECIALS, accepted, check_walks, texts, 
 
 
 def twin(text: str, triggers: dict[str, str], **options: Any) -> bool:
-    """Every way to read the text from left to right: look for the first trigger, try every end of what follows, go on.
+    """The slow twin: find the first trigger, try every end of its constraint, and continue.
 
-    What is forbidden is looked for in the whole text: no occurrence may have a character of free text in it.
+    Forbidden texts are searched in the whole text: no occurrence may contain a character of free text.
     """
     forbidden: tuple[str, ...] = options.get("forbidden", ())
     most = 1 if options.get("stop_after_first") else options.get("max_calls")
@@ -96,13 +96,13 @@ BORDERS: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"<<": "a", "<": "b"}, {"forbidden": ("b<<a",)}),
 ]  # fmt: skip
 CASES += BORDERS
-"""Forbidden texts that begin in what follows a trigger."""
+"""Forbidden texts that begin in the constraint of a trigger."""
 
 
 @pytest.mark.parametrize(("triggers", "options"), CASES, ids=repr)
 @pytest.mark.parametrize("regular", [True, False])
 def test_all_short_texts(triggers: dict[str, str], options: dict[str, Any], regular: bool) -> None:
-    """What follows a trigger is an expression once, and once a grammar that is not known to be regular."""
+    """The constraint of a trigger is tried as an expression, and as a grammar that is not known to be regular."""
     made = dispatch({mark: sub(pattern, regular) for mark, pattern in triggers.items()}, **options)
     if (triggers, options) not in BORDERS:
         assert (made.regular() is not None) == regular
@@ -133,7 +133,7 @@ def test_random_forbidden_texts_never_touch_free_text(seed: int) -> None:
             {mark: sub(pattern, rng.random() < 0.7) for mark, pattern in triggers.items()}, **options
         )
     except ConstraintError as error:  # a trigger and a forbidden text exclude each other
-        assert "holds" in str(error), error
+        assert "contains" in str(error), error
         return
     for text in rng.sample(texts(5), 250):
         assert accepted(made, PLAIN, letters(text)) == twin(text, triggers, **options), (
@@ -144,7 +144,7 @@ def test_random_forbidden_texts_never_touch_free_text(seed: int) -> None:
 
 
 def test_forbidden_texts_that_begin_in_structured_content() -> None:
-    """Exact where the content ends with a fixed text, or cannot end as the forbidden text begins; else refused."""
+    """Exact if the content ends with a fixed text, or cannot end as the forbidden text begins; otherwise refused."""
     value = sg.json_schema({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
     bytes_ = sg.Vocabulary.of_bytes()
 
@@ -164,10 +164,10 @@ def test_forbidden_texts_that_begin_in_structured_content() -> None:
     for content in (value, value + sg.optional("!"), sg.repeat(value, 1, 2), sg.json_schema(True)):
         with pytest.raises(CombinationError) as caught:
             sg.dispatch({"<call>": content}, forbidden=["} end"])
-        assert "after '<call>', where a forbidden text may begin" in str(caught.value)
-        assert "end with a fixed text" in str(caught.value)
+        assert "after '<call>', because a forbidden text may begin there" in str(caught.value)
+        assert "with a fixed text" in str(caught.value)
     with pytest.raises(
-        CombinationError, match="'a<b' holds the trigger '<', after which a text may go on with 'b'"
+        CombinationError, match="'a<b' contains the trigger '<', whose constraint may begin with 'b'"
     ):
         sg.dispatch({"<": sg.regex("[ab]>")}, forbidden=["a<b"])
     assert sg.dispatch({"<": sg.regex("[ac]>")}, forbidden=["a<b"])
@@ -200,7 +200,7 @@ def sub(pattern: str, regular: bool) -> Any:
 
 
 def gbnf_of(pattern: str) -> str:
-    """Patterns of the cases above, letter by letter."""
+    """Return the cases above with patterns as grammars, letter by letter."""
     if not pattern:
         return '""'
     return " ".join(
@@ -211,7 +211,7 @@ def gbnf_of(pattern: str) -> str:
 
 @pytest.mark.parametrize(("triggers", "options"), CASES)
 def test_triggers_that_are_special_tokens(triggers: dict[str, str], options: dict[str, Any]) -> None:
-    """The same texts, whether the tokenizer has the tokens or not; and where it has them, only they are triggers."""
+    """The texts are the same with and without the tokens; if the tokenizer has them, only they are triggers."""
     marks: list[str | Special] = [
         special(mark) if mark in WITH_SPECIALS.specials or mark == "<" else mark for mark in triggers
     ]
@@ -250,21 +250,21 @@ def test_compositions_inside_compositions_are_one_grammar() -> None:
     assert accepted(outer, sg.Vocabulary.from_tokens([bytes([i]) for i in range(128)], [0]), list(b"ab<[1]b"))
 
 
-def test_mistakes_are_told() -> None:
+def test_mistakes() -> None:
     with pytest.raises(ConstraintError, match="needs at least one trigger"):
         dispatch({})
     with pytest.raises(ConstraintError, match="needs a mapping from triggers to constraints, not a list"):
         dispatch(["a"])  # type: ignore[arg-type]
-    with pytest.raises(ConstraintError, match="cannot look for the empty text"):
+    with pytest.raises(ConstraintError, match="cannot search for the empty text"):
         dispatch({"": "a"})
-    with pytest.raises(ConstraintError, match="looks for texts, not for 5, an int"):
+    with pytest.raises(ConstraintError, match="needs texts, not 5, an int"):
         dispatch({5: "a"})  # type: ignore[dict-item]
-    with pytest.raises(ConstraintError, match="holds a forbidden text, 'al', so it could never appear"):
+    with pytest.raises(ConstraintError, match="contains a forbidden text, 'al', so it can never occur"):
         dispatch({"<call>": "a"}, forbidden="al")
-    with pytest.raises(ConstraintError, match="is there as a text and as a special token") as caught:
+    with pytest.raises(ConstraintError, match="is given both as a text and as a special token") as caught:
         dispatch({"<a>": "a", special("<a>"): "b"})
-    assert "special() alone serves" in str(caught.value)
-    with pytest.raises(OptionError, match="max_calls=0 has no meaning"):
+    assert "special() alone" in str(caught.value)
+    with pytest.raises(OptionError, match="max_calls=0 is not allowed"):
         dispatch({"a": "b"}, max_calls=0)
     with pytest.raises(OptionError, match="max_chars is -1"):
         dispatch({"a": "b"}, max_chars=-1)
@@ -277,8 +277,8 @@ def test_mistakes_are_told() -> None:
 @pytest.mark.parametrize(
     ("text", "keyword", "message"),
     [
-        ("a bad", "forbidden", "the free text must not hold 'bad'"),
-        ("a <end>", "forbidden", "the free text must not hold '<end>'"),
+        ("a bad", "forbidden", "the free text must not contain 'bad'"),
+        ("a <end>", "forbidden", "the free text must not contain '<end>'"),
         ("twelve chars or more", "max_chars", "the free text must have at most 12 characters in one stretch"),
         ("<n>1</n><n>1</n><n>", "max_calls", "the free text must have at most 2 triggers"),
         ("<n>44</n>", "maximum", "while reading: after '<n>'"),

@@ -1,4 +1,4 @@
-"""What GBNF and EBNF have in common: random grammars keep their meaning, damaged ones fail politely, limits hold."""
+"""The reader of GBNF and EBNF: random grammars keep their meaning, damaged ones raise our errors, limits hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ both = pytest.mark.parametrize("read", [read_gbnf, read_ebnf])
 
 ROOT: Body = ("rule", "root")
 
-# The twin itself, on grammars whose languages are plain to see.
+# The twin itself, on grammars with obvious languages.
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_random_ebnf_keeps_its_meaning(drawn: Drawn) -> None:
 
 @both
 def test_large_parts_are_kept_whole(read: Read) -> None:
-    """Texts too large to be copied into the group around them stand beside it."""
+    """Texts that are too large to be merged into the group around them stay separate items."""
     many = " | ".join(f'"w{index}"' for index in range(100))
     long = " ".join(['"a"', "[bc]"] * 50)
     grammar = read(f'root ::= ((({many}) | "x") "y" | (({long}) "z" a) "!")\na ::= ({many})?')
@@ -194,7 +194,7 @@ def test_the_length_is_limited(read: Read) -> None:
     assert len(read(source, limits=NotationLimits(length=11_000_000)).rules) == 1
 
 
-# Time. The bounds are far above what is measured; they are there for what is not linear.
+# Time. The bounds are far above the measured times; they catch what is not linear.
 
 # Functions, so that a text lives no longer than its test: together they are 30 MB.
 _HOSTILE: list[Callable[[], str]] = [
@@ -271,7 +271,7 @@ def two_thousand_rules(seed: int = 1) -> str:
 
 
 @both
-def test_two_thousand_rules_are_read_at_once(read: Read) -> None:
+def test_two_thousand_rules_are_read_quickly(read: Read) -> None:
     source = two_thousand_rules()
     best = min(_time(read, source) for _ in range(3))
     assert best < 2  # 0.03 s to 0.1 s are usual

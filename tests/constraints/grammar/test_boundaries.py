@@ -1,4 +1,4 @@
-"""Where a grammar's own text ends: its lexer does not rule other constraints, special tokens and text after it."""
+"""The ends of a grammar's text: its lexer does not affect other constraints, special tokens and text after it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CONSTRAINTS: dict[str, Constraint] = {
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS.values(), ids=CONSTRAINTS)
-def test_masks_are_the_tokens_that_can_be_read_and_none_leads_nowhere(constraint: Constraint) -> None:
+def test_masks_are_exact_and_have_no_dead_ends(constraint: Constraint) -> None:
     root = Matcher(constraint, VOCABULARY)
     masks = 0
     for tokens in itertools.chain.from_iterable(itertools.product(range(1, 12), repeat=n) for n in range(5)):
@@ -90,13 +90,13 @@ def test_a_sequence_has_the_texts_of_one_followed_by_texts_of_the_next() -> None
         ) == (spaces > 0)
 
 
-def test_what_is_ignored_is_no_symbol_of_a_rule() -> None:
+def test_ignored_text_is_not_a_symbol_of_a_rule() -> None:
     with pytest.raises(EmptyConstraint):
         Matcher(sg.lark('start: "a" S "b"\nS: / /\n%ignore S'), VOCABULARY)
 
 
 def test_ambiguous_texts_take_memory_in_proportion_to_their_length() -> None:
-    """Lexemes that end at one place lead to one set, however many have been read before."""
+    """Lexemes that end at one position lead to one item set, however many were read before."""
     constraint = sg.gbnf('root ::= "a" root "+" | "aa" root "-" | "b"')
 
     def memory(letters: int) -> int:

@@ -1,4 +1,4 @@
-"""Brackets under an indentation: what can never be closed, or never be written between brackets, is not begun."""
+"""Brackets in grammars with indentation: masks do not start what cannot be closed or written between brackets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.core.small_vocabulary import EOS, allowed
 INDENTATION = Indentation("_NL", "_INDENT", "_DEDENT", ("OPEN",), ("CLOSE",))
 TERMINALS = (
     'A: "a"\nOPEN: "("\nCLOSE: ")"\n_NL: /(\\n *)+/\n%declare _INDENT _DEDENT\n'
-    # Those that are not used would not be terminals.
+    # Unused ones would not be terminals.
     "unused: _INDENT _DEDENT OPEN CLOSE _NL\n"
 )
 PIECES = ["a", "(", ")", "\n", "\n ", "()", "))", "((", "a)", ")a", "(a)", ")\n", "(\n", "a\na", ")))"]
@@ -87,7 +87,7 @@ def test_nothing_is_closed_that_is_not_open(contextual: bool) -> None:
         ("start: x\nx: OPEN x CLOSE | CLOSE x OPEN", None),
     ],
 )
-def test_what_cannot_be_finished_is_not_begun(rules: str, first: set[str] | None) -> None:
+def test_rules_that_cannot_be_completed_are_not_started(rules: str, first: set[str] | None) -> None:
     matcher = matcher_of(f'{rules}\n%ignore " "')
     if first is None:
         assert matcher is None
@@ -136,9 +136,9 @@ def texts() -> list[str]:
 @pytest.mark.parametrize("a", ["a", "a+"])
 @pytest.mark.parametrize("seed", range(40))
 def test_random_grammars_are_read_as_lark_reads_them(seed: int, a: str) -> None:
-    """And what is offered leads to a text, where there is a bound on how rules change the number of brackets.
+    """Masks lead to complete texts as well, if the change of the number of brackets by a rule is bounded.
 
-    Between lexemes of ``a+`` there has to be a newline, inside of brackets, since nothing else is ignored.
+    Inside brackets, lexemes of ``a+`` must be separated by a newline, since nothing else is ignored.
     """
     rng = random.Random(seed)
     bodies = BALANCED if seed % 2 else BODIES
@@ -176,7 +176,7 @@ def test_random_grammars_are_read_as_lark_reads_them(seed: int, a: str) -> None:
 
 
 def test_the_grammar_of_python_stays_as_it_is() -> None:
-    """No rule of it has a bracket that is never closed, or a line that ends between brackets."""
+    """It has no rule with a bracket that is never closed, or with a line that ends between brackets."""
     kind, ir = shelf_grammar("python").lower()
     assert kind == "grammar"
     newline, indent, _, opening, closing, _ = ir["indentation"]

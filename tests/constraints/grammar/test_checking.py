@@ -1,4 +1,4 @@
-"""What `check_grammar` says of a grammar is so: places, unused and endless rules, terminals that compete."""
+"""`check_grammar` reports positions, unused rules, rules without a text, and terminals that compete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from structgen.vocabulary import Vocabulary
 BYTES = Vocabulary.from_tokens([bytes([byte]) for byte in range(256)], [256], size=257)
 
 
-def told(constraint: GrammarConstraint) -> list[str]:
+def reported(constraint: GrammarConstraint) -> list[str]:
     found = check_grammar(constraint).findings
     return [f"{one.position.line}: {one.kind} {one.subject}" for one in found if one.position is not None]
 
@@ -31,7 +31,7 @@ def test_unused_rules_and_terminals_of_lark() -> None:
 start: list{item} "// no comment: x"
 list{one}: one ("," one)*
 item: NAME -> old
-old: "x"          // used by nobody: item
+old: "x"          // not used by anything: item
 DIGIT: /[0-9]/
 NAME: /[a-z]/ DIGIT*
 HEX: /[0-9a-f]+/
@@ -41,7 +41,12 @@ HEX: /[0-9a-f]+/
 %ignore WS
 %extend item: INT
 """
-    assert told(sg.lark(source)) == ["5: unused old", "8: unused HEX", "10: unused CNAME", "11: unused LINE"]
+    assert reported(sg.lark(source)) == [
+        "5: unused old",
+        "8: unused HEX",
+        "10: unused CNAME",
+        "11: unused LINE",
+    ]
     assert "5: unused old" not in [
         f"{one.position.line}: {one.kind} {one.subject}"
         for one in check_grammar(sg.lark(source), starts=["old"]).findings
@@ -51,7 +56,7 @@ HEX: /[0-9a-f]+/
 
 def test_unused_and_endless_rules_of_gbnf() -> None:
     constraint = sg.gbnf('root ::= "a" b | "c"\nb ::= "d" b\ne ::= f\nf ::= "g"')
-    assert told(constraint) == ["2: endless b", "3: unused e", "4: unused f"]
+    assert reported(constraint) == ["2: endless b", "3: unused e", "4: unused f"]
     assert set(check_grammar(constraint).regular) == {"root", "b", "e", "f"}
 
 
@@ -93,7 +98,7 @@ def test_terminals_that_compete(source: str, lexer: LexerRule, messages: list[st
     assert [one.message for one in found if one.kind != "endless"] == messages
 
 
-def test_no_time_is_told() -> None:
+def test_pairs_without_time_are_counted() -> None:
     constraint = sg.lark("start: A B C\nA: /[a-c]+/\nB: /[b-d]+/\nC: /[c-e]+/")
     assert check_grammar(constraint, seconds=0).skipped == 3
     assert [one.kind for one in check_grammar(constraint).findings] == ["overlap"] * 3
@@ -105,7 +110,7 @@ PIECES = ["a", "b", "a+", "[ab]+", "ab", "b?a", "(ab)+", "a{2}", "[ab]{1,2}", "a
 @pytest.mark.parametrize("lexer", ["lark", "longest"])
 @pytest.mark.parametrize("seed", range(40))
 def test_dead_terminals_are_those_of_the_core(seed: int, lexer: LexerRule) -> None:
-    """The slow twin: a grammar of one terminal alone is empty if and only if the lexer never makes it."""
+    """The slow twin: a grammar of one terminal is empty if and only if the lexer never produces the terminal."""
     source = random.Random(seed)
     names = "ABCD"[: source.randint(2, 4)]
     rules = "\n".join(f"{name}.{source.randint(0, 1)}: /{source.choice(PIECES)}/" for name in names)
@@ -125,7 +130,7 @@ def test_dead_terminals_are_those_of_the_core(seed: int, lexer: LexerRule) -> No
 
 
 @pytest.mark.parametrize(
-    ("constraint", "told"),
+    ("constraint", "reported"),
     [
         (sg.lark("start: NAME NAME\nNAME: /[a-z]+/"), "structgen check --lark FILE"),
         (
@@ -136,10 +141,10 @@ def test_dead_terminals_are_those_of_the_core(seed: int, lexer: LexerRule) -> No
         (sg.regex("a") & "b", "contradict each other"),
     ],
 )
-def test_grammars_without_a_text_lead_to_the_check(constraint: sg.Constraint, told: str) -> None:
+def test_grammars_without_a_text_lead_to_the_check(constraint: sg.Constraint, reported: str) -> None:
     with pytest.raises(EmptyConstraint) as caught:
         Matcher(constraint, BYTES)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 @pytest.mark.parametrize("lexer", ["lark", "longest"])
@@ -152,9 +157,7 @@ def test_grammars_without_a_text_lead_to_the_check(constraint: sg.Constraint, to
         ('start: "a" b\nb: "d" c+\nc: "(" b ")"', "start -> b -> c -> b", "line 1, column 1"),
     ],
 )
-def test_a_grammar_without_an_end_is_refused_at_once(
-    source: str, circle: str, place: str, lexer: Any
-) -> None:
+def test_an_unproductive_start_is_refused(source: str, circle: str, place: str, lexer: Any) -> None:
     with pytest.raises(EmptyConstraint, match="has no finite text") as caught:
         sg.lark(source, lexer=lexer)
     assert circle in caught.value.message and caught.value.where == place
@@ -174,12 +177,12 @@ def test_a_grammar_without_an_end_is_refused_at_once(
         'start: "a" | b\nb: "c" b',
     ],
 )
-def test_what_ends_somewhere_is_not_refused(source: str) -> None:
+def test_productive_starts_are_accepted(source: str) -> None:
     for lexer in ("lark", "longest"):
         assert Matcher(sg.lark(source, lexer=lexer), BYTES).witness() is not None  # type: ignore[arg-type]
 
 
-def test_a_chain_of_many_rules_before_an_endless_one_is_checked_at_once() -> None:
+def test_a_long_chain_before_an_unproductive_rule_is_checked_quickly() -> None:
     many = 20_000  # in an order in which a pass over all rules decides one of them
     chain = "".join(f"c{i} ::= c{i + 1}\n" for i in range(many)) + f'c{many} ::= "x"\n'
     with pytest.raises(EmptyConstraint, match="root -> e -> e\n"):

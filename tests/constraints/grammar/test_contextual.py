@@ -1,8 +1,8 @@
 """Contextual lexing by lark's order agrees with `Lark(parser="lalr", lexer="contextual")`.
 
-Lark's contexts are the states of its parser, some of which are merged; ours are exact. So a text counts only where all
-that lark's state lets compete can really be shifted there. Ignored terminals overlap others: where a pattern matches a
-text to ignore, lark finds it as a keyword and does not ignore it.
+Lark's contexts are the states of its parser, some of which are merged; ours are exact. So a text is compared only if
+all terminals that compete in lark's state can really be shifted there. Ignored terminals overlap others: if a pattern
+matches an ignored text, lark finds it as a keyword and does not ignore it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def ours(source: str, texts: list[str]) -> list[bool]:
 
 
 def theirs(parser: Lark, text: str) -> bool | None:
-    """Does lark parse it? None where its state is merged with others."""
+    """Return whether lark parses the text; None if its state is merged with others."""
     names = {one.name for one in parser.terminals} | {"$END"}
     try:
         run = parser.parse_interactive(text)
@@ -147,7 +147,7 @@ def _random_source(rng: random.Random) -> str:
 
 
 class _Conflicts(logging.Handler):
-    """Lark resolves conflicts between shifting and reducing without an error, and then misses texts."""
+    """Return whether lark has a shift/reduce conflict, which it resolves silently and then misses texts."""
 
     found = False
 
@@ -166,7 +166,7 @@ def _parser(source: str) -> Lark | None:
     finally:
         logger.removeHandler(conflicts)
         logger.setLevel(level)
-    # A rule in which an ignored terminal stands may never end: lark's terminals compete for it, ours do not.
+    # A rule that contains an ignored terminal may never end: lark's terminals compete for it, ours do not.
     named = {symbol.name for rule in parser.rules for symbol in rule.expansion}
     return None if conflicts.found or named & set(parser.ignore_tokens) else parser
 

@@ -1,7 +1,7 @@
-"""Compiled grammars against what is known to be right: lark itself, and slow twins, over random grammars.
+"""Compiled random grammars against lark itself and slow twins.
 
-Each law is asked of the matcher as a user has it: which texts are accepted, that every beginning of one is alive,
-that masks are what single steps allow, and that whatever masks lead to can be completed to a text.
+Each test uses the public matcher. It checks which texts are accepted, that each prefix of a text is live, that masks
+equal single steps, and that each text that masks lead to can be completed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=list(Heal
 
 
 def matcher_of(constraint: Constraint, vocabulary: Vocabulary) -> Matcher | None:
-    """None where no text satisfies the constraint."""
+    """Return the matcher; None if no text satisfies the constraint."""
     try:
         return Matcher(constraint, vocabulary)
     except EmptyConstraint:
@@ -52,7 +52,7 @@ def matcher_of(constraint: Constraint, vocabulary: Vocabulary) -> Matcher | None
 
 
 def verdict(constraint: Constraint, text: str) -> tuple[bool, bool]:
-    """Is `text` alive as a beginning, and is it a text of the constraint?"""
+    """Return whether `text` is a live prefix, and whether it is a text of the constraint."""
     matcher = matcher_of(constraint, BYTES)
     if matcher is None:
         return False, False
@@ -62,7 +62,7 @@ def verdict(constraint: Constraint, text: str) -> tuple[bool, bool]:
 
 
 def walk(constraint: Constraint, rng: random.Random, steps: int = 8) -> str | None:
-    """A text that masks lead to, completed; masks are compared with single steps on the way."""
+    """Return a text that masks lead to, completed; masks are compared with single steps at each position."""
     matcher = matcher_of(constraint, SMALL)
     if matcher is None:
         return None
@@ -138,16 +138,16 @@ def test_gbnf_against_the_twin(drawn: Drawn, seed: int) -> None:
         assert twin.accepts(drawn.grammar, written), written
 
 
-# A lexer that only reads what the grammar allows at the place.
+# A contextual lexer.
 
 Kinds = frozenset[tuple[str, ...]]
 
 
 @functools.cache
 def sequences(grammar: Grammar, most: int) -> tuple[Kinds, Kinds]:
-    """The sequences of terminals of a grammar, and the beginnings of all, of at most `most`.
+    """Return the terminal sequences of a grammar of at most `most` symbols, and the prefixes of all sequences.
 
-    A rule that derives no sequence has no beginnings either; that is found out first, without lengths.
+    A rule without a sequence has no prefixes either; that is determined first, without lengths.
     """
     bodies = {rule.name: rule.body for rule in grammar.rules}
     productive: set[str] = set()
@@ -251,7 +251,7 @@ def blocks(contextual: bool, lexer: str) -> GrammarConstraint:
 @pytest.mark.parametrize("contextual", [False, True])
 @pytest.mark.parametrize("lexer", ["lark", "longest"])
 def test_masks_after_a_newline(contextual: bool, lexer: str) -> None:
-    """Those that began with a newline's ends looked at one by one."""
+    """A regression test of masks that examined the ends of a newline one by one."""
     matcher = Matcher(blocks(contextual, lexer), SMALL)
     for text in (b"a", b"\n", b" ", b"a", b"\n", b"a"):
         for token in range(len(EOS), SMALL.size):
@@ -282,7 +282,7 @@ def test_indentation_is_read_as_lark_reads_it() -> None:
             assert verdict(ours, text)[1] == wanted, text
 
 
-# The shelf, on bytes.
+# The ready grammars, on bytes.
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_indentation_is_read_as_lark_reads_it() -> None:
 )
 @pytest.mark.parametrize("seed", range(6))
 def test_what_masks_of_the_shelf_lead_to_can_be_read(name: str, module: str, seed: int) -> None:
-    """Only those bytes are drawn that are text by themselves; the rest of a text is a short completion."""
+    """Only bytes that are text by themselves are drawn; the rest of a text is a short completion."""
     is_valid: Callable[[str], bool] = importlib.import_module(f"bench.corpora.{module}").is_valid
     rng = random.Random(seed)
     matcher = Matcher(shelf_grammar(name), BYTES)

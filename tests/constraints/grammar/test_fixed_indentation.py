@@ -1,4 +1,4 @@
-"""Grammars whose blocks are indented by one unit each: against the grammar and a direct look at columns."""
+"""Grammars with a fixed unit of indentation, against the grammar itself and a check of the columns."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def accepts(constraint: sg.Constraint, text: str) -> bool:
 
 
 def is_canonical(text: str, unit: str) -> bool:
-    """Does each block begin one unit to the right of what it is in?"""
-    levels, brackets, begun = [0], 0, False
+    """Return whether each block starts one unit to the right of the block around it."""
+    levels, brackets, started = [0], 0, False
     for line in text.split("\n"):
         columns = len(line) - len(line.lstrip(" "))
-        if brackets == 0 and begun and line.strip(" "):
+        if brackets == 0 and started and line.strip(" "):
             while columns < levels[-1]:
                 levels.pop()
             if columns > levels[-1]:
                 levels.append(columns)
             if columns != len(unit) * (len(levels) - 1):
                 return False
-        begun = True
+        started = True
         brackets += line.count("(") - line.count(")")
     last = text.rsplit("\n", 1)[-1]
     return bool(last.strip(" ")) or not last  # blanks alone at the end are left out
@@ -69,25 +69,25 @@ def is_canonical(text: str, unit: str) -> bool:
 def test_texts_are_those_of_the_grammar_with_such_columns(unit: str) -> None:
     indented = Matcher(TOY.indented_by(unit, deepest=9), VOCABULARY).native
     free = Matcher(TOY, VOCABULARY).native
-    begun = [""]
+    started = [""]
     found = 0
     for _ in range(9):
         longer = []
-        for text, letter in itertools.product(begun, "ab()\n "):
+        for text, letter in itertools.product(started, "ab()\n "):
             whole = text + letter
             if re.search(r"^ ", whole):
-                continue  # blanks before the first line are text to ignore
+                continue  # blanks before the first line are ignored text
             right = free.next_bytes(whole.encode())[1] and is_canonical(whole, unit)
             if "\n\\" not in whole:
                 assert indented.next_bytes(whole.encode())[1] == right, repr(whole)
             found += right
             if free.viable_bytes(whole.encode()) == len(whole):
                 longer.append(whole)
-        begun = longer
+        started = longer
     assert found > 300
 
 
-def test_blocks_are_nested_no_deeper_than_said() -> None:
+def test_blocks_are_not_nested_deeper_than_allowed() -> None:
     nested = "b\n b\n  b\n   a\n"
     assert accepts(TOY.indented_by(" ", deepest=3), nested)
     assert not accepts(TOY.indented_by(" ", deepest=2), nested)
@@ -126,13 +126,13 @@ def test_a_part_of_what_is_indented_begins_at_a_column() -> None:
     )
 
 
-def test_it_can_be_joined_with_a_regular_expression() -> None:
+def test_it_can_be_intersected_with_a_regular_expression() -> None:
     template = sg.regex(r"while [^\x00]*:\n        [^\x00]*\n    return a\n")
     whole = sg.regex(r"def f\(a\):\n    ") + template
     joined = sg.grammar("python").indented_by("    ", deepest=4) & whole
     matcher = Matcher(joined, VOCABULARY)
     assert matcher.viable_bytes("def f(a):\n    while (a") > 20
-    # Within a bracket or a string that nothing closes what follows the hole cannot stand.
+    # The text after the hole cannot follow an open bracket or string that nothing closes.
     for hole, right in [
         ("g(", False),
         ("'''", False),
@@ -141,17 +141,17 @@ def test_it_can_be_joined_with_a_regular_expression() -> None:
         ("if b:\n            c", True),
     ]:
         assert accepts(joined, f"def f(a):\n    while a:\n        {hole}\n    return a\n") == right
-    for begun in [
+    for started in [
         "def f(a):\n    while g(",
         "def f(a):\n    while a:\n        '''",
         "def f(a):\n    while a:\n        if b",
     ]:
         reading = matcher.fork()
-        for byte in begun.encode():
+        for byte in started.encode():
             assert reading.advance(byte)
         rest = reading.witness_text()
         assert rest is not None
-        text = begun + rest.decode()
+        text = started + rest.decode()
         ast.parse(text)
         assert text.endswith("\n    return a\n")
     assert matcher.unproven == 0

@@ -1,4 +1,4 @@
-"""GBNF: every construct against enumeration, real grammars, llama.cpp's own reader, and what a person reads."""
+"""GBNF: every construct against enumeration, real grammars, llama.cpp's own reader, and error messages."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_constructs_by_enumeration(source: str, alphabet: str, pattern: str) -> 
 
 
 def token_of(text: str, column: int) -> Any:
-    """A token by its text, in the first line."""
+    """Return the body of a token given by its text, in the first line."""
     return ("tokens", ((text,), (), f"line 1, column {column}", True))
 
 
@@ -222,7 +222,7 @@ def test_whole_grammars(source: str, inside: list[str], outside: list[str]) -> N
     assert [text for text in outside if accepts(grammar, text)] == []
 
 
-# A source, the place and what the message says.
+# A source, the position, and parts of the message and the hint.
 FAULTS = [
     ('root ::= ite\nitem ::= "a"', (1, 10, 3), "there is no rule ite", "Did you mean item?"),
     ("root ::= a\nb ::= zzz", (1, 10, 1), "there is no rule a", "Define it"),
@@ -287,7 +287,7 @@ def test_faults_show_their_place(source: str, place: tuple[int, int, int], messa
     assert hint in (error.hint or "")
 
 
-def test_the_caret_stands_under_the_fault() -> None:
+def test_the_caret_is_under_the_error() -> None:
     with pytest.raises(GrammarSyntaxError) as caught:
         read_gbnf('root ::= "a" item*\nitems ::= "b"\n')
     assert str(caught.value) == (
@@ -317,7 +317,7 @@ def test_wrong_arguments() -> None:
 
 
 class _LlamaGrammars:
-    """Calls the library's functions by their C++ names: no header exports them."""
+    """Calls the library's functions by their C++ names, since no header exports them."""
 
     INIT = "_Z23llama_grammar_init_implPK11llama_vocabPKcS3_bPS3_mPKim"
 
@@ -355,7 +355,7 @@ class _LlamaGrammars:
                 self.free(grammar)
 
     def accepts(self, grammar: int, text: str) -> bool:
-        """A grammar's state is a vector of stacks, each a vector; an empty stack is a way to end here."""
+        """Return whether a text matches. The state is a vector of stacks; an empty one means that it may end."""
         copy = self.clone(grammar)
         try:
             for character in text:
@@ -382,7 +382,7 @@ def llama() -> _LlamaGrammars:
         pytest.skip(f"this build of llama.cpp has no such functions: {error}")
 
 
-# What llama.cpp does not do as its documentation says, or refuses because of how it works.
+# Where llama.cpp differs from its documentation, or refuses because of its implementation.
 _NOT_IN_LLAMA = ("**", '""*', "root root", 'root "a" |', "y | ", "a_b")
 
 
@@ -399,7 +399,7 @@ def test_llama_reads_constructs_alike(
 
 
 @settings(max_examples=100)
-@given(grammars("gbnf", recursive=False))  # llama.cpp keeps all ways to read a text apart, however many
+@given(grammars("gbnf", recursive=False))  # llama.cpp keeps all readings of a text separate, however many
 def test_llama_reads_random_grammars_alike(llama: _LlamaGrammars, drawn: Drawn) -> None:
     ours = read_gbnf(drawn.source)
     with llama.reading(drawn.source) as grammar:

@@ -1,7 +1,7 @@
-"""Reading and compiling a grammar grows linearly with its text, in work that is counted, not timed.
+"""Reading and compiling a grammar is linear in its text, in counted work rather than time.
 
-Rules that use rules twice would double with each level if they were written out, and chains of rules grow
-quadratically if each holds the text of the next. Both must compile, or be refused by a limit that has a name.
+Rules that use rules twice would double with each level if they were expanded. Chains of rules grow quadratically if
+each contains the text of the next. Both must compile, or be refused by a named limit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Make = Callable[[int], sg.Constraint]
 
 
 def _rules(define: str, body: str, last: str, depth: int) -> str:
-    """A rule for each level; in `body` D is the next one's name."""
+    """Return a rule for each level; in `body`, D is the name of the next one."""
     names = [f"d{level}" for level in range(depth + 1)]
     lines = [f"{name}{define}{body.replace('D', following)}" for name, following in pairwise(names)]
     return "\n".join([*lines, f"{names[-1]}{define}{last}\n"])
@@ -60,7 +60,7 @@ CHAINS = ['"a" D', 'D "a"', '"a" D "b"', '"a" D | "b"', "D", 'D? "a"', '(D | "b"
 
 
 def _compiles(make: Callable[[], sg.Constraint]) -> bool:
-    """Does it, and have masks? False where a limit with a name is met."""
+    """Return whether the grammar compiles and has masks; False if it exceeds a named limit."""
     try:
         matcher = sg.Matcher(make(), VOCABULARY)
         matcher.mask()
@@ -115,7 +115,7 @@ def test_nested_repetitions_in_patterns(depth: int) -> None:
 
 
 def _steps(action: Callable[[], object]) -> int:
-    """Calls of functions, Python's and C's."""
+    """Return the number of calls of Python and C functions."""
     count = 0
 
     def note(frame: object, event: str, argument: object) -> None:
@@ -132,7 +132,7 @@ def _steps(action: Callable[[], object]) -> int:
 
 
 def _work(constraint: sg.Constraint) -> int:
-    """Units of work of the core for compiling and a first mask, without what other constraints left in its caches."""
+    """Return the core's units of work for compiling and a first mask, without caches of other constraints."""
     vocabulary = sg.Vocabulary.of_bytes()
     vocabulary.engine  # noqa: B018  # made once
     before = _core.work_done()
@@ -167,7 +167,7 @@ FAMILIES = _families()
 @pytest.mark.parametrize("family", FAMILIES)
 def test_work_grows_linearly(family: str) -> None:
     make = FAMILIES[family]
-    make(50)  # what is imported and remembered once
+    make(50)  # imports and caches are warm
     once, twice = (_steps(lambda n=n: make(n)) for n in (150, 300))  # type: ignore[misc]
     assert twice < 2.6 * once + 1_000
     small, large = (len(pickle.dumps(make(n).lower())) for n in (150, 300))
@@ -186,8 +186,8 @@ COMPLETED: dict[str, tuple[Callable[[int], str], str]] = {
 
 
 @pytest.mark.parametrize("family", COMPLETED)
-def test_completions_beside_constraints_grow_quadratically(family: str) -> None:
-    """What is left of n rules, each of which may end in n sets, is found once for each of them."""
+def test_completions_next_to_constraints_grow_quadratically(family: str) -> None:
+    """The completions of n rules, each of which may end in n sets, are searched once for each."""
     source, text = COMPLETED[family]
 
     def work(size: int) -> int:

@@ -1,6 +1,6 @@
-"""Grammars that are made to hurt: each gives an automaton whose steps and memory are bounded, or a clear error.
+"""Hostile grammars: each compiles to an automaton with bounded steps and memory, or raises a clear error.
 
-Bounds on time are of processor time and many times what was measured: they tell a blow-up, not a slow machine.
+Time limits are in CPU time and many times the measured values, so they catch a blow-up, not a slow machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def read(constraint: Constraint, text: bytes, **limits: int) -> Matcher:
-    """A matcher that has read all of `text`, whose mask and completion can be asked for."""
+    """Return a matcher that has read all of `text` and computes a mask and a completion."""
     matcher = Matcher(constraint, BYTES.with_limits(**limits) if limits else BYTES)
     matcher.mask()
     for place, byte in enumerate(text):
@@ -50,14 +50,14 @@ def feed(matcher: Matcher, text: bytes) -> None:
 
 
 def complete(matcher: Matcher) -> bool:
-    """Is the text so far one, or is there a completion, which leads to one?"""
+    """Return whether the text is complete, or has a completion that works."""
     rest = matcher.witness_text()
     if rest is None:
         return False
     return all(matcher.advance(FIRST + byte) for byte in rest) and matcher.is_complete()
 
 
-# What stays cheap, however long the text is or large the count.
+# Costs that do not grow with the length of the text or the size of a count.
 
 CHEAP: list[tuple[Callable[[], Constraint], bytes]] = [
     (lambda: gbnf('root ::= ((("a"*)*)*)*'), b"a" * 3000),
@@ -91,7 +91,7 @@ def test_long_texts_and_large_counts(case: int) -> None:
         assert complete(matcher)
 
 
-# Ambiguity: what a step costs grows with the text, up to a limit.
+# Ambiguity: the cost of a step grows with the text, up to a limit.
 
 AMBIGUOUS = [
     'root ::= root root | "a" | "(" root ")"',
@@ -118,7 +118,7 @@ def test_ambiguity_is_read_or_meets_its_limit(source: str) -> None:
 
 
 def side_by_side(count: int) -> str:
-    """Right recursions that all go on with the same text."""
+    """Return right recursions that all continue with the same text."""
     choices = " | ".join(f'a{i} "y{i}"' for i in range(count))
     rules = "\n".join(f'a{i} ::= "x" a{i} | "x" | "(" a{i} ")z{i}"' for i in range(count))
     return f"root ::= {choices}\n{rules}"
@@ -146,7 +146,7 @@ def test_forced_bytes_of_ambiguous_grammars_are_bounded() -> None:
 
 @pytest.mark.parametrize("source", AMBIGUOUS)
 def test_long_tokens_of_ambiguous_grammars_meet_the_limit(source: str) -> None:
-    """Each byte of a token may be a lexeme: reading it costs the cube of its length, in a mask or without one."""
+    """Each byte of a token may be a lexeme, so reading it is cubic in its length, in a mask or alone."""
     tokens = [None, *(bytes([byte]) for byte in range(256)), b"a" * 3000]
     long, single = len(tokens) - 1, 1 + ord("a")
     matcher = Matcher(gbnf(source), Vocabulary.from_tokens(tokens, [0]))
@@ -176,8 +176,8 @@ FOLLOWED: dict[str, Callable[[], Constraint]] = {
 
 
 @pytest.mark.parametrize("case", FOLLOWED)
-def test_each_lexeme_of_a_token_is_begun_once(case: str) -> None:
-    """Where something else may begin, too, a mask once began all lexemes twice: two to the power of their number."""
+def test_each_lexeme_of_a_token_is_started_once(case: str) -> None:
+    """A mask once started all lexemes twice where something else may start: exponential in their number."""
     tokens = [
         None,
         *(bytes([byte]) for byte in range(256)),
@@ -200,7 +200,7 @@ def test_each_lexeme_of_a_token_is_begun_once(case: str) -> None:
 
 
 def test_masks_that_enter_a_grammar_meet_the_limit() -> None:
-    """What is being read when a mask is made is no grammar, but what follows it in the same token is."""
+    """When the mask is computed no grammar is being read, but one may start inside a token."""
     source = 'root ::= s{300} "."\ns ::= "a" | s s'
     begin: dict[str, Callable[[], Constraint]] = {
         "pattern": lambda: regex("x") + gbnf(source),
@@ -214,7 +214,7 @@ def test_masks_that_enter_a_grammar_meet_the_limit() -> None:
 
 
 def test_places_that_take_many_moves_meet_the_limit_on_items() -> None:
-    """Looking at all items of all places costs the square of the text, long before a place has too many items."""
+    """Visiting all items of all sets is quadratic in the text, long before a set has too many items."""
     matcher = Matcher(gbnf(AMBIGUOUS[1]), BYTES.with_limits(earley_items=300))
     with pytest.raises(LimitExceeded, match="moves of open rules .limit earley_items."):
         feed(matcher, b"a" * 100_000)
@@ -223,7 +223,7 @@ def test_places_that_take_many_moves_meet_the_limit_on_items() -> None:
 
 
 def test_completions_whose_every_byte_takes_a_search_are_found_in_time_or_given_up() -> None:
-    """The shortest has 5,000 bytes; after each, whether the text can be completed may have to be searched for again."""
+    """The shortest completion has 5,000 bytes, and each byte may need another liveness search."""
     constraint = lark(
         '!start: "b" "b" | INT [start~5050 a] ( | A)* A\n  | A\na: "a"\nA: /a/\nINT: /[0-9]+/',
         contextual=True,
@@ -241,7 +241,7 @@ def test_completions_whose_every_byte_takes_a_search_are_found_in_time_or_given_
 
 
 def test_masks_at_a_place_where_half_of_the_text_is_open() -> None:
-    """Sets are numbered while a mask is made; when they were looked for one by one this took ten times as long."""
+    """Sets are numbered while a mask is computed; comparing them one by one took ten times as long."""
     matcher = Matcher(gbnf('root ::= "a" root "a" | "b" root "b" | ""'), BYTES)
     with at_most(60):
         for _ in range(1_000):
@@ -269,7 +269,7 @@ def test_thousands_of_rules() -> None:
 
 
 def test_a_thousand_lark_rules_and_keywords() -> None:
-    """Two keywords are compared as texts: with expressions for each pair this met the limit on states."""
+    """Two keywords are compared as texts; expressions for each pair exceeded the limit on states."""
     rules = [f'r{i}: "a{i};" r{(i * 7 + 1) % 1_000} "b" | "c"' for i in range(1_000)]
     with at_most(60):
         matcher = read(lark("\n".join(["start: r0", *rules])), b"a0;a1;")
@@ -286,7 +286,7 @@ def test_deep_chains_of_rules(depth: int) -> None:
             assert matcher.witness_text() == b")"
         except (
             LimitExceeded
-        ) as error:  # each of the rules that end ends those above it: the square of the depth
+        ) as error:  # each rule that ends also ends those above it, which is quadratic in the depth
             assert depth > 1_000
             assert "automaton_states" in str(error)
         read(gbnf("\n".join(["root ::= r0", *nested, f'r{depth} ::= "x" | "y" r0'])), b"a" * depth + b"xbb")
@@ -379,7 +379,7 @@ def test_no_text() -> None:
 )
 @pytest.mark.parametrize("lexer", ["lark", "longest"])
 def test_a_part_without_a_text(nothing: Constraint, lexer: LexerRule) -> None:
-    """It is known before anything of it would have to be read."""
+    """It is known before any of its text is read."""
     for source in ('start: "a" @x', "start: @x", 'start: "a" start @x | @x', 'start: @x+ "b"'):
         with pytest.raises(EmptyConstraint, match="no text"):
             Matcher(lark(source, constraints={"x": nothing}, lexer=lexer), BYTES)
@@ -404,14 +404,14 @@ A_OR_MORE = regex("a+")
     ],
 )
 def test_how_often_a_part_was_repeated_on_the_right_does_not_matter(source: str) -> None:
-    """Each way to cut the text was a reading of its own, and they met a limit."""
+    """Each segmentation of the text was a separate parse, and they exceeded a limit."""
     matcher = read(lark(source, constraints={"x": A_OR_MORE}), b"a" * 1000, max_alternatives=8)
     assert matcher._native.memory < 4_000_000
     assert complete(matcher)
 
 
 def test_ways_to_cut_a_text_that_matter_are_places_of_one_reading() -> None:
-    """Each was a reading of its own, and they met `max_alternatives`."""
+    """Each was a separate parse, and they exceeded `max_alternatives`."""
     constraint = lark('start: @x start "b" | "."', constraints={"x": A_OR_MORE})
     matcher = read(constraint, b"a" * 200, max_alternatives=8)
     assert complete(matcher.fork())
@@ -445,7 +445,7 @@ def test_patterns_that_look_ahead_are_compared_a_bounded_number_of_times() -> No
 
 
 def test_keywords_that_look_ahead_are_compared_a_few_times_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keywords are told apart by their first bytes, and one question is about all that may follow."""
+    """First bytes distinguish keywords, and one query covers all terminals that may follow."""
     asked = []
     count = Languages._count
     monkeypatch.setattr(Languages, "_count", lambda self: (asked.append(1), count(self))[1])

@@ -1,4 +1,4 @@
-"""A grammar within a regular language, `grammar & pattern`: what it means, where it is refused, what is said of it.
+"""The intersection of a grammar and a pattern, `grammar & pattern`: its texts, what is refused, and explanations.
 
 Texts, masks and completions of random ones are tested against enumeration in tests/core/grammar/test_grammars.py.
 """
@@ -101,7 +101,7 @@ def test_an_account_names_what_both_allow() -> None:
 
 
 def test_a_bound_on_the_length_never_leads_into_a_dead_end() -> None:
-    """Completions need white space and names that no lower bound tells: each place is searched."""
+    """Completions need white space and names that no lower bound predicts, so each position is searched."""
     constraint = sg.grammar("sql") & sg.regex("(?s).{0,40}")
     matcher = Matcher(constraint, VOCABULARY)
     for text in ("SELECT a FROM ", "CREATE TABLE t (a INTEGER, b TEXT", "INSERT INTO t VALUES (1, 'x'), (2"):
@@ -117,13 +117,13 @@ def test_a_bound_on_the_length_never_leads_into_a_dead_end() -> None:
 
 
 def doubling(levels: int) -> str:
-    """A grammar whose shortest text has 2^levels characters."""
+    """Return a grammar whose shortest text has 2^levels characters."""
     rules = "".join(f"a{level} ::= a{level + 1} a{level + 1}\n" for level in range(levels))
     return f'root ::= a0\n{rules}a{levels} ::= "(" a{levels} ")" | "x"\n'
 
 
 def test_texts_of_a_billion_characters_are_texts() -> None:
-    """Lower bounds on lengths saturate; nothing is taken for impossible there."""
+    """Lower bounds on lengths saturate, and nothing counts as impossible then."""
     matcher = Matcher(sg.gbnf(doubling(31)) & sg.regex("(?s).*x"), VOCABULARY)
     assert matcher.viable_bytes("((x))x") == 6
     assert matcher.witness_text() is None
@@ -131,8 +131,8 @@ def test_texts_of_a_billion_characters_are_texts() -> None:
         Matcher(sg.gbnf(doubling(31)) & sg.regex("(?s).{0,900}"), VOCABULARY)
 
 
-def test_a_completion_that_is_too_long_to_write_is_none() -> None:
-    """With and without another constraint; once the search for it read what was not there."""
+def test_a_completion_that_is_too_long_is_not_returned() -> None:
+    """With and without another constraint; a regression test of a search that read out of bounds."""
     assert Matcher(sg.gbnf(doubling(18)), VOCABULARY).witness_text() is None
     assert Matcher(sg.gbnf(doubling(18)) & sg.regex("(?s).*x"), VOCABULARY).witness_text() is None
     written = Matcher(sg.gbnf(doubling(10)) & sg.regex("(?s).*x"), VOCABULARY).witness_text()
@@ -140,11 +140,11 @@ def test_a_completion_that_is_too_long_to_write_is_none() -> None:
 
 
 def test_what_follows_a_hole_is_always_possible() -> None:
-    """Texts on both sides of holes: each beginning that is viable can be completed, and no search gives up."""
+    """Texts on both sides of holes: each viable prefix can be completed, and no search exceeds its budget."""
     holes = sg.regex(
         r"int f\(int a\) \{ if \([^\x00]*\) \{ return \(a; \} [^\x00]* while \(a\[[^\x00]*\] == \"x\"\); \}"
     )
-    with pytest.raises(EmptyConstraint):  # `return (a;` is in nothing but a string, and `} ` outside of it
+    with pytest.raises(EmptyConstraint):  # `return (a;` can only be in a string, and `} ` only outside of one
         Matcher(sg.lark(SMALL, lexer="longest") & sg.regex(r"\{ return \(a; \}"), VOCABULARY)
     matcher = Matcher(sg.grammar("cpp") & holes, VOCABULARY)
     reading = matcher.fork()

@@ -1,7 +1,7 @@
-"""Lazy rules and terminals end where they first match, whatever other terminal could go on.
+"""Lazy rules and terminals end where they first match, even if another terminal could match more.
 
-The twin cuts a whole text into lexemes by trying prefixes; `llguidance`, from which the options `lazy` and `suffix`
-come, judges the same texts where it is installed.
+The twin cuts a whole text into lexemes by trying prefixes. `llguidance`, the origin of the options `lazy` and `suffix`,
+is compared on the same texts if it is installed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_calls_of_tools_are_enforced(text: str, right: bool) -> None:
 
 
 @pytest.mark.parametrize(("lexer", "contextual"), OPTIONS)
-def test_no_lexer_takes_a_malformed_call_for_text(lexer: Any, contextual: bool) -> None:
+def test_no_lexer_reads_a_malformed_call_as_text(lexer: Any, contextual: bool) -> None:
     source = (
         TWO_TOOLS.replace(r"/(.|\n)*/", r"/(.|\n)+/")
         .replace("f_end: TEXT", "f_end: TEXT?")
@@ -136,7 +136,7 @@ def _source(terms: Terms, ways: list[list[str]], priorities: bool) -> str:
 
 
 def _lexeme(terms: Terms, text: str, allowed: set[str], longest: bool) -> tuple[set[str], int] | None:
-    """The kinds of the first lexeme, and its length."""
+    """Return the terminals of the first lexeme, and its length."""
 
     def matching(names: list[str], length: int) -> list[str]:
         return [name for name in names if re.fullmatch(terms[name][0], text[:length])]
@@ -191,7 +191,7 @@ def test_lexemes_are_those_of_the_twin(lexer: Any, contextual: bool) -> None:
 
 
 class _Bytes:
-    """A tokenizer for llguidance in which each byte is a token."""
+    """Return a tokenizer for llguidance in which each byte is a token."""
 
     tokens = (*(bytes([byte]) for byte in range(256)), b"<|end|>")
     eos_token_id = 256
@@ -218,7 +218,7 @@ def test_llguidance_agrees() -> None:
     )
     rng = random.Random(7)
     for _ in range(12):
-        # It takes what several greedy terminals match for all of them, and gives up rather than back up.
+        # It counts a text of several greedy terminals as all of them, and fails instead of backtracking.
         terms, ways = _random_grammar(rng, greedy=rng.randint(0, 1))
         source = _source(terms, ways, priorities=False)
         texts = rng.sample(_TEXTS, 60)

@@ -1,4 +1,4 @@
-"""Repetitions of repetitions: the same texts as their slow twin has, and no more work for being written twice."""
+"""Nested repetitions: they have the texts of their slow twin, and cost no more than a single repetition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks are remembered by what they read: where the same may follow there is one of them."""
+"""Masks are cached by their dependencies: positions with the same continuations share one mask."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ COMMENTED: "#"
         ['[{"a":', '["x", {"a": ', '[#,{"a":#,"b":'],
     ],
 )
-def test_places_where_the_same_may_follow_share_their_mask(texts: list[str]) -> None:
-    """Whatever has been read there: white space, another part of a list, another lexeme that is over."""
+def test_positions_with_the_same_continuations_share_a_mask(texts: list[str]) -> None:
+    """They share it after white space, after another item of a list, and after another complete lexeme."""
     constraint = lark(JSON_LIKE, lexer="longest")
     program = compile_constraint(constraint, BYTES)
     masks, misses = [], []
@@ -45,8 +45,8 @@ def test_places_where_the_same_may_follow_share_their_mask(texts: list[str]) -> 
     assert misses[-1] == misses[0]
 
 
-def test_text_to_ignore_that_cannot_begin_anew_is_told_apart() -> None:
-    """Inside a comment other bytes may come than before it, and a longer lexeme that begins like it has to win."""
+def test_ignored_text_that_cannot_start_again_has_its_own_mask() -> None:
+    """Inside a comment other bytes may follow than before it, and a longer lexeme with the same beginning must win."""
     matcher = Matcher(
         lark('start: "a" "//b"? "a"\n%ignore /\\/\\/[a-z ]*/\n%ignore /[ \\n]/', lexer="longest"), BYTES
     )
@@ -60,7 +60,7 @@ def test_text_to_ignore_that_cannot_begin_anew_is_told_apart() -> None:
     assert after("a//") == b"\n /abcdefghijklmnopqrstuvwxyz"
 
 
-def test_after_any_part_of_a_list_the_parser_stands_where_it_stood() -> None:
+def test_after_any_item_of_a_list_the_parser_state_is_the_same() -> None:
     constraint = lark('start: "[" A ("," A)* "]"\nA: "x"\n%ignore " "')
     matcher, program = Matcher(constraint, BYTES), compile_constraint(constraint, BYTES)
     for letter in b"[x ":
@@ -84,7 +84,7 @@ unary ::= ("-" | "--" | "*") s unary | NAME (s "(" s (sum (s "," s sum)*)? s ")"
 NAME ::= [a-z_] [a-z0-9_]*
 s ::= [ \\n]*
 """
-"""Without a lexer: at each of its letters a name may be cut into a type and a name, and `--` into operators."""
+"""Without a lexer: a name may be split into a type and a name at each letter, and `--` into operators."""
 CUT_TOKENS = [
     *[bytes([byte]) for byte in b"abcdefi_01 ;(){}<>=+-*,\n"],
     *[
@@ -130,7 +130,7 @@ CUT_TEXTS = [
 
 
 def test_masks_of_ambiguous_texts_are_the_tokens_that_can_be_read() -> None:
-    """Masks are shared by all places where lexemes that run lead to the same, whatever else might have begun there."""
+    """Positions share a mask if their running lexemes lead to the same items, whether or not others could start."""
     vocabulary = Vocabulary.from_tokens([None, *CUT_TOKENS], [0])
     constraint = ebnf(CUT)
     for text in CUT_TEXTS:
@@ -156,8 +156,8 @@ def test_a_name_that_can_be_cut_anywhere_is_as_good_as_one_cut_once() -> None:
     assert misses_of("abcdefabcdef(ab, a); " * 3) == 0
 
 
-def test_what_else_might_have_begun_does_not_tell_running_lexemes_apart() -> None:
-    """At the two brackets other things may begin besides `abc`, which leads to the same."""
+def test_other_possible_lexemes_do_not_split_the_masks_of_running_ones() -> None:
+    """At the two brackets other lexemes than `abc` may start, but `abc` leads to the same items."""
     constraint = ebnf(
         'root ::= "{" root "}" | item ";"\nitem ::= "(" ("abc" | root) | "[" ("abc" | "y" root)'
     )

@@ -1,4 +1,4 @@
-"""Sets of tokens in grammars, and grammars made of little else than special tokens."""
+"""Sets of tokens in grammars, and grammars that consist mostly of special tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ lexers = pytest.mark.parametrize(("lexer", "contextual"), LEXERS)
 
 
 def accepts(constraint: sg.Constraint, tokens: list[int], vocabulary: sg.Vocabulary = VOCABULARY) -> bool:
-    """Also holds the masks against the tokens that are read."""
+    """Return whether tokens are accepted, and compare the masks with single steps."""
     matcher = sg.Matcher(constraint, vocabulary)
     for token in tokens:
         allowed = bool(matcher.mask()[token // 32] >> token % 32 & 1)
@@ -78,7 +78,7 @@ def test_gbnf_negates_tokens() -> None:
 
 
 def test_gbnf_names_tokens_of_text() -> None:
-    """A text in angle brackets is one token where there is one, and otherwise its letters."""
+    """A text in angle brackets is one token if the tokenizer has it, and otherwise its letters."""
     vocabulary = sg.Vocabulary.from_tokens([b"<", b"t", b">", b"<t>", b"t>", None], [5])
     grammar = sg.gbnf("root ::= <t> [t]")
     assert accepts(grammar, [3, 1], vocabulary)
@@ -98,7 +98,7 @@ def test_a_token_of_text_is_read_in_each_way_that_it_may_be() -> None:
 
 @lexers
 def test_a_token_ends_the_lexeme_before_it(lexer: Any, contextual: bool) -> None:
-    """Where a lexeme may end, a token may come, though its letters could go on with the lexeme."""
+    """Where a lexeme may end, a token may follow, even if its letters could continue the lexeme."""
     vocabulary = sg.Vocabulary.from_tokens([b"a", b"b", b"ab", b"1", None], [4])
     grammar = sg.lark(
         "start: NAME <[2]> NUMBER\nNAME: /[ab]+/\nNUMBER: /1+/", lexer=lexer, contextual=contextual
@@ -155,7 +155,7 @@ def test_numbers_of_no_token(tokens: str, message: str) -> None:
         ("<[4294967295]>", "no token has a number this large"),
     ],
 )
-def test_sets_that_are_none(tokens: str, message: str) -> None:
+def test_malformed_sets(tokens: str, message: str) -> None:
     for read, source in (
         (sg.lark, f'start: "a"\n    | {tokens}'),
         (sg.gbnf, f'root ::= "a" |\n      {tokens}'),
@@ -185,7 +185,7 @@ def test_a_large_set_of_a_large_list() -> None:
     assert matcher.advance(198) and not matcher.advance(199) and matcher.advance(1199)
 
 
-# Grammars of little else.
+# Grammars that consist mostly of tokens.
 
 
 @lexers
@@ -226,7 +226,7 @@ def test_only_ignored_terminals_are_no_text(lexer: Any, contextual: bool) -> Non
 
 
 @lexers
-def test_a_missing_token_is_its_text_whatever_the_lexer_knows(lexer: Any, contextual: bool) -> None:
+def test_a_missing_token_is_its_text_in_every_lexer(lexer: Any, contextual: bool) -> None:
     source = 'start: NAME <|call|> NAME\nNAME: /[a-z]+/\nSIGN: /[<|>]+/ "call"?\n%ignore SIGN'
     grammar = sg.lark(source, lexer=lexer, contextual=contextual)
     assert accepts(grammar, [*b"ab<|call|>cd"])

@@ -1,4 +1,4 @@
-"""Grammars that were given to the reader of another notation: the error names the right one."""
+"""Grammars that are passed to the reader of another notation: the error names the right one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_lark_that_is_read_as_gbnf_or_ebnf(read: object, source: str, place: tup
 
 
 def test_mistakes_in_the_right_notation_stay_as_they_are() -> None:
-    for read, source, told in (
+    for read, source, message in (
         (sg.lark, 'start: "a"\nroot ::= "a"', "must be written as _"),
         (sg.lark, 'start: "x ::= y', "this text is not closed"),
         (sg.lark, 'start: "a" // b ::= c\n  | d', "there is no rule d"),
@@ -55,5 +55,5 @@ def test_mistakes_in_the_right_notation_stay_as_they_are() -> None:
         (sg.gbnf, 'root = "a"', "a rule must begin here"),
         (sg.ebnf, "", "there is no rule root"),
     ):
-        with pytest.raises(GrammarError, match=told):
+        with pytest.raises(GrammarError, match=message):
             read(source)

@@ -1,4 +1,4 @@
-"""Plans as text: exactly those that the world and the formulas allow, and no prefix that cannot be finished."""
+"""Plans: the texts are exactly those that the world and the formulas allow, and each live prefix can be finished."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 import structgen as sg
 from structgen.constraints.plans import Action, PlanFormat, Step, World, plan
 from structgen.constraints.plans.actions import as_steps
-from structgen.constraints.plans.world_moves import WorldMoves
+from structgen.constraints.plans.world_steps import WorldSteps
 from structgen.errors import ConstraintError, EmptyConstraint, OptionError, UnsatisfiableFormula
 from structgen.formulas import Formula, all_of, conflict, parse, satisfiable
-from structgen.formulas.product import NEVER, Place, Product
+from structgen.formulas.product import NEVER, Product, ProductState
 
 from ...oracles.trace_semantics import holds
 from ...strategies.formulas import formulas
@@ -39,7 +39,7 @@ def fits(constraint: sg.Constraint, text: str, vocabulary: Any = BYTES) -> bool:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World | None:
-    """Tables of up to three states; None is everywhere possible."""
+    """Return tables of up to three states; None is the world in which every step is possible."""
     size = draw(st.integers(0, 3))
     if not size:
         return None
@@ -58,7 +58,7 @@ def worlds(draw: st.DrawFn) -> World | None:
 
 
 def is_plan(world: World | None, formula: Formula, steps: Sequence[str]) -> bool:
-    """By the definitions."""
+    """Return the plans, by the definitions."""
     trace, state = [], None if world is None else world.start
     for name in steps:
         atoms = {name}
@@ -109,10 +109,10 @@ def test_exactly_the_plans(world: World | None, wanted: list[Formula], most: int
 
 @settings(max_examples=100, deadline=None)
 @given(worlds(), st.lists(formulas(ATOMS, leaves=5), max_size=4))
-@example(None, [parse("X a"), parse("F !b")])  # a step that says nothing to the second is what it waits for
+@example(None, [parse("X a"), parse("F !b")])  # the second formula needs a step without its atoms
 def test_distances(world: World | None, wanted: list[Formula]) -> None:
-    """Searches against breadth first search, from every place that is met."""
-    moves = None if world is None else WorldMoves(world, as_steps(ATOMS))
+    """Distances against breadth-first search, from every visited state."""
+    moves = None if world is None else WorldSteps(world, as_steps(ATOMS))
     product = Product([frozenset([name]) for name in ATOMS], wanted, moves, budget=200_000)
     places = [product.start]
     for place in places:
@@ -127,32 +127,32 @@ def test_distances(world: World | None, wanted: list[Formula]) -> None:
     order = list(places)
     random.Random(1).shuffle(order)
     for place in order:
-        way = product.some_way(place)
+        way = product.find_completion(place)
         assert (way is None) == (place not in truth)
         if way is not None:
             assert ends(product, place, way)
         for most in (0, 1, 2, 5):
-            assert product.within(place, most) == (truth.get(place, NEVER) <= most)
-            finishing, unknown = product.finishing(place, most)
+            assert product.can_finish(place, most) == (truth.get(place, NEVER) <= most)
+            finishing, unknown = product.finishable_steps(place, most)
             assert not unknown
             assert finishing == [
                 (number, there) for number, there in product.after(place) if truth.get(there, NEVER) <= most
             ]
         assert product.fewest(place) == truth.get(place, NEVER)
-        way = product.completion(place)
+        way = product.shortest_completion(place)
         assert (way is None) == (place not in truth)
         if way is not None:
             assert len(way) == truth[place] and ends(product, place, way)
 
 
-def ends(product: Product, place: Place, way: Sequence[int]) -> bool:
+def ends(product: Product, place: ProductState, way: Sequence[int]) -> bool:
     for number in way:
         place = dict(product.after(place))[number]
     return place.ends
 
 
-def test_places_that_are_forgotten_are_met_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long-lived plan keeps what its states need, and no more."""
+def test_evicted_states_are_reached_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long-lived plan keeps only what its states need."""
     names = [f"a{number}" for number in range(8)]
     wanted = [f"F {name}" for name in names] + ["!a1 U a0", "G(a2 -> F a3)"]
     texts: list[list[str]] = []
@@ -168,12 +168,12 @@ def test_places_that_are_forgotten_are_met_again(monkeypatch: pytest.MonkeyPatch
                 assert matcher.advance(chance.choice(tokens))
             texts[-1].append(matcher.text)
         assert found._source.product.expanded > 100
-    assert texts[0] == texts[1] and len(found._source.product._places) < 2_000
+    assert texts[0] == texts[1] and len(found._source.product._states) < 2_000
 
 
 @pytest.mark.parametrize("count", [18, 100])
 def test_many_formulas(count: int) -> None:
-    """Few steps are tried, whether they can be satisfied or two of them contradict each other."""
+    """Few steps are tried, whether the formulas are satisfiable or two of them contradict each other."""
     names = [f"a{number}" for number in range(count)]
     each = [f"F {name}" for name in names]
     found = plan(names, each)
@@ -243,7 +243,7 @@ def test_a_format_of_ones_own() -> None:
     assert not fits(found, "Plan:\n- bedroom\nDone.")
     with pytest.raises(OptionError, match="both written as 'go'"):
         plan(GO, format=PlanFormat(lambda step: step.name))
-    with pytest.raises(OptionError, match="holds the separator"):
+    with pytest.raises(OptionError, match="contains the separator"):
         plan(GO, format=PlanFormat(str, separator="o"))
 
 
@@ -272,13 +272,13 @@ def test_many_locations_without_the_automaton() -> None:
     assert found.expanded < 500
 
 
-def test_conflicts_are_told_before_anything_is_generated() -> None:
+def test_conflicts_are_reported_before_generation() -> None:
     with pytest.raises(
         UnsatisfiableFormula, match=r"no plan satisfies F go\(kitchen\); G !go\(kitchen\) together"
     ) as caught:
         plan(GO, ["F go(bedroom)", "F go(kitchen)", "G !go(bathroom)", "G !go(kitchen)"])
     assert caught.value.core == ("F go(kitchen)", "G !go(kitchen)")
-    with pytest.raises(UnsatisfiableFormula, match="the shortest plan takes 4 steps, and max_steps is 3"):
+    with pytest.raises(UnsatisfiableFormula, match="the shortest plan has 4 steps, but max_steps is 3"):
         plan(GO, "F go(bathroom) & F go(kitchen)", environment=HOUSE, max_steps=3)
     with pytest.raises(UnsatisfiableFormula, match="in this environment"):
         plan(GO, "go(bathroom)", environment=HOUSE)
@@ -287,16 +287,16 @@ def test_conflicts_are_told_before_anything_is_generated() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(OptionError, match=r"'go\(kitchn\)' is no action") as caught:
+    with pytest.raises(OptionError, match=r"'go\(kitchn\)' is not an action") as caught:
         plan(GO, "F go(kitchn)")
     assert "Did you mean go(kitchen)" in str(caught.value)
-    with pytest.raises(OptionError, match="a plan needs an action"):
+    with pytest.raises(OptionError, match="a plan needs at least one action"):
         plan([])
     with pytest.raises(OptionError, match="max_steps is 0"):
         plan(GO, max_steps=0)
     with pytest.raises(OptionError, match="format is 'xml'"):
         plan(GO, format="xml")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="which is no state of the table"):
+    with pytest.raises(OptionError, match="which is not a state of the table"):
         World.from_table({0: {"a": 1}}, 0)
     with pytest.raises(OptionError, match="the values 'hall'"):
         Action("go", room="hall")
@@ -310,9 +310,9 @@ def test_bad_input() -> None:
         plan(["a"], environment=World(0, lambda state, step: [state]))
 
 
-def test_names_that_nothing_is_called() -> None:
+def test_unknown_atoms() -> None:
     world = sg.World(0, lambda state, step: 1 - state, lambda state: ["lit"] if state else [])
-    with pytest.raises(OptionError, match="no action and no label"):
+    with pytest.raises(OptionError, match="not an action or a label"):
         sg.plan({"go": {"to": ["a", "b"]}}, "G !go(c)", environment=world)
     with pytest.warns(UserWarning, match="Did you mean lit") as said:
         sg.plan({"go": {"to": ["a", "b"]}}, "G !litt", environment=world)
@@ -329,7 +329,7 @@ def test_names_that_nothing_is_called() -> None:
         sg.plan(["a"], environment=sg.World([], lambda state, step: state))
 
 
-def test_an_end_beyond_the_most_steps_and_the_budget() -> None:
+def test_ends_beyond_max_steps_and_the_budget() -> None:
     far = sg.World(0, lambda state, step: state + 1, lambda state: ["done"] if state == 10**9 else [])
     with pytest.raises(UnsatisfiableFormula, match="no plan of 50 steps"):
         sg.plan(["go"], "F done", environment=far, max_steps=50, budget=1_000)
@@ -348,7 +348,7 @@ def test_an_environment_that_fails_late() -> None:
 
 
 def test_an_environment_that_uses_the_same_vocabulary() -> None:
-    """It would wait for itself; it is told so."""
+    """It would deadlock; an error reports that."""
 
     def follow(state: int, step: Step) -> int:
         if state > 1:
@@ -361,7 +361,7 @@ def test_an_environment_that_uses_the_same_vocabulary() -> None:
         all(matcher.advance(byte) for byte in b"a\na\na\na")
 
 
-def test_a_search_that_meets_its_budget_is_counted() -> None:
+def test_a_search_that_exceeds_its_budget_is_counted() -> None:
     places = [str(number) for number in range(12)]
     doors = {(one, (7 * one + 3) % 12) for one in range(12)} | {(one, (one + 1) % 12) for one in range(12)}
     world = World(0, lambda state, step: int(step["to"]) if (state, int(step["to"])) in doors else None)
@@ -371,15 +371,15 @@ def test_a_search_that_meets_its_budget_is_counted() -> None:
     assert found.unproven > 0
 
 
-def test_steps_that_cannot_be_told_apart() -> None:
+def test_ambiguous_steps() -> None:
     with pytest.raises(sg.StructgenError, match="both written"):
         sg.plan([sg.Action("go", x=["a,b"]), sg.Action("go", x=["a"], y=["b"])], "true")
     with pytest.raises(sg.StructgenError, match="separator"):
         sg.plan(["a"], "true", format=sg.PlanFormat(str, separator="aa"))
 
 
-def test_an_end_that_is_not_known_is_told_as_none() -> None:
-    """The search is given up within its budget; what the core asks for then is no text, and nothing hangs."""
+def test_an_unknown_completion_is_not_returned() -> None:
+    """The search stops at its budget. The core then receives no text, and nothing hangs."""
 
     def far(state: int) -> list[str]:
         return ["far"] if state == 300 else []
@@ -394,10 +394,12 @@ def test_an_end_that_is_not_known_is_told_as_none() -> None:
     assert matcher.accepts(list(b"inc\ninc\n")) == 8
     text = matcher.witness_text()
     assert text is None or plan.read(text.decode())[-1].name == "inc"
-    for told in ("kitchen", None, 5):
+    for message in ("kitchen", None, 5):
         with pytest.raises(sg.StructgenError, match="labels"):
             sg.plan(
-                ["a"], "F kitchen", environment=sg.World(0, lambda s, a: 0, labels=lambda s, told=told: told)
+                ["a"],
+                "F kitchen",
+                environment=sg.World(0, lambda s, a: 0, labels=lambda s, message=message: message),
             )
 
 
@@ -425,23 +427,23 @@ def test_why_a_step_is_refused(text: str, keyword: str, said: str) -> None:
         environment=sg.World("hall", follow),
         max_steps=5,
     )
-    told = sg.Matcher(tour, sg.Vocabulary.of_bytes()).explain(text)
-    assert not told.viable
-    assert {one.keyword for one in told.rules} == ({keyword} if keyword else set())
-    assert any(said in one.message for one in told.rules) == bool(said)
+    message = sg.Matcher(tour, sg.Vocabulary.of_bytes()).explain(text)
+    assert not message.viable
+    assert {one.keyword for one in message.rules} == ({keyword} if keyword else set())
+    assert any(said in one.message for one in message.rules) == bool(said)
 
 
 def test_blame_where_the_world_has_no_end() -> None:
-    """Without the steps that are left the search for what cannot be would have no end."""
+    """Without `max_steps`, the search for an impossible continuation would not terminate."""
     odd = sg.World(
         0, lambda state, step: state + len(step.name), lambda state: ["done"] if state == 3 else []
     )
     plan = sg.plan(["a", "bb"], "F done", environment=odd, max_steps=10)
-    told = sg.Matcher(plan, sg.Vocabulary.of_bytes()).explain("bb\nbb")
-    assert [one.message for one in told.rules] == ["the plan must satisfy F done within 10 steps"]
+    message = sg.Matcher(plan, sg.Vocabulary.of_bytes()).explain("bb\nbb")
+    assert [one.message for one in message.rules] == ["the plan must satisfy F done within 10 steps"]
 
 
-def test_labels_are_looked_for_no_further_than_a_plan_goes() -> None:
+def test_labels_are_collected_only_within_max_steps() -> None:
     asked = []
 
     def follow(state: int, step: Step) -> int:
@@ -451,7 +453,7 @@ def test_labels_are_looked_for_no_further_than_a_plan_goes() -> None:
         return state + 1
 
     labels = {1: ["here"], 2: ["done"], 3: []}
-    world = sg.World(0, follow, lambda state: labels[state])  # the start is never looked at
+    world = sg.World(0, follow, lambda state: labels[state])  # the start is never visited
     assert sg.plan(["go"], "F done", environment=world, max_steps=3).shortest() is not None
     assert max(asked) < 5
     asked.clear()
@@ -464,8 +466,8 @@ def test_labels_are_looked_for_no_further_than_a_plan_goes() -> None:
 
 def test_formulas_that_refuse_a_step_only_together() -> None:
     both = sg.plan(["a", "b", "c"], ["G(a -> F b)", "G(a -> G !b) | F c", "G(a -> G !c)"])
-    told = sg.Matcher(both, sg.Vocabulary.of_bytes()).explain("b\na")
-    assert [(one.keyword, "together" in one.message) for one in told.rules] == [("formula", True)]
+    message = sg.Matcher(both, sg.Vocabulary.of_bytes()).explain("b\na")
+    assert [(one.keyword, "together" in one.message) for one in message.rules] == [("formula", True)]
 
 
 @pytest.mark.parametrize(
@@ -476,12 +478,12 @@ def test_formulas_that_refuse_a_step_only_together() -> None:
         ({"go": 5}, "the action 'go' has the parameters 5", "a list of values"),
         ({"go": True}, "the action 'go' has the parameters True", "a list of values"),
         ({"go": "hall"}, "the action 'go' has the parameters 'hall'", "a list of values"),
-        ({"go": {1: ["a"]}}, "the parameter 1, an int; names are texts", ""),
-        ({"go": {"room": 5}}, "the parameter room of the action go has the values 5", "Give a list"),
+        ({"go": {1: ["a"]}}, "the parameter 1, an int; names must be texts", ""),
+        ({"go": {"room": 5}}, "the parameter room of the action go has the values 5", "Pass a list"),
         (
             {"go": {"room": "hall"}},
             "the parameter room of the action go has the values 'hall'",
-            "Give a list",
+            "Pass a list",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""XGrammar's EBNF: every construct against enumeration, XGrammar's own matcher, and what a person reads."""
+"""XGrammar's EBNF: every construct against enumeration, XGrammar's own matcher, and error messages."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_grammar_has_its_rules_in_order_with_their_places() -> None:
 
 
 def dispatched(text: str, tags: dict[str, str], excludes: tuple[str, ...], loops: bool) -> bool:
-    """Free text until the first tag ends, then one of the tag's texts, then free text again."""
+    """The slow twin: free text until the first tag ends, then a text of the tag's rule, then free text again."""
 
     @cache
     def rest(start: int, free_only: bool) -> bool:
@@ -181,7 +181,7 @@ def test_ways_to_write_a_dispatch(call: str) -> None:
     assert not accepts(plain, "xa!")
 
 
-# A source, the place and what the message says.
+# A source, the position, and parts of the message and the hint.
 FAULTS = [
     ('root ::= ite\nitem ::= "a"', (1, 10, 3), "there is no rule ite", "Did you mean item?"),
     ("root ::= .", (1, 10, 1), "there is no rule .", "Any character is [^]."),
@@ -273,7 +273,7 @@ def test_tags_have_limits() -> None:
 
 
 class _XGrammar:
-    """XGrammar with a vocabulary of single bytes."""
+    """Return XGrammar's compiler with a vocabulary of single bytes."""
 
     def __init__(self, module: Any) -> None:
         self.module = module

@@ -1,4 +1,4 @@
-"""`Regex` and `Substring`, options of rules and assertions of XGrammar's EBNF, against slow readings of them."""
+"""`Regex`, `Substring`, rule options and assertions of XGrammar's EBNF, against slow twins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = ["".join(letters) for n in range(7) for letters in itertools.product("ab
 
 
 def taken(source: str, texts: list[str] = TEXTS) -> list[str]:
-    """The texts of a grammar, among these."""
+    """Return those of the texts that a grammar accepts."""
     matcher = sg.Matcher(sg.ebnf(source), BYTES)
     return [text for text in texts if matcher.native.next_bytes(text.encode())[1]]
 
@@ -87,7 +87,7 @@ def test_runs(seed: int) -> None:
 
 
 def by_definition(language: set[str], least: int) -> set[str]:
-    """Texts that no earlier end ends, of those from `least` characters on."""
+    """Return the texts of at least `least` characters without a shorter prefix that is such a text."""
     return {text for text in language if not any(text[:cut] in language for cut in range(least, len(text)))}
 
 
@@ -240,7 +240,7 @@ def test_what_has_no_text_is_empty() -> None:
         sg.Matcher(sg.ebnf('root ::= Regex("\\"", json_string=true)'), BYTES)
 
 
-# What is done with texts
+# Captures, temperatures and token limits
 
 
 def _rules(source: str) -> dict[str, Rule]:

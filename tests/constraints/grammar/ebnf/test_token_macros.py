@@ -50,7 +50,7 @@ def test_bodies(source: str, body: Any) -> None:
 
 
 def meaning(pairs: dict[int, Any], excluded: list[int], loops: bool) -> Any:
-    """The documentation's words as a body."""
+    """Return the body that the documentation defines."""
     free = ("tokens", (None, set_of(*pairs, *excluded), "", False))
     call = (
         "choice",

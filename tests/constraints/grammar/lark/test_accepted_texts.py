@@ -1,6 +1,6 @@
-"""The whole of a Lark grammar: does it take the texts that lark parses?
+"""Lark grammars as a whole: they accept the texts that lark parses.
 
-The recogniser here is a slow twin: the spans of lexemes that each rule may cover, grown until nothing is new.
+The recogniser here is a slow twin: it computes the spans of lexemes that each rule may cover, as a fixed point.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Span = tuple[int, int]
 
 
 def takes(grammar: Grammar, text: str) -> bool:
-    """Is the text one of the grammar?"""
+    """Return whether a text is one of the grammar."""
     assert grammar.lexer is not None
     found = lexemes(grammar.lexer, text)
     if found is None:
@@ -35,7 +35,7 @@ def takes(grammar: Grammar, text: str) -> bool:
 
 
 def covers(grammar: Grammar, kinds: list[str]) -> bool:
-    """Do lexemes of these kinds make a text?"""
+    """Return whether lexemes of these terminals form a text."""
     bodies = {rule.name: rule.body for rule in grammar.rules}
     known: dict[str, frozenset[Span]] = dict.fromkeys(bodies, frozenset())
     while True:
@@ -77,7 +77,7 @@ def joined(left: frozenset[Span], right: frozenset[Span]) -> frozenset[Span]:
 
 
 class Basic(BasicLexer):
-    """Lark's basic lexer without the search for collisions, which takes long and fails on some patterns."""
+    """Return lark's basic lexer without its search for collisions, which is slow and fails on some patterns."""
 
     __future_interface__ = 2  # lark's name for a lexer that it need not wrap
 
@@ -173,13 +173,13 @@ def test_is_what_lark_parses_for_random_grammars(grammar: str, texts: list[str])
     try:
         parser(grammar)
     except LarkError:
-        assume(False)  # lark refuses alternatives that are the same, which we need not
+        assume(False)  # lark refuses equal alternatives, which is not necessary here
     for text in texts:
         assert takes(ours, text) == parses(grammar, text)
 
 
 def longest(patterns: dict[str, str], ours: Grammar, text: str) -> list[str] | None:
-    """The kinds of lexemes by the rule "longest", with look-ahead that sees the whole text, by Python's `re`."""
+    """Return the terminals of lexemes by rule "longest", with Python's `re`, whose look-ahead sees the whole text."""
     assert ours.lexer is not None
     order = [one.name for one in ours.lexer.terminals if one.name in patterns]
     kinds: list[str] = []
@@ -200,7 +200,7 @@ def longest(patterns: dict[str, str], ours: Grammar, text: str) -> list[str] | N
 @settings(suppress_health_check=list(HealthCheck))
 @given(grammars(), st.lists(st.text("aabbc! ", max_size=8), min_size=1, max_size=6))
 def test_longest_for_random_grammars(grammar: str, texts: list[str]) -> None:
-    assume("?b" not in grammar and "?c" not in grammar)  # lazy quantifiers ask for what re prefers
+    assume("?b" not in grammar and "?c" not in grammar)  # lazy quantifiers depend on the preference of re
     try:
         ours = read_lark(grammar, lexer="longest")
     except GrammarUnsupported:

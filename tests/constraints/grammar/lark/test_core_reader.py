@@ -1,4 +1,4 @@
-"""Lark grammars straight to the core's IR: what the long way makes of them, or nothing."""
+"""The core's reader of Lark grammars: it returns the IR of the other readers, or nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .test_plain_reader import FILES, grammars, safe_pieces
 
 
 def agree(text: str, start: str = "start", contextual: bool = False) -> bool:
-    """Was it plain? Fails where the two differ."""
+    """Return whether the grammar is plain; fail if the two readers differ."""
     direct = lower_plain(text, start, contextual)
     if direct is None:
         return False
@@ -60,7 +60,7 @@ def test_plain_grammars(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'start: A\nA: "a"*',  # the empty text may be left out
+        'start: A\nA: "a"*',  # a terminal with the empty text is optional
         "start: A\nA: /a+?b/",
         "start: A\nA: /a(?=b)/",
         'start: A\nA: "a" & "b"',
@@ -72,7 +72,7 @@ def test_plain_grammars(text: str) -> None:
         'start: A\nA: B\nB: A',
     ],
 )  # fmt: skip
-def test_leaves_all_else_to_the_long_way(text: str) -> None:
+def test_leaves_other_grammars_to_the_other_readers(text: str) -> None:
     assert lower_plain(text, "start", False) is None
 
 
@@ -103,7 +103,7 @@ def test_files_with_mistakes(path: Path, chance: random.Random) -> None:
         assert lower_plain(changed, "start", False) is None
 
 
-def test_the_grammar_is_read_when_it_is_asked_for() -> None:
+def test_the_grammar_is_read_on_first_access() -> None:
     text = 'start: "a" other*\nother: /[b-c]/ | "d"'
     made = lark(text, lexer="longest")
     assert made.describe() == "the Lark grammar of `start`"

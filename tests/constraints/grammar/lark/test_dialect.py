@@ -1,4 +1,4 @@
-"""The additions of llguidance to Lark's language: what they become, what is refused, and where errors point."""
+"""The extensions of llguidance to Lark's language: their meaning, what is refused, and positions of errors."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_and_and_not() -> None:
 
 
 def test_and_keeps_the_order_of_lark() -> None:
-    """A terminal with & or ~ is as long as it may be, for lark's order."""
+    """In lark's order, a terminal with & or ~ has the width of its longest text."""
     grammar = read('start: (A | B)+\nA: /[a-z]+/ & ~"if"\nB: /[a-z]{1,5}/', lexer="ordered")
     assert grammar.lexer is not None
     assert lexemes(grammar.lexer, "iff") == [("A", "iff")]
@@ -284,7 +284,7 @@ def test_options_of_rules(source: str, taken: list[str], refused: list[str]) -> 
         ("head[max_chars=1]: <|t|> | <|u|>", [[256, *b"!"], [257, *b"!"]]),
     ],
 )
-def test_options_beside_special_tokens(body: str, texts: list[list[int]]) -> None:
+def test_options_with_special_tokens(body: str, texts: list[list[int]]) -> None:
     vocabulary = Vocabulary.of_bytes(specials=["<|t|>", "<|u|>"])
     numbers = {256: vocabulary.specials["<|t|>"], 257: vocabulary.specials["<|u|>"]}
     constraint = sg.lark(f'start: head "!"\n{body}', lexer="longest", contextual=True)
@@ -314,7 +314,7 @@ def test_limits(source: str) -> None:
 
 
 def test_errors_of_lark_point_into_the_source() -> None:
-    """What stands before the mistake was rewritten, and is of another length."""
+    """The rewritten text before the mistake has another length."""
     source = 'start: %json {\n  "type": "object"\n} <|x|> "y"{2,3} foo-bar ) \nfoo-bar: "x"\n'
     with pytest.raises(GrammarSyntaxError) as caught:
         read(source)
@@ -348,7 +348,7 @@ def test_what_a_name_stands_for_is_a_constraint_or_a_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "message"),
     [
         ('{"type": "strnig"}', "%json at line 4, column 12, #/type: type 'strnig' is not a type"),
         ('{"$ref": "#/x"}', "%json at line 4, column 12, #/$ref: the reference '#/x' does not resolve"),
@@ -362,11 +362,11 @@ def test_what_a_name_stands_for_is_a_constraint_or_a_type() -> None:
         ),
     ],
 )
-def test_a_schema_in_a_grammar_is_told_by_its_place(schema: str, told: str) -> None:
+def test_errors_of_a_schema_in_a_grammar_have_its_position(schema: str, message: str) -> None:
     source = f'start: %json {{"type": "string"}}\n  | b\n\nb: "b" "c" %json {schema}'
     with pytest.raises(ConstraintError) as caught:
         sg.lark(source)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_a_schema_in_a_grammar_is_told_by_its_place(schema: str, told: str) -> N
 )
 @pytest.mark.parametrize("contextual", [False, True])
 def test_a_value_may_begin_inside_a_token_that_begins_a_lexeme(source: str, contextual: bool) -> None:
-    """A value begins where it can, be it with what the lexeme before it could have read on."""
+    """A value starts where it can, even with text that could continue the previous lexeme."""
     pieces = [
         b"-01(a",
         b"-01(",

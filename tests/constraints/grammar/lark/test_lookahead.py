@@ -1,4 +1,4 @@
-"""Terminals that look at the character after them, against lark's basic lexer and its Earley parser."""
+"""Terminals with look-ahead, against lark's basic lexer and its Earley parser."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lark_takes(parser: Lark, text: str) -> bool:
 
 
 def test_python_strings() -> None:
-    """A prefix such as u is a name where no string follows it; no name stands right before a string."""
+    """A prefix such as u is a name if no string follows; a name cannot be directly before a string."""
     parser, grammar = Lark(QUOTED, parser="earley", lexer="basic"), sg.lark(QUOTED)
     words = [*itertools.chain(*(itertools.product('u"x', repeat=n) for n in range(1, 6)))]
     texts = ["".join(word) for word in words]

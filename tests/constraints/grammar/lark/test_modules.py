@@ -37,7 +37,7 @@ def content(loaded: Loaded) -> Any:
 def agree(
     text: str, start: str = "start", keep: Sequence[str] = (), paths: Sequence[Any] = ()
 ) -> bool | None:
-    """Was it read? None where lark refuses it. Raises where the two differ."""
+    """Return whether the grammar was read; None if lark refuses it. Fail if the two readers differ."""
     rewritten = rewrite(Source(text), nested=lambda _: sg.regex("x"))
     try:
         wanted: Loaded | None = load(rewritten, start, keep, paths)
@@ -156,7 +156,7 @@ def test_limits() -> None:
 
 
 class _Writer:
-    """Writes random grammars of these parts."""
+    """Writes random grammars of these definitions."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
@@ -186,7 +186,7 @@ class _Writer:
         )
 
     def use(self, parameters: Sequence[str], depth: int) -> str:
-        """Templates use smaller ones alone, with plain arguments: uses of uses have no end."""
+        """Return the body of a template, which uses only smaller ones with plain arguments, so that expansion ends."""
         if parameters == "p":
             return self.symbol(parameters)
         name, depth = ("t", 2) if parameters else (self.pick(*self.templates), depth)

@@ -1,4 +1,4 @@
-"""Grammars in grammars (``%lark``), options that a grammar sets, and texts that are empty."""
+"""Grammars inside grammars (``%lark``), options of grammars, and empty texts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_depth_has_a_limit() -> None:
 
 
 def skipped(text: str, once: bool, first: bool) -> bool:
-    """Is it a and b's, each followed by what may be ignored, the slow way?"""
+    """The slow twin: return whether the text is an a and b's, each followed by ignored text."""
     skip = "(?: |x)?" if once else "(?: |x)*"
     return re.fullmatch(f"{skip if first else ''}(?:a{skip})+b{skip}", text) is not None
 
@@ -87,7 +87,7 @@ def test_options_about_ignored_text(once: bool, first: bool, lexer: str) -> None
             assert takes(grammar, text) == skipped(text, once, first), (text, source)
 
 
-def test_ignored_text_beside_other_constraints() -> None:
+def test_ignored_text_with_other_constraints() -> None:
     source = '%llguidance {"ignore_once": true}\nstart: @n "." | %json {"const": 1}\n%ignore " "'
     grammar = sg.lark(source, constraints={"n": sg.regex("[0-9]")})
     assert takes(grammar, "7 .") and takes(grammar, " 7. ") and not takes(grammar, "7  .")
@@ -110,7 +110,7 @@ def test_wrong_options_have_a_place(options: str, message: str, column: int) -> 
     assert (caught.value.line, caught.value.column) == (1, column)
 
 
-def test_options_do_not_join_with_an_indenter() -> None:
+def test_options_cannot_be_combined_with_an_indenter() -> None:
     from lark.indenter import PythonIndenter
 
     source = '%llguidance {"ignore_once": true}\nstart: "a" _NEWLINE\n%declare _INDENT _DEDENT\n_NEWLINE: /\\n[ ]*/'

@@ -1,4 +1,4 @@
-"""Rules with a parameter: what they mean, against the grammar written out by hand, and where errors point."""
+"""Rules with a parameter, against the grammar expanded by hand, and the positions of errors."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def field(p: int, x: int, y: int) -> int:
 
 
 def after(function: str, p: int) -> int:
-    """What a function of the list makes of a parameter, by the words of the documentation."""
+    """Return the result of a function, as the documentation defines it."""
     bits = [bool(p >> n & 1) for n in range(64)]
     if function in ("0x0", "3"):
         return int(function, 0)
@@ -160,7 +160,7 @@ def test_functions_and_conditions_are_those_of_the_documentation() -> None:
 
 
 def language(rules: dict[str, list[tuple[list[str], str]]], most: int) -> set[str]:
-    """The texts of ``p::0`` with at most so many letters, by rounds over all rules with all parameters below 16."""
+    """Return the texts of ``p::0`` up to a length, by a fixed point over all rules with all parameters below 16."""
     known: dict[tuple[str, int], set[str]] = {(name, p): set() for name in rules for p in range(16)}
     while True:
         size = sum(map(len, known.values()))

@@ -37,7 +37,7 @@ def content(loaded: Loaded) -> Any:
 
 
 def agree(text: str, start: str = "start", keep: tuple[str, ...] = ()) -> bool:
-    """Was it plain? Raises where the two differ."""
+    """Return whether the grammar is plain; fail if the two readers differ."""
     try:
         plain = read_plain(Source(text), start, keep)
     except StructgenError:

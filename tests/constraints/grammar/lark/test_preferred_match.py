@@ -1,4 +1,4 @@
-"""What `re` prefers, decided for a pattern, against what `re` does on texts."""
+"""The preferred matches of patterns, against the matches of `re` on texts."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_is_what_re_takes_without_looks(pattern: str, text: str) -> None:
 
 
 def check(found: Preference, pattern: str, text: str) -> None:
-    """The longest prefix in the language is the match of `re`, unless a condition that is handed out forbids it."""
+    """The longest prefix in the language is the match of `re`, unless a returned condition forbids it."""
     space = RegexSpace()
     language = space.compile(found.language)
     prefixes = [text[:length] for length in range(len(text) + 1)]
@@ -158,7 +158,7 @@ def test_limits() -> None:
 
 
 def test_long_patterns_of_one_way_meet_the_limit_too() -> None:
-    """Lists of one thread cost as much as others: this took seconds before a limit was met."""
+    """Lists of one thread also count: this took seconds before it exceeded a limit."""
     pattern = r"\\u(?:[0-9A-Fa-f]){11000}(?:[0-9]|[A-F]|[a-f]|[g-z]|[G-Z]|[.,;:!?])*"
     begin = time.process_time()
     with pytest.raises(LimitExceeded, match="which match of the pattern"):

@@ -1,4 +1,4 @@
-"""Lark grammars as a whole: what is loaded, from where, and what is said of those that cannot be."""
+"""The reader of Lark grammars: definitions, imports, options, and messages of errors."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_imports(tmp_path: Path) -> None:
 def test_a_text_reads_no_files_that_are_not_offered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lexer: Any
 ) -> None:
-    """Lark would look in the folder of the program, or the current one."""
+    """Lark would search the folder of the program, or the current one."""
     (tmp_path / "secret.lark").write_text('A: "a"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)
@@ -222,7 +222,7 @@ def test_options_are_checked() -> None:
         read('start: "a"', indenter=PythonIndenter)
 
 
-def test_an_indenter_with_its_own_ways_is_refused() -> None:
+def test_an_indenter_that_overrides_methods_is_refused() -> None:
     class Special(PythonIndenter):
         def handle_NL(self, token):  # type: ignore[no-untyped-def]
             yield token

@@ -1,4 +1,4 @@
-"""How a Lark grammar's terminals cut texts: against lark's own basic lexer, and against the rule "longest"."""
+"""The lexemes of a Lark grammar's terminals, against lark's own basic lexer and a twin of rule "longest"."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Tokens = list[tuple[str, str]]
 
 
 class Basic:
-    """Lark's basic lexer of a grammar; without the search for collisions, which takes long."""
+    """Return lark's basic lexer of a grammar, without its slow search for collisions."""
 
     def __init__(self, grammar: str, start: str = "start", keep: tuple[str, ...] = ()) -> None:
         compiled, _ = load_grammar(grammar, "<string>", [], False)
@@ -44,7 +44,7 @@ class Basic:
 
 
 def ours(lexer: Lexer, text: str) -> Tokens | None:
-    """With lark's names, without what is ignored."""
+    """Return the lexemes with lark's names, without ignored ones."""
     found = lexemes(lexer, text)
     if found is None:
         return None
@@ -237,7 +237,7 @@ def test_indenter() -> None:
         8,
     )
     assert found.open_brackets == ("LPAR", "LSQB", "LBRACE")
-    assert not {"_INDENT", "_DEDENT"} & {one.name for one in grammar.lexer.terminals}  # no text makes them
+    assert not {"_INDENT", "_DEDENT"} & {one.name for one in grammar.lexer.terminals}  # they have no text
     assert read_lark(PYTHON, "file_input", lexer="ordered", indenter=found) == grammar
 
 

@@ -1,6 +1,6 @@
-"""A user's world as the search for ends asks it: steps by number, labels as sets, failures as errors.
+"""Adapt a user's world to the search of `structgen.formulas.product`: steps by number, labels as sets, errors wrapped.
 
-Cost: what a world said is kept, up to `_MOST_KEPT` answers.
+Cost: up to `_MOST_KEPT` results of the world are cached.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from structgen.formulas.automaton import Letter
 
 from .actions import Step, World
 
-__all__ = ["WorldMoves", "labels_met"]
+__all__ = ["WorldSteps", "reachable_labels"]
 
 _MOST_KEPT = 200_000
 
 
-class WorldMoves:
-    """See `structgen.formulas.product.Moves`."""
+class WorldSteps:
+    """A world with steps by number, as the protocol `structgen.formulas.product.WorldMoves` requires."""
 
     def __init__(self, world: World, steps: Sequence[Step]) -> None:
         self.start = world.start
@@ -27,10 +27,10 @@ class WorldMoves:
         self._world = world
         self._steps = steps
         self._followed: dict[tuple[Any, int], Any] = {}
-        self._told: dict[Any, Letter] = {}
+        self._labels_of: dict[Any, Letter] = {}
 
     def follow(self, state: Any, number: int) -> Any:
-        """Where a step leads; None where it is not possible."""
+        """Return the state after a step; None if the step is not possible."""
         key = (state, number)
         if key in self._followed:
             return self._followed[key]
@@ -41,13 +41,13 @@ class WorldMoves:
         return found
 
     def labels(self, state: Any) -> Letter:
-        """The atoms that hold in a state."""
-        found = self._told.get(state)
+        """Return the atoms that hold in a state."""
+        found = self._labels_of.get(state)
         if found is None:
             found = self._labels(state)
-            if len(self._told) >= _MOST_KEPT:
-                self._told.clear()
-            self._told[state] = found
+            if len(self._labels_of) >= _MOST_KEPT:
+                self._labels_of.clear()
+            self._labels_of[state] = found
         return found
 
     def _follow(self, state: Any, step: Step) -> Any:
@@ -59,32 +59,33 @@ class WorldMoves:
         except Exception as error:
             raise OptionError(
                 f"the environment failed at {step} in the state {state!r:.60}: {type(error).__name__}: {error}",
-                hint="`follow` gives a hashable state, or None where the step is not possible.",
+                hint="`follow` must return a hashable state, or None if the step is not possible.",
             ) from error
         return there
 
     def _labels(self, state: Any) -> Letter:
         assert self._world.labels is not None
         try:
-            told = self._world.labels(state)
-            if isinstance(told, str):
-                raise TypeError(f"one text, {told!r:.40}, where several are expected")
-            return frozenset(told)
+            given = self._world.labels(state)
+            if isinstance(given, str):
+                raise TypeError(f"one text, {given!r:.40}, where several are expected")
+            return frozenset(given)
         except StructgenError:
             raise
         except Exception as error:
             raise OptionError(
                 f"the labels of the state {state!r:.60} failed: {type(error).__name__}: {error}",
-                hint="`labels` gives a list of names for each state, empty where there are none.",
+                hint="`labels` must return a list of names for each state; it may be empty.",
             ) from error
 
 
-def labels_met(
-    moves: WorldMoves, steps: int, wanted: frozenset[str], max_steps: int | None, most: int
+def reachable_labels(
+    moves: WorldSteps, steps: int, wanted: frozenset[str], max_steps: int | None, most: int
 ) -> frozenset[str]:
-    """Labels of the states nearest to the start, until those that are wanted were met or `most` steps were tried.
+    """Return labels of the states nearest to the start, until the wanted ones are found or `most` steps are tried.
 
-    What fails there was not asked for by a plan, so it counts as not met."""
+    Errors of the world are ignored here, since no plan requires these steps.
+    """
     found: set[str] = set()
     states, met = [(moves.start, 0)], set()
     for state, depth in states if moves.has_labels else ():
