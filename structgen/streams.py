@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from structgen.errors import ConcurrentUse, GenerationError, OptionError
 from structgen.results import Result
 from structgen.types import OutputType
-from structgen.types.output import refusal
+from structgen.types.output import validation_error
 
 __all__ = ["AsyncStream", "ItemStream", "Stream"]
 
@@ -142,7 +142,7 @@ class ItemStream(_Growing[T]):
             for index, value, error in found:
                 refused = None if index == 0 else refused  # another attempt
                 if error is not None and refused is None:
-                    refused = refusal(f"item {index} of {self._kind.name}", self.text, error)
+                    refused = validation_error(f"item {index} of {self._kind.name}", self.text, error)
                     if self._is_last_attempt:
                         raise refused from error
                 if refused is not None:

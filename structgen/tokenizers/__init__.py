@@ -1,4 +1,7 @@
-"""Readers of tokenizers, one module per kind, blind to one another; `read_tokenizer` finds the right one."""
+"""Readers of tokenizers, one module per kind; the kinds do not know one another. `read_tokenizer` selects the reader.
+
+Optional packages such as `tokenizers` and `sentencepiece` are imported when a file needs them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,16 @@ __all__ = ["TokenTable", "read_tokenizer"]
 
 
 def read_tokenizer(tokenizer: Any) -> TokenTable:
-    """Return the tokens of anything that structgen knows as a tokenizer: objects by what they can do, files by name."""
+    """Return the tokens of a tokenizer.
+
+    Args:
+        tokenizer: A tokenizer of `transformers`, `tokenizers`, `tiktoken` or `sentencepiece`, or a path: of a
+            folder or a ``tokenizer.json``, a SentencePiece ``.model`` or a ``.gguf`` file. Objects are recognised
+            by their methods.
+
+    Raises:
+        VocabularyError: The kind is unknown, or the bytes of its tokens cannot be determined exactly.
+    """
     if isinstance(tokenizer, str | os.PathLike):
         return _read_path(Path(tokenizer))
     library = type(tokenizer).__module__.partition(".")[0]
@@ -35,15 +47,15 @@ def read_tokenizer(tokenizer: Any) -> TokenTable:
     if hasattr(tokenizer, "byte_decoder"):
         return read_byte_decoder(tokenizer)
     raise VocabularyError(
-        f"{type(tokenizer).__module__}.{type(tokenizer).__name__} is no tokenizer that structgen can read",
-        hint="Give a tokenizer of transformers, tokenizers, tiktoken or sentencepiece, the path of a "
+        f"{type(tokenizer).__module__}.{type(tokenizer).__name__} is not a tokenizer that structgen can read",
+        hint="Pass a tokenizer of transformers, tokenizers, tiktoken or sentencepiece, the path of a "
         "tokenizer.json, .model or .gguf file, or call Vocabulary.from_tokens with the bytes of each token.",
     )
 
 
 def _read_path(path: Path) -> TokenTable:
     if not path.exists():
-        raise VocabularyError(f"there is no file {str(path)!r}", hint="Give a path, or a loaded tokenizer.")
+        raise VocabularyError(f"there is no file {str(path)!r}", hint="Pass a path, or a loaded tokenizer.")
     if path.suffix == ".gguf":
         return read_file(path)
     if path.suffix == ".model":

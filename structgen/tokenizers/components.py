@@ -1,9 +1,11 @@
-"""From the components of a Hugging Face tokenizer to a rule "token text -> token bytes".
+"""Derive the rule "token text -> token bytes" from the components of a Hugging Face tokenizer.
 
-Why: class names say little (many models call theirs ``PreTrainedTokenizerFast``); the decoder says how tokens
-become text. What is read here is the decoder's own description, so that the rule is what ``decode`` does to a
-token in the middle of a text, before it strips, cleans up or replaces broken UTF-8.
-Invariant: a decoder whose step depends on neighbouring tokens has no such rule and is refused by name.
+Why: class names say little (many models call theirs ``PreTrainedTokenizerFast``), while the decoder defines how
+tokens become text. This module reads the decoder's own description. So the rule is what ``decode`` does to a token
+in the middle of a text, before it strips, cleans up or replaces broken UTF-8.
+
+Invariant: a decoder with a step that depends on neighbouring tokens has no such rule, and is refused by name.
+
 Source: the decoders of the ``tokenizers`` library.
 """
 
@@ -22,14 +24,14 @@ __all__ = ["ByteRule", "byte_rule"]
 Component = Mapping[str, Any]
 
 _HINT = (
-    "Exact constraints need tokens that join to text byte by byte: byte-level BPE, SentencePiece (Metaspace, "
-    "byte fallback), or tiktoken. With a mapping of your own, use Vocabulary.from_tokens."
+    "Exact constraints need tokens whose bytes concatenate to the text: byte-level BPE, SentencePiece (Metaspace, "
+    "byte fallback), or tiktoken. If you have your own mapping, use Vocabulary.from_tokens."
 )
 
 
 @dataclass(frozen=True)
 class ByteRule:
-    """How one tokenizer writes bytes into the texts of its tokens."""
+    """How a tokenizer writes bytes into the texts of its tokens."""
 
     is_byte_level: bool = False
     replacements: tuple[tuple[str, str], ...] = ()
@@ -37,7 +39,7 @@ class ByteRule:
     strips_first_space: bool = False
 
     def token_bytes(self, token: str, *, is_added: bool = False) -> bytes:
-        """Return the bytes of a token that is text. Added tokens stand for themselves beside a byte alphabet."""
+        """Return the bytes of a text token. Under a byte alphabet, an added token stands for its own text."""
         if self.is_byte_level:
             data = None if is_added else byte_level(token)
             return token.encode() if data is None else data
@@ -53,7 +55,16 @@ class ByteRule:
 def byte_rule(
     decoder: Component | None, pre_tokenizer: Component | None, normalizer: Component | None
 ) -> ByteRule:
-    """Return the rule of a tokenizer, from its components as JSON objects; raises `VocabularyError` if it has none."""
+    """Return the rule of a tokenizer.
+
+    Args:
+        decoder: The component as a JSON object, or None.
+        pre_tokenizer: The same.
+        normalizer: The same.
+
+    Raises:
+        VocabularyError: The bytes of a token depend on its neighbours.
+    """
     steps = _flatten(decoder, "decoders")
     names = [step["type"] for step in steps]
     if "ByteLevel" in names:
@@ -81,7 +92,7 @@ def _add_step(rule: ByteRule, step: Component, is_fused: bool) -> ByteRule:
         pattern = step["pattern"].get("String")
         # A longer pattern on the joined text could match across tokens.
         if not pattern or (is_fused and len(pattern) > 1):
-            raise _refusal(f"its decoder replaces {step['pattern']!r}, which is not done token by token")
+            raise _refusal(f"its decoder replaces {step['pattern']!r}, which is not a replacement per token")
         replacements = (*replacements, (pattern, step["content"]))
     elif name == "Metaspace":
         replacements = (*replacements, (step["replacement"], " "))
@@ -93,7 +104,7 @@ def _add_step(rule: ByteRule, step: Component, is_fused: bool) -> ByteRule:
             raise _refusal("its decoder strips more than the start of a text")
         strips = strips or bool(step["start"])
     elif name != "Fuse":
-        raise _refusal(f"its decoder is {name}, which spells a token differently beside different neighbours")
+        raise _refusal(f"its decoder is {name}, which spells a token differently for different neighbours")
     return ByteRule(False, replacements, fallback, strips)
 
 

@@ -1,7 +1,8 @@
 """GGUF files: the vocabulary that llama.cpp reads from their metadata.
 
-What: ``tokenizer.ggml.model`` says how tokens are written ("gpt2": the byte alphabet; "llama", "t5": U+2581 and
-byte pieces), ``tokenizer.ggml.token_type`` which of them are text. Such a vocabulary has no encoder.
+What: ``tokenizer.ggml.model`` defines how tokens are written ("gpt2": the byte alphabet; "llama", "t5": U+2581 and
+byte pieces), and ``tokenizer.ggml.token_type`` which of them are text. Such a vocabulary has no encoder.
+
 Source: the GGUF specification, and ``token_to_piece`` of llama.cpp.
 """
 
@@ -25,28 +26,32 @@ _ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
 def read_file(path: Path) -> TokenTable:
-    """Return the tokenizer of a GGUF file; its tensors are not read."""
+    """Return the tokenizer of a GGUF file; its tensors are not read.
+
+    Raises:
+        VocabularyError: The file has no tokenizer, or one of an unknown kind.
+    """
     pairs = read_metadata(path)
     kind = pairs.get(f"{_PREFIX}model")
     texts = pairs.get(f"{_PREFIX}tokens")
     if not isinstance(kind, bytes) or not isinstance(texts, list):
-        raise VocabularyError(f"{path} holds no tokenizer", hint="Use a GGUF file of a language model.")
+        raise VocabularyError(f"{path} contains no tokenizer", hint="Use a GGUF file of a language model.")
     name = kind.decode("utf-8", "replace")
     spell = _SPELLINGS.get(name)
     if spell is None:
         raise VocabularyError(
             f"the tokens of {path.name} have no exact bytes: its tokenizer is {name!r}",
-            hint=f"Known kinds are {', '.join(_SPELLINGS)}.",
+            hint=f"Supported kinds are {', '.join(_SPELLINGS)}.",
         )
     if not all(isinstance(text, bytes) for text in texts):
-        raise _wrong(path, "tokens", "a list of texts")
+        raise _invalid_metadata(path, "tokens", "a list of texts")
     types = pairs.get(f"{_PREFIX}token_type")
     if types is None:
         types = [_NORMAL] * len(texts)
     elif isinstance(types, np.ndarray) and types.dtype.kind in "iu":
         types = types.tolist()
     else:
-        raise _wrong(path, "token_type", "a list of integers")
+        raise _invalid_metadata(path, "token_type", "a list of integers")
     if len(types) != len(texts):
         raise VocabularyError(f"{path} has {len(texts)} tokens, but {len(types)} token types")
     tokens = [
@@ -60,11 +65,11 @@ def read_file(path: Path) -> TokenTable:
 
 def _end(path: Path, name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _wrong(path, name, "an integer")
+        raise _invalid_metadata(path, name, "an integer")
     return value
 
 
-def _wrong(path: Path, name: str, wanted: str) -> VocabularyError:
+def _invalid_metadata(path: Path, name: str, wanted: str) -> VocabularyError:
     return VocabularyError(
         f"{path}: the metadata {_PREFIX}{name} is not {wanted}", hint="Convert the model to GGUF again."
     )

@@ -1,8 +1,10 @@
-"""The metadata of a GGUF file: its key-value pairs, read without touching the tensors.
+"""The metadata of a GGUF file: its key-value pairs, without the tensors.
 
-Why: the file's own package builds an object per array element, seconds for a vocabulary; this reads one in a
-tenth of one, and needs no package.
-Invariant: a length that points outside of the file is an error, not an allocation.
+Why: the file's own package creates an object per array element, which takes seconds for a vocabulary. This module
+takes a tenth of a second, and needs no package.
+
+Invariant: a length that points outside the file is an error, not an allocation.
+
 Source: the GGUF specification, versions 2 and 3, little-endian.
 """
 
@@ -41,12 +43,16 @@ _TYPE = struct.Struct("<I")
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """Keys to values: numbers, booleans, bytes (texts, not decoded), numpy arrays, lists of bytes."""
+    """Return the values by key: numbers, booleans, bytes (texts that are not decoded), numpy arrays, lists of bytes.
+
+    Raises:
+        VocabularyError: The file is not a valid GGUF file.
+    """
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _Reader(data).pairs()
     except (ValueError, IndexError, struct.error) as error:
-        raise VocabularyError(f"{path} is no GGUF file that can be read: {error}") from error
+        raise VocabularyError(f"{path} is not a valid GGUF file: {error}") from error
 
 
 class _Reader:
@@ -57,7 +63,7 @@ class _Reader:
     def pairs(self) -> dict[str, Any]:
         magic, version, _tensors, count = self._unpack(_HEADER)
         if magic != _MAGIC or version not in (2, 3):
-            raise ValueError("it does not begin as versions 2 and 3 do")
+            raise ValueError("it does not start like a file of version 2 or 3")
         pairs = {}
         for _ in range(count):
             key = self._string().decode("utf-8", "replace")

@@ -1,8 +1,9 @@
 """Hugging Face tokenizers: `transformers` wrappers, the `tokenizers` library, and their files.
 
-Why: this is where the exact bytes of most models' tokens are found. ``decode`` is never asked: it strips,
-cleans up, and cannot show bytes that are no UTF-8.
-Cost: about 1 µs a token; the tokenizer's JSON is not written out or parsed again.
+Why: these have the exact bytes of most models' tokens. ``decode`` is never called: it strips, cleans up, and cannot
+return bytes that are not UTF-8.
+
+Cost: about 1 µs per token; the tokenizer's JSON is not written out or parsed again.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from .table import Encoder, TokenTable, byte_level
 
 __all__ = ["read_backend", "read_byte_decoder", "read_folder", "read_wrapper"]
 
-# Texts that are not written in the byte alphabet although the decoder is ByteLevel: a few leftovers are common.
-_MOST_FOREIGN = 0.02
+# Allowed fraction of texts outside the byte alphabet although the decoder is ByteLevel: a few are common.
+_MAX_FOREIGN_FRACTION = 0.02
 
 
 def read_wrapper(tokenizer: Any) -> TokenTable:
-    """Return a fast tokenizer of `transformers`."""
+    """Return the tokens of a fast tokenizer of `transformers`."""
     eos = tokenizer.eos_token_id
     eos_ids = [] if eos is None else [eos] if isinstance(eos, int) else list(eos)
     return read_backend(tokenizer.backend_tokenizer, eos_ids, tokenizer.all_special_ids)
 
 
 def read_backend(backend: Any, eos_ids: Iterable[int] = (), special_ids: Iterable[int] = ()) -> TokenTable:
-    """Return a ``tokenizers.Tokenizer``. Its special tokens and its unknown token are not text."""
+    """Return the tokens of a ``tokenizers.Tokenizer``. Its special tokens and its unknown token are not text."""
     model = backend.model
     for mark in ("end_of_word_suffix", "continuing_subword_prefix"):
         if getattr(model, mark, None):
@@ -76,12 +77,12 @@ def _token_bytes(
             tokens[i] = data
         else:
             tokens[i] = rule.token_bytes(text, is_added=is_added)
-    if len(foreign) > _MOST_FOREIGN * len(vocab):
+    if len(foreign) > _MAX_FOREIGN_FRACTION * len(vocab):
         i, text = foreign[0]
         raise VocabularyError(
             f"{len(foreign)} tokens are not written in the byte alphabet that the decoder uses, "
             f"among them {i}: {text!r}",
-            hint="The decoder and the vocabulary of this tokenizer do not belong together.",
+            hint="The decoder and the vocabulary of this tokenizer do not match.",
         )
     return tokens
 
@@ -93,7 +94,7 @@ def _component(backend: Any, name: str) -> Component | None:
 
 
 def read_byte_decoder(tokenizer: Any) -> TokenTable:
-    """Return a slow tokenizer in Python with GPT-2's ``byte_decoder``."""
+    """Return the tokens of a slow Python tokenizer with GPT-2's ``byte_decoder``."""
     table = {ord(letter): byte for letter, byte in tokenizer.byte_decoder.items()}
     special = set(tokenizer.all_special_ids)
     added = {i: token.content for i, token in tokenizer.added_tokens_decoder.items()}
@@ -121,10 +122,13 @@ def read_byte_decoder(tokenizer: Any) -> TokenTable:
 
 
 def read_folder(path: Path) -> TokenTable:
-    """Return a ``tokenizer.json``, or a folder with one; ``tokenizer_config.json`` beside it names the end of text."""
+    """Return the tokens of a ``tokenizer.json``, given by its path or folder.
+
+    A ``tokenizer_config.json`` in the same folder names the end of text.
+    """
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
-        raise VocabularyError(f"there is no {file.name} in {path}", hint="Give the path of a tokenizer.json.")
+        raise VocabularyError(f"there is no {file.name} in {path}", hint="Pass the path of a tokenizer.json.")
     try:
         from tokenizers import Tokenizer
     except ImportError:
@@ -133,8 +137,8 @@ def read_folder(path: Path) -> TokenTable:
         ) from None
     try:
         backend = Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises nothing narrower
-        raise VocabularyError(f"{file} is no tokenizer that can be read: {error}") from error
+    except Exception as error:  # the library raises no narrower exception
+        raise VocabularyError(f"{file} is not a valid tokenizer: {error}") from error
     eos_ids: list[int] = []
     config = file.with_name("tokenizer_config.json")
     if config.is_file():

@@ -15,7 +15,7 @@ SPACE = "\u2581"
 
 
 def read_model_file(path: Path) -> TokenTable:
-    """Return a SentencePiece ``.model`` file."""
+    """Return the tokens of a SentencePiece ``.model`` file."""
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError:
@@ -26,12 +26,12 @@ def read_model_file(path: Path) -> TokenTable:
     try:
         processor = SentencePieceProcessor(model_file=str(path))
     except (OSError, RuntimeError) as error:
-        raise VocabularyError(f"{path} is no SentencePiece model that can be read: {error}") from error
+        raise VocabularyError(f"{path} is not a valid SentencePiece model: {error}") from error
     return read_processor(processor)
 
 
 def read_processor(processor: Any) -> TokenTable:
-    """Return a ``SentencePieceProcessor``."""
+    """Return the tokens of a ``SentencePieceProcessor``."""
     tokens = [_piece_bytes(processor, i) for i in range(processor.get_piece_size())]
     eos = processor.eos_id()
     return TokenTable(
@@ -44,7 +44,7 @@ def read_processor(processor: Any) -> TokenTable:
 
 
 def read_slow_tokenizer(tokenizer: Any) -> TokenTable:
-    """Return a slow tokenizer of `transformers` around a SentencePiece model, with tokens that were added later."""
+    """Return the tokens of a slow tokenizer of `transformers` with a SentencePiece model, and its added tokens."""
     table = read_processor(tokenizer.sp_model)
     tokens = list(table.tokens)
     special = set(tokenizer.all_special_ids)

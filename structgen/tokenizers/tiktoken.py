@@ -1,4 +1,4 @@
-"""tiktoken encodings: their mergeable ranks are the bytes of the tokens already."""
+"""tiktoken encodings, whose mergeable ranks already are the bytes of the tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["read_encoding"]
 
 
 def read_encoding(encoding: Any) -> TokenTable:
-    """Return a ``tiktoken.Encoding``. Ids between its ranks and its special tokens may be unused."""
+    """Return the tokens of a ``tiktoken.Encoding``. Ids between its ranks and its special tokens may be unused."""
     tokens: list[bytes | None] = [None] * encoding.n_vocab
     specials = {text: encoding.encode_single_token(text) for text in encoding.special_tokens_set}
     control = set(specials.values())

@@ -1,4 +1,4 @@
-"""Python types as constraints on text, and text as Python values. The rules are in `structgen.types.output`."""
+"""Python types as constraints on text, and text as Python values; `structgen.types.output` has the rules."""
 
 from .functions import BoundCall
 from .output import OutputType, constraint_for_type, output_type

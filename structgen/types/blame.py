@@ -1,8 +1,10 @@
-"""Which part of a type pydantic cannot describe: the path to the field, for the error message.
+"""Find the part of a type that pydantic cannot describe: the path to the field, for the error message.
 
-Why: pydantic names the class at fault but not where it is used; in a model of models that is a search.
-What: the annotation is taken apart, and the smallest part that fails alone is blamed.
-Cost: only paid on errors; each distinct part is tried once.
+Why: pydantic names the class at fault but not where it is used; in a model of models that takes a search.
+
+What: the annotation is taken apart, and the smallest part that fails by itself is blamed.
+
+Cost: only for errors; each distinct part is tried once.
 """
 
 from __future__ import annotations
@@ -44,20 +46,20 @@ FAULTS = (
     ImportError,
     RuntimeError,
 )
-"""What pydantic raises for a type that it cannot describe (ImportError: a package that the type needs)."""
+"""What pydantic raises for a type that it cannot describe (ImportError: a package that the type needs is missing)."""
 
 
 def not_supported(annotation: Any, error: Exception) -> TypeNotSupported:
-    """The error for `annotation`, which `error` came from."""
-    path, part, reason, owner = _blame(annotation, show(annotation), error, set(), None)
+    """Return the error for `annotation`, from the `error` that pydantic raised."""
+    path, part, reason, owner = _find_culprit(annotation, show(annotation), error, set(), None)
     missing, scope = _missing(part, owner)
     if missing:
         names = " and ".join(map(repr, missing))
         return TypeNotSupported(
             f"the {'name' if len(missing) == 1 else 'names'} {names} {'is' if len(missing) == 1 else 'are'} not "
-            "defined where the type is read",
+            "defined where the type is evaluated",
             where=path + scope,
-            hint=_hint(missing[0], owner if isinstance(part, (str, ForwardRef)) else part),
+            hint=_hint_for_name(missing[0], owner if isinstance(part, (str, ForwardRef)) else part),
         )
     if isinstance(reason, Unreadable):
         return TypeNotSupported(
@@ -66,9 +68,9 @@ def not_supported(annotation: Any, error: Exception) -> TypeNotSupported:
     if isinstance(reason, SchemaError) and "regex parse error" in str(reason):
         problem = str(reason).rpartition("error: ")[2].strip()
         return TypeNotSupported(
-            f"the pattern of {show(part)} cannot be read: {problem}",
+            f"the pattern of {show(part)} is invalid: {problem}",
             where=path,
-            hint="Patterns are those of Rust's regex crate; Python's need ConfigDict(regex_engine='python-re').",
+            hint="Patterns are those of Rust's crate regex; for Python's set ConfigDict(regex_engine='python-re').",
         )
     return TypeNotSupported(
         f"{show(part)} has no JSON Schema: {_first_sentence(reason)}",
@@ -78,9 +80,10 @@ def not_supported(annotation: Any, error: Exception) -> TypeNotSupported:
 
 
 def arguments_adapter(function: Callable[..., Any]) -> tuple[type[BaseModel], TypeAdapter[Any]]:
-    """The model of a function's arguments and its adapter, whose schema can be made.
+    """Return the model of a function's arguments, and its adapter, whose schema can be generated.
 
-    Raises `TypeNotSupported`, which names the parameter that is to blame.
+    Raises:
+        TypeNotSupported: A parameter cannot be described; the error names it.
     """
     try:
         model = arguments_model(function)
@@ -89,7 +92,7 @@ def arguments_adapter(function: Callable[..., Any]) -> tuple[type[BaseModel], Ty
         return model, adapter
     except StructgenError:
         raise
-    except Exception as error:  # the types' own code may raise anything
+    except Exception as error:  # the code of the types may raise anything
         for parameter, kind in hints_of(function).items():
             try:
                 generating_schema(TypeAdapter(kind))
@@ -104,7 +107,7 @@ def arguments_adapter(function: Callable[..., Any]) -> tuple[type[BaseModel], Ty
 
 
 def _missing(part: Any, owner: Any) -> tuple[list[str], str]:
-    """The undefined names that are to blame, and how the path continues to them."""
+    """Return the undefined names that are to blame, and how the path continues to them."""
     if isinstance(part, (str, ForwardRef)):
         names = undefined_names(part, {} if owner is None else namespace_of(owner))
         return names or [part if isinstance(part, str) else part.__forward_arg__], ""
@@ -114,9 +117,9 @@ def _missing(part: Any, owner: Any) -> tuple[list[str], str]:
     return [], ""
 
 
-def _hint(name: str, owner: Any) -> str:
+def _hint_for_name(name: str, owner: Any) -> str:
     if owner is None:
-        return "Give the type itself, not its name as a string; for a fixed text use structgen.choice()."
+        return "Pass the type itself, not its name as a string; for a fixed text use structgen.choice()."
     is_class = not (isinstance(owner, type) and issubclass(owner, BaseModel))
     return hint_for(name, getattr(owner, "__module__", None), owner.__qualname__, is_class=is_class)
 
@@ -126,7 +129,7 @@ def _first_sentence(error: Exception) -> str:
 
 
 def show(annotation: Any) -> str:
-    """A type as one writes it."""
+    """Return a type as it is written in code."""
     if get_origin(annotation) is Annotated:
         return f"Annotated[{show(get_args(annotation)[0])}, ...]"
     if is_function(annotation):
@@ -136,10 +139,10 @@ def show(annotation: Any) -> str:
     return str(annotation).replace("typing.", "")
 
 
-def _blame(
+def _find_culprit(
     annotation: Any, path: str, error: Exception, seen: set[int], owner: Any
 ) -> tuple[str, Any, Exception, Any]:
-    """The path, the part, what is wrong with it, and the class that has it as a field."""
+    """Return the path, the part, what is wrong with it, and the class that has it as a field."""
     base = get_origin(annotation) or annotation
     inner = base if isinstance(base, type) and base.__module__ != "builtins" else owner
     for label, part in _parts(annotation):
@@ -151,12 +154,12 @@ def _blame(
         except RecursionError:
             continue
         except FAULTS as found:
-            return _blame(part, path + label, found, seen, inner)
+            return _find_culprit(part, path + label, found, seen, inner)
     return path, annotation, error, owner
 
 
 def _parts(annotation: Any) -> Iterator[tuple[str, Any]]:
-    """The annotations that `annotation` is made of, each with how the path continues to it."""
+    """Yield the annotations inside `annotation`, each with how the path continues to it."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield "", get_args(annotation)[0]
@@ -177,6 +180,6 @@ def _parts(annotation: Any) -> Iterator[tuple[str, Any]]:
         except NameError:
             return
         for name, part in hints.items():
-            while get_origin(part) in (Required, NotRequired, ReadOnly):  # no types by themselves
+            while get_origin(part) in (Required, NotRequired, ReadOnly):  # these are not types by themselves
                 (part,) = get_args(part)
             yield f".{name}", part

@@ -1,10 +1,13 @@
-"""Pydantic's core schema as partial values need it: which containers and texts may stand at a place, and validators.
+"""Pydantic's core schema as partial values need it: the containers and texts that a position allows, and validators.
 
 Why: a partial value must have the classes that validation will give it, so both follow the same description.
-What: a `Slot` is a place in the core schema where a value stands. `SchemaIndex` looks through wrappers (unions,
-nullable, defaults, validators, references) to the containers that a JSON object or array may be there, and validates
-finished texts by pydantic itself.
-Cost: each slot is looked through once and gets one validator, both when first used.
+
+What: a `Slot` is a position in the core schema that takes a value. `SchemaIndex` looks through wrappers (unions,
+nullable, defaults, validators, references) for the containers that a JSON object or array may become there. It
+validates complete texts with pydantic itself.
+
+Cost: each slot is analysed once and gets one validator, both on first use.
+
 Source: `pydantic_core.core_schema`, versions 2.18 to 2.50.
 """
 
@@ -25,31 +28,31 @@ Node = dict[str, Any]
 
 
 class Slot(NamedTuple):
-    """A place where a value stands: its core schema and the configuration that holds there."""
+    """A position that takes a value: its core schema, and the configuration that applies there."""
 
     schema: Node
     config: Node | None = None
 
     @property
     def key(self) -> tuple[int, int]:
-        """Identifies the slot: core schemas are kept alive, and not equal unless identical."""
+        """Identity of the slot. Core schemas are kept alive, and are equal only if identical."""
         return id(self.schema), id(self.config)
 
 
 ANYTHING = Slot({"type": "any"})
-"""Where any JSON value may stand."""
+"""A position that allows any JSON value."""
 
 
 class Container(NamedTuple):
-    """One container that a JSON object or array may be at a slot."""
+    """One container that a JSON object or array may become at a slot."""
 
     node: Node
     """Its core schema, without wrappers."""
     config: Node | None
     roots: tuple[type, ...] = ()
-    """Root models around it, the innermost first."""
+    """The root models around it, the innermost first."""
     maker: Node | None = None
-    """The outermost wrapper by which pydantic makes another class of it (`collections.defaultdict`)."""
+    """The outermost wrapper by which pydantic converts it to another class (`collections.defaultdict`)."""
 
 
 _OBJECTS = frozenset(
@@ -76,19 +79,19 @@ class SchemaIndex:
         self._validators: dict[tuple[int, int], SchemaValidator | None] = {}
         self._containers: dict[tuple[tuple[int, int], bool], tuple[Container, ...]] = {}
         self._texts: dict[tuple[int, int], tuple[type, ...] | None] = {}
-        # Schemas that were made here, by what they were made of; kept, since slots go by identity.
-        self._made: dict[tuple[str, int], Node] = {}
+        # Derived schemas, by their origin; kept alive, since slots are identified by identity.
+        self._derived: dict[tuple[str, int], Node] = {}
 
     # -- validation
 
     def validate(self, slot: Slot, text: str) -> Any:
-        """The value of a whole JSON text at `slot`; raises whatever pydantic or a validator raises."""
+        """Return the value of a complete JSON text at `slot`; raise any error of pydantic or of a validator."""
         if slot.schema["type"] == "any":
             return json.loads(text)
         return self.validator(slot).validate_json(text)
 
     def validator(self, slot: Slot) -> SchemaValidator:
-        """Pydantic's validator of the slot."""
+        """Return pydantic's validator of the slot."""
         found = self._validators.get(slot.key)
         if found is None:
             schema: Any = slot.schema
@@ -99,7 +102,7 @@ class SchemaIndex:
         return found
 
     def plain(self, slot: Slot) -> Slot:
-        """The slot without the validators that wrap it, which may be written by users."""
+        """Return the slot without the validators around it, which may be user code."""
         node = slot.schema
         while node["type"] in (*_FUNCTIONS, "default", "nullable") and isinstance(node.get("schema"), dict):
             node = node["schema"]
@@ -108,33 +111,33 @@ class SchemaIndex:
     # -- looking through wrappers
 
     def containers(self, slot: Slot, is_object: bool) -> tuple[Container, ...]:
-        """What a JSON object (or array) may be at `slot`, in the declared order."""
+        """Return what a JSON object (or array) may become at `slot`, in the declared order."""
         key = slot.key, is_object
         found = self._containers.get(key)
         if found is None:
             unique: dict[tuple[int, tuple[type, ...]], Container] = {}
-            for one in self._leaves(slot, (), None, frozenset()):
+            for one in self._possible_containers(slot, (), None, frozenset()):
                 if one.node["type"] in (_OBJECTS if is_object else _ARRAYS):
                     unique.setdefault((id(one.node), one.roots), one)
             found = self._containers[key] = tuple(unique.values())
         return found
 
     def text_roots(self, slot: Slot) -> tuple[type, ...] | None:
-        """Root models around an unfinished string at `slot`; None where such a string cannot be shown.
+        """Return the root models around an incomplete string at `slot`; None if such a string cannot be shown.
 
-        A string is shown while it grows where it will be a string: as a `date` it has no value before its end.
+        A string is shown while it grows if it will be a string: as a `date` it has no value before its end.
         """
         if slot.key not in self._texts:
-            leaves = self._leaves(slot, (), None, frozenset())
+            leaves = self._possible_containers(slot, (), None, frozenset())
             texts = (one.roots for one in leaves if one.node["type"] in ("str", "any") and one.maker is None)
             self._texts[slot.key] = next(texts, None)
         return self._texts[slot.key]
 
-    def _leaves(
+    def _possible_containers(
         self, slot: Slot, roots: tuple[type, ...], maker: Node | None, inside: frozenset[int]
     ) -> Iterator[Container]:
         node, config = slot
-        if id(node) in inside:  # a type that is a union with itself
+        if id(node) in inside:  # a recursive union
             return
         inside |= {id(node)}
         kind = node["type"]
@@ -164,26 +167,26 @@ class SchemaIndex:
             yield Container(node, config, roots, maker)
             return
         for one in inner:
-            yield from self._leaves(Slot(one, config), roots, maker, inside)
+            yield from self._possible_containers(Slot(one, config), roots, maker, inside)
 
-    # -- schemas made of others
+    # -- derived schemas
 
     def without_lengths(self, node: Node, part: str = "") -> Node:
-        """The same schema taking containers of any length; `part`, its items or values, may be anything."""
-        found = self._made.get((part, id(node)))
+        """Return the schema for containers of any length; its items or values, `part`, may be anything."""
+        found = self._derived.get((part, id(node)))
         if found is None:
             found = {key: value for key, value in node.items() if key not in _LENGTHS and key != "ref"}
             if node["type"] in _FUNCTIONS:
                 found["schema"] = self.without_lengths(node["schema"], part)
             elif part in found:
                 found[part] = ANYTHING.schema
-            self._made[part, id(node)] = found
-            self._made["made of", id(found)] = node  # stays alive, so that its identity stays its own
+            self._derived[part, id(node)] = found
+            self._derived["made of", id(found)] = node  # kept alive, so that its id is not reused
         return found
 
 
 def _converts(function: Any) -> bool:
-    """Is it one of pydantic's own functions that make another class of a value?"""
+    """Return whether it is one of pydantic's own functions that convert a value to another class."""
     while isinstance(function, functools.partial):
         function = function.func
     package, _, rest = str(getattr(function, "__module__", "")).partition(".")

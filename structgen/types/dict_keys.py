@@ -1,6 +1,7 @@
-"""Keys of dictionaries: the texts that a key type reads, as the schema of a string.
+"""Keys of dictionaries: the texts that a key type accepts, as the schema of a string.
 
-Why: JSON's keys are strings. Pydantic converts them, and describes of the key type little more than its pattern.
+Why: JSON's keys are strings. Pydantic converts them, and describes little more of the key type than its pattern.
+
 Invariant: every text of the schema is a key that the type accepts.
 """
 
@@ -20,23 +21,28 @@ __all__ = ["key_schema"]
 
 Schema = dict[str, Any]
 _STRING = ("type", "pattern", "x-pattern-dialect", "format", "minLength", "maxLength", "allOf")
-_MOST_MULTIPLES = 1000
+_MAX_MULTIPLES = 1000
 
 
 def key_schema(keys: Schema, schema: Any) -> Schema | None:
-    """The schema of a dictionary's keys; None where every text is a key.
+    """Return the schema of a dictionary's keys; None if every text is a key.
 
-    `keys` describes the key type's values, `schema` is pydantic's core schema of the dictionary.
+    Args:
+        keys: The schema of the key type's values.
+        schema: Pydantic's core schema of the dictionary.
+
+    Raises:
+        Unreadable: The keys cannot be stated as a schema of strings.
     """
-    found = _of(keys, schema)
+    found = _string_schema(keys, schema)
     return None if found == {"type": "string"} else found
 
 
-def _of(keys: Schema, schema: Any) -> Schema:
+def _string_schema(keys: Schema, schema: Any) -> Schema:
     if "enum" in keys or "const" in keys:
-        return _finite(keys["enum"] if "enum" in keys else [keys["const"]], schema)
+        return _enumerated(keys["enum"] if "enum" in keys else [keys["const"]], schema)
     if "anyOf" in keys:
-        branches = [_of(branch, schema) for branch in keys["anyOf"]]
+        branches = [_string_schema(branch, schema) for branch in keys["anyOf"]]
         if {"type": "string"} in branches:
             return {"type": "string"}
         if all(branch.keys() == {"type", "pattern"} for branch in branches):
@@ -55,26 +61,31 @@ def _of(keys: Schema, schema: Any) -> Schema:
         "exclusiveMaximum",
     }:
         return _pattern(r"^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,14})?$")
-    if kind == "number" and "allOf" not in keys and "multipleOf" not in keys and _is_wide(keys):
+    if (
+        kind == "number"
+        and "allOf" not in keys
+        and "multipleOf" not in keys
+        and _only_excludes_infinity(keys)
+    ):
         return _pattern(r"^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,14})?$")
     if kind == "boolean":
         return _pattern("^(?:true|false)$")
     if not keys:
         return {"type": "string"}
     raise Unreadable(
-        "its keys cannot be read from the strings that JSON's keys are",
-        "Use str, int, an enum or a date for keys, without bounds on numbers that are not whole; or a list of pairs.",
+        "its keys cannot be converted from strings, as JSON's keys are",
+        "Use str, int, an enum or a date for keys, floats without bounds, or a list of pairs.",
     )
 
 
-def _is_wide(keys: Schema) -> bool:
-    """Do the bounds only keep infinity away?"""
+def _only_excludes_infinity(keys: Schema) -> bool:
+    """Return whether the bounds only exclude infinity."""
     return bool(keys.get("minimum", -1e300) <= -1e300 and keys.get("maximum", 1e300) >= 1e300) and not (
         keys.keys() & {"exclusiveMinimum", "exclusiveMaximum"}
     )
 
 
-def _finite(values: list[Any], schema: Any) -> Schema:
+def _enumerated(values: list[Any], schema: Any) -> Schema:
     one: Any = core_schema.dict_schema(schema["keys_schema"])
     validator = SchemaValidator(one)
     texts = [value if isinstance(value, str) else json.dumps(value) for value in values]
@@ -83,8 +94,8 @@ def _finite(values: list[Any], schema: Any) -> Schema:
             validator.validate_json(json.dumps({text: None}))
         except ValidationError as error:
             raise Unreadable(
-                f"its key {value!r} cannot be read from a string",
-                "Keys of an enum that is not derived from int, and literals, have to be strings.",
+                f"its key {value!r} cannot be converted from a string",
+                "Keys that are literals, or members of an enum not derived from int, must be strings.",
             ) from error
     return _pattern(f"^(?:{'|'.join(map(re.escape, texts))})$")
 
@@ -98,8 +109,8 @@ def _integers(keys: Schema) -> Schema:
     step = keys.get("multipleOf")
     if step is None:
         return _pattern(patterns.integer(low, high))
-    if low is None or high is None or (high - low) // step > _MOST_MULTIPLES:
-        raise Unreadable("its keys have a multiple_of and no close bounds", "Give the keys ge= and le=, too.")
+    if low is None or high is None or (high - low) // step > _MAX_MULTIPLES:
+        raise Unreadable("its keys have a multiple_of without close bounds", "Add ge= and le= to the keys.")
     multiples = range(-(-low // step) * step, high + 1, step)
     return _pattern(f"^(?:{'|'.join(map(str, multiples))})$")
 

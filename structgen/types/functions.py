@@ -1,7 +1,8 @@
-"""A function as an output type: the model writes the arguments, the caller gets a call that is ready to run.
+"""A function as an output type: the model writes the arguments, and the caller gets a call that is ready to run.
 
-Invariant: nothing is called before the caller says so; arguments are validated against the annotations.
-What: the text is a JSON object, one key per parameter (``*args`` an array, ``**kwargs`` an object).
+Invariant: nothing is called before the caller runs it; arguments are validated against the annotations.
+
+What: the text is a JSON object, one key per parameter (``*args`` is an array, ``**kwargs`` an object).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class BoundCall:
 
     function: Callable[..., Any]
     arguments: dict[str, Any] = field(default_factory=dict)
-    """Parameter name to value; parameters that the model left to their default are absent."""
+    """Values by parameter name; parameters that the model left to their defaults are absent."""
 
     def __call__(self) -> Any:
         bound = inspect.BoundArguments(inspect.signature(self.function), OrderedDict(self.arguments))
@@ -51,12 +52,12 @@ class BoundCall:
 
 
 def is_function(annotation: Any) -> bool:
-    """Whether an output "type" is a function rather than a class."""
+    """Return whether an output "type" is a function, not a class."""
     return inspect.isroutine(annotation) or isinstance(annotation, functools.partial)
 
 
 def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
-    """A model with one field per parameter, in their order."""
+    """Return a model with one field per parameter, in their order."""
     fields: dict[str, Any] = {}
     hints, parameters = hints_of(function), _parameters(function)
     for index, (name, parameter) in enumerate(parameters.items()):
@@ -68,7 +69,7 @@ def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
             field = (dict[str, kind], Field(default_factory=dict))  # type: ignore[valid-type]
         else:
             field = (kind, ... if parameter.default is parameter.empty else parameter.default)
-        # Parameters may have names that a model's field may not have (a leading underscore, `copy`).
+        # A parameter may have a name that a model's field cannot have (a leading underscore, `copy`).
         fields[f"parameter_{index}"] = field
     names = list(parameters)
     config = ConfigDict(
@@ -80,29 +81,29 @@ def arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotation of each parameter that is open; Any without one."""
+    """Return the annotation of each parameter that is not bound; Any if it has none."""
     plain = _unwrapped(function)
     try:
         try:
             hints = get_type_hints(plain, include_extras=True)
-        except NameError:  # annotations may be texts that name what is local to the functions around it
+        except NameError:  # annotations may be texts with local names of the enclosing functions
             hints = get_type_hints(plain, localns=enclosing_names(plain), include_extras=True)
         return {name: hints.get(name, Any) for name in _parameters(function)}
     except NameError as error:
         name, scope = str(error.name), getattr(plain, "__qualname__", "")
         raise TypeNotSupported(
-            f"an annotation of {name_of(function)} names {name}, which is not defined",
+            f"an annotation of {name_of(function)} uses {name}, which is not defined",
             hint=hint_for(name, getattr(plain, "__module__", None), scope),
         ) from error
     except (TypeError, ValueError, AttributeError, SyntaxError) as error:
         raise TypeNotSupported(
-            f"the parameters of {name_of(function)} cannot be read: {error}",
-            hint="Give a Python function whose annotations are defined where it is.",
+            f"the parameters of {name_of(function)} cannot be determined: {error}",
+            hint="Pass a Python function whose annotations are defined in its module.",
         ) from error
 
 
 def arguments_of(validated: Any) -> Any:
-    """The arguments that an arguments model holds, by parameter; what is no such model comes back as it is."""
+    """Return the arguments in an arguments model, by parameter; return anything else as it is."""
     if not isinstance(validated, BaseModel):
         return validated
     return {
@@ -113,19 +114,19 @@ def arguments_of(validated: Any) -> Any:
 
 
 def bind(function: Callable[..., Any], validated: BaseModel) -> BoundCall:
-    """The call that a validated arguments model stands for."""
+    """Return the call that a validated arguments model stands for."""
     given = arguments_of(validated)
     _check_not_set(function, _parameters(function), given)
     return BoundCall(function, given)
 
 
 def documentation_of(function: Callable[..., Any]) -> str | None:
-    """The docstring of the function; of a `functools.partial` that of what it wraps."""
+    """Return the docstring of the function; for a `functools.partial` that of the wrapped function."""
     return inspect.getdoc(_unwrapped(function))
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The parameters that are open: those that a `functools.partial` has set are the programmer's alone."""
+    """Return the parameters that are not bound: those that a `functools.partial` has set are not for the model."""
     parameters = inspect.signature(function).parameters
     return {name: one for name, one in parameters.items() if name not in _set_keywords(function)}
 
@@ -158,5 +159,5 @@ def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of the function; of a `functools.partial` that of what it wraps."""
+    """Return the name of the function; for a `functools.partial` that of the wrapped function."""
     return str(getattr(_unwrapped(function), "__name__", "function"))

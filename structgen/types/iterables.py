@@ -1,9 +1,10 @@
-"""Types of things to iterate over, as output types: lists.
+"""Iterable types as output types: lists.
 
-Why: an answer is there as a whole, and is read many times; pydantic gives an iterator for ``Iterable[User]``, which is
-empty the second time, and knows no ``Collection``.
-What: types that promise no more than a list keeps become ``list``: Iterable, Collection, Reversible, Container,
-Sequence, MutableSequence. Those that promise ``next()`` or are asynchronous are refused.
+Why: an answer is a complete value that may be read many times. For ``Iterable[User]`` pydantic gives an iterator,
+which is empty the second time, and it does not support ``Collection``.
+
+What: types that a list satisfies become ``list``: Iterable, Collection, Reversible, Container, Sequence,
+MutableSequence. Types that require ``next()`` or are asynchronous are refused.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from structgen.errors import TypeNotSupported
 __all__ = ["with_lists"]
 
 _LISTS = (abc.Iterable, abc.Collection, abc.Reversible, abc.Container, abc.Sequence, abc.MutableSequence)
-_PASSES = (
+_SINGLE_PASS = (
     abc.Iterator,
     abc.Generator,
     abc.AsyncIterator,
@@ -29,18 +30,18 @@ _PASSES = (
 
 
 def with_lists(annotation: Any) -> Any:
-    """Return the annotation with lists where it says no more than that there is something to iterate over.
+    """Return the annotation with lists in place of types that only require iteration.
 
     Raises:
-        TypeNotSupported: It asks for an iterator, a generator or something asynchronous.
+        TypeNotSupported: It requires an iterator, a generator or something asynchronous.
     """
     origin = get_origin(annotation)
-    if (origin or annotation) in _PASSES:
+    if (origin or annotation) in _SINGLE_PASS:
         inside = get_args(annotation)
         item = getattr(inside[0], "__name__", str(inside[0])) if inside else "X"
         raise TypeNotSupported(
-            f"{_shown(annotation)} can be read once only, and an answer is there as a whole",
-            hint=f"Write list[{item}]; structgen.stream() and .stream() give the list as it grows.",
+            f"{_shown(annotation)} can be read only once, while an answer is a complete value",
+            hint=f"Write list[{item}]; structgen.stream() and .stream() return the growing list.",
         )
     if annotation in _LISTS:
         return list

@@ -1,8 +1,9 @@
 """Types with finitely many plain values (Literal, Enum, bool, None and their unions) as labels.
 
-Why: a small model that is to choose between "cat" and "dog" should write the word, not a quoted JSON string.
-A text value is its own label, every other value its JSON text (``null``, ``true``, ``3``).
-Invariant: labels are distinct and not empty; where they would not be, the type is JSON like all others.
+Why: a small model that has to choose between "cat" and "dog" should write the word, not a quoted JSON string. A
+text value is its own label; any other value has its JSON text as the label (``null``, ``true``, ``3``).
+
+Invariant: labels are distinct and not empty. If they would not be, the type is written as JSON like all others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["labels_of"]
 
 
 def labels_of(annotation: Any) -> dict[str, Any] | None:
-    """Label to value, in the declared order; None if the type is not of that kind."""
+    """Return the values by label, in the declared order; None if the type has no labels."""
     values = _values(annotation)
     if not values:
         return None
@@ -31,7 +32,7 @@ def labels_of(annotation: Any) -> dict[str, Any] | None:
 
 
 def _values(annotation: Any) -> list[Any] | None:
-    """The values of the type, or None if there may be others."""
+    """Return the values of the type, or None if there may be others."""
     if annotation is None or annotation is type(None):
         return [None]
     if annotation is bool:

@@ -1,8 +1,9 @@
-"""Names in annotations that are not defined, and what to do about each.
+"""Undefined names in annotations, and how to fix each.
 
-Why: under ``from __future__ import annotations`` a type is a text until it is evaluated, and pydantic's "is not fully
+Why: under ``from __future__ import annotations`` a type is a text until it is evaluated. Pydantic's "is not fully
 defined" does not say which name is missing, or why.
-Cost: only paid on errors; the source of one module is parsed.
+
+Cost: only for errors; the source of one module is parsed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["enclosing_names", "hint_for", "namespace_of", "undefined_field", "un
 
 
 def undefined_names(annotation: Any, namespace: Mapping[str, Any]) -> list[str]:
-    """Return the names in the text of an annotation that are neither in `namespace` nor builtins; first ones first."""
+    """Return the names in the text of an annotation that are neither in `namespace` nor builtins, in order."""
     text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
     if not isinstance(text, str):
         return []
@@ -38,7 +39,7 @@ def undefined_names(annotation: Any, namespace: Mapping[str, Any]) -> list[str]:
 
 
 def undefined_field(owner: type) -> tuple[str, list[str]] | None:
-    """Return the first field of a class whose annotation names what is not defined, with those names."""
+    """Return the first field of a class with undefined names in its annotation, and these names."""
     namespace = namespace_of(owner)
     for base in owner.__mro__:
         for name, annotation in vars(base).get("__annotations__", {}).items():
@@ -50,15 +51,16 @@ def undefined_field(owner: type) -> tuple[str, list[str]] | None:
 
 
 def namespace_of(owner: Any) -> dict[str, Any]:
-    """Return the names that annotations of a class can use wherever they are read."""
+    """Return the names that annotations of a class can use wherever they are evaluated."""
     module = sys.modules.get(getattr(owner, "__module__", ""))
     return {**(vars(module) if module else {}), getattr(owner, "__name__", ""): owner}
 
 
 def enclosing_names(function: Callable[..., Any]) -> dict[str, Any]:
-    """The names of the functions around `function` that are running, the innermost first.
+    """Return the local names of the running functions around `function`; inner ones take precedence.
 
-    An annotation that is a text keeps no names alive, but where a decorator runs, the functions around it do, too.
+    An annotation that is a text does not keep names alive. But while a decorator runs, the enclosing functions are
+    running.
     """
     names: dict[str, Any] = {}
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -72,33 +74,32 @@ def enclosing_names(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def hint_for(name: str, module_name: str | None, scope: str = "", *, is_class: bool = False) -> str:
-    """Return what to do about an undefined name.
+    """Return how to fix an undefined name.
 
     Args:
         name: The name.
         module_name: The module of the annotation.
-        scope: The qualified name of the class or function that has the annotation.
-        is_class: Whether it is a class that does not see the names of the function that it is defined in, as a
-            dataclass.
+        scope: The qualified name of the class or function with the annotation.
+        is_class: Whether it is a class, such as a dataclass, that does not see the names of the enclosing function.
     """
     module = sys.modules.get(module_name or "")
     if module is not None and name in _for_type_checkers(module):
         return (
-            f"{name} is imported under TYPE_CHECKING, for type checkers only. Import it at run time, too: "
-            "the output type is read then."
+            f"{name} is imported under TYPE_CHECKING, for type checkers only. Import it at run time too: "
+            "the output type is evaluated then."
         )
     if "<locals>" in scope:
         define = "" if is_class else f"define {name} above the line that uses it, or "
         return (
             f"Inside a function, {define}move the types out of the function: `from __future__ import annotations` "
-            "turns annotations into texts, and texts do not see a function's names."
+            "turns annotations into texts, which cannot use a function's names."
         )
     near = did_you_mean(name, vars(module)) if module is not None else None
     return f"{near or ''} Define or import {name} in the module, above the call.".strip()
 
 
 def _for_type_checkers(module: Any) -> set[str]:
-    """The names that the module imports under ``if TYPE_CHECKING:``."""
+    """Return the names that the module imports under ``if TYPE_CHECKING:``."""
     try:
         tree = ast.parse(inspect.getsource(module))
     except (OSError, TypeError, SyntaxError, ValueError):

@@ -1,9 +1,13 @@
 """Containers that are still being written, in the class that validation will give them.
 
-Why: `person.name` should be there while the rest is being written, in a `Person`, not in a dict.
-What: one builder per kind of container in pydantic's core schema. It takes finished members, counts those that cannot
-stand there (which decides between members of a union), and makes the object as far as it goes, without validating it.
-Invariant: making an object never runs code of the user's class other than default factories, which run once.
+Why: `person.name` should be available while the rest is being written, in a `Person`, not in a dict.
+
+What: one builder per kind of container in pydantic's core schema. It takes complete members, counts those that are
+not allowed (which decides between members of a union), and builds the object as far as it goes, without validating
+it.
+
+Invariant: building an object runs no code of the user's class except default factories, which run once.
+
 Cost: `view` copies the members so far.
 """
 
@@ -20,7 +24,7 @@ from pydantic_core import PydanticUndefined
 
 from .core_schemas import ANYTHING, Container, Node, SchemaIndex, Slot
 
-__all__ = ["MISSING", "Builder", "builder_for", "rooted"]
+__all__ = ["MISSING", "Builder", "builder_for", "wrap_in_roots"]
 
 
 class _Missing:
@@ -36,43 +40,43 @@ MISSING: Any = _Missing()
 
 
 class Builder(ABC):
-    """One container at one place; the members come in the order of the text."""
+    """One container at one position; the members come in the order of the text."""
 
     def __init__(self, index: SchemaIndex, container: Container) -> None:
         self.index = index
         self.container = container
         self.node, self.config = container.node, container.config
         self.misfits = 0
-        """Members that cannot stand here."""
+        """Number of members that are not allowed here."""
         self.known = 0
-        """Members that are declared here."""
+        """Number of members that are declared here."""
 
     @abstractmethod
     def slot(self, key: Any) -> Slot:
-        """Where the member of that key or index stands; `ANYTHING` for one that is not declared."""
+        """Return the position of the member with that key or index; `ANYTHING` if it is not declared."""
 
     def declares(self, key: Any) -> bool:
-        """Whether the member of that key or index may stand here."""
+        """Return whether a member with that key or index is allowed."""
         return True
 
     def name(self, key: Any) -> Any:
-        """What Python calls the member of that key or index."""
+        """Return the Python name of the member with that key or index."""
         return key
 
     def slots_named(self, name: str) -> list[Slot]:
-        """Where a member that Python calls `name` stands; several keys may be written for it, or none."""
+        """Return the positions of a member with this Python name, which may have several keys, or none."""
         return [self.slot(name)]
 
     def add(self, key: Any, value: Any, fits: bool) -> None:
-        """Take a finished member."""
+        """Add a complete member."""
         declared = self.declares(key)
         self.misfits += not (fits and declared)
         self.known += declared
         self._add(key, value)
 
     def view(self, key: Any = None, value: Any = MISSING) -> Any:
-        """The container so far, with the unfinished member `value` under `key` if there is one."""
-        return rooted(self._view(key, value), self.container.roots)
+        """Return the container so far, with the incomplete member `value` under `key` if there is one."""
+        return wrap_in_roots(self._view(key, value), self.container.roots)
 
     @abstractmethod
     def _add(self, key: Any, value: Any) -> None: ...
@@ -82,7 +86,7 @@ class Builder(ABC):
 
 
 class _Array(Builder):
-    """Lists and their kin; a tuple has a schema for each position."""
+    """Lists and similar containers; a tuple has a schema for each position."""
 
     def __init__(self, index: SchemaIndex, container: Container) -> None:
         super().__init__(index, container)
@@ -92,7 +96,7 @@ class _Array(Builder):
 
     def slot(self, key: int) -> Slot:
         items = self.node.get("items_schema")
-        if isinstance(items, list):  # of a tuple
+        if isinstance(items, list):  # a tuple
             variadic = self.node.get("variadic_item_index")
             place = key if variadic is None or key < variadic else variadic
             items = items[place] if place < len(items) else None
@@ -107,13 +111,13 @@ class _Array(Builder):
         self._items.append(value)
 
     def _view(self, key: Any, value: Any) -> Any:
-        # An unfinished item of a set is left out: what it becomes may equal another, or have no hash yet.
+        # An incomplete item of a set is left out: it may become equal to another, or have no hash yet.
         shown = self._items if value is MISSING or self._is_set else [*self._items, value]
         return self._make(shown)
 
 
 class _Mapping(Builder):
-    """Dictionaries and their kin; keys have a type of their own."""
+    """Dictionaries and similar containers, whose keys have a type."""
 
     def __init__(self, index: SchemaIndex, container: Container) -> None:
         super().__init__(index, container)
@@ -134,14 +138,14 @@ class _Mapping(Builder):
         return key in self._keys
 
     def _converted(self, key: str) -> Any:
-        """The key as its type has it, by validating an object with this key alone."""
+        """Return the key converted to its type, by validating an object with this key alone."""
         if self._plain_keys:
             self._keys[key] = key
         elif key not in self._keys:
             one = Slot(self.index.without_lengths(self.node, "values_schema"), self.config)
             try:
                 (self._keys[key],) = self.index.validate(one, json.dumps({key: 1}))
-            except Exception:  # validators of keys are the user's code
+            except Exception:  # validators of keys are user code
                 return key
         return self._keys[key]
 
@@ -208,12 +212,12 @@ class _Record(Builder):
 
     def _view(self, key: Any, value: Any) -> Any:
         given, extras = dict(self.given), dict(self.extras)
-        if key is not None:  # a field whose value cannot be shown yet is None, whatever its default is
+        if key is not None:  # a field whose value cannot be shown yet is None, even if it has a default
             self._put(given, extras, key, None if value is MISSING else value)
         return self._make(given, extras)
 
-    def _complete(self, given: dict[str, Any]) -> dict[str, Any]:
-        """All fields in their order; one that is not given is its default, or None."""
+    def _all_fields(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return all fields in order; a missing field has its default, or None."""
         return {name: given[name] if name in given else self._default(name) for name in self.fields}
 
     def _default(self, name: str) -> Any:
@@ -224,7 +228,9 @@ class _Record(Builder):
             return None
         if "default" in schema:
             return copy.deepcopy(schema["default"]) if schema.get("copy_default") else schema["default"]
-        if name not in self._defaults:  # once for one object, so that an id stays the same while it grows
+        if (
+            name not in self._defaults
+        ):  # once per object, so that a generated id does not change while the object grows
             factory, arguments = schema["default_factory"], []
             if schema.get("default_factory_takes_data"):
                 before = list(self.fields)[: list(self.fields).index(name)]
@@ -233,7 +239,7 @@ class _Record(Builder):
                 arguments = [{field: self.given[field] for field in before}]
             try:
                 self._defaults[name] = factory(*arguments)
-            except Exception:  # the user's function
+            except Exception:  # user code
                 self._defaults[name] = None
         return copy.copy(self._defaults[name])
 
@@ -243,12 +249,12 @@ class _Record(Builder):
 
 class _Model(_Record):
     def _make(self, given: dict[str, Any], extras: dict[str, Any]) -> Any:
-        made: Any = object.__new__(self.node["cls"])
-        object.__setattr__(made, "__dict__", self._complete(given))
-        object.__setattr__(made, "__pydantic_fields_set__", {*given, *extras})
-        object.__setattr__(made, "__pydantic_extra__", extras if self.takes_extras else None)
-        object.__setattr__(made, "__pydantic_private__", self._private())
-        return made
+        result: Any = object.__new__(self.node["cls"])
+        object.__setattr__(result, "__dict__", self._all_fields(given))
+        object.__setattr__(result, "__pydantic_fields_set__", {*given, *extras})
+        object.__setattr__(result, "__pydantic_extra__", extras if self.takes_extras else None)
+        object.__setattr__(result, "__pydantic_private__", self._private())
+        return result
 
     def _private(self) -> dict[str, Any] | None:
         declared = getattr(self.node["cls"], "__private_attributes__", None)
@@ -258,7 +264,7 @@ class _Model(_Record):
         for name, attribute in declared.items():
             try:
                 value = attribute.get_default()
-            except Exception:  # a default factory is the user's code
+            except Exception:  # a default factory is user code
                 continue
             if value is not PydanticUndefined:
                 private[name] = value
@@ -267,14 +273,14 @@ class _Model(_Record):
 
 class _Dataclass(_Record):
     def _make(self, given: dict[str, Any], extras: dict[str, Any]) -> Any:
-        made: Any = object.__new__(self.node["cls"])
-        for name, value in self._complete(given).items():
+        result: Any = object.__new__(self.node["cls"])
+        for name, value in self._all_fields(given).items():
             if not self.fields[name].get("init_only"):
-                object.__setattr__(made, name, value)
+                object.__setattr__(result, name, value)
         for name, value in extras.items():
-            with suppress(AttributeError):  # slots, of a class that was changed after it was declared
-                object.__setattr__(made, name, value)
-        return made
+            with suppress(AttributeError):  # a class with slots that was modified after its declaration
+                object.__setattr__(result, name, value)
+        return result
 
 
 class _TypedDict(_Record):
@@ -285,7 +291,7 @@ class _TypedDict(_Record):
 class _NamedTuple(_Record):
     def _make(self, given: dict[str, Any], extras: dict[str, Any]) -> Any:
         cls = self.node["cls"] if "cls" in self.node else self.node["function"]
-        return tuple.__new__(cls, self._complete(given).values())
+        return tuple.__new__(cls, self._all_fields(given).values())
 
 
 _KINDS: dict[str, type[Builder]] = {
@@ -298,7 +304,7 @@ _KINDS: dict[str, type[Builder]] = {
 
 
 def builder_for(index: SchemaIndex, container: Container, is_object: bool) -> Builder:
-    """A new builder of one container."""
+    """Return a new builder of one container."""
     kind = container.node["type"]
     if kind in _KINDS and _fields(container.node)[0] is not None:
         return _KINDS[kind](index, container)
@@ -307,22 +313,22 @@ def builder_for(index: SchemaIndex, container: Container, is_object: bool) -> Bu
     return _Mapping(index, container) if is_object else _Array(index, container)
 
 
-def rooted(value: Any, roots: tuple[type, ...]) -> Any:
-    """`value` inside root models, which are made without validation."""
+def wrap_in_roots(value: Any, roots: tuple[type, ...]) -> Any:
+    """Return `value` inside root models, which are built without validation."""
     for cls in roots:
-        made: Any = object.__new__(cls)
-        object.__setattr__(made, "__dict__", {"root": value})
-        object.__setattr__(made, "__pydantic_fields_set__", {"root"})
-        object.__setattr__(made, "__pydantic_extra__", None)
-        object.__setattr__(made, "__pydantic_private__", None)
-        value = made
+        result: Any = object.__new__(cls)
+        object.__setattr__(result, "__dict__", {"root": value})
+        object.__setattr__(result, "__pydantic_fields_set__", {"root"})
+        object.__setattr__(result, "__pydantic_extra__", None)
+        object.__setattr__(result, "__pydantic_private__", None)
+        value = result
     return value
 
 
 def _fields(node: Node) -> tuple[Any, Node]:
-    """The fields of a record by name, and the schema that declares what becomes of other keys.
+    """Return the fields of a record by name, and the schema that declares how other keys are handled.
 
-    No fields (None) where the class describes itself in another way.
+    The fields are None if the class describes itself in another way.
     """
     inner = node["arguments_schema"] if node["type"] == "call" else node.get("schema", node)
     while inner["type"].startswith("function-") and isinstance(inner.get("schema"), dict):
@@ -342,34 +348,34 @@ def _aliases(field: Node) -> list[str]:
 
 
 def _maker(index: SchemaIndex, container: Container, part: str) -> Callable[[Any], Any]:
-    """From members to the class that pydantic makes of such a container."""
+    """Return the function from members to the class that pydantic gives such a container."""
     kind = container.node["type"]
     if container.maker is None:
         plain = {"list": list, "set": set, "frozenset": frozenset, "tuple": tuple, "dict": dict, "any": None}
         if kind in ("any", "generator"):
             return list if part == "items_schema" else dict
         if kind in plain:
-            return _or_list(plain[kind])
+            return _with_fallback(plain[kind])
     node = index.without_lengths(container.maker or container.node, part)
     try:
         empty = index.validate(Slot(node, container.config), "[]" if part == "items_schema" else "{}")
-    except Exception:  # no container of it is empty
+    except Exception:  # such a container cannot be empty
         return list if part == "items_schema" else dict
 
     def make(members: Any) -> Any:
-        made = copy.copy(empty)
+        result = copy.copy(empty)
         if part == "items_schema":
-            if hasattr(made, "extend"):
-                made.extend(members)
-                return made
+            if hasattr(result, "extend"):
+                result.extend(members)
+                return result
             return type(empty)(members)
-        made.update(members)
-        return made
+        result.update(members)
+        return result
 
-    return _or_list(make)
+    return _with_fallback(make)
 
 
-def _or_list(make: Any) -> Callable[[Any], Any]:
+def _with_fallback(make: Any) -> Callable[[Any], Any]:
     def attempt(members: Any) -> Any:
         try:
             return make(members)
@@ -377,7 +383,7 @@ def _or_list(make: Any) -> Callable[[Any], Any]:
             TypeError,
             ValueError,
             AttributeError,
-        ):  # items without a hash; a class that cannot be copied so
+        ):  # items without a hash; a class that cannot be copied this way
             return copy.copy(members)
 
     return attempt

@@ -1,20 +1,26 @@
-"""What a call gives back: the constraint that an output type puts on the text, and the way from text to value.
+"""Output types: the constraint that a type puts on the text, and the conversion from text to value.
 
-What, in the order in which a type is looked at:
+How a type is interpreted; the first row that applies decides:
     a constraint                       its text as a str; for a JSON Schema the parsed value
     reasoning, Thinking[...]           reasoning, then the answer (`thinking`)
     str                                free text, until the model ends it
     Literal, Enum, bool, None, unions  one of the labels, unquoted (`labels`)
     a function                         a call with validated arguments (`functions`)
-    all that pydantic can describe     JSON; at the top level a string (str with limits, date, UUID, ...)
+    anything pydantic can describe     JSON; at the top level a string (str with limits, date, UUID, ...)
                                        is written without quotes
-JSON is written as `json.dumps` writes it, one space after each comma and colon: the commonest form in what models
-have read, and no room for endless white space. For other forms give `json_schema(..., whitespace=...)`.
-Invariant: `validate` is pydantic's verdict, so a value that comes back is a valid one. Objects have the
-declared fields in the declared order.
-Limits: keys and lengths that only hold after conversion, bounds of datetimes, times and durations, Python
-validators and `now` constraints are checked at the end and raise `OutputInvalid`; `docs/types.md` lists them.
-Cost: building a type is pydantic's cost and one reading of the schema; types are kept.
+
+JSON is written as `json.dumps` writes it, with one space after each comma and colon. That is the form that models
+have seen most, and it leaves no room for endless white space. For other forms use `json_schema(...,
+whitespace=...)`.
+
+Invariant: `validate` is pydantic's verdict, so each returned value is valid. Objects have the declared fields in
+the declared order.
+
+Limits: the following are checked at the end and raise `OutputInvalid`: keys and lengths that only hold after
+conversion, bounds of datetimes, times and durations, Python validators, and `now` constraints. `docs/types.md`
+lists them.
+
+Cost: building a type takes pydantic's time and one pass over the schema; types are cached.
 """
 
 from __future__ import annotations
@@ -43,43 +49,44 @@ from .describe import describe_schema, is_one_object
 from .functions import arguments_of, bind, is_function
 from .iterables import with_lists
 from .labels import labels_of
-from .open_containers import rooted
+from .open_containers import wrap_in_roots
 from .raw_text import Text, text_constraint
 from .readable import Unreadable, check_readable
 from .schemas import describing_schema, generating_schema
 from .thinking import GrowingThinking, answer_of, as_reasoning, thinking_of
 from .views import GrowingText, GrowingValue, GrowingView, OnItem
 
-__all__ = ["OutputType", "constraint_for_type", "output_type", "refusal"]
+__all__ = ["OutputType", "constraint_for_type", "output_type", "validation_error"]
 
 
 @short_repr
 @dataclass(frozen=True)
 class OutputType:
-    """An output type, ready to be generated."""
+    """An output type, ready for generation."""
 
     name: str
     constraint: Constraint
     validate: Callable[[str], Any]
-    """From a whole text to the value; raises `OutputInvalid`."""
+    """Converts a complete text to the value; raises `OutputInvalid`."""
     growing: Callable[[], GrowingValue]
-    """A new reader for one growing text: given the text so far, what there is of the value (None before there
-    is anything). It reads only what is new."""
+    """Returns a new reader for one growing text. The reader takes the text so far and returns the value so far, or
+    None if there is none yet. It parses only the new part.
+    """
     growing_items: Callable[[tuple[str, ...], OnItem], GrowingValue] | None = field(default=None, repr=False)
-    """The same, reporting each finished item of the array at a path; None where the text is not JSON."""
+    """The same, and reports each complete item of the array at a path; None if the text is not JSON."""
     is_free_text: bool = False
-    """Every text is a value, so text that was cut off is one, too."""
+    """Whether every text is a value, also one that was cut off."""
     description: str = field(default="", repr=False)
-    """What the prompt may tell the model about the form of the answer."""
+    """What the prompt may say about the form of the answer."""
     spells_specials: bool = False
-    """Special tokens stand in the text that is validated, each by the text that names it."""
+    """Whether the text that is validated contains the names of special tokens."""
     schema: str | None = field(default=None, repr=False)
-    """A JSON Schema of the value, as JSON, for engines that read schemas themselves; None where there is none."""
+    """A JSON Schema of the value, as JSON, for engines that compile schemas themselves; None if there is no schema."""
 
     source: Any = field(default=None, repr=False, compare=False)
-    """What `output_type` was given."""
+    """The argument of `output_type`."""
 
-    # It never changes, so copies are the same object.
+    # It is immutable, so a copy is the same object.
 
     def __copy__(self) -> OutputType:
         return self
@@ -88,49 +95,63 @@ class OutputType:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What it was made from, as its functions hold pydantic's validators."""
+        """Pickle the source, since the functions contain pydantic's validators."""
         return output_type, (self.source,)
 
     @property
     def is_json(self) -> bool:
-        """Is a text of it JSON?"""
+        """Whether its texts are JSON."""
         return isinstance(self.constraint, JsonSchemaConstraint)
 
     @property
     def has_fields(self) -> bool:
-        """Is it one object with declared fields, or a list of such objects?"""
+        """Whether it is one object with declared fields, or a list of such objects."""
         return bool(self.description) and self.schema is not None and is_one_object(self.schema)
 
     def partial(self, text: str) -> Any:
-        """What there is of the value after the beginning of a text."""
+        """Return the value so far, after the start of a text."""
         return self.growing()(text)
 
 
 def output_type(annotation: Any) -> OutputType:
-    """The output type that an annotation (or a constraint, or a function) stands for."""
+    """Return the output type of an annotation, a constraint or a function.
+
+    Args:
+        annotation: What `structgen.generate` accepts as its type.
+
+    Raises:
+        TypeNotSupported: The type cannot be generated; the error names the part.
+    """
     if isinstance(annotation, OutputType):
         return annotation
     reasoning = (
         annotation if isinstance(annotation, Reasoning | CappedReasoning) else as_reasoning(annotation)
     )
-    if reasoning is not None:  # not kept: equal constraints may stand for answers of different types
+    if reasoning is not None:  # not cached: equal constraints may stand for answers of different types
         return replace(_from_reasoning(reasoning), source=annotation)
-    declared = _Declared(annotation)
+    declared = _DeclaredType(annotation)
     try:
         hash(declared)
     except TypeError:  # metadata without a hash
-        return _built(declared)
+        return _build_with_source(declared)
     return _cached(declared)
 
 
 @checks_names
 def constraint_for_type(annotation: Any) -> Constraint:
-    """The constraint that the texts of a type satisfy; it combines with others by ``&``, ``|`` and ``+``."""
+    """Return the constraint that the texts of a type satisfy; combine it with others by ``&``, ``|`` and ``+``.
+
+    Args:
+        annotation: A type, a function or a constraint.
+
+    Raises:
+        TypeNotSupported: The type cannot be generated.
+    """
     return output_type(annotation).constraint
 
 
-class _Declared:
-    """An annotation as it is declared: `int | str` equals `str | int` for Python, but is another type here."""
+class _DeclaredType:
+    """An annotation as it is declared: `int | str` equals `str | int` in Python, but is a different type here."""
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
@@ -140,11 +161,11 @@ class _Declared:
         return hash(self._key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Declared) and self._key == other._key
+        return isinstance(other, _DeclaredType) and self._key == other._key
 
 
 def _as_declared(annotation: Any) -> Any:
-    """Parts in their order, values with their types."""
+    """Return a key with parts in their order and values with their types."""
     if get_origin(annotation) is Literal:
         return Literal, tuple((type(value), value) for value in get_args(annotation))
     if get_origin(annotation) is Annotated:
@@ -153,22 +174,24 @@ def _as_declared(annotation: Any) -> Any:
     return (get_origin(annotation), tuple(map(_as_declared, inner))) if inner else annotation
 
 
-def _build(declared: _Declared) -> OutputType:
+def _build(declared: _DeclaredType) -> OutputType:
     annotation = declared.annotation
     if isinstance(annotation, Constraint):
         return _from_constraint(annotation)
     if annotation is str:
         return _text_type("str", Text(), str, str, is_free_text=True)
-    if isinstance(annotation, (str, ForwardRef)):  # pydantic would evaluate it, even a stranger's
+    if isinstance(
+        annotation, (str, ForwardRef)
+    ):  # pydantic would evaluate it, even if it comes from a stranger
         raise TypeNotSupported(
             f"{annotation!r:.60} is a text, not a type",
-            hint="Give the type itself; for texts take structgen.choice() or structgen.regex(), for a schema in JSON "
+            hint="Pass the type itself. For texts use structgen.choice() or structgen.regex(), for a schema in JSON "
             "structgen.json_schema().",
         )
     if get_origin(annotation) in (Union, UnionType) and any(
         isinstance(p, Constraint) for p in get_args(annotation)
     ):
-        # Python makes a union of `Literal["a"] | constraint` before the constraint is consulted.
+        # Python builds a union from `Literal["a"] | constraint` before it calls the constraint's operator.
         return _from_constraint(reduce(or_, map(constraint_for_type, get_args(annotation))))
     labels = labels_of(annotation)
     if labels is not None:
@@ -183,20 +206,20 @@ def _build(declared: _Declared) -> OutputType:
     if not is_type(annotation) and type(annotation).__module__ not in _TYPING:
         raise TypeNotSupported(
             f"{annotation!r:.60} is a value, not a type",
-            hint="Wrap a schema in structgen.json_schema(), a list of texts in structgen.choice().",
+            hint="Pass a schema to structgen.json_schema(), a list of texts to structgen.choice().",
         )
     return _from_pydantic(annotation)
 
 
 _TYPING = ("typing", "typing_extensions", "types")
-"""Modules whose objects stand for types without being one: Any, NewType, TypeVar, ..."""
+"""Modules whose objects denote types without being types: Any, NewType, TypeVar, ..."""
 
 
-def _built(declared: _Declared) -> OutputType:
+def _build_with_source(declared: _DeclaredType) -> OutputType:
     return replace(_build(declared), source=declared.annotation)
 
 
-_cached = lru_cache(maxsize=512)(_built)
+_cached = lru_cache(maxsize=512)(_build_with_source)
 
 
 def _from_constraint(constraint: Constraint) -> OutputType:
@@ -204,8 +227,8 @@ def _from_constraint(constraint: Constraint) -> OutputType:
         return OutputType(
             name="JSON value",
             constraint=constraint,
-            validate=_checked("JSON value", json.loads),
-            **_growing(_adapter(Any)),
+            validate=_wrap_errors("JSON value", json.loads),
+            **_growing_readers(_adapter(Any)),
             schema=constraint.source,
         )
     return _text_type(constraint.describe(), constraint, str, str, constraint.instructions())
@@ -215,7 +238,7 @@ def _from_reasoning(reasoning: Reasoning | CappedReasoning) -> OutputType:
     answer = output_type(answer_of(reasoning))
     begin, end = reasoning.markers
     items = answer.growing_items
-    said = f"First reason{f' after {begin}' if begin else ''}, write {end}, then answer."
+    instructions = f"First reason{f' after {begin}' if begin else ''}, write {end}, then answer."
     return OutputType(
         name=f"Thinking[{answer.name}]",
         constraint=reasoning,
@@ -224,7 +247,7 @@ def _from_reasoning(reasoning: Reasoning | CappedReasoning) -> OutputType:
         growing_items=None
         if items is None
         else lambda path, on_item: GrowingThinking(reasoning, items(path[1:], on_item)),
-        description=f"{said}\n\n{answer.description}" if answer.description else said,
+        description=f"{instructions}\n\n{answer.description}" if answer.description else instructions,
         spells_specials=True,
     )
 
@@ -233,11 +256,11 @@ def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:
     listed = ", ".join(labels)
 
     def validate(text: str) -> Any:
-        if text not in labels:  # of a server that does not keep to the constraint
+        if text not in labels:  # from a server that does not enforce the constraint
             raise OutputInvalid(
                 f"the output is not one of {listed}",
                 text=text,
-                hint="The server did not keep the model to them.",
+                hint="The server did not enforce the constraint.",
             )
         return labels[text]
 
@@ -253,14 +276,19 @@ def _from_labels(annotation: Any, labels: dict[str, Any]) -> OutputType:
 def _from_pydantic(annotation: Any) -> OutputType:
     adapter = _adapter(annotation)
     name = show(annotation)
-    schema = _generating(annotation, adapter)
+    schema = _generating_schema(annotation, adapter)
     constraint = text_constraint(schema, f"the type {name}")
     if constraint is not None:
         validate = adapter.validate_python if _is_text(annotation) else adapter.validate_strings
         _check_readable(annotation, adapter, constraint, validate)
-        said = _described_text(schema, adapter)
+        instructions = _text_instructions(schema, adapter)
         return _text_type(
-            name, constraint, _checked(name, validate), _shown_text(adapter), said, schema=json.dumps(schema)
+            name,
+            constraint,
+            _wrap_errors(name, validate),
+            _partial_text(adapter),
+            instructions,
+            schema=json.dumps(schema),
         )
     return _json_type(annotation, adapter, adapter.validate_json)
 
@@ -271,14 +299,14 @@ def _json_type(
     parse: Callable[[str], Any],
     appearance: Callable[[Any], Any] | None = None,
 ) -> OutputType:
-    """`parse` makes the value of a whole text; `appearance` changes how partial values of `adapter` appear."""
+    """Return a type written as JSON; `parse` converts a complete text, and `appearance` changes partial values."""
     name = show(annotation)
-    schema = _generating(annotation, adapter)
+    schema = _generating_schema(annotation, adapter)
     try:
         constraint = json_schema(schema, ordered=True, whitespace="json.dumps", integers="digits")
     except SchemaError as error:
         raise TypeNotSupported(
-            f"the JSON Schema of {name} cannot be followed: {error.message}",
+            f"the JSON Schema of {name} is not supported: {error.message}",
             where=error.where,
             hint=error.hint,
         ) from error
@@ -286,8 +314,8 @@ def _json_type(
     return OutputType(
         name=name,
         constraint=constraint,
-        validate=_checked(name, parse),
-        **_growing(adapter, appearance),
+        validate=_wrap_errors(name, parse),
+        **_growing_readers(adapter, appearance),
         description=describe_schema(describing_schema(adapter)),
         schema=constraint.source,
     )
@@ -313,8 +341,10 @@ def _text_type(
     )
 
 
-def _growing(adapter: TypeAdapter[Any], appearance: Callable[[Any], Any] | None = None) -> dict[str, Any]:
-    """The two ways to read a growing JSON text; the type is looked through when the first text grows."""
+def _growing_readers(
+    adapter: TypeAdapter[Any], appearance: Callable[[Any], Any] | None = None
+) -> dict[str, Any]:
+    """Return the two readers of a growing JSON text; the type is analysed when the first text grows."""
 
     @cache
     def index() -> SchemaIndex:
@@ -326,11 +356,11 @@ def _growing(adapter: TypeAdapter[Any], appearance: Callable[[Any], Any] | None 
     }
 
 
-def _shown_text(adapter: TypeAdapter[Any]) -> Callable[[str], Any] | None:
-    """How a text that is not finished appears; None where it has no value before its end (a date)."""
+def _partial_text(adapter: TypeAdapter[Any]) -> Callable[[str], Any] | None:
+    """Return how an incomplete text appears; None if it has no value before its end, such as a date."""
     index = SchemaIndex(adapter)
     roots = index.text_roots(index.root)
-    return None if roots is None else lambda text: rooted(text, roots)
+    return None if roots is None else lambda text: wrap_in_roots(text, roots)
 
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
@@ -340,7 +370,7 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
         raise not_supported(annotation, error) from error
 
 
-def _generating(annotation: Any, adapter: TypeAdapter[Any]) -> dict[str, Any]:
+def _generating_schema(annotation: Any, adapter: TypeAdapter[Any]) -> dict[str, Any]:
     try:
         return generating_schema(adapter)
     except FAULTS as error:
@@ -358,39 +388,44 @@ def _check_readable(
         ) from error
 
 
-def _checked(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """`parse` with its refusal as one of our errors, which holds the text and pydantic's own."""
+def _wrap_errors(name: str, parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return `parse` with its failures as `OutputInvalid`, with the text and pydantic's error."""
 
     def validate(text: str) -> Any:
         try:
             return parse(text)
         except StructgenError:
             raise
-        except Exception as error:  # validators are the user's code
-            raise refusal(name, text, error) from error
+        except Exception as error:  # validators are user code
+            raise validation_error(name, text, error) from error
 
     return validate
 
 
-def refusal(name: str, text: str, error: Exception) -> OutputInvalid:
-    """The error of a text that was to be a `name`, from what its validation raised."""
+def validation_error(name: str, text: str, error: Exception) -> OutputInvalid:
+    """Return the error for a text that is not a valid `name`.
+
+    Args:
+        name: The name of the type.
+        text: The complete text.
+        error: What its validation raised.
+    """
     if not isinstance(error, (ValueError, RecursionError)):
         return OutputInvalid(
             f"a validator of {name} raised {_shown_error(error)}",
             text=text,
-            hint="Validators refuse a value with ValueError or AssertionError. The cause of this error says where it "
-            "was raised.",
+            hint="Validators must reject a value with ValueError or AssertionError. See the cause of this error.",
         )
     if not isinstance(error, ValidationError):
         return OutputInvalid(
-            f"the output cannot be read as {name}: {error}",
+            f"the output cannot be converted to {name}: {error}",
             text=text,
-            hint="It is nested too deeply or holds a number with too many digits; bound them in the schema.",
+            hint="It is nested too deeply, or has a number with too many digits. Bound them in the schema.",
         )
     found = error.errors()
     for one in found:
-        # subtle: a validator's own error knows the frames around it, and pydantic's error, which holds it,
-        # is invisible to the garbage collector: matchers and results in those frames would stay for ever.
+        # subtle: a validator's own error refers to the frames around it. Pydantic's error, which contains it, is
+        # invisible to the garbage collector, so matchers and results in those frames would never be freed.
         own = one.get("ctx", {}).get("error")
         if isinstance(own, BaseException):
             own.__traceback__ = None
@@ -398,14 +433,14 @@ def refusal(name: str, text: str, error: Exception) -> OutputInvalid:
     return OutputInvalid(
         f"the output is well formed but not a valid {name}: {'; '.join(problems[:3])}",
         text=text,
-        hint="A Python validator refused it, or a limit that JSON Schema cannot state.",
+        hint="A Python validator rejected it, or a limit that JSON Schema cannot state.",
     )
 
 
 def _shown_error(error: Exception) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # its text is the user's code
+    except Exception:  # its text is produced by user code
         return type(error).__name__
 
 
@@ -415,8 +450,8 @@ def _is_text(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, str)
 
 
-def _described_text(schema: dict[str, Any], adapter: TypeAdapter[Any]) -> str:
+def _text_instructions(schema: dict[str, Any], adapter: TypeAdapter[Any]) -> str:
     shown = describing_schema(adapter)
     kind = shown.get("format", "text")
-    said = f" {schema['description']}" if "description" in schema else ""
-    return f"Answer with a {kind} and nothing else.{said}"
+    instructions = f" {schema['description']}" if "description" in schema else ""
+    return f"Answer with a {kind} and nothing else.{instructions}"

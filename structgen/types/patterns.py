@@ -1,9 +1,9 @@
-"""The texts of dates, times, durations, UUIDs and URLs, as patterns that pydantic accepts without exception.
+"""The texts of dates, times, durations, UUIDs and URLs, as patterns whose texts pydantic always accepts.
 
-Why: JSON Schema's formats follow RFC 3339, Python's types do not: there is no year 0 and no leap second,
-a datetime may be naive. A pattern that is at least as strict as the validator means that a generated text
-never fails validation.
-Invariant: every text of a pattern is accepted by pydantic for its type; anchored at both ends.
+Why: JSON Schema's formats follow RFC 3339; Python's types do not. There is no year 0 and no leap second, and a
+datetime may be naive. With a pattern at least as strict as the validator, a generated text never fails validation.
+
+Invariant: pydantic accepts every text of a pattern for its type; patterns are anchored at both ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
     "uuid",
 ]
 
-_MOST_SECONDS = 10**8 - 1
+_MAX_SECONDS = 10**8 - 1
 
 _YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 _LEAP_YEAR = (
@@ -54,7 +54,7 @@ _TIME = f"{_SECOND}(?:{_FRACTION})?"
 _ZONE = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 
 STRIPPED = r"^(?:[^\p{White_Space}](?:[\s\S]*[^\p{White_Space}])?)?$"
-"""Without white space at the ends, as Rust's `trim` sees it."""
+"""Texts without white space at the ends, as Rust's `trim` defines it."""
 ASCII = r"^[\x00-\x7f]*$"
 
 BYTE_SIZE = "^[0-9]{1,12}(?:[.][0-9]{1,3})?(?: ?(?:[KMGTPE]i?)?B)?$"
@@ -66,7 +66,7 @@ DURATION = f"^-?P(?:[0-9]{{1,5}}D(?:{_CLOCK})?|{_CLOCK}|[0-9]{{1,4}}W)$"
 
 
 def _zone(zone: str | int | None) -> str:
-    """`zone` as pydantic's core schema says it: 'aware', 'naive', an offset in seconds, or None for either."""
+    """Return the pattern of a time zone; `zone` is 'aware', 'naive', an offset in seconds, or None for either."""
     if zone == "naive":
         return ""
     if isinstance(zone, int):
@@ -77,65 +77,65 @@ def _zone(zone: str | int | None) -> str:
 
 
 def date(first: datetime.date | None = None, last: datetime.date | None = None) -> str:
-    """A date, not before `first` and not after `last`."""
+    """Return the pattern of a date from `first` to `last`."""
     return f"^{days_within(first, last)}{_DATE}$"
 
 
-def _from(text: str, *, upwards: bool) -> str:
-    """`text` and the texts of its form that come after it, or before it; digits stand for digits."""
+def _texts_from(text: str, *, upwards: bool) -> str:
+    """Return `text` and the texts of its form that are greater, or less; digits stand for digits."""
     texts = [text]
-    for place, digit in enumerate(text):
+    for index, digit in enumerate(text):
         if not digit.isdigit() or digit == ("9" if upwards else "0"):
             continue
         others = f"[{int(digit) + 1}-9]" if upwards else f"[0-{int(digit) - 1}]"
-        rest = re.sub("[0-9]", "[0-9]", text[place + 1 :])
-        texts.append(f"{text[:place]}{others}{rest}")
+        rest = re.sub("[0-9]", "[0-9]", text[index + 1 :])
+        texts.append(f"{text[:index]}{others}{rest}")
     return f"(?:{'|'.join(texts)})"
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The first and the last time that may be written, as texts in whole seconds."""
+    """The earliest and the latest time, as texts in whole seconds."""
 
     first: str | None = None
     last: str | None = None
-    """Without a fraction of a second."""
+    """The latest time without a fraction of a second."""
     last_with_fraction: str | None = None
 
 
 def date_time(zone: str | int | None, bounds: Bounds | None = None, days: str = "") -> str:
-    """A date, T and a time, within bounds in the same zone; `days` is a condition of `days_within`."""
+    """Return the pattern of a date, T and a time, within bounds in the same zone; `days` is from `days_within`."""
     return f"^{days}{_within(bounds)}{_DATE}T{_TIME}{_zone(zone)}$"
 
 
 def days_within(first: datetime.date | None, last: datetime.date | None) -> str:
-    """The condition that a text starts with a day from `first` to `last`: dates are ordered as their texts are."""
-    low = "" if first is None else f"(?={_from(first.isoformat(), upwards=True)})"
-    return low if last is None else f"{low}(?={_from(last.isoformat(), upwards=False)})"
+    """Return the condition that a text starts with a day from `first` to `last`: dates sort like their texts."""
+    low = "" if first is None else f"(?={_texts_from(first.isoformat(), upwards=True)})"
+    return low if last is None else f"{low}(?={_texts_from(last.isoformat(), upwards=False)})"
 
 
 def time(zone: str | int | None, bounds: Bounds | None = None) -> str:
-    """A time of day, within bounds."""
+    """Return the pattern of a time of day within bounds."""
     return f"^{_within(bounds)}{_TIME}{_zone(zone)}$"
 
 
 def _within(bounds: Bounds | None) -> str:
-    """Conditions on the beginning of a text: times are ordered as their texts are."""
+    """Return conditions on the start of a text: times sort like their texts."""
     if bounds is None:
         return ""
-    low = "" if bounds.first is None else f"(?={_from(bounds.first, upwards=True)})"
+    low = "" if bounds.first is None else f"(?={_texts_from(bounds.first, upwards=True)})"
     if bounds.last is None:
         return low
-    plain = f"{_from(bounds.last, upwards=False)}(?:[^.]|$)"
+    plain = f"{_texts_from(bounds.last, upwards=False)}(?:[^.]|$)"
     if bounds.last_with_fraction is None:
         return f"{low}(?={plain})"
-    return f"{low}(?={plain}|{_from(bounds.last_with_fraction, upwards=False)})"
+    return f"{low}(?={plain}|{_texts_from(bounds.last_with_fraction, upwards=False)})"
 
 
 def duration(first: int | None, last: int | None) -> str:
-    """A duration in whole seconds, from `first` to `last`."""
-    first = -_MOST_SECONDS if first is None else max(first, -_MOST_SECONDS)
-    last = _MOST_SECONDS if last is None else min(last, _MOST_SECONDS)
+    """Return the pattern of a duration in whole seconds, from `first` to `last`."""
+    first = -_MAX_SECONDS if first is None else max(first, -_MAX_SECONDS)
+    last = _MAX_SECONDS if last is None else min(last, _MAX_SECONDS)
     parts = []
     if last >= 0:
         parts.append(f"PT{_natural(max(first, 0), last)}S")
@@ -145,10 +145,10 @@ def duration(first: int | None, last: int | None) -> str:
 
 
 def integer(first: int | None, last: int | None) -> str:
-    """An integer from `first` to `last`, of at most 18 digits."""
-    most = 10**18 - 1
-    first = -most if first is None else max(first, -most)
-    last = most if last is None else min(last, most)
+    """Return the pattern of an integer from `first` to `last`, of at most 18 digits."""
+    max_value = 10**18 - 1
+    first = -max_value if first is None else max(first, -max_value)
+    last = max_value if last is None else min(last, max_value)
     parts = [_natural(max(first, 0), last)] if last >= 0 else []
     if first < 0:
         parts.append(f"-{_natural(max(-last, 1), -first)}")
@@ -156,7 +156,7 @@ def integer(first: int | None, last: int | None) -> str:
 
 
 def _natural(first: int, last: int) -> str:
-    """The digits of a number from `first` to `last`, without leading zeros."""
+    """Return the digits of a number from `first` to `last`, without leading zeros."""
     parts = []
     for length in range(len(str(first)), len(str(last)) + 1):
         low = max(first, 10 ** (length - 1) if length > 1 else 0)
@@ -165,28 +165,28 @@ def _natural(first: int, last: int) -> str:
 
 
 def _between(low: str, high: str) -> str:
-    """Numbers of one length from `low` to `high`."""
+    """Return numbers with the same number of digits from `low` to `high`."""
     if not low:
         return ""
     if low[0] == high[0]:
         return low[0] + _between(low[1:], high[1:])
     rest = len(low) - 1
-    parts = [low[0] + _from(low[1:], upwards=True)]
+    parts = [low[0] + _texts_from(low[1:], upwards=True)]
     if int(high[0]) - int(low[0]) > 1:
         parts.append(f"[{int(low[0]) + 1}-{int(high[0]) - 1}][0-9]{{{rest}}}")
-    parts.append(high[0] + _from(high[1:], upwards=False))
+    parts.append(high[0] + _texts_from(high[1:], upwards=False))
     return f"(?:{'|'.join(parts)})"
 
 
 @cache
 def time_zone() -> str:
-    """The name of a time zone that this machine knows; no text where it knows none."""
+    """Return the pattern of the time zones that this machine knows; it matches nothing if there are no such zones."""
     names = sorted(zoneinfo.available_timezones())
     return f"^(?:{'|'.join(map(re.escape, names))})$" if names else "^(?!)$"
 
 
 def uuid(version: int | None) -> str:
-    """A UUID with hyphens; of that version (and the variant of RFC 9562) if one is asked for."""
+    """Return the pattern of a UUID with hyphens; with `version`, of that version and the variant of RFC 9562."""
     digit = "[0-9a-fA-F]"
     third, fourth = (
         (f"{digit}{{4}}", f"{digit}{{4}}")
@@ -200,12 +200,12 @@ _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 
 
 def ipv4_interface() -> str:
-    """An address, and perhaps the length of a prefix."""
+    """Return the pattern of an address with an optional prefix length."""
     return f"^(?:{_OCTET}\\.){{3}}{_OCTET}(?:/(?:3[0-2]|[12]?[0-9]))?$"
 
 
 def ipv4_network() -> str:
-    """A network whose address has no bits beyond its prefix; an address alone is a network of its own."""
+    """Return the pattern of a network whose address has no bits beyond its prefix; an address alone is one."""
     address = f"(?:{_OCTET}\\.){{3}}{_OCTET}"
     return f"^(?:{address}(?:/32)?|{'|'.join(_networks())})$"
 
@@ -219,13 +219,13 @@ def _networks() -> Iterator[str]:
 
 
 def base64(alphabet: str) -> str:
-    """Whole groups of four characters; the bits of the last one that are not used are 0."""
+    """Return the pattern of whole groups of four characters; unused bits of the last group are 0."""
     one = f"[{alphabet}]"
     return f"^(?:{one}{{4}})*(?:{one}[AQgw]==|{one}{{2}}[AEIMQUYcgkosw048]=)?$"
 
 
 def url(schemes: Sequence[str] | None) -> str:
-    """A URL with a host name of plain labels; narrower than what pydantic takes, never wider."""
+    """Return the pattern of a URL with a plain host name; narrower than what pydantic accepts, never wider."""
     scheme = "|".join(map(re.escape, schemes)) if schemes else "https?|ftp|wss?"
     label = "[A-Za-z0-9]{1,20}(?:-[A-Za-z0-9]{1,20}){0,2}"
     last = "[A-Za-z][A-Za-z0-9]{0,20}(?:-[A-Za-z0-9]{1,20}){0,2}"

@@ -1,6 +1,6 @@
 """A top-level string as plain text: the same language as in JSON, without quotes and escapes.
 
-Why: a model asked for a date or a word should write just that.
+Why: if the output type is a date or a word, the model should write only that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ANNOTATIONS = frozenset(
 
 
 class Text(Constraint):
-    """The texts of one regular expression; without one, every text."""
+    """The texts of one regular expression; by default every text."""
 
     __slots__ = ("_expression", "_name")
 
@@ -45,7 +45,7 @@ class Text(Constraint):
 
 
 def text_constraint(schema: dict[str, Any], name: str) -> Text | None:
-    """The constraint of a schema that says no more than "a string like this"; None if it says more."""
+    """Return the constraint of a schema that only describes a string; None if it says more."""
     if schema.get("type") != "string" or not schema.keys() <= _KEYWORDS | _ANNOTATIONS:
         return None
     bare = {keyword: value for keyword, value in schema.items() if keyword in _KEYWORDS}

@@ -1,8 +1,11 @@
-"""Can the texts of a type be validated? What pydantic describes as JSON and yet does not read from JSON.
+"""Check that the texts of a type can be validated: pydantic describes some types as JSON that it cannot read from
+JSON.
 
-Why: a type that is accepted must give values; a type that cannot is refused where it is declared, by name.
-What: rules for single parts, which `schemas` applies while it describes a type, and `check_readable`, which validates
-the shortest text of a whole type.
+Why: a type that is accepted must give values. A type that cannot is refused, by name, where it is declared.
+
+What: rules for single parts, which `schemas` applies while it describes a type, and `check_readable`, which
+validates the shortest text of a whole type.
+
 Cost: `check_readable` compiles the constraint for a vocabulary of bytes.
 """
 
@@ -23,11 +26,18 @@ from structgen.errors import StructgenError
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["Unreadable", "check_hashable", "check_readable", "check_values", "other_names", "plain_alias"]
+__all__ = [
+    "Unreadable",
+    "check_hashable",
+    "check_readable",
+    "check_values",
+    "other_names",
+    "with_plain_alias",
+]
 
 
 class Unreadable(PydanticUserError):
-    """A part of a type has texts that its validation refuses."""
+    """A part of a type has texts that its validation rejects."""
 
     def __init__(
         self, reason: str, hint: str = "Use a type that JSON can state, and convert the value afterwards."
@@ -37,7 +47,7 @@ class Unreadable(PydanticUserError):
 
 
 def check_values(schema: Any, values: Iterable[Any]) -> None:
-    """Raise `Unreadable` for the first of a type's finitely many values that its JSON text does not give back."""
+    """Raise `Unreadable` for the first of a type's finitely many values that cannot be read from its JSON text."""
     validator = SchemaValidator(schema)
     for value in values:
         plain = getattr(value, "value", value)
@@ -53,8 +63,8 @@ def check_values(schema: Any, values: Iterable[Any]) -> None:
             ) from error
 
 
-def plain_alias(name: str, field: Any) -> Any:
-    """The field with one plain key for its alias: the first of several; a path into other values is refused."""
+def with_plain_alias(name: str, field: Any) -> Any:
+    """Return the field with one plain key as its alias, the first of several; a path into other values is refused."""
     alias = field.get("validation_alias")
     if alias is None or isinstance(alias, str):
         return field
@@ -62,14 +72,14 @@ def plain_alias(name: str, field: Any) -> Any:
     plain = next((path[0] for path in paths if len(path) == 1 and isinstance(path[0], str)), None)
     if plain is None:
         raise Unreadable(
-            f"its field {name!r} is read from a path inside of other values (AliasPath)",
+            f"its field {name!r} is read from a path inside other values (AliasPath)",
             "Add a plain name: validation_alias=AliasChoices('name', AliasPath(...)).",
         )
     return {**field, "validation_alias": plain}
 
 
 def other_names(fields: dict[str, Any], declared: Iterable[str]) -> list[str]:
-    """Names by which fields are read, too, and which the schema does not declare."""
+    """Return further names of fields that the schema does not declare."""
     found = []
     for name, field in fields.items():
         alias = field.get("validation_alias")
@@ -94,15 +104,17 @@ def check_hashable(items: Any) -> None:
 
 
 def check_readable(core: Any, constraint: Constraint, parse: Callable[[str], Any]) -> None:
-    """Raise `Unreadable` if the shortest text of a type is refused, and no code of the user's can be the reason."""
+    """Raise `Unreadable` if the shortest text of a type is rejected, and no user code can be the reason."""
     for node in _nodes(core):
         if _imports(node):
-            raise Unreadable("reading it imports any module that the text names", "Use a Literal of names.")
-    if any(_depends_on_more(node) for node in _nodes(core)):
+            raise Unreadable(
+                "validation would import any module that the text names", "Use a Literal of names."
+            )
+    if any(_runs_code(node) for node in _nodes(core)):
         return
     try:
         shortest = Matcher(constraint, Vocabulary.of_bytes()).witness()
-    except StructgenError:  # there is no text, or a limit is met: using the type says so
+    except StructgenError:  # there is no text, or a limit is exceeded, which generation reports
         return
     if shortest is None:
         return
@@ -113,12 +125,12 @@ def check_readable(core: Any, constraint: Constraint, parse: Callable[[str], Any
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise Unreadable(
-            f"validation refuses {text[:60]!r}{f' at {place}' * bool(place)}: {first['msg']}"
+            f"validation rejects {text[:60]!r}{f' at {place}' * bool(place)}: {first['msg']}"
         ) from error
 
 
 def _nodes(core: Any) -> Iterator[dict[str, Any]]:
-    """All core schemas inside of one, each once."""
+    """Yield all core schemas inside one, each once."""
     waiting, seen = [core], set()
     while waiting:
         part = waiting.pop()
@@ -134,8 +146,8 @@ def _imports(node: dict[str, Any]) -> bool:
     return str(node.get("type", "")).startswith("function-") and _function(node)[1] == "import_string"
 
 
-def _depends_on_more(node: dict[str, Any]) -> bool:
-    """Does validation call functions, which users may have written, or look at clocks and files?"""
+def _runs_code(node: dict[str, Any]) -> bool:
+    """Return whether validation calls functions, which may be user code, or depends on clocks and files."""
     kind = str(node.get("type", ""))
     if (
         "now_op" in node

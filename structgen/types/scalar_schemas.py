@@ -1,8 +1,9 @@
 """Scalars of pydantic's core schema as JSON Schema: strings, bytes, times, numbers, enums, literals.
 
-Why: pydantic's own schema says less than its validation asks for. Here every text of the schema validates: bounds of
-times are decided on the text, patterns are in the dialect that checks them, bounds are narrow enough for rounding.
-Invariant: a text of the schema is accepted by pydantic for its type.
+Why: pydantic's own schema says less than its validation requires. Here every text of the schema validates: bounds
+of times are decided on the text, patterns are in the dialect that checks them, and bounds allow for rounding.
+
+Invariant: pydantic accepts every text of the schema for its type.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ __all__ = ["Describer", "ScalarSchemas"]
 Schema = dict[str, Any]
 
 _BYTE_SIZE = r"^\s*(\d*\.?\d+)\s*(\w+)?"
-"""What `pydantic.ByteSize` says of its texts; it refuses most of what that matches."""
-_MOST_INTEGER = 2**63 - 1024  # the largest below 2**63 that a float can be
-_MOST_EXACT = 2**53
-_MOST_FLOAT = 1e300
-_MOST_PLACES = 30
-_MOST_MULTIPLES = 10**6
-"""Of a float: beyond, what is left of a division is more than rounding."""
-_MOST_SUMS = 4096
+"""The pattern of `pydantic.ByteSize`, which rejects most of what this matches."""
+_MAX_INTEGER = 2**63 - 1024  # the largest below 2**63 that a float can be
+_MAX_EXACT = 2**53
+_MAX_FLOAT = 1e300
+_MAX_PLACES = 30
+_MAX_MULTIPLES = 10**6
+"""Limit for multiples of a float: beyond it, the remainder of a division is more than rounding."""
+_MAX_SUMS = 4096
 _BOUNDS = (
     ("ge", "minimum"),
     ("gt", "exclusiveMinimum"),
@@ -46,7 +47,7 @@ _BOUNDS = (
 class Describer(GenerateJsonSchema):
     """Pydantic's own schema, without warnings."""
 
-    # What pydantic warns of (a default that JSON cannot state) changes nothing that is generated.
+    # Pydantic warns of defaults that JSON cannot state, which do not affect generation.
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
 
@@ -54,7 +55,7 @@ class ScalarSchemas(Describer):
     """One method for each kind of scalar."""
 
     def str_schema(self, schema: core_schema.StringSchema) -> Schema:
-        """Strings as they are after white space is stripped; patterns in the dialect in which they are checked."""
+        """Describe strings after white space is stripped; patterns are in the dialect that checks them."""
         result = super().str_schema(schema)
         pattern = schema.get("pattern")
         if isinstance(pattern, re.Pattern):
@@ -75,7 +76,7 @@ class ScalarSchemas(Describer):
         return _with_forms(result, forms)
 
     def bytes_schema(self, schema: core_schema.BytesSchema) -> Schema:
-        """A string; its length is that of the bytes, so characters are ASCII's where it is limited."""
+        """Describe bytes as a string. A limited length counts bytes, so characters are then ASCII."""
         result: Schema = {"type": "string"}
         coding = self._config.val_json_bytes
         low, high = schema.get("min_length", 0), schema.get("max_length")
@@ -100,19 +101,19 @@ class ScalarSchemas(Describer):
         ):
             raise Unreadable(
                 f"its encoded bytes are decoded twice, by val_json_bytes={self._config.val_json_bytes!r} first",
-                "Declare them as bytes, which that option decodes, or leave the option out.",
+                "Declare them as bytes, which that option decodes, or remove the option.",
             )
         return super().function_after_schema(schema)
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> Schema:
-        """Within its bounds, which are decided on the text; then the zone is that of the bounds."""
+        """Describe a datetime with bounds decided on the text; the zone is then that of the bounds."""
         zone, given = schema.get("tz_constraint"), _bounds_of(schema)
         days = _days_of(schema.get("now_op"))
         if not given:
             return _text(patterns.date_time(zone, days=days))
         aware = [bound.tzinfo is not None for bound in given.values()]
         if any(aware) != all(aware) or isinstance(zone, int):
-            raise Unreadable("bounds with and without a time zone, or beside a fixed one, are not supported")
+            raise Unreadable("bounds with and without a time zone, or with a fixed one, are not supported")
         if any(aware):
             given = {name: bound.astimezone(datetime.UTC) for name, bound in given.items()}
         try:
@@ -122,7 +123,7 @@ class ScalarSchemas(Describer):
         return _text(patterns.date_time(0 if any(aware) or zone == "aware" else "naive", bounds, days))
 
     def time_schema(self, schema: core_schema.TimeSchema) -> Schema:
-        """Within its bounds, which are decided on the text."""
+        """Describe a time with bounds decided on the text."""
         zone, given = schema.get("tz_constraint"), _bounds_of(schema)
         if not given:
             return _text(patterns.time(zone))
@@ -139,7 +140,7 @@ class ScalarSchemas(Describer):
         return _text(patterns.time("naive", patterns.Bounds(*of_day)))
 
     def date_schema(self, schema: core_schema.DateSchema) -> Schema:
-        """Within its bounds, which are decided on the text."""
+        """Describe a date with bounds decided on the text."""
         day = datetime.timedelta(days=1)
         try:
             after = [schema["gt"] + day] if "gt" in schema else []
@@ -154,7 +155,7 @@ class ScalarSchemas(Describer):
         return _text(patterns.date(max(first, default=None), min(last, default=None)))
 
     def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> Schema:
-        """Within bounds a duration is written in whole seconds, so that they are decided on the text."""
+        """Describe a duration. With bounds it is written in whole seconds, so that they are decided on the text."""
         given = {name: bound.total_seconds() for name, bound in _bounds_of(schema).items()}
         low = [math.ceil(given["ge"])] if "ge" in given else []
         low += [math.floor(given["gt"]) + 1] if "gt" in given else []
@@ -177,18 +178,18 @@ class ScalarSchemas(Describer):
         return result
 
     def multi_host_url_schema(self, schema: core_schema.MultiHostUrlSchema) -> Schema:
-        """With one host."""
+        """Describe a URL with one host."""
         return self.url_schema(schema)  # type: ignore[arg-type]
 
     def int_schema(self, schema: core_schema.IntSchema) -> Schema:
-        """Integers of 64 bits: beyond, pydantic takes `12` but neither `12.0` nor `1.2e1`."""
-        # `9007199254740995.0` is a multiple of 5, but not as the float that pydantic reads it as.
-        return _within(super().int_schema(schema), _MOST_EXACT if "multiple_of" in schema else _MOST_INTEGER)
+        """Describe integers of 64 bits: of larger ones, pydantic accepts `12` but neither `12.0` nor `1.2e1`."""
+        # `9007199254740995.0` is a multiple of 5, but the float that pydantic converts it to is not.
+        return _within(super().int_schema(schema), _MAX_EXACT if "multiple_of" in schema else _MAX_INTEGER)
 
     def float_schema(self, schema: core_schema.FloatSchema) -> Schema:
-        """Where infinity is not a value, a number that reads as infinity is not a text."""
+        """Describe floats. If infinity is not allowed, a number that would be converted to infinity is not a text."""
         result = super().float_schema(schema)
-        # A number beyond a bound may be read as the bound itself; none beyond the next float is.
+        # A number beyond a bound may be rounded to the bound; no number beyond the next float is.
         if "exclusiveMinimum" in result:
             result["minimum"] = max(
                 math.nextafter(result.pop("exclusiveMinimum"), math.inf), result.get("minimum", -math.inf)
@@ -199,14 +200,14 @@ class ScalarSchemas(Describer):
             )
         is_finite = schema.get("allow_inf_nan", self._config.config_dict.get("allow_inf_nan", True)) is False
         if "multipleOf" in result:
-            return _within(result, result["multipleOf"] * _MOST_MULTIPLES)
-        return _within(result, _MOST_FLOAT) if is_finite else result
+            return _within(result, result["multipleOf"] * _MAX_MULTIPLES)
+        return _within(result, _MAX_FLOAT) if is_finite else result
 
     def complex_schema(self, schema: core_schema.ComplexSchema) -> Schema:
         return _text(r"^-?[0-9]{1,12}(?:\.[0-9]{1,12})?[+-][0-9]{1,12}(?:\.[0-9]{1,12})?j$")
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> Schema:
-        """A number within the bounds; a text as well where there are none, since only a text keeps every digit."""
+        """Describe a number within the bounds; without bounds also a text, since only a text keeps every digit."""
         number: Schema = {"type": "number"}
         for name, keyword in _BOUNDS:
             if name in schema:
@@ -217,20 +218,20 @@ class ScalarSchemas(Describer):
         digits, places = schema.get("max_digits"), schema.get("decimal_places")
         if digits is None and places is None:
             is_plain = number.keys() == {"type"}
-            number = _within(number, _MOST_FLOAT)
+            number = _within(number, _MAX_FLOAT)
             return {"anyOf": [number, _text(patterns.DECIMAL)]} if is_plain else number
-        number = _within(number, _MOST_FLOAT)
+        number = _within(number, _MAX_FLOAT)
         if digits is None:
-            form: Schema = {"multipleOf": _number(f"1e-{min(places or 0, _MOST_PLACES)}")}
-        elif places is None:  # any share of the digits may stand after the point
-            most = min(digits, _MOST_PLACES)
-            form = {"anyOf": [_digits(digits - after, after) for after in range(most + 1)]}
-        else:  # `places` digits are kept for what stands after the point, used or not
-            form = _digits(max(0, digits - places), min(places, digits, _MOST_PLACES))
+            form: Schema = {"multipleOf": _number(f"1e-{min(places or 0, _MAX_PLACES)}")}
+        elif places is None:  # any number of the digits may follow the point
+            max_value = min(digits, _MAX_PLACES)
+            form = {"anyOf": [_digits(digits - after, after) for after in range(max_value + 1)]}
+        else:  # `places` digits are reserved for the fraction, used or not
+            form = _digits(max(0, digits - places), min(places, digits, _MAX_PLACES))
         return {"type": "number", "allOf": [number, form]}
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> Schema:
-        """Flags are any of their members together; pydantic lists the members alone."""
+        """Describe an enum; a flag may be any combination of members, of which pydantic lists only the members."""
         if not schema["members"]:
             raise Unreadable("it has no members", "Give the enum at least one member.")
         result = super().enum_schema(schema)
@@ -239,28 +240,28 @@ class ScalarSchemas(Describer):
             return result
         sums = {0}
         for member in schema["cls"]:
-            if len(sums) > _MOST_SUMS // 2:
+            if len(sums) > _MAX_SUMS // 2:
                 return result
             sums |= {known | member.value for known in sums}
         return {**result, "enum": sorted(sums)}
 
     def literal_schema(self, schema: core_schema.LiteralSchema) -> Schema:
-        """Values that JSON has."""
+        """Describe literals that JSON has."""
         check_values(schema, schema["expected"])
         return super().literal_schema(schema)
 
 
-def _within(schema: Schema, most: int | float) -> Schema:
-    """The schema with the bounds ``-most`` and ``most`` on the sides where it has none."""
+def _within(schema: Schema, max_value: int | float) -> Schema:
+    """Return the schema with the bounds ``-max_value`` and ``max_value`` on the sides without bounds."""
     if not schema.keys() & {"minimum", "exclusiveMinimum"}:
-        schema = {**schema, "minimum": -most}
+        schema = {**schema, "minimum": -max_value}
     if not schema.keys() & {"maximum", "exclusiveMaximum"}:
-        schema = {**schema, "maximum": most}
+        schema = {**schema, "maximum": max_value}
     return schema
 
 
 def _digits(before: int, after: int) -> Schema:
-    """Numbers with at most `before` digits before the point and `after` after it."""
+    """Return numbers with at most `before` digits before the point and `after` after it."""
     bound = 10**before
     form: Schema = {
         "multipleOf": _number(f"1e-{after}"),
@@ -275,9 +276,9 @@ def _text(pattern: str) -> Schema:
 
 
 def _number(value: Any, upwards: bool | None = None) -> Any:
-    """A number as JSON writes it: an int where it is whole, so that no digit is lost.
+    """Return a number as JSON writes it: an int if it is whole, so that no digit is lost.
 
-    Where no float is written as `value`, it is the next one upwards or downwards, so that a bound gets narrower.
+    If no float equals `value`, return the next one upwards or downwards, so that a bound gets narrower.
     """
     exact = decimal.Decimal(value)
     if exact == exact.to_integral_value() and abs(exact) < decimal.Decimal(10) ** 30:
@@ -292,7 +293,7 @@ def _number(value: Any, upwards: bool | None = None) -> Any:
 
 
 def _with_forms(schema: Schema, forms: list[str]) -> Schema:
-    """The schema of a string that has these forms, too."""
+    """Return the schema of a string that also has these forms."""
     if not forms:
         return schema
     if "pattern" not in schema and len(forms) == 1:
@@ -301,7 +302,7 @@ def _with_forms(schema: Schema, forms: list[str]) -> Schema:
 
 
 def _days_of(now_op: str | None) -> str:
-    """The condition on the day of a time that is past or in the future today, in whatever zone it is."""
+    """Return the condition on the day of a time that is in the past or future today, in any time zone."""
     today, margin = datetime.date.today(), datetime.timedelta(days=2)
     if now_op == "past":
         return patterns.days_within(None, today - margin)
@@ -313,7 +314,7 @@ def _bounds_of(schema: Any) -> dict[str, Any]:
 
 
 def _seconds(given: dict[str, datetime.datetime]) -> patterns.Bounds:
-    """The bounds in whole seconds, at least as narrow as `given`, which has pydantic's names for them."""
+    """Return the bounds in whole seconds, at least as narrow as `given`, which has pydantic's names for them."""
     second = datetime.timedelta(seconds=1)
     whole = {name: bound.replace(microsecond=0) for name, bound in given.items()}
     first, last, fractions = [], [], []

@@ -1,10 +1,12 @@
-"""From a pydantic type adapter to the JSON Schema that generation follows.
+"""Generate the JSON Schema that generation follows from a pydantic type adapter.
 
-Why: pydantic's own schema describes what an API accepts; a generator needs what validation accepts, closed and
+Why: pydantic's own schema describes what an API accepts. A generator needs what validation accepts, closed and
 exact. The differences are the methods below, one per kind of type.
-Invariant: a text of the schema is accepted by the adapter, as far as JSON Schema can say it; what it cannot
-say (validators written in Python, `now` constraints, keys that collide after conversion) is checked when the
-text is there, and raises `OutputInvalid`. `docs/types.md` lists the limits.
+
+Invariant: the adapter accepts each text of the schema, as far as JSON Schema can express that. Validators written
+in Python, `now` constraints and keys that collide after conversion are checked on the complete text, and raise
+`OutputInvalid`. `docs/types.md` lists the limits.
+
 Cost: one pass over pydantic's core schema.
 """
 
@@ -20,7 +22,7 @@ from structgen.constraints.json_schema import KEYWORDS, Support
 
 from . import patterns
 from .dict_keys import key_schema
-from .readable import Unreadable, check_hashable, other_names, plain_alias
+from .readable import Unreadable, check_hashable, other_names, with_plain_alias
 from .scalar_schemas import Describer, ScalarSchemas
 
 __all__ = ["describing_schema", "generating_schema"]
@@ -28,12 +30,12 @@ __all__ = ["describing_schema", "generating_schema"]
 Schema = dict[str, Any]
 
 
-# Formats that pydantic emits and that JSON Schema does not know: what they mean here.
+# Formats that pydantic emits and that JSON Schema does not define, with their meaning here.
 _IPV4: Schema = {"type": "string", "format": "ipv4"}
 _IPV6: Schema = {"type": "string", "format": "ipv6"}
 _FORMATS: dict[str, Schema] = {
     "ipvanyaddress": {"anyOf": [_IPV4, _IPV6]},
-    # An address is a network of its own; prefix lengths are written for IPv4 alone.
+    # An address alone is a network; prefix lengths are written only for IPv4.
     "ipv4network": {"type": "string", "pattern": patterns.ipv4_network()},
     "ipv4interface": {"type": "string", "pattern": patterns.ipv4_interface()},
     **{f"ipv6{kind}": _IPV6 for kind in ("network", "interface")},
@@ -50,24 +52,24 @@ _FORMATS: dict[str, Schema] = {
 
 
 def describing_schema(adapter: TypeAdapter[Any]) -> Schema:
-    """Pydantic's own schema: short and readable, for prompts."""
+    """Return pydantic's own schema: short and readable, for prompts."""
     return adapter.json_schema(mode="validation", schema_generator=Describer)
 
 
 def generating_schema(adapter: TypeAdapter[Any]) -> Schema:
-    """The schema that generation follows."""
+    """Return the schema that generation follows."""
     schema: Schema = _known_formats(adapter.json_schema(mode="validation", schema_generator=_Generator))
     return schema
 
 
 class _Generator(ScalarSchemas):
-    # Objects have the declared fields and no others, unless the type says that it takes others.
+    # Objects have only the declared fields, unless the type allows others.
 
     def model_schema(self, schema: core_schema.ModelSchema) -> Schema:
         return _closed(super().model_schema(schema))
 
     def model_fields_schema(self, schema: core_schema.ModelFieldsSchema) -> Schema:
-        fields = {name: plain_alias(name, field) for name, field in schema["fields"].items()}
+        fields = {name: with_plain_alias(name, field) for name, field in schema["fields"].items()}
         result = super().model_fields_schema({**schema, "fields": fields})
         keys = schema.get("extras_keys_schema")
         if keys is not None:
@@ -77,16 +79,16 @@ class _Generator(ScalarSchemas):
                 result["propertyNames"] = {"anyOf": [declared, names]}
         is_open = self._config.extra == "allow"
         others = other_names(schema["fields"], result.get("properties", {})) if is_open else []
-        if others:  # keys of fields, which are no extras
+        if others:  # keys of fields, which are not extras
             result["allOf"] = [*result.get("allOf", ()), {"propertyNames": {"not": {"enum": others}}}]
         return result
 
     def dataclass_args_schema(self, schema: core_schema.DataclassArgsSchema) -> Schema:
-        fields = [plain_alias(field["name"], field) for field in schema["fields"]]
+        fields = [with_plain_alias(field["name"], field) for field in schema["fields"]]
         return super().dataclass_args_schema({**schema, "fields": fields})
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> Schema:
-        fields = {name: plain_alias(name, field) for name, field in schema["fields"].items()}
+        fields = {name: with_plain_alias(name, field) for name, field in schema["fields"].items()}
         return _closed(super().typed_dict_schema({**schema, "fields": fields}))
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> Schema:
@@ -95,10 +97,10 @@ class _Generator(ScalarSchemas):
             raise Unreadable("a dataclass with slots has no place for extra keys", "Leave out slots=True.")
         return _in_order(_closed(super().dataclass_schema(schema)), schema["cls"])
 
-    # Named tuples are objects: their names are worth more to a model than their positions.
+    # Named tuples are objects, since names help a model more than positions.
 
     def named_tuple_schema(self, schema: Any) -> Schema:
-        """As pydantic from 2.14 on describes them."""
+        """Describe named tuples of pydantic 2.14 and later."""
         fields = schema["fields"]
         return {
             "type": "object",
@@ -109,7 +111,7 @@ class _Generator(ScalarSchemas):
         }
 
     def arguments_schema(self, schema: core_schema.ArgumentsSchema) -> Schema:
-        """As pydantic before 2.14 describes them."""
+        """Describe named tuples of pydantic before 2.14."""
         by_name: Any = dict(schema)
         by_name["metadata"] = {
             key: value
@@ -119,28 +121,30 @@ class _Generator(ScalarSchemas):
         return super().arguments_schema(by_name)
 
     def call_schema(self, schema: core_schema.CallSchema) -> Schema:
-        """Named tuples of pydantic before 2.14 are calls of their class. Validating any other call makes it."""
+        """Describe named tuples of pydantic before 2.14, which are calls of their class. Validating any other call
+        runs it.
+        """
         if not isinstance(schema["function"], type):
             raise Unreadable("a function can only be the whole output type, not a part of one")
         return super().call_schema(schema)
 
     def dict_schema(self, schema: core_schema.DictSchema) -> Schema:
-        """Keys are texts that the key type reads."""
+        """Describe a dictionary whose keys are texts that the key type accepts."""
         return self._with_keys(super().dict_schema(schema), schema)
 
     def ordered_dict_schema(self, schema: Any) -> Schema:
-        """As a dictionary."""
+        """Describe it as a dictionary."""
         return self._with_keys(super().ordered_dict_schema(schema), schema)
 
     def counter_schema(self, schema: Any) -> Schema:
-        """As a dictionary."""
+        """Describe it as a dictionary."""
         return self._with_keys(super().counter_schema(schema), schema)
 
     def _with_keys(self, result: Schema, schema: Any) -> Schema:
         if "keys_schema" not in schema:
             return result
         keys = key_schema(self._resolved(_known_formats(self.generate_inner(schema["keys_schema"]))), schema)
-        # Pydantic has put the values under a pattern already where the key schema is no more than that.
+        # If the key schema is only a pattern, pydantic has already put the values under it.
         (values,) = result.pop("patternProperties", {"": result.get("additionalProperties", True)}).values()
         result.pop("propertyNames", None)
         if keys is None:
@@ -160,26 +164,26 @@ class _Generator(ScalarSchemas):
         found = self.get_schema_from_definitions(reference)
         return schema if found is None else found
 
-    # What no JSON text is validated as.
+    # Types that no JSON text is validated as.
 
     def json_schema(self, schema: core_schema.JsonSchema) -> Schema:
-        """`pydantic.Json`."""
+        """Refuse `pydantic.Json`."""
         raise Unreadable(
-            "Json[...] is a string that holds JSON", "Use the type inside of it; the output is JSON anyway."
+            "Json[...] is a string that contains JSON", "Use the type inside it; the output is JSON anyway."
         )
 
     def is_subclass_schema(self, schema: core_schema.IsSubclassSchema) -> Schema:
-        """`type[...]`."""
+        """Refuse `type[...]`."""
         raise Unreadable("a class cannot be read from JSON", "Use a Literal of names, and look the class up.")
 
     def is_instance_schema(self, schema: core_schema.IsInstanceSchema) -> Schema:
-        """A class that pydantic only recognises instances of."""
+        """Refuse a class of which pydantic only recognises instances."""
         raise Unreadable("pydantic cannot read it from JSON, it only recognises instances of the class")
 
     # Collections.
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> Schema:
-        """Each branch with its tag, which the union needs even where the branch has a default for it."""
+        """Describe each branch with its tag, which the union needs even if the branch has a default for it."""
         result = super().tagged_union_schema(schema)
         name = result.get("discriminator", {}).get("propertyName")
         if not isinstance(name, str) or not isinstance(schema["discriminator"], str):
@@ -193,12 +197,12 @@ class _Generator(ScalarSchemas):
         return {**result, "oneOf": branches}
 
     def set_schema(self, schema: core_schema.SetSchema) -> Schema:
-        """Items have a hash."""
+        """Describe a set whose items have a hash."""
         check_hashable(schema.get("items_schema"))
         return _as_list(super().set_schema(schema))
 
     def frozenset_schema(self, schema: core_schema.FrozenSetSchema) -> Schema:
-        """Items have a hash."""
+        """Describe a frozen set whose items have a hash."""
         check_hashable(schema.get("items_schema"))
         return _as_list(super().frozenset_schema(schema))
 
@@ -210,7 +214,7 @@ def _closed(schema: Schema) -> Schema:
 
 
 def _in_order(schema: Schema, kind: type) -> Schema:
-    """Properties in the order of the dataclass's fields, which pydantic changes for keyword-only ones."""
+    """Return the properties in the order of the dataclass's fields, which pydantic changes for keyword-only ones."""
     known = getattr(kind, "__pydantic_fields__", {})
     places = {}
     for place, field in enumerate(dataclasses.fields(kind)):
@@ -222,7 +226,7 @@ def _in_order(schema: Schema, kind: type) -> Schema:
 
 
 def _as_list(schema: Schema) -> Schema:
-    """Uniqueness is asked for only where the engine enforces it; validation drops repeats anyway."""
+    """Keep uniqueness only if the core enforces it; validation removes duplicates anyway."""
     if KEYWORDS["uniqueItems"].support is Support.EXACT:
         return schema
     return {keyword: value for keyword, value in schema.items() if keyword != "uniqueItems"}
@@ -236,7 +240,7 @@ def _known_formats(schema: Any) -> Any:
         return schema
     meaning = _FORMATS.get(schema["format"]) if isinstance(schema.get("format"), str) else None
     if meaning is not None and schema.get("type") == "string":
-        if "pattern" in meaning and meaning["pattern"] is None:  # the zones that this machine knows
+        if "pattern" in meaning and meaning["pattern"] is None:  # the time zones of this machine
             meaning = {**meaning, "pattern": patterns.time_zone()}
         return {**meaning, **{key: value for key, value in schema.items() if key not in ("format", "type")}}
     found = {}

@@ -1,8 +1,9 @@
-"""Reasoning as an output type: a text that holds the reasoning, then the answer, becomes a `Thinking`.
+"""Reasoning as an output type: a text with reasoning followed by the answer becomes a `Thinking`.
 
-What: `structgen.reasoning(Person)` and the annotation ``Thinking[Person]`` are the same type. A growing text gives the
-reasoning so far, then partial values of the answer.
-Invariant: the value is validated as the answer's own type would validate it.
+What: `structgen.reasoning(Person)` and the annotation ``Thinking[Person]`` are the same type. A growing text gives
+the reasoning so far, then partial values of the answer.
+
+Invariant: the value is validated as the type of the answer validates it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ T = TypeVar("T")
 class Thinking(Generic[T]):
     """The value of an output type with reasoning, and in annotations that type: ``-> sg.Thinking[Person]``.
 
-    Options stand beside it: ``Annotated[sg.Thinking[Person], sg.ReasoningOptions(max_tokens=200)]``. ``sg.Thinking``
+    Options are given by ``Annotated[sg.Thinking[Person], sg.ReasoningOptions(max_tokens=200)]``. ``sg.Thinking``
     alone is ``sg.Thinking[str]``.
     """
 
@@ -38,11 +39,11 @@ class Thinking(Generic[T]):
     thinking: str
     """The text between the markers; empty if the answer came without reasoning."""
     value: T
-    """The validated answer. In partial values what there is of it; None while the reasoning goes on."""
+    """The validated answer. Partial values have the part that exists so far; None during the reasoning."""
 
 
 def _drop_description(schema: dict[str, Any]) -> None:
-    """The docstring is for programmers, not for models."""
+    """Remove the docstring, which is for programmers, not for models."""
     schema.pop("description", None)
 
 
@@ -68,7 +69,12 @@ def answer_of(reasoning: Reasoning | CappedReasoning) -> Any:
 def thinking_of(
     reasoning: Reasoning | CappedReasoning, validate: Callable[[str], T]
 ) -> Callable[[str], Thinking[T]]:
-    """Return the function from a whole text to its value; `validate` is that of the answer."""
+    """Return the function from a complete text to its value.
+
+    Args:
+        reasoning: The constraint.
+        validate: The function from the text of the answer to its value.
+    """
 
     def read(text: str) -> Thinking[T]:
         thought = reasoning.read(text)
@@ -86,7 +92,7 @@ class GrowingThinking:
         self._has_reasoned = False
 
     def __call__(self, text: str, whole: bool = False) -> Thinking[Any] | None:
-        """What there is after `text`, the whole text so far; None before there is anything."""
+        """Return the value so far, where `text` is the whole text so far; None if there is no value yet."""
         begin, end = self._markers.open, self._markers.close
         self._has_reasoned = False
         if not text.startswith(begin):
@@ -101,7 +107,7 @@ class GrowingThinking:
         return Thinking(_without_beginning(thought, end), None) if thought or begin else None
 
     def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
-        """Whether the part at `path` is finished: ``thinking``, or ``value`` and what is inside of it."""
+        """Return whether the part at `path` is complete: ``thinking``, or ``value`` and its parts."""
         first, *inner = (path.split(".") if isinstance(path, str) and path else list(path)) or ["value"]
         if first == "thinking":
             return self._has_reasoned

@@ -1,13 +1,16 @@
-"""Partial objects: what of a typed value is there already, in the classes that validation will give it.
+"""Partial objects: the part of a typed value that exists so far, in the classes that validation will give it.
 
-Why: a stream should hand out `person.name` while the rest is being written, not a dict of raw JSON.
-What: every finished part (a field's value, an item, a closed object) is validated by pydantic, at its place in
-pydantic's own core schema, from the very text that was written. Only what is still open is put together without
-validation (`open_containers`): a field that is not there yet is its default, or None where it has no default.
-Where a union leaves several classes open, the one that the finished members fit best is shown.
-Invariant: never raises for text of the type's constraint; the view of a whole text is the validated value, unless
-validators written in Python refuse it; the class of a finished part does not change.
-Cost: a finished part is validated once for each container that it is in; a view copies the containers that are open.
+Why: a stream should give `person.name` while the rest is being written, not a dict of raw JSON.
+
+What: pydantic validates each complete part (a field's value, an item, a closed object) at its position in
+pydantic's own core schema, from the text that was written. Only open parts are built without validation
+(`open_containers`): a missing field has its default, or None. If a union leaves several classes possible, the one
+that the complete members fit best is shown.
+
+Invariant: never raises for text of the type's constraint. The view of a complete text is the validated value,
+unless Python validators reject it. The class of a complete part does not change.
+
+Cost: a complete part is validated once for each container that it is in; a view copies the open containers.
 """
 
 from __future__ import annotations
@@ -21,27 +24,27 @@ from structgen.errors import OptionError, did_you_mean
 from structgen.partial import JsonReader
 
 from .core_schemas import SchemaIndex, Slot
-from .open_containers import MISSING, Builder, builder_for, rooted
+from .open_containers import MISSING, Builder, builder_for, wrap_in_roots
 
 __all__ = ["GrowingText", "GrowingValue", "GrowingView", "OnItem"]
 
 OnItem = Callable[[int, Any, Exception | None], None]
-"""Called after each finished item of an array: its index, the item, the error of its validation."""
+"""Called after each complete item of an array, with its index, the item, and the error of its validation."""
 
 
 class GrowingValue(Protocol):
     """Reads one growing text."""
 
     def __call__(self, text: str, whole: bool = False) -> Any:
-        """What there is of the value after `text`, the whole text so far; None before there is anything."""
+        """Return the value so far, where `text` is the whole text so far; None if there is no value yet."""
         ...
 
     def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
-        """Whether the part at `path` is finished, so that no more text changes it."""
+        """Return whether the part at `path` is complete, so that no more text changes it."""
         ...
 
     def holds_array(self, path: Sequence[str]) -> bool:
-        """Whether the type may have an array at `path`."""
+        """Return whether the type may have an array at `path`."""
         ...
 
     def arrays(self) -> list[str]:
@@ -50,25 +53,25 @@ class GrowingValue(Protocol):
 
 
 class _Frame:
-    """An open container: all that it may become, side by side."""
+    """An open container, with a builder for each class that it may become."""
 
     def __init__(self, is_object: bool, builders: dict[Any, Builder]) -> None:
         self.is_object = is_object
         self.builders = builders
-        """By the identity of their container."""
+        """By the identity of their containers."""
         self.key: Any = None if is_object else 0
-        """Of the member that is being written, or comes next; None where an object's next key is not there yet."""
+        """Key of the member that is being written, or comes next; None before an object's next key."""
         self.finished: set[Any] = set()
 
     def best(self, index: SchemaIndex, slot: Slot) -> Builder:
-        """The builder that its members fit best, of those that may stand at `slot`."""
+        """Return the builder that its members fit best, among those that `slot` allows."""
         here = ((id(one.node), one.roots) for one in index.containers(slot, self.is_object))
         builders = [self.builders[key] for key in here if key in self.builders]
         return min(builders or self.builders.values(), key=lambda one: (one.misfits, -one.known))
 
 
 class GrowingView:
-    """The view of one JSON text that grows; called with the whole text so far, it reads only what is new."""
+    """The view of one growing JSON text. Each call passes the whole text so far, and only the new part is parsed."""
 
     def __init__(
         self,
@@ -77,7 +80,13 @@ class GrowingView:
         show: Callable[[Any], Any] | None = None,
         items: tuple[Sequence[str], OnItem] | None = None,
     ) -> None:
-        """`items`: the path of an array, and what is called with its items."""
+        """Create the view of a new text.
+
+        Args:
+            index: The core schema of the type.
+            show: Changes how values appear.
+            items: The path of an array, and the function that is called with its items.
+        """
         self._index = index
         self._show = show
         self._items = items
@@ -92,13 +101,13 @@ class GrowingView:
         self._is_broken = False
 
     def __call__(self, text: str, whole: bool = False) -> Any:
-        """What there is of the value after `text`; None before there is anything.
+        """Return the value so far; None if there is no value yet.
 
         Args:
             text: The whole text so far.
-            whole: Whether the text has ended, so that a number at its end is finished.
+            whole: Whether the text has ended, so that a number at its end is complete.
         """
-        if not text.startswith(self._text):  # generation went back
+        if not text.startswith(self._text):  # generation was rolled back
             self._restart()
         new = text[len(self._text) :]
         self._text = text
@@ -107,7 +116,7 @@ class GrowingView:
                 self._reader.feed(new)
                 if whole:
                     self._reader.finish()
-            except ValueError:  # not JSON, of a server that does not keep to it: what there is up to here
+            except ValueError:  # not JSON, from a server that does not enforce it: keep the value up to here
                 self._is_broken = True
         value = self._view()
         if value is MISSING:
@@ -115,10 +124,11 @@ class GrowingView:
         return value if self._show is None else self._show(value)
 
     def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
-        """Whether the part at `path` is finished, so that no more text changes it.
+        """Return whether the part at `path` is complete, so that no more text changes it.
 
         Args:
-            path: Field names, keys and indices, as ``"items.0.name"`` or ``("items", 0, "name")``; empty for the whole.
+            path: Field names, keys and indices, as ``"items.0.name"`` or ``("items", 0, "name")``; empty for the
+                whole value.
 
         Raises:
             OptionError: The type has no such part.
@@ -136,14 +146,14 @@ class GrowingView:
         return False
 
     def holds_array(self, path: Sequence[str]) -> bool:
-        """Whether the type may have an array at `path`."""
+        """Return whether the type may have an array at `path`."""
         slots = [self._index.root]
         for step in path:
-            slots = self._inside(slots, step)
+            slots = self._member_slots(slots, step)
         return any(self._index.containers(slot, False) for slot in slots)
 
-    def _inside(self, slots: list[Slot], step: str) -> list[Slot]:
-        """Where the member `step` of a value at one of `slots` may stand."""
+    def _member_slots(self, slots: list[Slot], step: str) -> list[Slot]:
+        """Return the positions of the member `step` of a value at one of `slots`."""
         found = []
         for slot in slots:
             for container in self._index.containers(slot, True):
@@ -153,12 +163,12 @@ class GrowingView:
         return found
 
     def _check_path(self, path: tuple[str, ...]) -> None:
-        """Raise `OptionError` for a path that the type has not."""
+        """Raise `OptionError` for a path that does not exist in the type."""
         if path in self._paths:
             return
         slots = [self._index.root]
-        for place, step in enumerate(path):
-            inner = self._inside(slots, step)
+        for depth, step in enumerate(path):
+            inner = self._member_slots(slots, step)
             if not inner:
                 names = [
                     name
@@ -166,7 +176,7 @@ class GrowingView:
                     for container in self._index.containers(slot, True)
                     for name in getattr(builder_for(self._index, container, True), "fields", ())
                 ]
-                where = f" in {'.'.join(path[:place])!r}" if place else ""
+                where = f" in {'.'.join(path[:depth])!r}" if depth else ""
                 raise OptionError(
                     f"the output type has no part {step!r}{where}",
                     hint=did_you_mean(step, names) or (f"It has {', '.join(names)}." if names else None),
@@ -175,7 +185,7 @@ class GrowingView:
         self._paths.add(path)
 
     def arrays(self) -> list[str]:
-        """The fields of the type that may be arrays."""
+        """Return the fields of the type that may be arrays."""
         found = []
         for container in self._index.containers(self._index.root, True):
             builder = builder_for(self._index, container, True)
@@ -184,7 +194,7 @@ class GrowingView:
                 found += [name] if any(self._index.containers(slot, False) for slot in slots) else []
         return list(dict.fromkeys(found))
 
-    # -- what the reader reports
+    # -- events of the reader
 
     def on_open(self, is_object: bool, start: int) -> None:
         """Called after an opening bracket."""
@@ -194,7 +204,7 @@ class GrowingView:
                 key = id(container.node), container.roots
                 if key not in builders:
                     builders[key] = builder_for(self._index, container, is_object)
-        if not builders:  # text that does not fit the type; shown as it is
+        if not builders:  # text that does not fit the type is shown as it is
             (container,) = self._index.containers(_ANY, is_object)
             builders[None] = builder_for(self._index, container, is_object)
         self._frames.append(_Frame(is_object, builders))
@@ -212,10 +222,10 @@ class GrowingView:
         closed = self._frames.pop()
         self._finish(self._text[start:end], closed)
 
-    # -- finished parts
+    # -- complete parts
 
     def _slots(self) -> dict[Any, Slot]:
-        """Where the next value may stand, in each of the classes that the innermost container may have."""
+        """Return the positions of the next value, for each class that the innermost container may have."""
         if not self._frames:
             return {self._index.root.key: self._index.root}
         frame = self._frames[-1]
@@ -223,8 +233,8 @@ class GrowingView:
         return {slot.key: slot for slot in slots}
 
     def _finish(self, text: str, closed: _Frame | None) -> None:
-        """Take a finished value into the container that it is in."""
-        results = {key: self._finished(slot, text, closed) for key, slot in self._slots().items()}
+        """Add a complete value to the container around it."""
+        results = {key: self._validated(slot, text, closed) for key, slot in self._slots().items()}
         if not self._frames:
             ((self._value, _),) = results.values()
             return
@@ -243,28 +253,28 @@ class GrowingView:
         frame.finished.add(frame.key)
         frame.key = None if frame.is_object else frame.key + 1
 
-    def _finished(self, slot: Slot, text: str, closed: _Frame | None) -> tuple[Any, Exception | None]:
-        """The value of a finished text at `slot`, and the error of its validation.
+    def _validated(self, slot: Slot, text: str, closed: _Frame | None) -> tuple[Any, Exception | None]:
+        """Return the value of a complete text at `slot`, and the error of its validation.
 
-        Validators may be written by users and raise anything: the value is then what it is without them.
+        Validators may be user code and raise anything: the value is then computed without them.
         """
         try:
             return self._index.validate(slot, text), None
         except Exception as error:
-            refused = error
+            rejection = error
         if closed is not None:
-            return closed.best(self._index, slot).view(), refused
+            return closed.best(self._index, slot).view(), rejection
         for weaker in (self._index.plain(slot), _ANY):
             try:
-                return self._index.validate(weaker, text), refused
+                return self._index.validate(weaker, text), rejection
             except Exception:  # see above
                 continue
-        return None, refused
+        return None, rejection
 
     # -- open parts
 
     def _chain(self) -> list[tuple[_Frame, Builder]]:
-        """The open containers from the outermost on, each with its best builder."""
+        """Return the open containers from the outermost to the innermost, each with its best builder."""
         chain = []
         slot = self._index.root
         for frame in self._frames:
@@ -288,13 +298,15 @@ class GrowingView:
         return value
 
     def _shown(self, slot: Slot, string: str | None) -> Any:
-        """An unfinished string at `slot`."""
+        """Return an incomplete string at `slot`."""
         roots = None if string is None else self._index.text_roots(slot)
-        return MISSING if roots is None else rooted(string, roots)
+        return MISSING if roots is None else wrap_in_roots(string, roots)
 
 
 class GrowingText:
-    """The view of a text that is not JSON: what `show` makes of it; without that, nothing before it is whole."""
+    """The view of a text that is not JSON, computed by `show`; without it, there is no value before the text is
+    complete.
+    """
 
     def __init__(self, show: Callable[[str], Any] | None, parse: Callable[[str], Any]) -> None:
         self._show = show
@@ -302,18 +314,18 @@ class GrowingText:
         self._is_whole = False
 
     def __call__(self, text: str, whole: bool = False) -> Any:
-        """What there is of the value after `text`; None before there is anything."""
+        """Return the value so far; None if there is no value yet."""
         self._is_whole = whole
         if whole:
             return self._parse(text)
         return self._show(text) if text and self._show is not None else None
 
     def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
-        """Whether the text has ended."""
+        """Return whether the text has ended."""
         return self._is_whole
 
     def holds_array(self, path: Sequence[str]) -> bool:
-        """No text holds arrays."""
+        """Return False: such a text has no arrays."""
         return False
 
     def arrays(self) -> list[str]:
