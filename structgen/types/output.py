@@ -81,7 +81,7 @@ class OutputType:
     spells_specials: bool = False
     """Whether the text that is validated contains the names of special tokens."""
     schema: str | None = field(default=None, repr=False)
-    """A JSON Schema of the value, as JSON, for engines that compile schemas themselves; None if there is no schema."""
+    """A JSON Schema of the value, as JSON, for engines that compile schemas themselves; None for values without one."""
 
     source: Any = field(default=None, repr=False, compare=False)
     """The argument of `output_type`."""

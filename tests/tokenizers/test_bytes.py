@@ -200,7 +200,7 @@ def test_tokenizers_without_exact_bytes_are_refused_by_name() -> None:
     backend.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Metaspace()])
     assert "joins ByteLevel with Metaspace" in refused(backend)
     message = refused(object())
-    assert "builtins.object is no tokenizer" in message and "Vocabulary.from_tokens" in message
+    assert "builtins.object is not a tokenizer" in message and "Vocabulary.from_tokens" in message
 
 
 def test_a_byte_level_decoder_over_plain_words_is_refused() -> None:
@@ -224,14 +224,14 @@ def test_a_byte_level_pre_tokenizer_alone_tells_the_alphabet() -> None:
 
 def test_files_that_are_something_else(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text('{"version": "1.0"}')
-    with pytest.raises(VocabularyError, match=r"tokenizer\.json is no tokenizer that can be read"):
+    with pytest.raises(VocabularyError, match=r"tokenizer\.json is not a valid tokenizer"):
         Vocabulary.from_tokenizer(tmp_path)
     tiny.byte_level().save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "tokenizer_config.json").write_text("[]")
     with pytest.raises(VocabularyError, match=r"tokenizer_config\.json cannot be read"):
         Vocabulary.from_tokenizer(tmp_path)
     (tmp_path / "a.model").write_bytes(b"model")
-    with pytest.raises(VocabularyError, match=r"a\.model is no SentencePiece model"):
+    with pytest.raises(VocabularyError, match=r"a\.model is not a valid SentencePiece model"):
         Vocabulary.from_tokenizer(tmp_path / "a.model")
 
 

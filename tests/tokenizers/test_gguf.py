@@ -90,7 +90,7 @@ def test_the_embedded_file_agrees_with_the_tokenizer_made_from_it() -> None:
 
 
 def test_files_without_a_tokenizer_and_kinds_without_bytes(tmp_path: Path) -> None:
-    with pytest.raises(VocabularyError, match="holds no tokenizer"):
+    with pytest.raises(VocabularyError, match="contains no tokenizer"):
         Vocabulary.from_tokenizer(write(tmp_path / "a.gguf", None, []))
     with pytest.raises(VocabularyError, match="its tokenizer is 'bert'"):
         Vocabulary.from_tokenizer(write(tmp_path / "b.gguf", "bert", SENTENCEPIECE))

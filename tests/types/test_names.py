@@ -29,7 +29,7 @@ class Billed(BaseModel):
 
 
 def refused(annotation: Any) -> str:
-    with pytest.raises(TypeNotSupported, match="not defined where the type is read") as caught:
+    with pytest.raises(TypeNotSupported, match="not defined where the type is evaluated") as caught:
         output_type(annotation)
     return str(caught.value)
 
@@ -140,7 +140,7 @@ def gone() -> Any:
 @pytest.mark.parametrize("use", [output_type, lambda function: sg.tools([function])])
 def test_parameters_whose_types_are_gone(use: Any) -> None:
     with pytest.raises(
-        TypeNotSupported, match="an annotation of tool names Local, which is not defined"
+        TypeNotSupported, match="an annotation of tool uses Local, which is not defined"
     ) as caught:
         use(gone())
     assert "Inside a function" in str(caught.value.hint)
