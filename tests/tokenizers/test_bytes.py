@@ -196,7 +196,7 @@ def test_tokenizers_without_exact_bytes_are_refused_by_name() -> None:
     backend.decoder = decoders.Strip(content=" ", left=1, right=0)
     assert "strips more than the start" in refused(backend)
     backend.decoder = decoders.Sequence([decoders.Fuse(), decoders.Replace("ab", " ")])
-    assert "not done token by token" in refused(backend)
+    assert "not a replacement per token" in refused(backend)
     backend.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Metaspace()])
     assert "joins ByteLevel with Metaspace" in refused(backend)
     message = refused(object())

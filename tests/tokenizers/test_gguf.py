@@ -95,7 +95,7 @@ def test_files_without_a_tokenizer_and_kinds_without_bytes(tmp_path: Path) -> No
     with pytest.raises(VocabularyError, match="its tokenizer is 'bert'"):
         Vocabulary.from_tokenizer(write(tmp_path / "b.gguf", "bert", SENTENCEPIECE))
     (tmp_path / "c.gguf").write_bytes(b"")
-    with pytest.raises(VocabularyError, match="no GGUF file"):
+    with pytest.raises(VocabularyError, match="not a valid GGUF file"):
         Vocabulary.from_tokenizer(tmp_path / "c.gguf")
 
 
@@ -121,7 +121,7 @@ def test_a_length_beyond_the_file_allocates_nothing(tmp_path: Path) -> None:
         key = struct.pack("<Q", 1) + b"k"
         path = tmp_path / "a.gguf"
         path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 0, 1) + key + struct.pack("<IIQ", 9, kind, count))
-        with pytest.raises(VocabularyError, match="no GGUF file"):
+        with pytest.raises(VocabularyError, match="not a valid GGUF file"):
             read_metadata(path)
 
 
