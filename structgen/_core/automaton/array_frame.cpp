@@ -10,10 +10,10 @@ namespace structgen {
 namespace {
 
 const Frame *close(Automaton &automaton, StepContext &ctx, const ArrayFrame &array) {
-  if (!array.json->array_can_close(array.control, array.count)) return nullptr;
+  if (!array.json->arrays().can_close(array.control, array.count)) return nullptr;
   const AfterByte after(ctx);
   if (array.control->simple) return automaton.finish(ctx, array.parent);
-  const std::vector<bool> verdicts = array.json->array_verdicts(array.control, array.count);
+  const std::vector<bool> verdicts = array.json->arrays().verdicts(array.control, array.count);
   return automaton.finish(ctx, array.parent, [&](uint32_t i) { return static_cast<bool>(verdicts[i]); });
 }
 
@@ -36,8 +36,8 @@ const Frame *step(Automaton &automaton, StepContext &ctx, const Frame *frame, ui
   if (byte == ']') return close(automaton, ctx, array);
   const bool is_first = array.phase != Phase::AfterValue;
   if (!is_first && byte != ',') return nullptr;
-  if (!array.json->item_allowed(array.control, array.count)) return nullptr;
-  ItemControl *item = array.json->next_item(array.control, array.count);
+  if (!array.json->arrays().item_allowed(array.control, array.count)) return nullptr;
+  ItemControl *item = array.json->arrays().next_item(array.control, array.count);
   if (!item) return nullptr;
   auto *inside = ctx.arena.make<ArrayFrame>(array);
   inside->phase = Phase::InValue;
@@ -54,13 +54,13 @@ const Frame *step(Automaton &automaton, StepContext &ctx, const Frame *frame, ui
 const Frame *after_child(Automaton &, StepContext &ctx, const Frame *frame, const Holds &holds) {
   const auto &array = *as<ArrayFrame>(frame);
   JsonControl &json = *array.json;
-  ArrayControl *after = json.after_item(array.item, holds);
+  ArrayControl *after = json.arrays().after_item(array.item, holds);
   const SeenItem *items = array.seen_items;
   if (after->unique && !add_seen_item(ctx, array, &after, &items)) return nullptr;
   if (after != array.control || after->loose) {
     // A mask that ignores the seen items must not miss that this item may repeat one of them.
-    const bool is_alive = ctx.ignore_seen_items ? json.alive_after_item(after, array.count, false)
-                                                : json.array_alive(after, array.count);
+    const bool is_alive = ctx.ignore_seen_items ? json.arrays().live_after_item(after, array.count, false)
+                                                : json.arrays().live(after, array.count);
     if (!is_alive) return nullptr;
   }
   auto *next = ctx.arena.make<ArrayFrame>(array);

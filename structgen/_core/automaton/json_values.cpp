@@ -34,8 +34,8 @@ bool can_go_on(Automaton &automaton, StepContext &ctx, const T &frame, uint16_t 
 }
 
 bool has_first_item(const ArrayFrame &array) {
-  if (!array.json->item_allowed(array.control, array.count)) return false;
-  const ItemControl *item = array.json->next_item(array.control, array.count);
+  if (!array.json->arrays().item_allowed(array.control, array.count)) return false;
+  const ItemControl *item = array.json->arrays().next_item(array.control, array.count);
   return item && item->child->first.any();
 }
 

@@ -9,7 +9,7 @@ std::optional<KeyOffers> key_offers(const Frame *state) {
   const KeyUniverse &universe = *control.universe;
   KeyOffers out;
   Bits allowed(universe.words());
-  out.others = object->json->allowed_keys(object->control, object->view(), allowed.data());
+  out.others = object->json->objects().allowed_keys(object->control, object->view(), allowed.data());
   for (uint32_t i : universe.by_rank) {
     if (!bit(allowed.data(), i)) continue;
     out.declared.push_back(universe.keys[i]);

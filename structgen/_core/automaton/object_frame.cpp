@@ -14,7 +14,7 @@ const Frame *begin_member(StepContext &ctx, const ObjectFrame &object) {
 }
 
 const Frame *read_comma(Automaton &automaton, StepContext &ctx, const ObjectFrame &object) {
-  if (!object.json->more_keys(object.control, object.view()) || !has_key_left(automaton, ctx, object)) return nullptr;
+  if (!object.json->objects().any_key_allowed(object.control, object.view()) || !has_key_left(automaton, ctx, object)) return nullptr;
   auto *next = ctx.arena.make<ObjectFrame>(object);
   next->phase = Phase::AfterComma;
   next->space = space_start(object.options(), SpaceAt::AfterComma);
@@ -22,10 +22,10 @@ const Frame *read_comma(Automaton &automaton, StepContext &ctx, const ObjectFram
 }
 
 const Frame *close(Automaton &automaton, StepContext &ctx, const ObjectFrame &object) {
-  if (!object.json->object_can_close(object.control, object.view())) return nullptr;
+  if (!object.json->objects().can_close(object.control, object.view())) return nullptr;
   const AfterByte after(ctx);
   if (object.control->simple) return automaton.finish(ctx, object.parent);
-  const std::vector<bool> verdicts = object.json->object_verdicts(object.control, object.view());
+  const std::vector<bool> verdicts = object.json->objects().verdicts(object.control, object.view());
   return automaton.finish(ctx, object.parent, [&](uint32_t i) { return static_cast<bool>(verdicts[i]); });
 }
 
@@ -48,9 +48,9 @@ const Frame *step(Automaton &automaton, StepContext &ctx, const Frame *frame, ui
 
 const Frame *after_child(Automaton &, StepContext &ctx, const Frame *frame, const Holds &holds) {
   const auto &object = *as<ObjectFrame>(frame);
-  ObjectControl *after = object.json->after_child(object.member->frame, object.member->verdicts, holds);
+  ObjectControl *after = object.json->objects().after(object.member->frame, object.member->group_roots, holds);
   const bool is_unchanged = after == object.control && after->simple;
-  if (!is_unchanged && !object.json->object_alive(after, object.view())) return nullptr;
+  if (!is_unchanged && !object.json->objects().live(after, object.view())) return nullptr;
   auto *next = ctx.arena.make<ObjectFrame>(object);
   next->phase = Phase::AfterValue;
   next->control = after;

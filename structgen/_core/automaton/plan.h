@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "json/control.h"
+#include "json/control/control.h"
 #include "liveness/control.h"
 #include "text/text_space.h"
 

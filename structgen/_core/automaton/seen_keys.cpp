@@ -11,7 +11,7 @@ namespace {
 
 // The object after a key, once its own fields know of the key.
 const Frame *choose_member(KeyControl *control, ObjectFrame *object) {
-  object->member = object->json->resolve(control, object->view());
+  object->member = object->json->objects().resolve(control, object->view());
   return object->member ? object : nullptr;
 }
 
@@ -54,7 +54,7 @@ const Frame *open_key(Automaton &automaton, StepContext &ctx, const ObjectFrame 
   ObjectControl *control = object.control;
   const uint32_t words = control->universe->words();
   auto *allowed = static_cast<uint64_t *>(ctx.arena.allocate(words * 8));
-  const bool allows_extra = object.json->allowed_keys(control, object.view(), allowed);
+  const bool allows_extra = object.json->objects().allowed_keys(control, object.view(), allowed);
   const bool allows_declared = std::any_of(allowed, allowed + words, [](uint64_t word) { return word != 0; });
   if (!allows_declared && !allows_extra) return nullptr;
   auto *key = ctx.arena.make<KeyFrame>(&object, allowed);
@@ -63,7 +63,7 @@ const Frame *open_key(Automaton &automaton, StepContext &ctx, const ObjectFrame 
   key->hash = hash_text({});
   if (!allows_extra) return key;
   TextSpace &text = automaton.text();
-  const Re re = object.json->extra_keys(control, object.view());
+  const Re re = object.json->objects().allowed_undeclared_keys(control, object.view());
   key->seen_extra = object.seen_extra;
   if (re == RegexSpace::ANY_TEXT || text.regex().alive(re))
     key->text = remove_seen_keys(automaton, ctx, object, text.state(re, 0, object.encoding()), 0, &key->seen_extra);
@@ -72,7 +72,7 @@ const Frame *open_key(Automaton &automaton, StepContext &ctx, const ObjectFrame 
 
 const Frame *close_declared_key(StepContext &ctx, const KeyFrame &key, uint32_t index) {
   const ObjectFrame &object = *key.object();
-  KeyControl *control = object.json->key(object.control, index);
+  KeyControl *control = object.json->objects().key(object.control, index);
   if (!control->possible) return nullptr;
   const KeyUniverse &universe = *object.control->universe;
   ObjectFrame *after = object_after_key(ctx, object);
@@ -87,12 +87,12 @@ const Frame *close_declared_key(StepContext &ctx, const KeyFrame &key, uint32_t 
 
 const Frame *close_extra_key(StepContext &ctx, const KeyFrame &key) {
   ObjectControl *object = key.object()->control;
-  KeyControl *control = key.json->only_extra_class(object);
-  return close_extra_key(ctx, key, control ? control : key.json->extra_key(object, key_text(key)));
+  KeyControl *control = key.json->objects().only_undeclared_key(object);
+  return close_extra_key(ctx, key, control ? control : key.json->objects().undeclared_key(object, key_text(key)));
 }
 
 const Frame *close_extra_key_of(StepContext &ctx, const KeyFrame &key, uint32_t key_class) {
-  return close_extra_key(ctx, key, key.json->extra_key_of(key.object()->control, key_class));
+  return close_extra_key(ctx, key, key.json->objects().key_of_class(key.object()->control, key_class));
 }
 
 TextState remove_seen_keys(Automaton &automaton, StepContext &ctx, const ObjectFrame &object, TextState text,
@@ -113,7 +113,7 @@ TextState remove_seen_keys(Automaton &automaton, StepContext &ctx, const ObjectF
   charge(4 * there);
   each_key(*seen, read, [&](std::string_view key) { rests.emplace_back(key.substr(whole)); });
   *seen = nullptr;
-  Re left = object.json->extra_keys(object.control, object.view());
+  Re left = object.json->objects().allowed_undeclared_keys(object.control, object.view());
   for (size_t i = 0; i < whole; ++i) left = space.row(left)[static_cast<uint8_t>(read[i])];
   left = space.intersect(left, space.complement(space.literals(rests)));
   for (size_t i = whole; i < length; ++i) left = space.row(left)[static_cast<uint8_t>(read[i])];
@@ -125,18 +125,18 @@ TextState remove_seen_keys(Automaton &automaton, StepContext &ctx, const ObjectF
 bool has_key_left(Automaton &automaton, StepContext &ctx, const ObjectFrame &object) {
   if (!object.seen_extra) return true;
   Bits declared(object.control->universe->words());
-  const bool allows_extra = object.json->allowed_keys(object.control, object.view(), declared.data());
+  const bool allows_extra = object.json->objects().allowed_keys(object.control, object.view(), declared.data());
   if (any_set(declared)) return true;
   if (!allows_extra) return false;
   const KeyTree *seen = object.seen_extra;
   const TextState text =
-      automaton.text().state(object.json->extra_keys(object.control, object.view()), 0, object.encoding());
+      automaton.text().state(object.json->objects().allowed_undeclared_keys(object.control, object.view()), 0, object.encoding());
   return remove_seen_keys(automaton, ctx, object, text, 0, &seen) != TextSpace::DEAD;
 }
 
 bool are_keys_running_out(Automaton &automaton, const ObjectFrame &object) {
   TextSpace &text = automaton.text();
-  const uint64_t texts = text.regex().count_texts(object.json->extra_keys(object.control, object.view()));
+  const uint64_t texts = text.regex().count_texts(object.json->objects().allowed_undeclared_keys(object.control, object.view()));
   const uint64_t there = object.seen_extra ? object.seen_extra->size : 0;
   return texts != UINT64_MAX && texts <= there + text.vocabulary().longest_token();
 }

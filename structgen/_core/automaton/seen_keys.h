@@ -14,7 +14,7 @@ namespace structgen {
 const Frame *open_key(Automaton &automaton, StepContext &ctx, const ObjectFrame &object);
 // The state after the closing quote of an extra key, whose text is not checked.
 const Frame *close_extra_key(StepContext &ctx, const KeyFrame &key);
-// The same for a key of one class: extra keys that match the same patterns (JsonControl::kind_of_extra_key).
+// The same for a key of one class: extra keys that match the same patterns (ObjectFrames::class_of).
 const Frame *close_extra_key_of(StepContext &ctx, const KeyFrame &key, uint32_t key_class);
 // The state after the closing quote of the declared key with an index.
 const Frame *close_declared_key(StepContext &ctx, const KeyFrame &key, uint32_t index);

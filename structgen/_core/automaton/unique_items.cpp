@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "automaton/json_values.h"
-#include "json/shortest/shortest.h"
 #include "json/value.h"
 #include "text/json_space.h"
 
@@ -30,7 +29,7 @@ bool is_in_exponent(const TextLink *text) {
 bool string_has_many(TextSpace &text, const StringFrame &string, uint64_t many) {
   RegexSpace &space = text.regex();
   const StringLanguage &language = string.control->string;
-  if (JsonControl::free_strings(string.control)) return true;
+  if (string.control->allows_any_string()) return true;
   if (string.root_states || text.escape(string.text) != 0) return false;
   Re rest = text.re(string.text);
   if (language.max != UNBOUNDED || language.min > string.length) {
@@ -56,13 +55,13 @@ bool frames_have_many(const Frame *state, const ArrayFrame *array, uint64_t many
   const Frame *above = nullptr;
   for (const Frame *frame = state; frame != array; above = frame, frame = frame->parent) {
     charge();
-    if (const auto *inner = as_if<ArrayFrame>(frame); inner && inner->json->has_no_last_item(inner->control, inner->count))
+    if (const auto *inner = as_if<ArrayFrame>(frame); inner && inner->json->arrays().is_unbounded(inner->control, inner->count))
       return true;
     const auto *object = as_if<ObjectFrame>(frame);
     if (!object) continue;
-    std::optional<JsonControl::OpenKey> open;
+    std::optional<OpenKey> open;
     if (const auto *key = as_if<KeyFrame>(above)) open = {key->match_begin, key->match_end};
-    if (object->json->has_many_keys(object->control, object->view(), open, many, until == Until::Closed)) return true;
+    if (object->json->objects().has_many_values(object->control, object->view(), open, many, until == Until::Closed)) return true;
   }
   return false;
 }
@@ -71,7 +70,7 @@ bool frames_have_many(const Frame *state, const ArrayFrame *array, uint64_t many
 // a string without a limit needs two quotes, and an open frame a bracket or a whole key, before few values are left.
 bool has_many(Automaton &automaton, const Frame *state, const ArrayFrame *array, uint64_t many, Until until) {
   const auto value_has_many = [&](JsonControl &json, const ValueControl *value) {
-    return until == Until::Closed ? JsonControl::only_free_strings(value) : json.has_many(value->goal, many);
+    return until == Until::Closed ? value->is_any_string() : json.has_many_values(value, many);
   };
   if (const auto *value = as_if<ValueFrame>(state)) {
     if (value_has_many(*value->json, value->control)) return true;
@@ -109,7 +108,7 @@ std::vector<const ArrayFrame *> arrays_to_compare(const Frame *state, const Text
       const auto *array = as<ArrayFrame>(frame);
       ArrayControl *control = array->control;
       // Where other branches of the schema allow equal items, a repeated item is no dead end.
-      if (!control->loose || !array->json->array_alive(array->json->after_repeat(control), array->count))
+      if (!control->loose || !array->json->arrays().live(array->json->arrays().after_repeated_item(control), array->count))
         arrays.push_back(array);
     }
   return {arrays.rbegin(), arrays.rend()};
@@ -128,7 +127,7 @@ const Frame *read_without(Automaton &automaton, StepContext &ctx, const Frame *s
   JsonControl &json = *array.json;
   // In ordered objects, keys that only an earlier item has would count as declared ones, which come first.
   if (json.schema().options.ordered || repeats.size() > MAX_REMOVED_ITEMS || text.size() > MAX_REREAD_BYTES) {
-    json.leave_unproven();
+    json.count_unproven();
     return state;
   }
   std::vector<std::string> texts;
@@ -136,7 +135,7 @@ const Frame *read_without(Automaton &automaton, StepContext &ctx, const Frame *s
     charge(item->length);
     texts.emplace_back(item->text, item->length);
   }
-  ValueControl *other = json.other_than(array.item->child, texts);
+  ValueControl *other = json.value_excluding(array.item->child, texts);
   if (!other) return nullptr;
   StepContext again{ctx.arena};
   again.distinct_above = array.depth;
@@ -163,7 +162,7 @@ bool add_seen_item(StepContext &ctx, const ArrayFrame &array, ArrayControl **con
   const std::string text = item_text_in(ctx.item_text, array);
   const ItemValue::Kind kind = kind_of_value(text);
   const bool is_container = kind == ItemValue::Container;
-  const bool is_free_string = kind == ItemValue::String && JsonControl::free_strings(array.item->child);
+  const bool is_free_string = kind == ItemValue::String && array.item->child->allows_any_string();
   const bool is_excluded_by_control = !is_container && !is_free_string;
   if (ctx.ignore_seen_items && ctx.arena.contains(&array) && (array.count > 1 || is_container)) ctx.may_repeat_items = true;
   if (ctx.ignore_seen_items && !is_excluded_by_control) return true;
@@ -171,8 +170,8 @@ bool add_seen_item(StepContext &ctx, const ArrayFrame &array, ArrayControl **con
   const ItemValue value = read_value(text);
   for (const SeenItem *seen = array.seen_items; seen; seen = seen->previous)
     if (seen->hash == value.hash) {
-      *control = array.json->after_repeat(*control);
-      return !ctx.ignore_seen_items || array.json->array_alive(*control, array.count);
+      *control = array.json->arrays().after_repeated_item(*control);
+      return !ctx.ignore_seen_items || array.json->arrays().live(*control, array.count);
     }
   const std::string &kept = is_container ? text : value.text;
   char *copy = nullptr;
@@ -183,13 +182,13 @@ bool add_seen_item(StepContext &ctx, const ArrayFrame &array, ArrayControl **con
   const bool has_containers = is_container || (array.seen_items && array.seen_items->has_containers);
   *items = ctx.arena.make<SeenItem>(array.seen_items, copy, static_cast<uint32_t>(kept.size()), is_container,
                                     has_containers, value.hash);
-  if (is_excluded_by_control) *control = array.json->with_value(*control, value);
+  if (is_excluded_by_control) *control = array.json->arrays().with_used(*control, value);
   return true;
 }
 
 bool excludes_seen_values(const TextFrame &value) {
   const auto *array = value.is_traced ? as_if<ArrayFrame>(value.parent) : nullptr;
-  const bool is_free_string = is<StringFrame>(&value) && JsonControl::free_strings(value.control);
+  const bool is_free_string = is<StringFrame>(&value) && value.control->allows_any_string();
   return array && array->control->unique && !is_free_string;
 }
 
@@ -237,7 +236,7 @@ const Frame *avoid_seen_items(Automaton &automaton, StepContext &ctx, const Fram
     if (repeats.empty()) return state;
     const auto &[array, items] = repeats[0];
     // subtle: the state after reading again has no verdicts, which some frames need when the item ends.
-    if (avoid == Avoid::All && (!array->item->verdicts.empty() || !array->item->counted.empty())) return state;
+    if (avoid == Avoid::All && (!array->item->group_roots.empty() || !array->item->contains_roots.empty())) return state;
     state = read_without(automaton, ctx, state, *array, items);
     if (!state || avoid == Avoid::DeadEnds) return state;
     above = array->depth;

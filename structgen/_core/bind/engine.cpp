@@ -206,7 +206,7 @@ void bind_engine(nb::module_ &m) {
             Program::Turn turn(*p);
             const Plan &plan = p->automaton().plan();
             if (plan.json)
-              for (SchemaId id : plan.json->empty_parts()) out.push_back(plan.json->schema().nodes[id].pointer);
+              for (SchemaId id : plan.json->unsatisfiable_schemas()) out.push_back(plan.json->schema().nodes[id].pointer);
             return out;
           }
           if (!p->space().vocabulary().closed() && Matcher(p).hopeless()) return out;

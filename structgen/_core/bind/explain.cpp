@@ -134,7 +134,7 @@ class Witnessing {
     if (static_cast<uint32_t>(n->depth + is_item) < most) return;
     const bool is_stuck = out.next.find_first_not_of(out.optional_space ? " \t\r\n" : "") == out.next.npos;
     if (!opens && (next_byte >= 0 || !is_stuck)) return;
-    const ItemControl *item = is_item ? array->json->next_item(array->control, array->count) : nullptr;
+    const ItemControl *item = is_item ? array->json->arrays().next_item(array->control, array->count) : nullptr;
     if (is_item && !item) return;
     const ValueControl *value = is_item ? item->child : as<ValueFrame>(n)->control;
     if (opens ? !value->first.test(static_cast<size_t>(next_byte)) : value->first.none()) return;
@@ -187,7 +187,7 @@ class Witnessing {
   }
 
   std::vector<SchemaId> applying(const JsonControl &json, const ValueControl *v) {
-    std::vector<SchemaId> all, todo = json.schemas_of(v->goal);
+    std::vector<SchemaId> all, todo = json.schemas_of(v->obligation);
     const Schema &s = json.schema();
     // References and applicators of the same place are part of the account.
     while (!todo.empty()) {
@@ -331,7 +331,7 @@ class Witnessing {
   void keys(const ObjectFrame &object, uint32_t begin, uint32_t end, Account &out) {
     const KeyUniverse &u = *object.control->universe;
     Bits allowed(u.words() + 1);
-    object.json->allowed_keys(object.control, object.view(), allowed.data());
+    object.json->objects().allowed_keys(object.control, object.view(), allowed.data());
     for (uint32_t i = begin; i < end; ++i)
       if (bit(allowed.data(), i)) out.keys.push_back(u.keys[i]);
   }
@@ -364,7 +364,7 @@ class Witnessing {
       if (next_byte != ']' && n.count >= s.max_items) out.rules.push_back({s.pointer, "maxItems", std::to_string(s.max_items)});
     }
     if (n.phase != Phase::Open || next_byte == ']') return;
-    if (const ItemControl *item = n.json->next_item(n.control, n.count)) value(*n.json, item->child, out);
+    if (const ItemControl *item = n.json->arrays().next_item(n.control, n.count)) value(*n.json, item->child, out);
   }
 
   Automaton &a_;

@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "text/json_space.h"
-#include "json/shortest/shortest.h"
+#include "json/shortest/shortest_values.h"
 #include "util/sorting.h"
 #include "completion/search.h"
 
@@ -35,7 +35,7 @@ const Frame *WitnessSearch::rest_of_object(const JsonFrame *n) {
   if (o->simple || o->groups.size() < MANY_GROUPS || (begun && begun->escape != 0) || hopeless_.contains(n)) return nullptr;
   const KeyUniverse &u = *o->universe;
   const ObjectView view = frame->view();
-  std::optional<RestOfObject> rest = n->json->rest_of_object(o, view, -1);
+  std::optional<ObjectCompletion> rest = n->json->objects().complete(o, view, -1);
   auto is_next = [&](uint32_t i) { return i >= begun->match_begin && i < begun->match_end && bit(begun->allowed, i); };
   auto key_rank = [&](const std::string &key) {
     const int64_t i = u.find(key);
@@ -48,7 +48,7 @@ const Frame *WitnessSearch::rest_of_object(const JsonFrame *n) {
   // A key that has begun, or that a comma asks for, need not be one that is wanted.
   if (begun && rest && std::none_of(rest->keys.begin(), rest->keys.end(), begins)) {
     const uint32_t i = next_key(begun, begun->match_begin, nullptr, false);
-    rest = i < begun->match_end ? n->json->rest_of_object(o, view, i) : std::nullopt;
+    rest = i < begun->match_end ? n->json->objects().complete(o, view, i) : std::nullopt;
   }
   const size_t before = out_.size();
   const JsonFrame *m = rest && !(rest->keys.empty() && rest->extras.empty()) ? n : nullptr;
@@ -68,7 +68,7 @@ const Frame *WitnessSearch::rest_of_object(const JsonFrame *n) {
     const std::string *key;
     do {
       charge();
-      key = n->json->shortest().extra_key(*o, language, used[language]++);
+      key = n->json->shortest().undeclared_key(*o, language, used[language]++);
     } while (key && seen && has_key(seen, *key));
     m = key ? as_if<JsonFrame>(key_and_value(m, *key, value)) : nullptr;
   }
@@ -208,7 +208,7 @@ bool WitnessSearch::extra_key(const KeyFrame *n, uint64_t i, std::string *text) 
   // One key of each kind first, where patterns tell them apart.
   if (n->length == 0 && !o->patterns.empty()) {
     const auto [it, fresh] = examples_.try_emplace(o);
-    if (fresh) it->second = n->json->extra_key_examples(o);
+    if (fresh) it->second = n->json->objects().undeclared_key_examples(o);
     if (i <= it->second.size()) {
       *text = escape_json(it->second[i - 1]) + '"';
       return true;

@@ -2,7 +2,7 @@
 // those that must differ from others.
 #include "text/json_space.h"
 #include "json/value.h"
-#include "json/shortest/shortest.h"
+#include "json/shortest/shortest_values.h"
 #include "completion/search.h"
 
 namespace structgen {
@@ -71,21 +71,21 @@ const Frame *WitnessSearch::closing_value(const ValueFrame *n) {
   if (const auto *array = as_if<ArrayFrame>(container)) return closing_item(n, array->item, array->count);
   const auto *object = as<ObjectFrame>(container);
   return closing(n, n->control, [&](const Holds &holds) {
-    ObjectControl *after = n->json->after_child(object->member->frame, object->member->verdicts, holds);
-    return n->json->object_can_close(after, object->view());
+    ObjectControl *after = n->json->objects().after(object->member->frame, object->member->group_roots, holds);
+    return n->json->objects().can_close(after, object->view());
   });
 }
 
 const Frame *WitnessSearch::closing_item(const JsonFrame *n, ItemControl *item, uint64_t count) {
   return closing(n, item->child, [&](const Holds &holds) {
-    return n->json->array_can_close(n->json->after_item(item, holds), count);
+    return n->json->arrays().can_close(n->json->arrays().after_item(item, holds), count);
   });
 }
 
 const Frame *WitnessSearch::closing(const JsonFrame *n, const ValueControl *v, const std::function<bool(const Holds &)> &closes) {
   JsonControl &json = *n->json;
-  const std::vector<Formula> roots = json.goal(v->goal).roots;
-  const Formula need = json.goal(v->goal).need;
+  const std::vector<Formula> roots = json.obligation(v->obligation).roots;
+  const Formula need = json.obligation(v->obligation).condition;
   if (roots.size() > MOST_VERDICTS || (roots.size() == 1 && need == json.formulas().leaf(0))) return nullptr;
   for (size_t row = size_t{1} << roots.size(); row-- > 0;) {
     auto holds = [row](uint32_t i) { return (row >> i & 1) != 0; };
@@ -105,8 +105,8 @@ const Frame *WitnessSearch::closing(const JsonFrame *n, const ValueControl *v, c
 const Frame *WitnessSearch::whole_value(const JsonFrame *n, const ValueControl *v, const ArrayFrame *array, uint64_t before) {
   JsonControl &json = *n->json;
   if (array && array->control->counting)
-    if (const ValueControl *wanted = json.helpful(array->control, before); wanted && wanted->first.any()) v = wanted;
-  const Formula f = json.goal(v->goal).combined;
+    if (const ValueControl *wanted = json.arrays().counted_item(array->control, before); wanted && wanted->first.any()) v = wanted;
+  const Formula f = json.obligation(v->obligation).requirement;
   // The frame knows which scalars are taken; containers are told apart by value, one after the other.
   std::vector<std::string> taken;
   while (array && array->control->unique && array->count >= MANY_ITEMS) {
@@ -122,7 +122,7 @@ const Frame *WitnessSearch::whole_value(const JsonFrame *n, const ValueControl *
     charge();
     std::string text;
     steps_ += WHOLE + taken.size() * 10;
-    if (!json.shortest().text(taken.empty() ? f : json.shortest().other_than(f, taken), &text)) {
+    if (!json.shortest().text(taken.empty() ? f : json.shortest().exclude(f, taken), &text)) {
       note(json.shortest().search_failure());
       return nullptr;
     }
@@ -134,7 +134,7 @@ const Frame *WitnessSearch::whole_value(const JsonFrame *n, const ValueControl *
 
 const Frame *WitnessSearch::counted(const JsonFrame *from, ArrayControl *array, uint64_t before) {
   if (!array->counting) return nullptr;
-  ValueControl *v = from->json->helpful(array, before);
+  ValueControl *v = from->json->arrays().counted_item(array, before);
   if (!v || v->first.none()) return nullptr;
   ValueFrame alone(nullptr, from->json, v);
   alone.depth = is<ValueFrame>(from) ? from->depth : from->depth + 1;

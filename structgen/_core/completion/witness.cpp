@@ -221,7 +221,7 @@ const Frame *WitnessSearch::open_object(const ValueFrame *n) {
 }
 
 const Frame *WitnessSearch::open_item(const ArrayFrame *n) {
-  ItemControl *item = n->json->next_item(n->control, n->count);
+  ItemControl *item = n->json->arrays().next_item(n->control, n->count);
   if (!item) return nullptr;
   if (mode_ == Mode::WholeValues) return whole_value(n, item->child, n, n->count);
   if (const Frame *m = closing_item(n, item, n->count + 1)) return m;

@@ -4,7 +4,7 @@
 // Scalars take their shortest text, objects only the keys they owe, arrays only the items
 // they owe. Where a choice can recurse (types of a value, keys of a frame with branches) the
 // search is by iterative deepening on open containers, within a step budget. Where that fails, values that have
-// not begun are taken whole from the table of shortest ones (json/shortest/shortest.h), so that depth costs nothing.
+// not begun are taken whole from the table of shortest ones (json/shortest/shortest_values.h), so that depth costs nothing.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A JSON Schema as the front end hands it over: one record per reachable sub-schema.
+// A JSON Schema in the form in which the front end passes it: one record for each reachable sub-schema.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct SchemaNode {
   std::vector<SchemaId> values;
 
   bool has_number = false;
-  bool digits = false;  // draft 4: an integer is a matter of spelling
+  bool digits = false;  // draft 4: whether a number is an integer depends on its spelling
   NumberBounds number;
 
   uint64_t min_length = 0, max_length = UNBOUNDED;
@@ -61,7 +61,7 @@ struct SchemaNode {
   std::vector<std::vector<SchemaId>> any_of, one_of;
   SchemaId if_ = NO_SCHEMA, then_ = NO_SCHEMA, else_ = NO_SCHEMA;
 
-  // Shows at a glance that no value of this type can satisfy it: by `type`, or since all listed values are of others.
+  // Do `type`, `enum` and `const` alone exclude values of this type?
   bool excludes(Type type) const {
     if (!(types & type_bit(type))) return true;
     if (!has_values) return false;
@@ -73,18 +73,32 @@ struct SchemaNode {
       default: return values.empty();
     }
   }
-  bool own_object() const {
+  bool has_object_keywords() const {
     return !properties.empty() || !pattern_properties.empty() || additional_properties != NO_SCHEMA ||
            property_names != NO_SCHEMA || !required.empty() || min_properties > 0 || max_properties != UNBOUNDED;
   }
-  bool own_array() const {
+  bool has_array_keywords() const {
     return !prefix_items.empty() || items != NO_SCHEMA || min_items > 0 || max_items != UNBOUNDED ||
            contains != NO_SCHEMA || unique_items;
   }
-  bool own_string() const { return has_values || !languages.empty() || min_length > 0 || max_length != UNBOUNDED; }
+  bool has_string_keywords() const {
+    return has_values || !languages.empty() || min_length > 0 || max_length != UNBOUNDED;
+  }
+  // Do keywords other than applicators, `type` and enums of containers restrict values of this type?
+  bool has_keywords(Type type) const {
+    switch (type) {
+      case Type::Null:
+      case Type::Boolean: return has_values;
+      case Type::Number: return has_values || has_number;
+      case Type::String: return has_string_keywords();
+      case Type::Object: return has_object_keywords();
+      default: return has_array_keywords();
+    }
+  }
+  // Is it a reference and nothing else?
   bool only_refers() const {
-    return refs.size() == 1 && !boolean && types == ALL_TYPES && !has_values && !has_number && !own_string() &&
-           !own_object() && !own_array() && all_of.empty() && nots.empty() && any_of.empty() && one_of.empty() &&
+    return refs.size() == 1 && !boolean && types == ALL_TYPES && !has_values && !has_number && !has_string_keywords() &&
+           !has_object_keywords() && !has_array_keywords() && all_of.empty() && nots.empty() && any_of.empty() && one_of.empty() &&
            if_ == NO_SCHEMA;
   }
   bool applies_others() const {

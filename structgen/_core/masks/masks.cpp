@@ -361,7 +361,7 @@ void Masks::extra_kinds(Vocabulary::Node at, const KeyFrame *n, Fragment &f) {
       continue;
     }
     const std::string key = before + path.substr(skip, path.size() - skip - 1);
-    kinds[n->json->kind_of_extra_key(control, key)].push_back(e.node);
+    kinds[n->json->objects().class_of(control, key)].push_back(e.node);
   }
   uint32_t common = 0;
   size_t most = 0;
@@ -453,7 +453,7 @@ void Masks::key_below(Vocabulary::Node at, const KeyFrame *n) {
       // What may follow a key depends on which keys are left.
       for (const Exit &e : f.exits) one_by_one(e.node);
     } else if (!f.exits.empty()) {
-      if (n->json->only_extra_class(control)) {
+      if (n->json->objects().only_undeclared_key(control)) {
         if (const Frame *after = close_extra_key(*ctx_, *n)) {
           if (at == Vocabulary::ROOT) {
             const RestTrie &trie = text_.rests(f);

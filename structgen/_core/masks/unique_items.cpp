@@ -123,7 +123,7 @@ void Masks::without_alike(Vocabulary::Node at, const Frame *node, const Ahead &a
   const auto *string = as_if<StringFrame>(node);
   const bool spelled = (key && key->escape == 0 && key->encoding() != Encoding::AllEscapes) ||
                        (string && text_.escape(string->text) == 0 && string->encoding() != Encoding::AllEscapes);
-  if (spelled && string && JsonControl::free_strings(string->control)) {
+  if (spelled && string && string->control->allows_any_string()) {
     // A dead end can only follow a string that equals the one of an earlier item.
     for (const std::string &rest : ahead.rests) {
       const std::string bytes = escape_json(rest) + '"';

@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "matcher/matcher.h"
-#include "json/shortest/shortest.h"
+#include "json/shortest/shortest_values.h"
 #include "automaton/signatures.h"
 #include "completion/witness.h"
 
@@ -28,7 +28,7 @@ bool Program::shortest(std::string *out, bool *exact) {
     ~HandOver() { hand_over(text); }
   } const at_end{*out};
   const bool found = json->shortest().text(json->root_requirement(), out);
-  *exact = found && json->shortest().exact();
+  *exact = found && json->shortest().is_exact();
   Arena arena;
   StepContext ctx{arena};
   const Frame *node = automaton_->start(ctx);

@@ -1,40 +1,72 @@
-// What the oracle looks for when it looks for an object, and what it finds.
+// The search for one object that satisfies some keyword groups and violates others.
+//
+// Keys that must be there are collected first. Then, for each group that must fail, the search chooses how: by a missing
+// key, by the number of keys, or by a value.
 #pragma once
 
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "util/hashing.h"
-#include "json/oracle/oracle.h"
+#include "json/oracle/object_search.h"
 
 namespace structgen {
 
-struct JsonOracle::ObjectQuery {
-  const Groups *yes, *no;
-  std::vector<SchemaId> sorted, open;  // `yes`, and those of them that may ask something of any key
-  ObjectControl *frame;  // null: an object not yet begun
-  ObjectView view;
-  std::map<std::string, std::vector<Formula>, std::less<>> included;  // with further demands on the value
-  std::set<std::string, std::less<>> omitted;
-  std::vector<std::pair<uint32_t, std::vector<Formula>>> extras;  // extra keys included: class, further demands
-  uint64_t min = 0, max = UNBOUNDED;
-  ObjectControl *classes = nullptr;  // tells extra keys apart for all groups of the query
-  Formula key(JsonControl &c, std::string_view name) const { return c.key_requirement_of_all(name, sorted, open); }
-  std::vector<std::pair<std::string_view, SchemaId>> absences;  // groups violated by a key left out
-};
+class ObjectQuery {
+ public:
+  ObjectQuery(JsonOracle &oracle, const Groups &satisfied, const Groups &violated, ObjectControl *frame,
+              const ObjectView &view);
+  bool run(const NextKey *next, ObjectModel *model);
 
-// An object that satisfies a frame, as far as it matters to whether it may have one more key.
-struct JsonOracle::ObjectModel {
-  bool found = false;
-  std::vector<SchemaId> satisfied, open;  // sorted; open: they may ask something of any key
-  std::set<std::string, std::less<>> included;  // keys that are to come
-  uint64_t count = 0, min = 0, max = UNBOUNDED;  // of keys, those that are there with those to come
-  bool plain = false;  // what is violated is so by keys left out, and no undeclared key is to come
-  RestOfObject *rest = nullptr;  // filled in, too, if not null
-  std::unordered_map<std::string_view, std::vector<SchemaId>, KeyedTextHash> absences;  // by key: groups violated as it is left out
+ private:
+  bool collect_required_keys();
+  bool search(const NextKey *next);
+  bool contradicts_itself(const NextKey *next);
+  bool needs_no_choice();
+  bool included_can_hold();
+  void make_classes(const NextKey *next);
+  bool include_undeclared(KeyClass of);
+  void order_violations();
+
+  bool choose_violations(size_t next);
+  bool omit_required_key(SchemaId group, size_t next);
+  bool break_key_count(SchemaId group, size_t next);
+  bool break_declared_value(SchemaId group, size_t next);
+  bool break_undeclared_value(SchemaId group, size_t next);
+  std::vector<std::string> breakable_names(SchemaId group);
+  bool finish();
+  uint64_t count_free_undeclared(uint64_t missing, bool *enough);
+  uint64_t count_free_declared(uint64_t wanted);
+
+  void describe(ObjectModel *model);
+  void describe(ObjectCompletion *completion);
+
+  Formula requirement(std::string_view key);
+  int64_t find(std::string_view key) const;
+  bool seen(std::string_view key) const;
+  // Has it not been read, and may it still come where keys have an order?
+  bool available(std::string_view key) const;
+  uint64_t undeclared_seen() const;
+  uint64_t undeclared_included(KeyClass of) const;
+  bool has_unused_key(KeyClass of, uint64_t included);
+
+  JsonOracle &oracle_;
+  SchemaTables &tables_;
+  FormulaSpace &formulas_;
+  const Groups *satisfied_, *violated_;
+  Groups sorted_, open_;    // of `satisfied_`; open: those that may restrict any key
+  Groups ordered_;          // of `violated_`, in the order of the search
+  ObjectControl *frame_;    // null: no key has been read
+  ObjectView view_;
+  std::map<std::string, std::vector<Formula>, std::less<>> included_;          // with further demands on the value
+  std::set<std::string, std::less<>> omitted_;
+  std::vector<std::pair<KeyClass, std::vector<Formula>>> undeclared_;          // to come, with further demands
+  uint64_t min_ = 0, max_ = UNBOUNDED;
+  ObjectControl *classes_ = nullptr;  // tells undeclared keys apart for all groups of the query
+  std::vector<std::pair<std::string_view, SchemaId>> absences_;  // groups that fail by a key left out
 };
 
 }  // namespace structgen
