@@ -1,13 +1,14 @@
-"""structgen as the benchmark tools know it: adapters for MaskBench-style timing and for the JSON Schema suite.
+"""structgen's adapters for two tools: one that times masks like MaskBench, and one that runs the JSON Schema suite.
 
-Both answer through `Matcher` alone, token by token, and check each token in the mask before it is read;
-nothing here validates, and nothing is keyed by instance.
+Both read texts through a matcher alone, token by token, and look each token up in the mask before they read it. Nothing
+here validates an instance, and nothing depends on one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from structgen import __version__
 from structgen.constraints.json_schema import json_schema
 from structgen.errors import UnsatisfiableSchema
+from structgen.evaluation.engines import accepts, has_token
+from structgen.evaluation.engines.own import Structgen, StructgenSession
 from structgen.matcher import Matcher, compile_constraint
 from structgen.vocabulary import Vocabulary
 
@@ -23,7 +26,7 @@ __all__ = ["MaskbenchEngine", "MaskbenchSession", "SuiteEngine"]
 
 
 class MaskbenchEngine:
-    """``maskbench.py run --engine bench.engines:MaskbenchEngine``: default options, a fresh matcher a request."""
+    """The engine of ``maskbench.py run --engine bench.engines:MaskbenchEngine``, with default options."""
 
     package = "structgen"
 
@@ -32,58 +35,45 @@ class MaskbenchEngine:
         from transformers import AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_directory)
-        import time
-
-        self.mark = time.process_time_ns()  # set-up is timed without loading the tokenizer itself
-        self.vocabulary = Vocabulary.from_tokenizer(tokenizer)
-        self.vocabulary.engine  # noqa: B018  (built here, as the peers build theirs)
+        self.mark = (
+            time.process_time_ns()
+        )  # the tool times set-up from here, without the tokenizer's own loading
+        self._engine = Structgen.from_tokenizer(tokenizer)
 
     def version(self) -> str:
         return __version__
 
     def compile(self, schema: str) -> MaskbenchSession:
-        return MaskbenchSession(json_schema(schema), self.vocabulary)
+        return MaskbenchSession(self._engine.compile(schema), self._engine.vocabulary)
 
 
-class MaskbenchSession:
-    """One compiled schema and its current matcher."""
+class MaskbenchSession(StructgenSession):
+    """One compiled schema and its current matcher; the last mask is in `bits`."""
 
-    def __init__(self, constraint: Any, vocabulary: Vocabulary) -> None:
-        self._constraint = constraint
-        self._vocabulary = vocabulary
-        compile_constraint(constraint, vocabulary)
-        self.fresh()
+    bits: NDArray[np.int32]
 
     def fresh(self) -> None:
-        self.matcher = Matcher(self._constraint, self._vocabulary)
-        self._native = self.matcher.native
+        self.restart()
 
-    def reset(self) -> None:
-        self._native.reset()
-
-    def mask(self) -> None:
-        self.bits: NDArray[np.int32] = self._native.mask()
+    def mask(self) -> NDArray[np.int32]:
+        self.bits = self._native.mask()
+        return self.bits
 
     def allowed(self, token: int) -> bool:
-        return bool(int(self.bits[token >> 5]) >> (token & 31) & 1)
+        return has_token(self.bits, token)
 
     def count(self) -> int:
         return int(np.bitwise_count(self.bits.view(np.uint32)).sum())
 
-    def accept(self, token: int) -> bool:
-        return self._native.advance(token)
-
-    def is_accepting(self) -> bool:
-        return self._native.is_complete()
-
 
 _FORMATS = {"required": "annotate", "optional": "dialect", "format": "assert"}
-"""What the suite's sections suppose: formats are annotations, except in dialects that assert them and in the
-files about formats."""
+"""The treatment of formats that each section of the suite supposes.
+
+Formats are annotations, except in dialects that assert them and in the files about formats."""
 
 
 class SuiteEngine:
-    """``schema_suite.py bench.engines:SuiteEngine``: one byte a token, so that the texts decide and nothing else."""
+    """The engine of ``schema_suite.py bench.engines:SuiteEngine``: each byte is a token, so only texts matter."""
 
     name = "structgen"
     supports_registry = True
@@ -92,7 +82,7 @@ class SuiteEngine:
     warnings: Any
 
     def setup(self) -> None:
-        self.vocabulary = Vocabulary.from_tokens([bytes([i]) for i in range(256)] + [None], eos_ids=[256])
+        self.vocabulary = Vocabulary.of_bytes()
 
     def compile(self, schema_text: str, draft: str) -> Any:
         schema = json.loads(schema_text)
@@ -100,18 +90,24 @@ class SuiteEngine:
         try:
             compile_constraint(constraint, self.vocabulary)
         except UnsatisfiableSchema:
-            return None  # said before the first token: no text is in the language
+            return None  # the schema has no instance
         return constraint
 
     def accepts(self, constraint: Any, data: bytes) -> bool:
         if constraint is None:
             return False
-        matcher = Matcher(constraint, self.vocabulary)
-        for byte in data:
-            mask = matcher.mask()
-            if not int(mask[byte >> 5]) >> (byte & 31) & 1:
-                return False
-            if not matcher.advance(byte):
-                raise AssertionError(f"byte {byte} is in the mask but refused")
-        mask = matcher.mask()
-        return bool(int(mask[256 >> 5]) >> (256 & 31) & 1)
+        return accepts(_ConsistentMatcher(constraint, self.vocabulary), data, self.vocabulary.eos_ids[0])
+
+
+class _ConsistentMatcher:
+    """A session that fails where a token is in the mask and refused."""
+
+    def __init__(self, constraint: Any, vocabulary: Vocabulary) -> None:
+        matcher = Matcher(constraint, vocabulary)
+        self.mask = matcher.mask
+        self._advance = matcher.advance
+
+    def accept(self, token: int) -> bool:
+        if not self._advance(token):
+            raise AssertionError(f"byte {token} is in the mask but refused")
+        return True

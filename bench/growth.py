@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from bench.families import FAMILIES, Family
-from bench.peers import ENGINES
+from structgen.evaluation.engines import BENCHMARK_ENGINES, has_token
 
 __all__ = ["main"]
 
@@ -46,14 +46,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--tokenizer", required=True, help="directory of a Hugging Face tokenizer")
     parser.add_argument("--families", default="", help="only families whose names contain this")
-    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES))
+    parser.add_argument(
+        "--engines", nargs="+", default=list(BENCHMARK_ENGINES), choices=list(BENCHMARK_ENGINES)
+    )
     parser.add_argument("--limit", type=int, default=20, help="seconds a case may take (default: 20)")
     chosen = parser.parse_args(arguments)
     os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1")
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(chosen.tokenizer)
-    engines = {name: ENGINES[name](tokenizer) for name in chosen.engines}
+    engines = {name: BENCHMARK_ENGINES[name](tokenizer) for name in chosen.engines}
     print(
         "| family | engine | n | schema + output, bytes | tokens | compile + first mask, ms | mask, mean µs | p99 µs"
         " | max µs | walk, ms | memory, MB | exponents: compile, walk, memory |\n|---|---|" + "--:|" * 10
@@ -108,16 +110,16 @@ def _child(connection: Connection, engine: Any, schema: str, tokens: list[int], 
 def _measure(engine: Any, schema: str, tokens: list[int]) -> Case:
     before = _status_kilobytes("VmRSS")
     start = _CLOCK()
-    session = engine.compile(schema)
+    session = engine.open(schema)
     session.mask()
     first = _CLOCK() - start
     masks: list[int] = []
     begin = _CLOCK()
     for token in tokens:
         start = _CLOCK()
-        session.mask()
+        words = session.mask()
         masks.append(_CLOCK() - start)
-        if not session.allowed(token) or not session.accept(token):
+        if not has_token(words, token) or not session.accept(token):
             raise ValueError("rejects the instance")
     walk = _CLOCK() - begin
     return {

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.peers import LLGuidance, Structgen
+from structgen.evaluation.engines import BENCHMARK_ENGINES, BenchmarkEngine, has_token
 
 __all__ = ["main"]
 
@@ -42,7 +42,7 @@ def main() -> None:
     with opener(chosen.data, "rt", encoding="utf-8") as file:
         records = [json.loads(line) for line in file]
     records = random.Random(0).sample(records, min(chosen.n, len(records)))
-    engines: list[Any] = [Structgen(tokenizer), LLGuidance(tokenizer)]
+    engines = [BENCHMARK_ENGINES[name](tokenizer) for name in ("structgen", "llguidance")]
     times: dict[str, dict[str, list[float]]] = {
         e.name: {"first": [], "mask": [], "warm": []} for e in engines
     }
@@ -75,9 +75,9 @@ def _tokenizer(directory: str | None) -> Any:
     return AutoTokenizer.from_pretrained(directory)
 
 
-def _run(engine: Any, schema: str, instances: list[list[int]]) -> dict[str, list[float]]:
+def _run(engine: BenchmarkEngine, schema: str, instances: list[list[int]]) -> dict[str, list[float]]:
     start = _CLOCK()
-    session = engine.compile(schema)
+    session = engine.open(schema)
     session.mask()
     found: dict[str, list[float]] = {"first": [(_CLOCK() - start) / 1e3], "mask": [], "warm": []}
     for tokens in instances:
@@ -85,9 +85,9 @@ def _run(engine: Any, schema: str, instances: list[list[int]]) -> dict[str, list
             session.reset()
             for token in tokens:
                 start = _CLOCK()
-                session.mask()
+                words = session.mask()
                 found[figure].append((_CLOCK() - start) / 1e3)
-                if not session.allowed(token) or not session.accept(token):
+                if not has_token(words, token) or not session.accept(token):
                     raise ValueError("a valid instance is not accepted")
     return found
 

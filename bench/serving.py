@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.peers import ENGINES
+from structgen.evaluation.engines import BENCHMARK_ENGINES, has_token
 from structgen.matcher import fill_masks
 
 __all__ = ["main"]
@@ -47,13 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--passes", type=int, default=2)
-    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES))
+    parser.add_argument(
+        "--engines", nargs="+", default=list(BENCHMARK_ENGINES), choices=list(BENCHMARK_ENGINES)
+    )
     chosen = parser.parse_args(arguments)
     os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1")
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(chosen.tokenizer)
-    engines = {name: ENGINES[name](tokenizer) for name in chosen.engines}
+    engines = {name: BENCHMARK_ENGINES[name](tokenizer) for name in chosen.engines}
     cases = _common_cases(engines, _candidates(chosen, tokenizer), chosen.matchers)
     print(f"{len(cases)} schemas, {chosen.steps} steps; µs of wall time for one batched call")
     print(
@@ -63,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("|---|" + "--:|" * 9)
     for threads in chosen.threads:
         for name in chosen.engines:
-            engine = ENGINES[name](tokenizer)  # a fresh one, which remembers nothing
+            engine = BENCHMARK_ENGINES[name](tokenizer)  # a fresh one, which remembers nothing
             passes = _run(engine, cases, threads, chosen.steps, chosen.passes)
             figures = [f for one in (passes[0], passes[-1]) for f in _figures(one)]
             print(f"| {name} | {threads} | " + " | ".join(f"{f:,.0f}" for f in figures) + " |", flush=True)
@@ -106,10 +108,9 @@ def _common_cases(engines: dict[str, Any], cases: list[Case], wanted: int) -> li
 
 def _takes(engine: Any, schema: str, tokens: list[int]) -> bool:
     try:
-        session = engine.compile(schema)
+        session = engine.open(schema)
         for token in tokens:
-            session.mask()
-            if not session.allowed(token) or not session.accept(token):
+            if not has_token(session.mask(), token) or not session.accept(token):
                 return False
     except Exception:  # a schema that this engine does not take
         return False
@@ -118,7 +119,7 @@ def _takes(engine: Any, schema: str, tokens: list[int]) -> bool:
 
 def _run(engine: Any, cases: list[Case], threads: int, steps: int, passes: int) -> list[list[Times]]:
     """Wall and CPU times of the batched calls, in µs, by pass."""
-    sessions = [engine.compile(schema) for schema, _ in cases]
+    sessions = [engine.open(schema) for schema, _ in cases]
     rows, fill = _batch(engine, sessions, threads)
     found: list[list[Times]] = []
     for _ in range(passes):
@@ -133,7 +134,7 @@ def _run(engine: Any, cases: list[Case], threads: int, steps: int, passes: int) 
             times.append((wall / 1e3, cpu / 1e3))
             for i, (session, (_, tokens)) in enumerate(zip(sessions, cases, strict=True)):
                 token = tokens[places[i]]
-                if not int(rows[i, token >> 5]) >> (token & 31) & 1 or not session.accept(token):
+                if not has_token(rows[i], token) or not session.accept(token):
                     raise AssertionError("a token of the instance is not in the mask of the batch")
                 places[i] += 1
                 if places[i] == len(tokens):

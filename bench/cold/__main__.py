@@ -27,9 +27,9 @@ from typing import Any
 from bench import schemas
 from bench.cold import report, section_b
 from bench.cold.measuring import Engine, measure_all, merged_rounds
-from bench.peers import ENGINES
 from bench.records import progress
 from bench.records import records as read_records
+from structgen.evaluation.engines import BENCHMARK_ENGINES
 
 __all__ = ["main"]
 
@@ -70,7 +70,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--families", nargs="+", metavar="NAME", help="of bench.schemas (default: all)")
     parser.add_argument("--side", nargs="+", choices=_SIDES, help="default: open and held-out")
     parser.add_argument("--tuned", metavar="FILE", help="MaskBench records for the side tuned")
-    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument(
+        "--engines", nargs="+", choices=list(BENCHMARK_ENGINES), default=list(BENCHMARK_ENGINES)
+    )
     parser.add_argument("-n", type=int, help="schemas of each family and side, drawn with a fixed seed")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=30.0, help="CPU seconds a schema may take (30)")

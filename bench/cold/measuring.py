@@ -30,7 +30,7 @@ class Engine:
     """One engine's process.
 
     Args:
-        name: A key of `bench.peers.ENGINES`.
+        name: A key of `structgen.evaluation.engines.BENCHMARK_ENGINES`.
         folder: Of the tokenizer.
         seconds: CPU seconds a record may take.
         memory: Resident MiB that the process may have.

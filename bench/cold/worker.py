@@ -18,8 +18,8 @@ import sys
 import time
 from typing import Any
 
-from bench.engines import MaskbenchSession
-from bench.peers import ENGINES
+from structgen.evaluation.engines import BENCHMARK_ENGINES, BenchmarkEngine, ReusableSession, has_token
+from structgen.evaluation.engines.own import Structgen
 
 __all__ = ["main", "measured"]
 
@@ -33,7 +33,7 @@ def main() -> None:
         os.dup2(2, 1)  # what an engine prints must not stand between replies
         from transformers import AutoTokenizer
 
-        engine = ENGINES[name](AutoTokenizer.from_pretrained(folder))
+        engine = BENCHMARK_ENGINES[name](AutoTokenizer.from_pretrained(folder))
         gc.disable()
         replies.write(json.dumps({"ready": name}) + "\n")
         for line in sys.stdin:
@@ -41,11 +41,11 @@ def main() -> None:
             gc.collect()
 
 
-def measured(engine: Any, record: dict[str, Any]) -> dict[str, Any]:
+def measured(engine: BenchmarkEngine, record: dict[str, Any]) -> dict[str, Any]:
     """Return the times of one record, or why the engine does not take it.
 
     Args:
-        engine: One of `bench.peers.ENGINES`.
+        engine: One of `BENCHMARK_ENGINES`, made.
         record: As the module's docstring says.
     """
     _import_for(engine, record["kind"])
@@ -59,7 +59,7 @@ def measured(engine: Any, record: dict[str, Any]) -> dict[str, Any]:
     for i, tokens in enumerate(record["texts"]):
         for figure in ("masks", "again"):
             if i or figure == "again":
-                session.fresh()
+                session.restart()
             try:
                 times, reason = _read(session, tokens)
             except Exception as error:
@@ -71,7 +71,7 @@ def measured(engine: Any, record: dict[str, Any]) -> dict[str, Any]:
     return reply
 
 
-def _import_for(engine: Any, kind: str) -> None:
+def _import_for(engine: BenchmarkEngine, kind: str) -> None:
     """Import what reads constraints of this kind: once in a process, so no part of a constraint's time."""
     if engine.name == "structgen" and kind != "json_schema":
         import structgen
@@ -79,25 +79,25 @@ def _import_for(engine: Any, kind: str) -> None:
         getattr(structgen, kind)
 
 
-def _compiled(engine: Any, record: dict[str, Any]) -> Any:
+def _compiled(engine: BenchmarkEngine, record: dict[str, Any]) -> ReusableSession:
     kind, spec = record["kind"], record["spec"]
     if kind == "json_schema":
-        return engine.compile(json.dumps(spec, ensure_ascii=False))
-    if engine.name != "structgen":
+        return engine.open(json.dumps(spec, ensure_ascii=False))
+    if not isinstance(engine, Structgen):
         raise ValueError(f"{kind} is measured with structgen only")
     import structgen
 
-    return MaskbenchSession(getattr(structgen, kind)(spec), engine.vocabulary)
+    return engine.open_constraint(getattr(structgen, kind)(spec))
 
 
-def _read(session: Any, tokens: list[int]) -> tuple[list[int], str | None]:
+def _read(session: ReusableSession, tokens: list[int]) -> tuple[list[int], str | None]:
     """Times of the masks of a text, and the reason where it is not accepted."""
     times = []
     for place, token in enumerate(tokens):
         start = _CLOCK()
-        session.mask()
+        words = session.mask()
         times.append(_CLOCK() - start)
-        if not session.allowed(token):
+        if not has_token(words, token):
             return times, f"token {place} is not in the mask"
         if not session.accept(token):
             return times, f"token {place} is in the mask and refused"

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from . import LANGUAGES, grammar, with_renamed_rule
-from .engines import DEFAULT, ENGINES, NOTATIONS
+from .engines import DEFAULT, ENGINES
 from .processes import Process
 from .report import FIGURES, equal_masks, pooled, slowest, table
 from .synthetic import synthetic
@@ -113,7 +113,7 @@ def _common(language: str, processes: dict[str, Process], tokens: int) -> list[s
     refused = {}
     taken = set(range(len(texts)))
     for name, process in processes.items():
-        answer = process.ask("accept", grammar=grammar(language, NOTATIONS[name]), texts=texts)
+        answer = process.ask("accept", grammar=grammar(language, ENGINES[name].notation), texts=texts)
         if "error" in answer:
             _progress(f"{language}: {name} does not take the grammar: {answer['error']}")
             continue
@@ -141,7 +141,7 @@ def _measure(
 ) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name, process in processes.items():
-        notation = NOTATIONS[name]
+        notation = ENGINES[name].notation
         source = grammar(language, notation)
         variations = [with_renamed_rule(source, notation, i) for i in range(chosen.compiles)]
         found[name] = {
@@ -158,7 +158,7 @@ def _measure_synthetic(
 ) -> dict[str, dict[str, Any]]:
     found = {}
     for name, process in processes.items():
-        found[name] = process.ask("compile", grammars=[synthetic(NOTATIONS[name], chosen.rules)])
+        found[name] = process.ask("compile", grammars=[synthetic(ENGINES[name].notation, chosen.rules)])
         _progress(f"{chosen.rules} rules: {name}: {found[name]}")
     return found
 

@@ -34,7 +34,10 @@ from typing import Any
 
 import numpy as np
 
+from structgen.evaluation.engines import BenchmarkEngine, ReusableSession, has_token
+
 from . import with_renamed_rule
+from .engines import ENGINES, SMALL
 
 __all__ = ["main"]
 
@@ -65,35 +68,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 class _Worker:
     def __init__(self, name: str, tokenizer: Any) -> None:
-        from bench.grammars.engines import ENGINES, SMALL
-
         self.tokenizer = tokenizer
-        self.engine = ENGINES[name](tokenizer)
-        self.name = name
-        self.small = SMALL[self.engine.notation]
+        self.setup = ENGINES[name]
+        self.engine = self.setup.make(tokenizer)
+        self.small = SMALL[self.setup.notation]
         self.number = itertools.count()
         self._read_small(self.engine)
         special = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
         plain = np.array([i not in special for i in range(len(tokenizer))], dtype=np.uint8)
         self.plain = np.packbits(plain, bitorder="little")
 
-    def _read_small(self, engine: Any) -> None:
-        source = with_renamed_rule(self.small, self.engine.notation, next(self.number))
-        engine.compile(source).mask()
+    def _read_small(self, engine: BenchmarkEngine) -> None:
+        source = with_renamed_rule(self.small, self.setup.notation, next(self.number))
+        self.setup.open(engine, source).mask()
 
     def accept(self, grammar: str, texts: list[str]) -> dict[str, Any]:
-        session = self.engine.compile(grammar)
+        session = self.setup.open(self.engine, grammar)
         found = []
         for text in texts:
             found.append(self._refusal(session, self._tokens(text)))
             if found[-1] is not None:  # llguidance does not recover
-                session = self.engine.compile(grammar)
+                session = self.setup.open(self.engine, grammar)
         return {"refusals": found, "tokens": [len(self._tokens(text)) for text in texts]}
 
     def compile(self, grammars: list[str]) -> dict[str, Any]:
-        from bench.grammars.engines import ENGINES
-
-        other = ENGINES[self.name](self.tokenizer)  # for this question only: memory is measured without it
+        other = self.setup.make(self.tokenizer)  # for this request only: memory is measured without it
         gc.collect()
         gc.freeze()
         try:
@@ -101,22 +100,22 @@ class _Worker:
         finally:
             gc.unfreeze()
 
-    def _compiled(self, source: str, other: Any) -> list[float]:
-        self.engine.fresh()
+    def _compiled(self, source: str, other: BenchmarkEngine) -> list[float]:
+        self.engine.forget_programs()
         gc.collect()
         self._read_small(other)
-        self.engine.forget()
+        self.engine.clear_function_caches()
         start = _PROCESS()
-        session = self.engine.compile(source)
+        session = self.setup.open(self.engine, source)
         compiled = _PROCESS()
         session.mask()
         return [(compiled - start) / 1e3, (_PROCESS() - compiled) / 1e3]
 
     def read(self, grammar: str, texts: list[str], seconds: float) -> dict[str, Any]:
-        self.engine.fresh()
+        self.engine.forget_programs()
         gc.collect()
         _count_memory_anew()
-        session = self.engine.compile(grammar)
+        session = self.setup.open(self.engine, grammar)
         walks = [self._tokens(text) for text in texts]
         first, advance = self._pass(session, walks, seconds)
         walks = [walk[: len(times)] for walk, times in zip(walks, first, strict=False)]
@@ -134,7 +133,7 @@ class _Worker:
     def _tokens(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
-    def _refusal(self, session: Any, walk: list[int]) -> str | None:
+    def _refusal(self, session: ReusableSession, walk: list[int]) -> str | None:
         """Why the session does not accept the tokens; None where it does."""
         session.reset()
         try:
@@ -144,10 +143,10 @@ class _Worker:
                     return f"{self.tokenizer.decode([token])!r} is refused after {before!r}"
         except Exception as error:
             return _reason(error)
-        return None if self.engine.ended(session) else "the text may not end"
+        return None if session.is_accepting() else "the text may not end"
 
     def _pass(
-        self, session: Any, walks: list[list[int]], seconds: float = math.inf
+        self, session: ReusableSession, walks: list[list[int]], seconds: float = math.inf
     ) -> tuple[list[list[float]], list[list[float]]]:
         """µs of masks and of `accept`, by text; no token is begun after so much time."""
         masks, advances = [], []
@@ -160,9 +159,9 @@ class _Worker:
                 if time.process_time() > end:
                     break
                 start = _THREAD()
-                session.mask()
+                words = session.mask()
                 mask.append((_THREAD() - start) / 1e3)
-                if not session.allowed(token):
+                if not has_token(words, token):
                     raise ValueError(f"{self.tokenizer.decode([token])!r} is not in the mask")
                 start = _THREAD()
                 taken = session.accept(token)
@@ -173,16 +172,14 @@ class _Worker:
             advances.append(advance)
         return masks, advances
 
-    def _checksums(self, session: Any, walks: list[list[int]]) -> list[list[int]]:
+    def _checksums(self, session: ReusableSession, walks: list[list[int]]) -> list[list[int]]:
         """Of the tokens that are text, in each mask."""
         found = []
         for walk in walks:
             session.reset()
             sums = []
             for token in walk:
-                session.mask()
-                bits = getattr(session, "rows", None)
-                bytes_ = np.ascontiguousarray(session.bits if bits is None else bits[0]).view(np.uint8)
+                bytes_ = np.ascontiguousarray(session.mask()).view(np.uint8)
                 sums.append(zlib.crc32((bytes_[: self.plain.size] & self.plain).tobytes()))
                 session.accept(token)
             found.append(sums)

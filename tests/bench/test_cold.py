@@ -11,21 +11,8 @@ from bench.cold.measuring import Engine, measure_all, merged_rounds
 from bench.cold.report import Measured, coverage, figures, table, worst
 from bench.cold.section_b import examples
 from bench.cold.worker import measured
-from bench.engines import MaskbenchSession
-from structgen.constraints.json_schema import json_schema
+from structgen.evaluation.engines.own import Structgen
 from structgen.vocabulary import Vocabulary
-
-
-class Bytes:
-    """structgen with a token for each byte."""
-
-    name = "structgen"
-
-    def __init__(self) -> None:
-        self.vocabulary = Vocabulary.from_tokens([bytes([i]) for i in range(256)] + [None], eos_ids=[256])
-
-    def compile(self, schema: str) -> MaskbenchSession:
-        return MaskbenchSession(json_schema(schema), self.vocabulary)
 
 
 def request(kind: str, spec: Any, *texts: str) -> dict[str, Any]:
@@ -33,7 +20,9 @@ def request(kind: str, spec: Any, *texts: str) -> dict[str, Any]:
 
 
 def test_a_reply_has_a_time_for_each_mask() -> None:
-    reply = measured(Bytes(), request("json_schema", {"type": "integer"}, "12", "-3"))
+    reply = measured(
+        Structgen(Vocabulary.of_bytes()), request("json_schema", {"type": "integer"}, "12", "-3")
+    )
     assert reply["status"] == "ok" and reply["first"] > 0
     assert [list(map(len, reply[figure])) for figure in ("masks", "again")] == [[2, 2], [2, 2]]
 
@@ -42,7 +31,7 @@ def test_a_reply_has_a_time_for_each_mask() -> None:
     ("kind", "spec", "text"), [("regex", "(ab)+", "abab"), ("gbnf", 'root ::= "a" root | "b"', "aab")]
 )
 def test_other_notations_are_measured_with_structgen(kind: str, spec: str, text: str) -> None:
-    assert measured(Bytes(), request(kind, spec, text))["status"] == "ok"
+    assert measured(Structgen(Vocabulary.of_bytes()), request(kind, spec, text))["status"] == "ok"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +43,7 @@ def test_other_notations_are_measured_with_structgen(kind: str, spec: str, text:
     ],
 )
 def test_what_an_engine_does_not_take_is_said(spec: Any, text: str, status: str) -> None:
-    reply = measured(Bytes(), request("json_schema", spec, text))
+    reply = measured(Structgen(Vocabulary.of_bytes()), request("json_schema", spec, text))
     assert reply["status"] == status and reply["error"]
 
 

@@ -7,17 +7,21 @@ Each runs with its defaults and on one thread. Cost: one call of Python in addit
 An endpoint (``openai:URL``) has no masks; `structgen.evaluation.endpoints` requests texts from it.
 """
 
-from .base import Engine, Session, Words, accepts
-from .registry import ENGINES, check_engine, engine_version, is_endpoint, open_engine
+from .base import BenchmarkEngine, Engine, ReusableSession, Session, Words, accepts, has_token
+from .registry import BENCHMARK_ENGINES, ENGINES, check_engine, engine_version, is_endpoint, open_engine
 
 __all__ = [
+    "BENCHMARK_ENGINES",
     "ENGINES",
+    "BenchmarkEngine",
     "Engine",
+    "ReusableSession",
     "Session",
     "Words",
     "accepts",
     "check_engine",
     "engine_version",
+    "has_token",
     "is_endpoint",
     "open_engine",
 ]

@@ -2,36 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from structgen.vocabulary import Vocabulary
 
-from .base import Session, Words
+from .base import Words
 
-__all__ = ["LLGuidance"]
+__all__ = ["LLGuidance", "LLGuidanceSession"]
 
 
 class LLGuidance:
     """With its defaults: whitespace is free, what it does not support is an error."""
 
+    name = "llguidance"
+
     def __init__(self, vocabulary: Vocabulary) -> None:
         import llguidance
 
-        self._module = llguidance
+        self.module = llguidance
+        self.tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Listed(vocabulary)))
         self._words = vocabulary.words
-        self._tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Listed(vocabulary)))
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Any) -> Self:
+        """Return the engine for a Hugging Face tokenizer, which llguidance reads itself."""
+        import llguidance
+        import llguidance.hf
+
+        engine = cls.__new__(cls)
+        engine.module = llguidance
+        engine.tokenizer = llguidance.hf.from_tokenizer(tokenizer)
+        engine._words = (engine.tokenizer.vocab_size + 31) // 32
+        return engine
 
     def compile(self, schema: str) -> Any:
-        kind = self._module.LLMatcher
-        matcher = kind(self._tokenizer, kind.grammar_from_json_schema(schema))
+        return self._matcher(self.module.LLMatcher.grammar_from_json_schema(schema))
+
+    def start(self, program: Any) -> LLGuidanceSession:
+        return _CheckedSession(program.deep_copy(), self._words)
+
+    def open(self, schema: str) -> LLGuidanceSession:
+        return LLGuidanceSession(self.compile(schema), self._words)
+
+    def open_grammar(self, source: str, notation: str, **options: Any) -> LLGuidanceSession:
+        if notation != "Lark":
+            raise ValueError(f"llguidance does not read {notation}")
+        matcher = self._matcher(self.module.LLMatcher.grammar_from_lark(source, **options))
+        return LLGuidanceSession(matcher, self._words)
+
+    def _matcher(self, grammar: Any) -> Any:
+        matcher = self.module.LLMatcher(self.tokenizer, grammar)
         if matcher.is_error():
             raise ValueError(matcher.get_error())
         return matcher
 
-    def start(self, program: Any) -> Session:
-        return _LLGuidanceSession(program.deep_copy(), self._words)
+    def forget_programs(self) -> None:
+        """Do nothing: caches belong to the matcher."""
+
+    def clear_function_caches(self) -> None:
+        """Do nothing: there are none."""
 
 
 class _Listed:
@@ -50,16 +81,35 @@ class _Listed:
         return self._encode(text) or []
 
 
-class _LLGuidanceSession:
+class LLGuidanceSession:
+    """A matcher, whose errors leave a mask without the next token."""
+
     def __init__(self, matcher: Any, words: int) -> None:
-        self._matcher = matcher
+        self.matcher = matcher
         self._bits = np.zeros(words, dtype=np.int32)
 
+    def restart(self) -> None:
+        self.matcher.reset()
+
+    def reset(self) -> None:
+        self.matcher.reset()
+
+    def is_accepting(self) -> bool:
+        return bool(self.matcher.is_accepting())
+
     def mask(self) -> Words:
-        self._matcher.unsafe_compute_mask_ptr(self._bits.ctypes.data, self._bits.nbytes)
-        if self._matcher.is_error():
-            raise RuntimeError(self._matcher.get_error())
+        self.matcher.unsafe_compute_mask_ptr(self._bits.ctypes.data, self._bits.nbytes)
         return self._bits
 
     def accept(self, token: int) -> bool:
-        return bool(self._matcher.consume_token(token))
+        return bool(self.matcher.consume_token(token))
+
+
+class _CheckedSession(LLGuidanceSession):
+    """The same, with an exception for an error: benchmarks do without this call in each mask's time."""
+
+    def mask(self) -> Words:
+        words = super().mask()
+        if self.matcher.is_error():
+            raise RuntimeError(self.matcher.get_error())
+        return words

@@ -2,40 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import re
+import sys
+from typing import Any, Self
 
 import numpy as np
 
+from structgen.constraints.base import Constraint
+from structgen.constraints.grammar.constraint import ebnf, lark
 from structgen.constraints.json_schema import json_schema
 from structgen.matcher import Matcher, compile_constraint
 from structgen.vocabulary import Vocabulary
 
 from .base import Session, Words
 
-__all__ = ["Structgen", "Unconstrained"]
+__all__ = ["Structgen", "StructgenSession", "Unconstrained"]
+
+_GRAMMARS = {"Lark": lark, "EBNF": ebnf}
 
 
 class Structgen:
     """Formats are asserted, as the judge asserts them; everything else is a default."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._vocabulary.engine  # noqa: B018  (built here, as the others build theirs)
+    name = "structgen"
 
-    def compile(self, schema: str) -> Any:
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.vocabulary.engine  # noqa: B018  (built here, as the others build theirs)
+        self._tokenizer: Any = None
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Any) -> Self:
+        """Return the engine for a Hugging Face tokenizer."""
+        engine = cls(Vocabulary.from_tokenizer(tokenizer))
+        engine._tokenizer = tokenizer
+        return engine
+
+    def compile(self, schema: str) -> Constraint:
         constraint = json_schema(schema)
-        compile_constraint(constraint, self._vocabulary)
+        compile_constraint(constraint, self.vocabulary)
         return constraint
 
-    def start(self, program: Any) -> Session:
-        return _StructgenSession(Matcher(program, self._vocabulary))
+    def start(self, program: Constraint) -> StructgenSession:
+        return _CheckedSession(program, self.vocabulary)
+
+    def open(self, schema: str) -> StructgenSession:
+        return StructgenSession(self.compile(schema), self.vocabulary)
+
+    def open_grammar(self, source: str, notation: str, **options: Any) -> StructgenSession:
+        return self.open_constraint(_GRAMMARS[notation](source, **options))
+
+    def open_constraint(self, constraint: Constraint) -> StructgenSession:
+        """Compile any constraint and start its first sequence."""
+        compile_constraint(constraint, self.vocabulary)
+        return StructgenSession(constraint, self.vocabulary)
+
+    def forget_programs(self) -> None:
+        """Make the vocabulary again from the tokenizer: a new one has no programs."""
+        self.vocabulary = Vocabulary.from_tokenizer(self._tokenizer)
+        self.vocabulary.engine  # noqa: B018
+        self.clear_function_caches()
+
+    def clear_function_caches(self) -> None:
+        re.purge()
+        for name, module in list(sys.modules.items()):
+            if name.startswith("structgen."):
+                for value in list(vars(module).values()):
+                    if hasattr(value, "cache_clear"):
+                        value.cache_clear()
 
 
-class _StructgenSession:
-    def __init__(self, matcher: Matcher) -> None:
-        self.mask: Callable[[], Words] = matcher.mask
-        self.accept: Callable[[int], bool] = matcher.advance
+class StructgenSession:
+    """A constraint and its current matcher; the core's matcher in it is called directly."""
+
+    def __init__(self, constraint: Constraint, vocabulary: Vocabulary) -> None:
+        self._constraint = constraint
+        self._vocabulary = vocabulary
+        self.restart()
+
+    def restart(self) -> None:
+        self.matcher = Matcher(self._constraint, self._vocabulary)
+        self._native = self.matcher.native
+
+    def reset(self) -> None:
+        self._native.reset()
+
+    def is_accepting(self) -> bool:
+        return self._native.is_complete()
+
+    def mask(self) -> Words:
+        return self._native.mask()
+
+    def accept(self, token: int) -> bool:
+        return self._native.advance(token)
+
+
+class _CheckedSession(StructgenSession):
+    """The same through `Matcher`, whose errors say which limit was met."""
+
+    def restart(self) -> None:
+        super().restart()
+        # These are attributes, not methods: one call fewer in each mask's time.
+        self.mask = self.matcher.mask  # type: ignore[method-assign]
+        self.accept = self.matcher.advance  # type: ignore[assignment, method-assign]
 
 
 class Unconstrained:

@@ -6,19 +6,28 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from structgen.errors import OptionError
 from structgen.vocabulary import Vocabulary
 
-from .base import Engine
+from .base import BenchmarkEngine, Engine
 from .llguidance import LLGuidance
 from .lm_format_enforcer import LMFormatEnforcer
 from .outlines_core import OutlinesCore
 from .own import Structgen, Unconstrained
 from .xgrammar import XGrammar
 
-__all__ = ["ENDPOINT", "ENGINES", "Known", "check_engine", "engine_version", "is_endpoint", "open_engine"]
+__all__ = [
+    "BENCHMARK_ENGINES",
+    "ENDPOINT",
+    "ENGINES",
+    "Known",
+    "check_engine",
+    "engine_version",
+    "is_endpoint",
+    "open_engine",
+]
 
 ENDPOINT = "openai:"
 """The prefix of an engine that a server runs."""
@@ -42,6 +51,13 @@ ENGINES: dict[str, Known] = {
     "lm-format-enforcer": Known("lmformatenforcer", "lm-format-enforcer", LMFormatEnforcer),
     "unconstrained": Known("structgen", "structgen-lm", Unconstrained),
 }
+
+BENCHMARK_ENGINES: dict[str, Callable[[Any], BenchmarkEngine]] = {
+    "structgen": Structgen.from_tokenizer,
+    "llguidance": LLGuidance.from_tokenizer,
+    "xgrammar": XGrammar.from_tokenizer,
+}
+"""Makers of the engines that benchmarks compare, each from a Hugging Face tokenizer as its users convert one."""
 
 
 def is_endpoint(name: str) -> bool:

@@ -2,44 +2,89 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 from structgen.vocabulary import Vocabulary
 
-from .base import Session, Words
+from .base import Words
 
-__all__ = ["XGrammar"]
+__all__ = ["XGrammar", "XGrammarSession"]
 
 
 class XGrammar:
     """With its defaults (any whitespace, strict mode), on one thread."""
 
+    name = "xgrammar"
+
     def __init__(self, vocabulary: Vocabulary) -> None:
         import xgrammar
 
-        self._module = xgrammar
-        self._size = vocabulary.size
         texts = [vocabulary.token_bytes(token) or b"" for token in range(vocabulary.size)]
-        information = xgrammar.TokenizerInfo(texts, stop_token_ids=list(vocabulary.eos_ids))
-        self._compiler = xgrammar.GrammarCompiler(information, max_threads=1)
+        self._set_up(xgrammar.TokenizerInfo(texts, stop_token_ids=list(vocabulary.eos_ids)))
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Any) -> Self:
+        """Return the engine for a Hugging Face tokenizer, which XGrammar reads itself."""
+        import torch
+        import xgrammar
+
+        torch.set_num_threads(1)
+        engine = cls.__new__(cls)
+        engine._set_up(xgrammar.TokenizerInfo.from_huggingface(tokenizer))
+        return engine
+
+    def _set_up(self, tokenizer: Any) -> None:
+        import xgrammar
+
+        self.module = xgrammar
+        self.tokenizer = tokenizer
+        self.forget_programs()
 
     def compile(self, schema: str) -> Any:
         return self._compiler.compile_json_schema(schema)
 
-    def start(self, program: Any) -> Session:
-        rows = self._module.allocate_token_bitmask(1, self._size).numpy()
-        return _XGrammarSession(self._module.GrammarMatcher(program), rows)
+    def start(self, program: Any) -> XGrammarSession:
+        rows = self.module.allocate_token_bitmask(1, self.tokenizer.vocab_size).numpy()
+        return XGrammarSession(lambda: self.module.GrammarMatcher(program), rows)
+
+    def open(self, schema: str) -> XGrammarSession:
+        return self.start(self.compile(schema))
+
+    def open_grammar(self, source: str, notation: str, **options: Any) -> XGrammarSession:
+        if notation != "EBNF":
+            raise ValueError(f"XGrammar does not read {notation}")
+        return self.start(self._compiler.compile_grammar(source, **options))
+
+    def forget_programs(self) -> None:
+        # The compiler remembers grammars and parts of them.
+        self._compiler = self.module.GrammarCompiler(self.tokenizer, max_threads=1)
+
+    def clear_function_caches(self) -> None:
+        """Do nothing: the compiler holds all caches."""
 
 
-class _XGrammarSession:
-    def __init__(self, matcher: Any, rows: Any) -> None:
-        self._matcher = matcher
+class XGrammarSession:
+    """A compiled constraint and its matcher."""
+
+    def __init__(self, make_matcher: Callable[[], Any], rows: Any) -> None:
+        self._make_matcher = make_matcher
         self._rows = rows
+        self.restart()
+
+    def restart(self) -> None:
+        self.matcher = self._make_matcher()
+
+    def reset(self) -> None:
+        self.matcher.reset()
+
+    def is_accepting(self) -> bool:
+        return bool(self.matcher.is_completed())
 
     def mask(self) -> Words:
-        self._matcher.fill_next_token_bitmask(self._rows, 0)
+        self.matcher.fill_next_token_bitmask(self._rows, 0)
         words: Words = self._rows[0]
         return words
 
     def accept(self, token: int) -> bool:
-        return bool(self._matcher.accept_token(token))
+        return bool(self.matcher.accept_token(token))
