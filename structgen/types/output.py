@@ -70,7 +70,7 @@ class OutputType:
     """Converts a complete text to the value; raises `OutputInvalid`."""
     growing: Callable[[], GrowingValue]
     """Returns a new reader for one growing text. The reader takes the text so far and returns the value so far, or
-    None if there is none yet. It parses only the new part.
+    None before there is a value. It parses only the new part.
     """
     growing_items: Callable[[tuple[str, ...], OnItem], GrowingValue] | None = field(default=None, repr=False)
     """The same, and reports each complete item of the array at a path; None if the text is not JSON."""

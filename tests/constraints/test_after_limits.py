@@ -1,6 +1,6 @@
 """Answers after a limit was met are those without: what is kept of a question that was given up is not taken for one.
 
-A program is asked on after a limit, and so is another one of the same constraint over the same vocabulary, whose
+A program is used further after a limit, and so is another one of the same constraint over the same vocabulary, whose
 automata they share. All masks and steps have to be those of a vocabulary without limits, or to meet a limit again.
 """
 

@@ -5,7 +5,7 @@ are written in Punycode are left out, and the length of others is bounded by the
 Everything else is said: allowed characters, rules about neighbours, composed form (NFC), the rule of writing
 directions, which ties all labels of a name.
 Invariant: sound: what is accepted is valid for IDNA 2008.
-Cost: the tables become ranges when the format is first asked for.
+Cost: the tables become ranges when the format is first used.
 Source: RFC 5890 to 5893, RFC 3492 (Punycode), UAX 15 (NFC).
 """
 
@@ -157,7 +157,7 @@ def _name(label: RE) -> RE:
 
 @cache
 def international_name(ascii_label: RE, *, composed: bool = True) -> RE:
-    """Names of which each label is one of `ascii_label` or an international one."""
+    """Names whose labels are all of `ascii_label` or international ones."""
     label = _label(composed=composed)
     right_to_left = _class("BIDI_R", "BIDI_AL", "BIDI_AN")
     free = both(label, no(seq(TEXT, right_to_left, TEXT)))

@@ -1,6 +1,6 @@
 """What a formula says of a trace, straight from the definition: slow, obvious, and nothing of the library but the tree.
 
-A trace is a list of sets of atoms. `holds` is asked about positions of it only; an empty stretch has none,
+A trace is a list of sets of atoms. `holds` takes positions of it only; an empty stretch has none,
 and `on_stretch` says what is meant there.
 """
 

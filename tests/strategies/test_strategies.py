@@ -48,7 +48,7 @@ def keywords_in(schema: Any) -> set[str]:
 
 @settings(max_examples=50, suppress_health_check=RELAXED)
 @given(schemas({"type", "minimum", "properties"}))
-def test_only_the_keywords_asked_for(schema: Any) -> None:
+def test_only_the_requested_keywords(schema: Any) -> None:
     assert keywords_in(schema) & ALL <= {"type", "minimum", "properties"}
 
 

@@ -108,7 +108,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=200)
 @given(place=st.integers(0, 400), patch=st.binary(min_size=1, max_size=8), is_cut=st.booleans())
-def test_damaged_files_are_told_or_read(folder: Path, place: int, patch: bytes, is_cut: bool) -> None:
+def test_damaged_files_are_read_or_reported(folder: Path, place: int, patch: bytes, is_cut: bool) -> None:
     data = (folder / "good.gguf").read_bytes()
     damaged = data[:place] if is_cut else data[:place] + patch + data[place + len(patch) :]
     (folder / "bad.gguf").write_bytes(damaged)

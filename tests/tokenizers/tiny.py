@@ -124,7 +124,7 @@ def sentencepiece_model() -> bytes:
 
 
 def word_piece() -> Tokenizer:
-    """As BERT: word ends cannot be told from a token alone."""
+    """As BERT: a token alone does not determine word ends."""
     tokenizer = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "##b": 2}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.decoder = decoders.WordPiece()

@@ -42,7 +42,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_formulas_are_told_in_english(name: str) -> None:
+def test_formulas_are_described_in_english(name: str) -> None:
     constraint, formulas = CASES[name]
     kind = output_type(constraint)
     for text in (
@@ -55,7 +55,7 @@ def test_formulas_are_told_in_english(name: str) -> None:
             assert text.count(ltl.english(formula)) == 1, formula
 
 
-def test_names_and_lengths_are_told() -> None:
+def test_names_and_lengths_are_described() -> None:
     assert output_type(LIST).description == (
         "Write a list of these kinds of items: backup, delete. It has at most 4 items. "
         "Its order: Not `delete` before `backup`. At some point `delete`."

@@ -194,9 +194,9 @@ def test_types_are_kept() -> None:
 def test_partial_objects_have_the_type_s_shape() -> None:
     partial = output_type(Person).partial
     assert partial("") is None
-    begun = partial('{"name": "An')
-    assert isinstance(begun, Person)
-    assert (begun.name, begun.age, begun.tags) == ("An", None, [])
+    started = partial('{"name": "An')
+    assert isinstance(started, Person)
+    assert (started.name, started.age, started.tags) == ("An", None, [])
     nested = partial('{"name": "Ann", "age": 31, "address": {"street": "Hig')
     assert nested.age == 31 and nested.address.street == "Hig" and nested.address.number is None
     deep = output_type(Tree).partial('{"label":"a","children":[{"label":"b"},{"lab')
@@ -228,16 +228,16 @@ def test_partial_views_never_fail(annotation: Any, good: list[tuple[str, Any]], 
 
 
 def test_a_description_tells_fields_and_limits() -> None:
-    told = output_type(Person).description
-    assert "- name (string): The full name. (length at least 1)" in told
-    assert "- age (integer): (at least 0, at most 150)" in told
-    assert "  - street (string)" in told
-    assert "optional" in told
+    description = output_type(Person).description
+    assert "- name (string): The full name. (length at least 1)" in description
+    assert "- age (integer): (at least 0, at most 150)" in description
+    assert "  - street (string)" in description
+    assert "optional" in description
 
 
 def test_recursive_types_are_described_once() -> None:
-    told = output_type(Tree).description
-    assert told.count("- label") == 1
+    description = output_type(Tree).description
+    assert description.count("- label") == 1
 
 
 def test_a_recursive_alias_is_described_by_its_name() -> None:

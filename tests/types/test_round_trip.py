@@ -42,7 +42,7 @@ VOCABULARY = Vocabulary.from_tokens(
 )
 
 
-def noisy_law(seed: int) -> Any:
+def noisy_distribution(seed: int) -> Any:
     """Random preferences that make the text end, and leave out most control characters."""
     rng = np.random.default_rng(seed)
     base = rng.dirichlet(np.full(VOCABULARY.size, 0.3)) + 1e-6
@@ -51,20 +51,20 @@ def noisy_law(seed: int) -> Any:
     base[[ord(c) for c in '"}],']] += 0.05
     base[-1] += 0.2
 
-    def law(tokens: tuple[int, ...]) -> Any:
+    def distribution(tokens: tuple[int, ...]) -> Any:
         shifted = np.roll(base[32:128], 7 * len(tokens))
         now = base.copy()
         now[32:128] = np.maximum(base[32:128], shifted)
         return now / now.sum()
 
-    return law
+    return distribution
 
 
 def draws(kind: OutputType, rows: int = 12) -> Iterator[str]:
     """Random texts of the type."""
     matcher = Matcher(kind.constraint, VOCABULARY)
     options = SamplingOptions(temperature=1, seed=4, max_tokens=160, close_within_budget=True)
-    model = ToyModel(VOCABULARY, noisy_law(len(NAMES)))
+    model = ToyModel(VOCABULARY, noisy_distribution(len(NAMES)))
     for draw in generate_tokens(model, [[0]] * rows, [matcher.fork() for _ in range(rows)], options):
         assert draw.finish == "complete", draw
         yield draw.text
@@ -95,7 +95,7 @@ def test_the_constraint_takes_what_is_good_and_refuses_what_is_not(
 
 
 def as_written(text: str) -> str:
-    """JSON with the white space that the types' constraints ask for."""
+    """JSON with the white space that the types' constraints require."""
     if not text.startswith(("{", "[")):
         return text
     try:

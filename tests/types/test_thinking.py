@@ -43,9 +43,9 @@ def test_special_tokens_are_read_as_markers() -> None:
     script = [257, *b"hm", 258, *b"true", 256]
 
     def after(tokens: tuple[int, ...]) -> list[float]:
-        law = [1e-6] * vocabulary.size
-        law[script[min(len(tokens), len(script) - 1)]] = 1.0
-        return law
+        distribution = [1e-6] * vocabulary.size
+        distribution[script[min(len(tokens), len(script) - 1)]] = 1.0
+        return distribution
 
     model = DistributionModel(vocabulary, after)
     kind = sg.reasoning(bool, max_tokens=2)
@@ -65,8 +65,8 @@ def test_streams_show_reasoning_then_partial_values() -> None:
     assert [one.value for one in seen if one.thinking != "Ann, 31."] == [None] * sum(
         one.thinking != "Ann, 31." for one in seen
     )
-    begun = sg.stream(ScriptedModel("So.</think>yes"), "?", sg.reasoning("yes", open=None), temperature=0)
-    assert list(begun)[-1] == sg.Thinking("So.", "yes")
+    stream = sg.stream(ScriptedModel("So.</think>yes"), "?", sg.reasoning("yes", open=None), temperature=0)
+    assert list(stream)[-1] == sg.Thinking("So.", "yes")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_cap_holds_and_the_answer_is_whole() -> None:
     assert value.thinking == "word word wo" and value.value in ("yes", "no")
 
 
-def test_types_of_equal_form_are_told_apart() -> None:
+def test_types_of_equal_form_are_distinguished() -> None:
     assert type(sg.generate(ScriptedModel(TEXT), "?", sg.reasoning(Person)).value) is Person
     assert type(sg.generate(ScriptedModel(TEXT), "?", sg.reasoning(Other)).value) is Other
 

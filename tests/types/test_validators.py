@@ -1,4 +1,4 @@
-"""Validators are the user's code: whatever they raise, the text is kept and other items are not lost."""
+"""Validators are user code: after any exception of theirs, the text is kept and other items are not lost."""
 
 from __future__ import annotations
 

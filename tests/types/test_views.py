@@ -95,7 +95,7 @@ def test_finished_parts_are_those_of_the_validated_value(annotation: Any, text: 
     assert growing.is_complete()
 
 
-def test_that_is_a_law_of_at_least_sixty_types() -> None:
+def test_that_holds_for_at_least_sixty_types() -> None:
     assert len({repr(annotation) for annotation, _ in JSON_TEXTS}) >= 60
 
 

@@ -119,7 +119,7 @@ def test_the_texts_are_the_same(schema: Any, options: dict[str, Any]) -> None:
         ({**CLOSED, "properties": ABC}, set()),
     ],
 )
-def test_what_is_not_exact_is_told(schema: Any, kinds: set[str]) -> None:
+def test_differences_from_the_schema_are_noted(schema: Any, kinds: set[str]) -> None:
     mine, grammar, notes = both(schema)
     assert {note.kind for note in notes} == kinds
     rng = random.Random(1)
@@ -175,7 +175,7 @@ def test_strings_are_written_as_json(pattern: str) -> None:
 
 
 def test_schemas_that_hold_themselves_and_deep_ones() -> None:
-    """Branches told apart by a key behind which the schema begins anew; and more levels than can be followed."""
+    """Branches distinguished by a key, after which the schema starts again; and too many levels."""
     around = {**CLOSED, "properties": {"k": {"$ref": "#"}}, "required": ["k"]}
     with pytest.raises(CombinationError, match="oneOf"):
         grammar_of_schema(sg.json_schema({"oneOf": [around, {**around, "minProperties": 1}]}).lower()[1])

@@ -185,8 +185,8 @@ def test_an_engine_that_reads_the_schema_itself_gets_it_closed() -> None:
 
 
 def test_an_explanation_says_that_objects_are_closed() -> None:
-    told = sg.Matcher(sg.json_schema(A, closed=True), byte_vocabulary()).explain('{"z": 1}')
-    assert "objects are closed" in str(told)
+    explanation = sg.Matcher(sg.json_schema(A, closed=True), byte_vocabulary()).explain('{"z": 1}')
+    assert "objects are closed" in str(explanation)
 
 
 def test_a_schema_without_open_objects_is_the_same() -> None:

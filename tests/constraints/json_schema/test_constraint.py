@@ -161,7 +161,7 @@ def test_every_spelling_where_a_number_need_not_be_whole(schema: Any, texts: lis
     ],
 )
 def test_differences_to_rfc_8259(text: str) -> None:
-    """Those that docs/json-schema.md lists, beside the limit of depth."""
+    """Those that docs/json-schema.md lists, in addition to the limit of depth."""
     json.loads(text)
     assert not Matcher(json_schema(True, escapes="all"), BYTES).explain(text).ok
 
@@ -175,6 +175,6 @@ def test_the_options_are_in_the_help() -> None:
     assert "registry: " in (json_schema.__doc__ or "")
 
 
-def test_options_that_are_equal_but_of_other_types_are_told_apart() -> None:
+def test_options_that_are_equal_but_of_other_types_are_distinguished() -> None:
     json_schema(SHORT, ordered=1)  # type: ignore[arg-type]
     Matcher(json_schema(SHORT, ordered=True), Vocabulary.of_bytes())

@@ -210,7 +210,7 @@ def test_many_listed_containers_are_counted() -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"properties": {"k": {}}}, {"additionalProperties": False}])
-def test_many_branches_that_are_told_apart_by_their_keys(more: dict[str, Any]) -> None:
+def test_many_branches_that_their_keys_distinguish(more: dict[str, Any]) -> None:
     vocabulary = Vocabulary.from_tokens([bytes([byte]) for byte in range(256)], eos_ids=[256], size=257)
     branches = [{"type": "object", "required": [f"a{i}"], **more} for i in range(200)]
     if "additionalProperties" in more:

@@ -324,7 +324,7 @@ def test_minimal_instances(schema: Any, text: str) -> None:
     assert constraint.minimal_is_exact()
 
 
-def test_where_the_budget_ends_the_search_is_told() -> None:
+def test_an_exhausted_search_budget_is_reported() -> None:
     names = [f"n{index}" for index in range(40)]
     parts = [
         {"anyOf": [{"required": [a], "properties": {a: {"minimum": 10 + i}}}, {"required": [b, a]}]}
@@ -414,7 +414,7 @@ def test_texts_are_texts_of_the_constraint(whitespace: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["example", "minimal", "example_text", "minimal_text"])
-def test_limits_are_told_with_a_way_around_them(method: str) -> None:
+def test_limits_are_reported_with_a_way_around_them(method: str) -> None:
     value: Any = 1
     for _ in range(1_100):
         value = [value]

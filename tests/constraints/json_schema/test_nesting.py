@@ -1,4 +1,4 @@
-"""A limit on open containers that no value keeps is told before the first token; one that some value keeps is not."""
+"""A limit on open containers that every value exceeds is reported before the first token; other limits are not."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_a_fault_is_one_for_a_parser(value: Any, data: st.DataObject | None) -> 
     try:
         json.loads(text)
     except json.JSONDecodeError:
-        # The beginning up to the fault is none yet.
+        # The text before the fault has no fault yet.
         assert fault is None or parse_partial(text[: fault.offset].encode()).fault is None
     else:
         assert fault is None or "surrogate pair" in fault.message
@@ -62,7 +62,7 @@ def test_half_a_pair_before_something_like_the_other() -> None:
 
 
 @pytest.mark.parametrize("text", ["03", "+1", ".5", "1.", "[1e+]"])
-def test_numbers_are_told_elsewhere(text: str) -> None:
+def test_faults_of_numbers_are_reported_elsewhere(text: str) -> None:
     reading = parse_partial(text.encode())
     assert reading.fault is None and reading.root.scalar is UNKNOWN
 

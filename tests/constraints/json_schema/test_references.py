@@ -1,4 +1,4 @@
-"""Where references lead, how URIs are compared, and what is said where one leads nowhere."""
+"""Resolution of references, comparison of URIs, and errors of references that do not resolve."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RFC_BASE = "http://a/b/c/d;p?q"
 _WORDS = st.sampled_from(["a", "b", ".", "..", "c.json"])
 
 
-def told(schema: Any, **options: Any) -> str:
+def error_text(schema: Any, **options: Any) -> str:
     with pytest.raises(ReferenceNotFound) as caught:
         json_schema(schema, **options)
     return str(caught.value)
@@ -73,23 +73,23 @@ def test_one_document_under_two_names() -> None:
     assert len(found.lower()[1]["nodes"]) == 5
 
 
-def test_a_missing_document_is_told_with_what_there_is() -> None:
-    text = told({"$id": "urn:b", "$ref": "urn:c"}, registry={"urn:a": {}})
+def test_a_missing_document_is_reported_with_the_available_ones() -> None:
+    text = error_text({"$id": "urn:b", "$ref": "urn:c"}, registry={"urn:a": {}})
     assert "did you mean 'urn:a'?" in text
     assert "urn:b'" not in text
     assert "registry=" in text.splitlines()[-1]
     schema = {"$id": "https://x.org/r", "properties": {"a": {"$ref": "urn:a"}, "b": {"$ref": "urn:b"}}}
-    assert told(schema, registry={"urn:a": {}}).count("'urn:a'") == 1
+    assert error_text(schema, registry={"urn:a": {}}).count("'urn:a'") == 1
 
 
 @pytest.mark.parametrize("reference", ["$defs/a", "#$defs/a", "/$defs/a", "a", "#a"])
 def test_a_pointer_without_its_beginning(reference: str) -> None:
-    text = told({"$ref": reference, "$defs": {"a": {}}})
+    text = error_text({"$ref": reference, "$defs": {"a": {}}})
     assert text.endswith("did you mean '#/$defs/a'?")
 
 
 def test_a_pointer_into_another_document_without_its_beginning() -> None:
-    text = told({"$ref": "d.json#definitions/a"}, registry={"d.json": {"definitions": {"a": {}}}})
+    text = error_text({"$ref": "d.json#definitions/a"}, registry={"d.json": {"definitions": {"a": {}}}})
     assert text.endswith("did you mean 'd.json#/definitions/a'?")
 
 

@@ -118,7 +118,7 @@ def _reversed(value: Any) -> Any:
 
 
 def _mistakes(group: Group, draft: str) -> list[str]:
-    """Descriptions of the tests of which the engine judges a spelling wrongly."""
+    """Descriptions of the tests in which the engine judges a spelling wrongly."""
     engine = _engine()
     engine.section = group.section
     compiled = engine.compile(json.dumps(group.schema, ensure_ascii=False), draft)

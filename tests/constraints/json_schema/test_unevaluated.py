@@ -56,7 +56,7 @@ def test_a_hundred_branches() -> None:
 
 
 def choice(source: random.Random, depth: int) -> dict[str, Any]:
-    """Branches of one group, perhaps told apart by a tag, and perhaps with such a group in one of them."""
+    """Branches of one group, perhaps distinguished by a tag, and perhaps with such a group in one of them."""
     tags: list[Any] = [1, 7, "x", "y"]
     branches: list[Any] = []
     for tag in tags[: source.randint(2, 4)]:

@@ -25,7 +25,7 @@ _2019 = {"$schema": "https://json-schema.org/draft/2019-09/schema"}
 _LIMIT = {"properties": {"limit": {"type": "integer", "minimum": 1, "maximum": 10}}}
 _IF = {"if": {"properties": {"a": {"const": 1}}}, "then": {"required": ["b"]}, "else": {"required": ["c"]}}
 
-# The keyword of the table, a schema, a bad text, the rule that is told (pointer and keyword), its message, and
+# The keyword of the table, a schema, a bad text, the rule that is reported (pointer and keyword), its message, and
 # a text that the same place would take.
 CASES: list[tuple[str, dict[str, Any], str, str, str, str, str]] = [
     ("type", {"items": {"type": "string"}}, "[1]", "#/items", "type", "must be of type string", '["'),
@@ -320,17 +320,19 @@ def explain(schema: Any, text: str, **options: Any) -> Explanation:
 def test_each_keyword(
     name: str, schema: Any, text: str, pointer: str, keyword: str, message: str, instead: str
 ) -> None:
-    told = explain(schema, text)
-    assert not told.ok
-    rules = {(rule.pointer, rule.keyword): rule.message for rule in told.rules}
+    explanation = explain(schema, text)
+    assert not explanation.ok
+    rules = {(rule.pointer, rule.keyword): rule.message for rule in explanation.rules}
     assert message in rules[pointer, keyword]
-    assert f"`{keyword}` at {pointer}" in str(told)
+    assert f"`{keyword}` at {pointer}" in str(explanation)
     # What is said to fit instead fits: the text up to the place, with another character there.
     matcher = Matcher(json_schema(schema), byte_vocabulary())
-    assert told.expected
+    assert explanation.expected
     assert matcher.viable_bytes(instead) == len(instead)
-    assert instead[: told.position] == text[: told.position]
-    assert any(_offers(shown, instead[told.position :]) for shown in told.expected), told.expected
+    assert instead[: explanation.position] == text[: explanation.position]
+    assert any(_offers(shown, instead[explanation.position :]) for shown in explanation.expected), (
+        explanation.expected
+    )
 
 
 def _offers(shown: str, rest: str) -> bool:
@@ -348,8 +350,8 @@ def test_every_keyword_is_tested() -> None:
 
 
 def test_several_rules_that_are_broken_together() -> None:
-    told = explain({"properties": {"a": {"minimum": 3, "multipleOf": 2}}}, '{"a": 1}')
-    assert [(rule.pointer, rule.keyword) for rule in told.rules] == [
+    explanation = explain({"properties": {"a": {"minimum": 3, "multipleOf": 2}}}, '{"a": 1}')
+    assert [(rule.pointer, rule.keyword) for rule in explanation.rules] == [
         ("#/properties/a", "minimum"),
         ("#/properties/a", "multipleOf"),
     ]
@@ -383,14 +385,16 @@ def test_a_text_that_is_no_value_breaks_some_rule(data: st.DataObject, schema: A
     text = plain_text(data.draw(instances(schema)))
     if matcher is None or not Matcher(json_schema(True), byte_vocabulary()).explain(text).ok:
         return
-    told = matcher.explain(text)
-    assert told.ok or told.rules, str(told)
+    explanation = matcher.explain(text)
+    assert explanation.ok or explanation.rules, str(explanation)
 
 
 def test_a_large_schema_takes_bounded_time() -> None:
     properties = {f"key{i}": {"type": "integer", "minimum": i, "maximum": i + 9} for i in range(3_000)}
-    told = explain({"properties": properties}, '{"key1700": 12}')
-    assert [(rule.pointer, rule.keyword) for rule in told.rules] == [("#/properties/key1700", "minimum")]
+    explanation = explain({"properties": properties}, '{"key1700": 12}')
+    assert [(rule.pointer, rule.keyword) for rule in explanation.rules] == [
+        ("#/properties/key1700", "minimum")
+    ]
     assert sg.json_schema({"properties": properties}).lower()
 
 
@@ -411,27 +415,31 @@ def _kinds(keyword: str, count: int, *, by_reference: bool = False) -> dict[str,
 
 @pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
 @pytest.mark.parametrize("by_reference", [False, True])
-def test_of_a_long_union_the_branch_that_is_meant_is_told(keyword: str, by_reference: bool) -> None:
+def test_of_a_long_union_the_matching_branch_is_reported(keyword: str, by_reference: bool) -> None:
     schema = _kinds(keyword, 150, by_reference=by_reference)
     branch = "#/$defs/kind5" if by_reference else f"#/{keyword}/5"
-    told = explain(schema, '{"k":5,"p5":7}')
-    assert [(rule.pointer, rule.keyword) for rule in told.rules] == [(f"{branch}/properties/p5", "type")]
-    told = explain(schema, '{"k":5,"p7":7}')
+    explanation = explain(schema, '{"k":5,"p5":7}')
+    assert [(rule.pointer, rule.keyword) for rule in explanation.rules] == [
+        (f"{branch}/properties/p5", "type")
+    ]
+    explanation = explain(schema, '{"k":5,"p7":7}')
     assert (branch, "required", "the value must have the key 'p5'") in [
-        (rule.pointer, rule.keyword, rule.message) for rule in told.rules
+        (rule.pointer, rule.keyword, rule.message) for rule in explanation.rules
     ]
 
 
 def test_a_second_fault_leaves_time_for_the_first() -> None:
     schema = {"items": _kinds("oneOf", 200)}
-    told = explain(schema, '[{"k":5,"p5":7},{"k":6,"p6":7},{"k":7,"p7":7}]')
-    assert ("#/items/oneOf/5/properties/p5", "type") in [(rule.pointer, rule.keyword) for rule in told.rules]
+    explanation = explain(schema, '[{"k":5,"p5":7},{"k":6,"p6":7},{"k":7,"p7":7}]')
+    assert ("#/items/oneOf/5/properties/p5", "type") in [
+        (rule.pointer, rule.keyword) for rule in explanation.rules
+    ]
 
 
-def test_of_a_long_union_without_a_tag_the_union_is_told() -> None:
+def test_of_a_long_union_without_a_tag_the_union_is_reported() -> None:
     branches = [{"properties": {f"p{i}": {"type": "string"}}, "required": [f"p{i}"]} for i in range(80)]
-    told = explain({"oneOf": branches}, '{"p5":7}')
-    assert [(rule.pointer, rule.keyword) for rule in told.rules] == [("#", "oneOf")]
+    explanation = explain({"oneOf": branches}, '{"p5":7}')
+    assert [(rule.pointer, rule.keyword) for rule in explanation.rules] == [("#", "oneOf")]
     # Many rules are cut in the message, not in the account.
     many = explain({"required": [f"k{i}" for i in range(30)]}, "{}")
     assert len(many.rules) == 30 and "and 18 more rules" in str(many)
@@ -469,7 +477,7 @@ def test_a_declared_key_that_stands_twice_is_no_undeclared_key(schema: Any, text
     assert [rule.message for rule in explain(schema, text).rules] == [message]
 
 
-def test_rules_of_an_item_are_not_told_of_its_array() -> None:
+def test_rules_of_an_item_are_not_reported_for_its_array() -> None:
     tags = {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True, "maxItems": 2}
     schema = {"properties": {"tags": tags}}
     assert {(rule.keyword, rule.message) for rule in explain(schema, '{"tags":["a","b","a"]}').rules} == {
@@ -513,19 +521,19 @@ def _pets(keyword: str) -> dict[str, Any]:
         ('{"lives":3,"type":"dog"}', "{}/0/properties/type const", '`{}/type` must be that value ("cat")'),
     ],
 )
-def test_of_a_tagged_union_the_branch_that_the_tag_means_is_told(
+def test_of_a_tagged_union_the_tagged_branch_is_reported(
     keyword: str, text: str, rule: str, message: str
 ) -> None:
     for schema, whole, place, pointer in (
         (_pets(keyword), text, "", "#"),
         ({"items": _pets(keyword)}, f'[{{"type":"dog","name":"Rex"}},{text}]', "/1", "#/items"),
     ):
-        (told,) = explain(schema, whole).rules
+        (rule,) = explain(schema, whole).rules
         where, _, name = rule.rpartition(" ")
-        assert told.pointer == (pointer + where.strip().format(f"/{keyword}") if where.strip() else pointer)
-        assert told.keyword == (name or keyword)
+        assert rule.pointer == (pointer + where.strip().format(f"/{keyword}") if where.strip() else pointer)
+        assert rule.keyword == (name or keyword)
         subject = message.replace("{} must", f"`{place}` must" if place else "the value must").format(place)
-        assert told.message.startswith(subject)
+        assert rule.message.startswith(subject)
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
@@ -564,8 +572,8 @@ def test_tags_by_reference_with_a_branch_that_is_no_object() -> None:
     assert [(rule.pointer, rule.message) for rule in explain(schema, text).rules] == [
         ("#/$defs/a/properties/v", "`/n/v` must be of type string")
     ]
-    (told,) = explain(schema, '{"k":"c"}').rules
-    assert '("a", 1, "b", true)' in told.message
+    (rule,) = explain(schema, '{"k":"c"}').rules
+    assert '("a", 1, "b", true)' in rule.message
 
 
 @pytest.mark.parametrize(
@@ -589,7 +597,7 @@ def test_tags_by_reference_with_a_branch_that_is_no_object() -> None:
         ("{]", "the value must be closed with `}`"),
     ],
 )
-def test_what_is_no_json_is_told_before_the_schema(text: str, message: str) -> None:
+def test_faults_of_json_are_reported_before_the_schema(text: str, message: str) -> None:
     closed = {
         "properties": {"a": {"type": "integer"}, "b": {"items": {"type": "integer"}, "maxItems": 2}, "c": {}},
         "required": ["b"],

@@ -143,7 +143,7 @@ def test_large_schemas_are_not_searched() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(schemas(CORE))
-def test_what_is_named_is_asked_of_the_engine(schema: Any) -> None:
+def test_the_core_confirms_what_is_named(schema: Any) -> None:
     """The search ends, and finds nothing where there is nothing."""
     engine = byte_vocabulary().engine
     try:
