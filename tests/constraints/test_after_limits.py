@@ -1,7 +1,8 @@
-"""Answers after a limit was met are those without: what is kept of a question that was given up is not taken for one.
+"""After a limit was exceeded, results are those without it: partial results of an abandoned search are not reused.
 
-A program is used further after a limit, and so is another one of the same constraint over the same vocabulary, whose
-automata they share. All masks and steps have to be those of a vocabulary without limits, or to meet a limit again.
+A program is used further after a limit, and so is another one of the same constraint over the same vocabulary,
+which shares its automata. All masks and steps must be those of a vocabulary without limits, or exceed a limit
+again.
 """
 
 from __future__ import annotations

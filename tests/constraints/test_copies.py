@@ -1,4 +1,4 @@
-"""Constraints can be copied and pickled: to other processes, and inside of other objects."""
+"""Constraints can be copied and pickled: to other processes, and inside other objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The builders of expressions keep the language, as the twin sees it."""
+"""The builders of expressions keep the language, by the slow twin."""
 
 from __future__ import annotations
 

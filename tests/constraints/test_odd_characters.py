@@ -1,7 +1,7 @@
-"""Odd characters at every place of every notation: the constraint works, or an error of ours says why not.
+"""Unusual characters at every position of every notation: the constraint works, or one of our errors says why not.
 
-Half of a surrogate pair has no UTF-8 form, so no text holds it. The others are ordinary characters that programs
-like to treat in a special way.
+Half of a surrogate pair has no UTF-8 form, so no text contains it. The others are ordinary characters that programs
+often treat specially.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs of neighbouring pieces of a text, against Python's slices."""
+"""Runs of adjacent pieces of a text, compared with Python's slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts whose tokens are limited, against a slow reading of all tokenizations over small vocabularies."""
+"""Parts with limited tokens, compared with an enumeration of all tokenizations over small vocabularies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The regex IR, run in the obvious slow way: the set of places where a match of each node can end."""
+"""The regex IR, evaluated in the obvious slow way: the set of positions at which a match of each node can end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that wants to write a given text: for tests of everything above the sampler."""
+"""A model that prefers a given text, for tests of everything above the sampler."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a body of the grammar IR means over tokens, straight from the definition: the slow twin of token sets.
+"""The meaning of a body of the grammar IR over tokens, straight from the definition: the slow twin of token sets.
 
-A sequence of tokens is read from a *place*: a token of it, and how many of its bytes have been read. Text reads bytes,
-over the borders of tokens; a token set reads one whole token, from its beginning. A token may be read in all ways that
-there are.
+A sequence of tokens is read from a *place*: a token, and the number of its bytes that have been read. Text consumes
+bytes across the borders of tokens; a token set consumes one whole token from its start. A token may be read in
+every possible way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a formula says of a trace, straight from the definition: slow, obvious, and nothing of the library but the tree.
+"""The meaning of a formula on a trace, straight from the definition: slow, obvious, and independent except for the
+tree.
 
-A trace is a list of sets of atoms. `holds` takes positions of it only; an empty stretch has none,
-and `on_stretch` says what is meant there.
+A trace is a list of sets of atoms. `holds` takes positions of it only; an empty stretch has none, and `on_stretch`
+defines its meaning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The strategies keep their word: texts read as their value, instances are near their schema."""
+"""The strategies keep their promises: texts parse to their value, and instances are close to their schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of tokens: what a tokenizer makes of a text joins to that text again."""
+"""The bytes of tokens: the tokens of a text concatenate to that text again."""
 
 from __future__ import annotations
 

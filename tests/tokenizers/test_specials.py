@@ -1,4 +1,4 @@
-"""Special tokens by the texts that name them: every kind of tokenizer tells them, vocabularies keep them."""
+"""Special tokens by their names: every kind of tokenizer reports them, and vocabularies keep them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small tokenizers of each kind, trained in memory, and the texts they are tried with."""
+"""Small tokenizers of each kind, trained in memory, and the texts for testing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prompt says of constraints that no type describes: formulas of temporal logic in English."""
+"""What a prompt says about constraints that no type describes: formulas of temporal logic in English."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of things to iterate over give lists, which may be read many times."""
+"""Iterable types give lists, which may be read many times."""
 
 from __future__ import annotations
 

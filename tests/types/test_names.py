@@ -1,4 +1,4 @@
-"""Under ``from __future__ import annotations`` an error says which name is not defined, and what to do."""
+"""Under ``from __future__ import annotations`` an error names the undefined name, and how to fix it."""
 
 from __future__ import annotations
 

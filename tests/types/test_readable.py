@@ -1,4 +1,4 @@
-"""A type that is accepted can be validated: what JSON cannot give back is refused where the type is declared."""
+"""An accepted type can be validated: a type that JSON cannot represent is refused where it is declared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types that cannot be output types: the part at fault is named, with its path."""
+"""Types that cannot be output types: the error names the part at fault, with its path."""
 
 from __future__ import annotations
 

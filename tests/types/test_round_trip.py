@@ -1,7 +1,7 @@
-"""From type to value, through the real engine: what is drawn under a type's constraint is a value of the type.
+"""From type to value, through the real engine: each text drawn under a type's constraint is a value of the type.
 
-A model that knows nothing draws at random, steered to end in time; so every kind of value turns up, and each
-is validated by pydantic.
+A random model draws texts and is steered to end in time. So every kind of value occurs, and pydantic validates
+each.
 """
 
 from __future__ import annotations

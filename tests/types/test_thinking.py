@@ -1,4 +1,4 @@
-"""Reasoning as an output type: what a call gives, what a stream shows, and how annotations say it."""
+"""Reasoning as an output type: the value of a call, the values of a stream, and annotations."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_what_is_cut_off_or_refused() -> None:
     with pytest.raises(Truncated) as caught:
         sg.generate(ScriptedModel(TEXT), "?", sg.reasoning(Person), max_tokens=40, temperature=0)
     assert caught.value.result.partial.thinking == "Ann, 31."
-    with pytest.raises(OutputInvalid, match="no end"):
+    with pytest.raises(OutputInvalid, match="does not end"):
         output_type(sg.reasoning(Person)).validate("<think>hm")
 
 
@@ -165,7 +165,7 @@ class Step(BaseModel):
     ],
 )
 def test_options_without_effect_are_refused(make: Any) -> None:
-    with pytest.raises(TypeNotSupported, match="they have no effect") as caught:
+    with pytest.raises(TypeNotSupported, match="have no effect") as caught:
         output_type(make())
     assert "whole output type" in str(caught.value.hint)
 

@@ -1,4 +1,4 @@
-"""Every public function that takes a constraint takes a type as well, and refuses other values as `generate` does."""
+"""Every public function that takes a constraint also takes a type, and refuses other values as `generate` does."""
 
 from __future__ import annotations
 

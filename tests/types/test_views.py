@@ -1,4 +1,4 @@
-"""Partial values: true at every prefix, in the classes of the whole value, with finished parts validated once."""
+"""Partial values: correct at every prefix, in the classes of the whole value, with complete parts validated once."""
 
 from __future__ import annotations
 

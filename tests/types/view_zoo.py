@@ -1,4 +1,4 @@
-"""Types whose partial values are hard, each with a text of it: unions, aliases, generics, factories, other classes."""
+"""Types whose partial values are difficult, each with a text: unions, aliases, generics, factories, other classes."""
 
 from __future__ import annotations
 

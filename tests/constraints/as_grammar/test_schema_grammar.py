@@ -1,4 +1,4 @@
-"""Schemas as grammars against the automaton of schemas: random texts of one are texts of the other."""
+"""Schemas as grammars compared with the automaton of schemas: random texts of one are texts of the other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Approximate formats under denials: what is accepted is valid, and nothing settled is lost.
+"""Approximate formats under negation: accepted texts are valid, and no decided text is lost.
 
-The oracle is `jsonschema_rs` with formats asserted. The texts are such that it judges them by the letter of the RFCs;
-half of those that matter lie between the narrow language of a format and its bounds.
+The oracle is `jsonschema_rs` with formats asserted. The texts are such that it judges them exactly by the RFCs;
+half of the relevant ones lie between the narrow language of a format and its bounds.
 """
 
 from __future__ import annotations

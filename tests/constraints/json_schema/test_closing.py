@@ -1,4 +1,4 @@
-"""``closed=True``: objects that declare their keys have no others, and never anything that the schema refuses."""
+"""``closed=True``: objects that declare their keys have no others, and the schema still rejects what it rejected."""
 
 from __future__ import annotations
 

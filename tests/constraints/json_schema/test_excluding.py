@@ -1,4 +1,4 @@
-"""Texts that a JSON text must not hold, against a search in the text itself."""
+"""Texts that a JSON text must not contain, compared with a search in the text itself."""
 
 from __future__ import annotations
 

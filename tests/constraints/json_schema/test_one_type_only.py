@@ -1,8 +1,8 @@
-"""A keyword that concerns one type neither refuses nor evaluates anything in values of another type.
+"""A keyword about one type neither rejects nor evaluates anything in values of another type.
 
-Every such keyword stands in every applicator, beside every unevaluated keyword. The verdicts on a few values of
+Every such keyword is tested in every applicator, with every unevaluated keyword. The verdicts on a few values of
 each type are compared with those of the slow validator, which collects annotations value by value, and with those
-of jsonschema-rs where it is installed.
+of jsonschema-rs if it is installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is read of a text as JSON: the values that Python's parser reads, and a fault where it finds one."""
+"""Partial JSON: the values that Python's parser reads, and a fault where it finds one."""
 
 from __future__ import annotations
 

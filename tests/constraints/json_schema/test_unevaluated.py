@@ -1,4 +1,4 @@
-"""``unevaluatedProperties`` beside many branches agrees with the validator, which collects annotations."""
+"""``unevaluatedProperties`` with many branches agrees with the validator, which collects annotations."""
 
 from __future__ import annotations
 

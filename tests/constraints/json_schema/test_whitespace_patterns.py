@@ -1,4 +1,4 @@
-"""White space of JSON as patterns describe it, against Python's `re` on each gap."""
+"""White space of JSON given by patterns, compared with Python's `re` on each gap."""
 
 from __future__ import annotations
 

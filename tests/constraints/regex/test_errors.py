@@ -1,4 +1,4 @@
-"""What a person reads when a pattern is wrong, and how long hostile patterns take."""
+"""Messages about invalid patterns, and the time that hostile patterns take."""
 
 from __future__ import annotations
 

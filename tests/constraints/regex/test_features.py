@@ -1,4 +1,4 @@
-"""The declared features are what the parsers do."""
+"""The parsers support the features as declared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python's dialect against `re` itself: the same texts, the same refusals."""
+"""Python's dialect compared with `re` itself: the same texts, the same errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of characters against the interpreter and against the `regex` package."""
+"""Tables of characters compared with the interpreter and with the `regex` package."""
 
 from __future__ import annotations
 

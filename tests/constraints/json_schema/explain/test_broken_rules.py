@@ -1,4 +1,4 @@
-"""Every keyword, once broken: the explanation names it, its place, and something that may stand there instead."""
+"""Every keyword, broken once: the explanation names it, its position, and something that is allowed instead."""
 
 from __future__ import annotations
 
@@ -528,12 +528,12 @@ def test_of_a_tagged_union_the_tagged_branch_is_reported(
         (_pets(keyword), text, "", "#"),
         ({"items": _pets(keyword)}, f'[{{"type":"dog","name":"Rex"}},{text}]', "/1", "#/items"),
     ):
-        (rule,) = explain(schema, whole).rules
+        (found,) = explain(schema, whole).rules
         where, _, name = rule.rpartition(" ")
-        assert rule.pointer == (pointer + where.strip().format(f"/{keyword}") if where.strip() else pointer)
-        assert rule.keyword == (name or keyword)
+        assert found.pointer == (pointer + where.strip().format(f"/{keyword}") if where.strip() else pointer)
+        assert found.keyword == (name or keyword)
         subject = message.replace("{} must", f"`{place}` must" if place else "the value must").format(place)
-        assert rule.message.startswith(subject)
+        assert found.message.startswith(subject)
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])

@@ -1,4 +1,4 @@
-"""Schemas that no value satisfies: the message names the part and as few keywords as contradict each other."""
+"""Schemas that no value satisfies: the message names the part and a smallest set of contradictory keywords."""
 
 from __future__ import annotations
 

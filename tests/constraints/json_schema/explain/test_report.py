@@ -1,4 +1,4 @@
-"""`check` lists every keyword with its place, and every problem."""
+"""`check` lists every keyword with its pointer, and every problem."""
 
 from __future__ import annotations
 
