@@ -439,7 +439,7 @@ std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uin
   if (kind == "json") {
     plan->kind = Plan::Json;
     Schema schema = checked_schema(content, space_, cache_);
-    if (runs_in_circles(schema))
+    if (applies_itself(schema))
       throw std::invalid_argument("malformed IR: a node of the JSON Schema leads back to itself without looking at the value");
     schema.options.root_depth = depth;
     plan->json = std::make_unique<JsonControl>(std::move(schema), space_);

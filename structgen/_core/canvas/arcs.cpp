@@ -84,7 +84,7 @@ uint32_t CanvasArcs::run(uint32_t terminal, LexemeState lexeme) {
 }
 
 uint32_t CanvasArcs::boundary(Re after) {
-  after = space_.lexemes().near(after);
+  after = space_.lexemes().coarsen(after);
   const auto [it, fresh] = boundary_index_.try_emplace(after, static_cast<uint32_t>(boundaries_.size()));
   if (fresh) boundaries_.push_back(after);
   return it->second;

@@ -9,8 +9,8 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t FORMULA = 43;
-constexpr size_t MAX_ABSORBED_PARTS = 16;  // of one part of a formula, looked at to see whether the others imply it
-constexpr size_t MAX_COMPARED_CHOICES = 4;  // of one conjunction
+constexpr size_t MAX_ABSORBED_PARTS = 16;   // of an operand that is tested for being implied by the others
+constexpr size_t MAX_COMPARED_CHOICES = 4;  // disjunctions of one conjunction
 
 bool has(const std::vector<Formula> &sorted, Formula f) {
   charge(search_work(sorted.size()));
@@ -43,7 +43,8 @@ Formula FormulaSpace::intern(Kind kind, uint32_t leaf, std::span<const Formula> 
   return f;
 }
 
-// Of a conjunction (`inner` Or) or a disjunction (`inner` And): parts that say no more than the others, which are sorted.
+// Removes operands of a conjunction (`inner` is Or) or a disjunction (`inner` is And) that the others imply. `flat` is
+// sorted.
 void FormulaSpace::absorb(std::vector<Formula> *flat, Kind inner) const {
   const Kind outer = inner == Kind::Or ? Kind::And : Kind::Or;
   auto said = [&](Formula q) {
@@ -55,15 +56,15 @@ void FormulaSpace::absorb(std::vector<Formula> *flat, Kind inner) const {
     return kind(p) == inner && parts(p).size() <= MAX_ABSORBED_PARTS &&
            std::any_of(parts(p).begin(), parts(p).end(), said);
   };
-  // subtle: marked first, since `said` searches all of them. None is absorbed by itself: a part of `p` is never `p`.
+  // subtle: collected first, since `said` searches all of them. None absorbs itself: an operand of `p` is never `p`.
   std::vector<Formula> left;
   for (Formula p : *flat)
     if (!absorbed(p)) left.push_back(p);
   flat->swap(left);
 }
 
-// Does each alternative of `a` say all that one of `b` says? Those of `b` are found by the first thing they say, so this
-// is linear; false, too, where that tells too few of them apart.
+// Does each alternative of `a` imply an alternative of `b`? Those of `b` are found by their first conjunct, so this
+// takes linear time. Also false if too many of them have the same first conjunct.
 bool FormulaSpace::implies_choice(Formula a, Formula b) const {
   const auto said = [&](const Formula &f) {
     return kind(f) == Kind::And ? parts(f) : std::span<const Formula>(&f, 1);
@@ -73,7 +74,7 @@ bool FormulaSpace::implies_choice(Formula a, Formula b) const {
     charge(1 + less.size() / 4);
     return std::includes(more.begin(), more.end(), less.begin(), less.end());
   };
-  // Mostly the first alternative shows that it does not.
+  // Mostly the first alternative already implies none.
   const std::span<const Formula> one = said(parts(a)[0]);
   if (std::none_of(parts(b).begin(), parts(b).end(), [&](const Formula &p) { return says(one, p); })) return false;
   std::unordered_map<Formula, std::vector<const Formula *>> by_first;
@@ -90,7 +91,7 @@ bool FormulaSpace::implies_choice(Formula a, Formula b) const {
   });
 }
 
-// Of a conjunction: choices that another one implies.
+// Removes disjunctions of a conjunction that another one implies.
 void FormulaSpace::absorb_choices(std::vector<Formula> *flat) const {
   std::vector<Formula> choices;
   for (Formula p : *flat)
@@ -171,7 +172,7 @@ Formula FormulaSpace::exactly_one(std::vector<Formula> parts) {
     return conjunction(std::move(parts));
   }
   sort_numbers(parts.begin(), parts.end());
-  // Of two that are contrary to each other one holds: none of the others may.
+  // Of two contraries exactly one holds, so none of the others may.
   for (Formula p : parts)
     if (kind(p) == Kind::Not && has(parts, this->parts(p)[0])) {
       const Formula contrary = this->parts(p)[0];
@@ -180,7 +181,7 @@ Formula FormulaSpace::exactly_one(std::vector<Formula> parts) {
       for (Formula &q : parts) q = negation(q);
       return conjunction(std::move(parts));
     }
-  // A branch that is there twice cannot be the one.
+  // A branch that occurs twice cannot be the only one that holds.
   if (std::adjacent_find(parts.begin(), parts.end()) != parts.end()) {
     std::vector<Formula> once, all;
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -242,8 +243,8 @@ bool FormulaSpace::evaluate(Formula root, const std::function<bool(uint32_t)> &l
     open.push_back({f});
     return std::nullopt;
   };
-  // The value of a formula as soon as some of its parts tell.
-  auto told = [&](const Open &now, bool last) -> std::optional<bool> {
+  // The value of a formula, as soon as its operands so far decide it.
+  auto decided = [&](const Open &now, bool last) -> std::optional<bool> {
     switch (kind(now.f)) {
       case Kind::Not: return !last;
       case Kind::And: return last ? std::nullopt : std::optional(false);
@@ -259,7 +260,7 @@ bool FormulaSpace::evaluate(Formula root, const std::function<bool(uint32_t)> &l
     std::optional<bool> value;
     if (last) {
       now.held += *last;
-      value = told(now, *last);
+      value = decided(now, *last);
     }
     if (!value && now.next < parts(now.f).size()) {
       last = enter(parts(now.f)[now.next++]);

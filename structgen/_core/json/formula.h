@@ -1,12 +1,11 @@
 // Boolean formulas over numbered leaves, hash-consed and simplified as they are built.
 //
-// Requirements on a JSON value (leaves: sub-schemas) and the state of its monitors
-// (leaves: the keyword groups of sub-schemas) are both such formulas. Applicators stay
-// as they are: no normal form is made here, `oneOf` of n branches is one n-ary node.
-// Equal integers mean equal (simplified) formulas.
+// Leaves are sub-schemas in requirements on a JSON value, and keyword groups after the expansion for one type.
+// Applicators remain as they are: there is no normal form, and `oneOf` of n branches is one n-ary node. Equal integers
+// mean equal (simplified) formulas.
 //
-// Formulas share their parts: a schema of n references can be a formula that is 2^n large as a tree. So whatever walks
-// a formula goes through `fold` or keeps what it met, and looks at each part once. None of it recurses.
+// Formulas share their operands: a schema of n references can be a tree of 2^n nodes. So each walk over a formula uses
+// `fold` or remembers what it visited, and visits each operand once. No walk recurses.
 #pragma once
 
 #include <cstdint>
@@ -43,25 +42,25 @@ class FormulaSpace {
     const Node &n = nodes_[f];
     return {parts_.data() + n.begin, parts_.data() + n.end};
   }
-  // Replace every leaf by the formula that `with` gives for its id, unless that is SAME.
+  // Replaces every leaf by the formula that `with` returns for its id, unless that is SAME.
   static constexpr Formula SAME = UINT32_MAX;
   Formula substitute(Formula f, const std::function<Formula(uint32_t)> &with);
-  // The same in several, which may share parts: each part once.
+  // The same for several formulas, which may share operands; each is visited once.
   void substitute(std::vector<Formula> *roots, const std::function<Formula(uint32_t)> &with);
-  // Leaves are looked at only as far as the value depends on them.
+  // Calls `leaf` only for leaves on which the value depends.
   bool evaluate(Formula f, const std::function<bool(uint32_t)> &leaf) const;
-  // The value of `f` from the values of its parts: `leaf(id)` of a leaf, `whole(f, values of its parts, in order)` of
-  // any other formula. Each part once, in the order of a depth-first walk; `known` keeps the values of formulas with
-  // parts.
+  // Computes the value of `f` from the values of its operands: `leaf(id)` for leaves, `whole(f, values of its
+  // operands)` for all other formulas. Visits each operand once, depth first; `known` stores the values of formulas
+  // that are not leaves.
   template <class Value, class OfLeaf, class OfWhole>
   Value fold(Formula f, std::unordered_map<Formula, Value> &known, const OfLeaf &leaf, const OfWhole &whole) const;
-  // Leaf ids of `f`, each once, ascending.
+  // The ids of the leaves of `f`, each once, ascending.
   std::vector<uint32_t> leaves(Formula f) const;
   // A conjunction of plain leaves (TRUE and a single leaf included): the common case.
   bool is_conjunction(Formula f) const { return nodes_[f].conjunctive; }
   // A leaf or its negation.
   bool is_literal(Formula f) const { return kind(kind(f) == Kind::Not ? parts(f)[0] : f) == Kind::Leaf; }
-  // Nothing is lost where a leaf turns true.
+  // Does the formula stay true when leaves become true?
   bool is_monotone(Formula f) const { return nodes_[f].monotone; }
   size_t size() const { return nodes_.size(); }
   size_t memory() const { return nodes_.size() * (sizeof(Node) + 24) + (parts_.size() + leaves_.size()) * 4; }
@@ -90,10 +89,10 @@ Value FormulaSpace::fold(Formula root, std::unordered_map<Formula, Value> &known
   struct Open {
     Formula f;
     std::vector<Formula> parts;  // subtle: a copy, since `whole` may make formulas
-    std::vector<Value> values;   // of the first parts
+    std::vector<Value> values;   // of the parts so far
   };
   std::vector<Open> open;
-  // The value, if it takes no other; else the formula is opened.
+  // The value, if no other is needed for it; otherwise opens the formula.
   auto enter = [&](Formula f) -> std::optional<Value> {
     if (kind(f) == Kind::Leaf) return leaf(leaf_id(f));
     if (const auto it = known.find(f); it != known.end()) return it->second;

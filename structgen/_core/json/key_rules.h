@@ -1,9 +1,9 @@
 // What keyword groups require of the keys of an object and of their values.
 //
 // A group *names* a key by `properties` or `required`. It is *open* if it also restricts keys that it does not name, by
-// `patternProperties`, `additionalProperties` or `propertyNames`. It is *closed* if it forbids all keys that it does not
-// name. Frames with many groups have about as many keys, and most groups say nothing about most keys. So only the groups
-// that name a key and the open ones are looked at.
+// `patternProperties`, `additionalProperties` or `propertyNames`. It is *closed* if it forbids all keys that it does
+// not name. Frames with many groups have about as many keys, and most groups say nothing about most keys. So only the
+// groups that name a key and the open ones are looked at.
 #pragma once
 
 #include <string>

@@ -5,7 +5,7 @@
 namespace structgen {
 namespace {
 
-constexpr uint64_t COPIED = 2;  // units of work: a node, and comparing with its key
+constexpr uint64_t COPIED = 2;  // units of work: to copy a node and compare its key
 constexpr uint64_t COMPARED_PER_UNIT = 4;
 
 uint32_t size_of(const KeyTree *tree) { return tree ? tree->size : 0; }
@@ -39,7 +39,7 @@ const KeyTree *insert(Arena &arena, const KeyTree *tree, const KeyTree &one) {
   return with_subtrees(arena, *tree, tree->left, insert(arena, tree->right, one));
 }
 
-// How many keys come before those that begin with `prefix`, these included if `with_them`.
+// The number of keys before those that begin with `prefix`; with `with_them`, these included.
 uint64_t count_before(const KeyTree *tree, std::string_view prefix, bool with_them) {
   uint64_t count = 0, compared = 0;
   for (; tree; ++compared) {

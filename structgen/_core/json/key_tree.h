@@ -1,7 +1,7 @@
-// The undeclared keys that an object has already, as a search tree that never changes.
+// The undeclared keys of an object so far, as a persistent search tree.
 //
-// One more key makes a new tree that shares all but one path with the old one, so every state of the object keeps its
-// own. The priorities are keyed hashes (a treap), so the depth is logarithmic whatever the keys are.
+// One more key makes a new tree that shares all but one path with the old one, so every state of the object has its
+// own. The priorities are keyed hashes (a treap), so the depth is logarithmic for any keys.
 #pragma once
 
 #include <string_view>
@@ -22,10 +22,10 @@ struct KeyTree {
   std::string_view key(size_t n) const { return key().substr(0, n); }
 };
 
-// The tree with `key`, whose bytes live as long as the arena; the same tree where it has the key.
+// The tree with `key`, whose bytes live as long as the arena; the same tree if it has the key.
 const KeyTree *with_key(Arena &arena, const KeyTree *tree, std::string_view key);
 bool has_key(const KeyTree *tree, std::string_view key);
-// The smallest subtree with all keys that begin with `prefix`: its root is one of them; null when there is none.
+// The smallest subtree with all keys that begin with `prefix`; its root is one of them. Null if no key does.
 const KeyTree *keys_beginning_with(const KeyTree *tree, std::string_view prefix);
 uint64_t count_keys(const KeyTree *tree, std::string_view prefix);
 

@@ -1,8 +1,8 @@
-// How deep the containers of a schema's values are nested at least: the inductive definition, from "no value is known"
-// down, over the requirements that each keyword makes alone. What they forbid together makes values only deeper.
+// The least nesting of values is computed by induction, from "no value is known" downwards, over the requirements of
+// each keyword alone. What keywords forbid together only makes values deeper.
 //
-// Why: where the limit on open containers forbids every value, a user must be told before the first token.
-// Cost: a sweep over the schema for each reference against its order that matters; given up after MAX_SWEEPS.
+// If the limit on open containers excludes every value, this reports it before the first token.
+// Cost: one sweep over the schema for each reference against its order that matters; 0 is returned after MAX_SWEEPS.
 #include "json/nesting.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class Nesting {
     for (int sweep = 0; changed; ++sweep) {
       if (sweep == MAX_SWEEPS) return 0;
       changed = false;
-      for (size_t id = least_.size(); id-- > 0;) {  // parts come after the whole
+      for (size_t id = least_.size(); id-- > 0;) {  // sub-schemas come after the schemas that contain them
         const uint32_t now = of_node(schema_.nodes[id]);
         changed |= now != least_[id];
         least_[id] = now;
@@ -93,7 +93,7 @@ class Nesting {
 
 uint32_t least_nesting(const Schema &schema) { return Nesting(schema).of_root(); }
 
-bool runs_in_circles(const Schema &schema) {
+bool applies_itself(const Schema &schema) {
   enum : uint8_t { New, Open, Done };
   std::vector<uint8_t> state(schema.nodes.size(), New);
   auto beside = [&](SchemaId id) {
@@ -106,7 +106,7 @@ bool runs_in_circles(const Schema &schema) {
       if (other != NO_SCHEMA) out.push_back(other);
     return out;
   };
-  std::vector<std::pair<SchemaId, std::vector<SchemaId>>> path;  // what is still to be looked at from each
+  std::vector<std::pair<SchemaId, std::vector<SchemaId>>> path;  // with the nodes to visit from each
   for (SchemaId start = 0; start < schema.nodes.size(); ++start) {
     charge();
     if (state[start] != New) continue;

@@ -1,4 +1,4 @@
-// How deep the containers of a schema's values are nested at least.
+// The least nesting of containers in the values of a schema.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,11 @@
 
 namespace structgen {
 
-// A lower bound: of no value that satisfies the schema are the containers nested less deep. 0 where that is not known.
+// A lower bound on the depth to which containers are nested in any value that satisfies the schema; 0 if it is unknown.
 uint32_t least_nesting(const Schema &schema);
 
-// Does a node lead back to itself without looking into the value? Such a schema says nothing, and would be asked for ever.
-bool runs_in_circles(const Schema &schema);
+// Does a node apply itself to the same value, through references and applicators? Such a schema has no meaning, and its
+// expansion would not end.
+bool applies_itself(const Schema &schema);
 
 }  // namespace structgen

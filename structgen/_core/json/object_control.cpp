@@ -9,7 +9,7 @@ namespace structgen {
 namespace {
 
 constexpr size_t MAX_PATTERNS = 31;     // over the keys of one object: a class is a set of them, in one word
-constexpr size_t MAX_KEY_CLASSES = 128;  // that are told apart
+constexpr size_t MAX_KEY_CLASSES = 128;  // that are distinguished
 
 void add_pattern(std::vector<Re> *patterns, Re re) {
   if (std::find(patterns->begin(), patterns->end(), re) == patterns->end()) patterns->push_back(re);

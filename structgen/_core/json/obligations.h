@@ -1,7 +1,8 @@
 // Obligations: what one value inside a document must satisfy.
 //
 // A value has *roots*, requirements whose verdicts its parent frame needs, and a *condition* over these roots that must
-// come out true. Mostly there is one root, and it must hold. Obligations are interned: equal ids mean equal obligations.
+// come out true. Mostly there is one root, and it must hold. Obligations are interned: equal ids mean equal
+// obligations.
 #pragma once
 
 #include <deque>

@@ -76,7 +76,7 @@ class ValueReader {
     }
   }
 
-  // The parts of a container.
+  // The texts of the members of a container.
   std::vector<std::string_view> items() {
     std::vector<std::string_view> out;
     for (++at_, skip(); at_ < s_.size() && peek() != ']'; separator()) out.push_back(part());
@@ -109,7 +109,7 @@ class ValueReader {
   }
 
  private:
-  // The text of the value that begins here.
+  // The text of the value at the current position.
   std::string_view part() {
     const size_t start = at_;
     bool inside = false;
@@ -143,7 +143,7 @@ class ValueReader {
   size_t at_ = 0;
 };
 
-// The digits of a number from the first that is not zero on.
+// The digits of a number from the first one that is not zero.
 std::string digits_of(std::string_view number) {
   std::string out;
   for (char c : number.substr(0, number.find_first_of("eE")))
@@ -151,7 +151,7 @@ std::string digits_of(std::string_view number) {
   return out;
 }
 
-// An exponent may move the point.
+// The position of the point is ignored, since an exponent may move it.
 bool number_may_become(std::string_view part, std::string_view whole) {
   const std::string read = digits_of(part);
   std::string digits = digits_of(whole);
@@ -160,7 +160,7 @@ bool number_may_become(std::string_view part, std::string_view whole) {
   return digits.starts_with(read);
 }
 
-// Compares a JSON text that may end anywhere with a whole one.
+// Compares a JSON text that may end anywhere with a complete one.
 class Comparison {
  public:
   enum Result : uint8_t { Differs, Equal, Open };  // Open: the first text ends before it differs
@@ -216,7 +216,7 @@ class Comparison {
     }
   }
 
-  // A string that should be one of these.
+  // Compares the next string with these.
   Result text(const std::vector<std::string> &wanted) {
     const bool ends = read();
     Result result = Differs;
@@ -239,7 +239,7 @@ class Comparison {
     return read_value(text).hash == read_value(whole).hash ? Equal : Differs;
   }
 
-  // The string that begins here, up to its end or that of the text; does it end?
+  // Reads the string at the current position, up to its end or that of the text. Returns whether it ends.
   bool read() {
     read_.clear();
     uint32_t escape = 0;

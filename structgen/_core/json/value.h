@@ -1,7 +1,7 @@
-// A JSON value that has been read, as far as equality asks: `uniqueItems` compares them.
+// JSON values that were read, for the comparisons of `uniqueItems`.
 //
-// Equality is that of JSON Schema: numbers by value, strings by characters, objects without
-// regard to the order of keys. Values are compared by a keyed 128-bit hash.
+// Equality is that of JSON Schema: numbers by value, strings by characters, objects regardless of the order of keys.
+// Values are compared by a keyed 128-bit hash.
 #pragma once
 
 #include <set>
@@ -14,18 +14,19 @@ namespace structgen {
 
 struct ItemValue {
   enum Kind : uint8_t { Literal, Number, String, Container } kind = Literal;
-  std::string text;  // Literal: its name; Number: one text for each value; String: its characters
+  std::string text;  // Literal: its name; Number: a canonical text; String: its characters
   Hash128 hash;
 };
 
-// What kind of value a JSON text is, by its first byte after white space.
+// The kind of a JSON text, by its first byte after white space.
 ItemValue::Kind kind_of_value(std::string_view json);
 
-// Reads one JSON text that the automaton has accepted; linear in its length.
+// Parses a JSON text that the automaton has accepted, in linear time.
 ItemValue read_value(std::string_view json);
 
-// May a JSON text that begins so have the value of `whole`? Both are of containers that the automaton has read. Of the
-// string or key that is being read, what it takes for that is added to `rests`, if not null. A number in progress may.
+// Can a JSON text that begins with `part` have the value of `whole`? Both are containers that the automaton has read.
+// If `part` ends inside a string or key, adds the rest of it that this takes to `rests`, unless null. A number that may
+// continue counts as possible.
 bool may_become(std::string_view part, std::string_view whole, std::set<std::string> *rests);
 
 }  // namespace structgen

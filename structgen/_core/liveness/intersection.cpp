@@ -42,7 +42,7 @@ uint32_t GrammarLife::Chart::place(At at) {
   if (is_new) {
     const size_t words = (grammar_.terminal_count() + 63) / 64;
     places_.push_back({at, Bits(words), Bits(words)});
-    cuts_ |= l_.lexemes_.cuts(at.after);
+    cuts_ |= l_.lexemes_.forbids_more(at.after);
     fresh_.push_back(it->second);
   }
   return it->second;
@@ -79,7 +79,7 @@ const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::written(Lexeme
     const Point now = points[at];
     if (at > MOST_WRITTEN) return nullptr;
     if (l_.lexemes_.complete(now.lexeme)) {
-      const At end{l_.lexemes_.near(l_.lexemes_.after(now.lexeme)), now.left};
+      const At end{l_.lexemes_.coarsen(l_.lexemes_.after(now.lexeme)), now.left};
       if (known.insert(key_of(end)).second) found.push_back({end, text(at)});
     }
     std::bitset<256> bytes = l_.lexemes_.first(now.lexeme);
@@ -233,7 +233,7 @@ std::optional<bool> GrammarLife::Chart::alive(const EarleySet *set, LexemeState 
     else all = false;
   }
   if (alive(set, places)) return true;
-  // Places that are not known are behind lexemes of which it is left out what follows them (`Lexemes::near`).
+  // Places that are not known are behind lexemes of which it is left out what follows them (`Lexemes::coarsen`).
   return all || cuts_ ? std::optional(false) : std::nullopt;
 }
 

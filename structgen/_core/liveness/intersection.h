@@ -6,8 +6,8 @@
 // simple phrase structure grammars", 1961). A question follows the items of an Earley set along the chart's rows; from
 // which places a rule of an older set may end so that the text can be completed is found out backwards, and remembered.
 // Invariant: what is alive can be completed. All of it is found, but for texts in which a lexeme stands right before
-// something that begins like a longer one of many states (`Lexemes::near`). Where there are too many places there is no
-// chart, and `Search` answers.
+// something that begins like a longer one of many states (`Lexemes::coarsen`). Where there are too many places there is
+// no chart, and `Search` answers.
 #pragma once
 
 #include <span>

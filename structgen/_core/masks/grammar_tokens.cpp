@@ -1,9 +1,9 @@
 // What tokens lead to from a reading of a grammar.
 //
-// Tokens that stay inside a running lexeme come from its fragment at once. Tokens that leave it go on at the place where the
-// parser then stands, and there lexemes that may begin have fragments in turn. So the parser moves once for each terminal
-// that a token can end with, not once for each token. What all lexemes of a context allow below a trie node is one more
-// fragment, made when it is first needed.
+// Tokens that stay inside a running lexeme come from its fragment at once. Tokens that leave it go on at the place
+// where the parser then stands, and there lexemes that may begin have fragments in turn. So the parser moves once for
+// each terminal that a token can end with, not once for each token. What all lexemes of a context allow below a trie
+// node is one more fragment, made when it is first needed.
 #include <algorithm>
 #include <bit>
 #include <bitset>
@@ -185,8 +185,8 @@ void Masks::past_below(Vocabulary::Node at, const GrammarFrame *n, const Lexeme 
   });
 }
 
-// Calls `visit` for trie nodes after a lexeme by whose byte the lexer's rule would have read on: what is not the grammar's own
-// text may begin there.
+// Calls `visit` for trie nodes after a lexeme by whose byte the lexer's rule would have read on: what is not the
+// grammar's own text may begin there.
 template <class Visit>
 void Masks::past_lexeme(Vocabulary::Node at, const GrammarFrame *n, LexemeState lexeme, std::string &read, const Visit &visit) {
   check_stack("a token is too long");
@@ -237,7 +237,7 @@ void Masks::leaves_below(Vocabulary::Node at, const GrammarFrame *n, const Lexem
   if (!place.alive) return;
   for (Lexemes::Leaves *some : {&f.leaves, &f.beyond}) {
     if ((some->bytes & place.first).none()) continue;
-    lexemes.settle(*some);
+    lexemes.merge_open(*some);
     leaves(some->merged, n, place);
   }
   if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
@@ -250,8 +250,8 @@ void Masks::leaves_below(Vocabulary::Node at, const GrammarFrame *n, const Lexem
   }
 }
 
-// The lexer's rule cuts a token in one way, so no readings of other lexemes arrive at the same nodes, and what follows a
-// lexeme is read at once.
+// The lexer's rule cuts a token in one way, so no readings of other lexemes arrive at the same nodes, and what follows
+// a lexeme is read at once.
 void Masks::leaves_by_rule(Vocabulary::Node at, const GrammarFrame *n, const Lexeme &l, Lexemes::Fragment &f) {
   GrammarControl &g = *n->grammar;
   Lexemes &lexemes = g.lexemes();
@@ -263,7 +263,7 @@ void Masks::leaves_by_rule(Vocabulary::Node at, const GrammarFrame *n, const Lex
   };
   for (Lexemes::Leaves *some : {&f.leaves, &f.beyond}) {
     if ((some->bytes & place.first).none()) continue;
-    lexemes.settle(*some);
+    lexemes.merge_open(*some);
     go(*some);
   }
   if (const std::bitset<256> both = f.overlaps & place.first; both.any()) {
@@ -433,8 +433,8 @@ void Masks::place_below(Vocabulary::Node at, const GrammarFrame *n, const Gramma
       else lexeme_below(at, n, lexeme(place, begin));
     }
   }
-  // subtle: what was not left out is not begun again. A place would cost twice what the next one does, and a token may have
-  // as many places as bytes.
+  // subtle: what was not left out is not begun again. A place would cost twice what the next one does, and a token may
+  // have as many places as bytes.
   const bool others = goes_beyond(g, place.set, n);
   if (touched.none() && !others) return;
   auto begun = [&](uint8_t byte) -> const Frame * {

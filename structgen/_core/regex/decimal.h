@@ -1,11 +1,11 @@
 // Exact non-negative decimals, and natural numbers as digit strings.
 //
-// Why: bounds such as 1e400, 0.1 or 9007199254740993 do not survive a double, and a
-// number constraint must be decided on the digits that were written.
+// A double cannot represent bounds such as 1e400, 0.1 or 9007199254740993, and number constraints must be decided on
+// the digits that were written.
 //
-// Invariant: `Decimal::digits` has no leading and no trailing zero (zero has no digits),
-// so equal values are equal structs. A natural is a digit string without leading zeros
-// ("" is zero). Every operation is linear in the number of digits.
+// Invariant: `Decimal::digits` has no leading and no trailing zero (zero has no digits), so equal values are equal
+// structs. A natural is a string of digits without leading zeros ("" is zero). Every operation is linear in the number
+// of digits.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Kinds of characters of internationalised host names: characters that all rules treat alike are of one kind.
+// Kinds of characters of internationalised host names: all rules treat characters of one kind in the same way.
 // The tables are written by tools/make_host_name_data.py.
 #pragma once
 
@@ -12,8 +12,8 @@ struct HostKind {
     Ascii = 1,
     Mark = 2,
     Virama = 4,
-    JoinsBefore = 8,  // joins what follows
-    JoinsAfter = 16,  // joins what stands before
+    JoinsBefore = 8,  // joins the next character
+    JoinsAfter = 16,  // joins the character before it
     Transparent = 32,
     Greek = 64,
     Hebrew = 128,
@@ -35,9 +35,9 @@ struct HostKind {
     OtherStop,
     Capital
   };
-  enum Direction : uint8_t { Other, L, R, AN, EN, NSM };  // R: AL, too
+  enum Direction : uint8_t { Other, L, R, AN, EN, NSM };  // R includes AL
 
-  uint32_t scripts = 0;  // by place in HOST_LENGTHS: which ranges have it
+  uint32_t scripts = 0;  // the ranges that contain it, by index in HOST_LENGTHS
   uint16_t traits = 0;
   uint8_t role = None;
   uint8_t base = 0;    // in HOST_BASES: the characters that it composes with
@@ -52,9 +52,9 @@ struct HostRange {
   uint16_t kind;
 };
 
-extern const std::span<const HostKind> HOST_KINDS;  // 0 is of no character
+extern const std::span<const HostKind> HOST_KINDS;  // kind 0 has no character
 extern const std::span<const HostRange> HOST_RANGES;
 extern const std::span<const uint64_t> HOST_BASES;
-extern const std::span<const uint8_t> HOST_LENGTHS;  // the most characters of a label within a range
+extern const std::span<const uint8_t> HOST_LENGTHS;  // the most characters of a label within each range
 
 }  // namespace structgen

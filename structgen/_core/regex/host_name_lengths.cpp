@@ -21,16 +21,16 @@ std::optional<int64_t> HostNameMachine::shortest(uint64_t state) const {
   return least;
 }
 
-// Characters from the place to the end of its label, at most.
+// The most characters from the position to the end of its label.
 int64_t HostNameMachine::room_in_label(const Place &p) {
   int64_t room = (p.form == InternationalLabel ? most_characters(p.scripts) : MOST_ASCII_LABEL) - p.length;
   if (p.labels >= FEW_LABELS && !(p.modes & AsciiName)) room = std::min<int64_t>(room, FEW_CHARACTERS - p.total);
   return room;
 }
 
-// Once a label may end, some letter or digit draws it out: one in ASCII, or in a label that is written from right to left
-// a digit or letter of its script. Neither lets it need anything or narrows its ranges of characters. Then further labels
-// of ASCII letters follow; a dot and a letter are two characters.
+// A label that may end can be prolonged by a letter or digit: one in ASCII or, in a label written from right to left,
+// one of its script. Neither adds a requirement nor narrows its ranges of characters. Further labels of ASCII letters
+// can follow; a dot and a letter are two characters.
 bool HostNameMachine::place_has_length(const Place &p, int64_t lo, int64_t hi) const {
   const int64_t least = completion(p);
   if (least < 0) return false;
@@ -41,7 +41,7 @@ bool HostNameMachine::place_has_length(const Place &p, int64_t lo, int64_t hi) c
   };
   const int64_t room = room_in_label(p), with_dot = least + 2;
   int64_t most = FEW_CHARACTERS - p.total;
-  // subtle: names in ASCII are longer than all others that begin alike.
+  // subtle: names in ASCII can be longer than all others with the same beginning.
   if (p.modes & AsciiName) most = MOST_ASCII_NAME - p.total;
   else if (p.labels + 1 < FEW_LABELS) most = std::max(most, room + (FEW_LABELS - 1 - p.labels) * (MOST_ASCII_LABEL + 1));
   return meets(least, (p.modes & AsciiName) ? std::min(room, most) : room) || meets(with_dot, most);
@@ -59,7 +59,7 @@ std::optional<bool> HostNameMachine::has_length(uint64_t state, int64_t lo, int6
   });
 }
 
-// A place whose rests have the same lengths, one for many: of what stands before, only the numbers matter to them.
+// A representative position whose completions have the same lengths: only the counters of the name so far matter.
 HostNameMachine::Place HostNameMachine::like_in_length(Place p) {
   if (p.node != 0) return p;
   p.base = p.order = 0;

@@ -64,7 +64,7 @@ uint16_t HostNameMachine::block(std::vector<uint16_t> next, bool is_last) {
   return static_cast<uint16_t>(blocks_.size() - 1);
 }
 
-// The characters as a tree of the bytes of their UTF-8 form.
+// Builds the tree of the UTF-8 bytes of all characters.
 void HostNameMachine::make_blocks() {
   blocks_.resize(1);
   first_.assign(256, 0);
@@ -99,7 +99,7 @@ HostNameMachine::Place HostNameMachine::fresh_label(Place place) const {
           .base = 0, .order = 0, .last = 0, .seen = 0, .directed = 0};
 }
 
-// What the name may be where the label ends here.
+// The modes of a name whose label ends here.
 uint8_t HostNameMachine::ended(const Place &p) {
   if (p.length == 0 || (p.last & (LastHyphen | NeedsL | NeedsGreek | NeedsJoined))) return 0;
   if (p.form != InternationalLabel) return p.modes;
@@ -108,7 +108,7 @@ uint8_t HostNameMachine::ended(const Place &p) {
   return p.modes & (directed ? FreeName | DirectedName : FreeName);
 }
 
-// Drops what the name cannot be any more for its length, and what does not matter any more.
+// Drops modes that the length of the name excludes, and what no longer matters.
 bool HostNameMachine::fit(Place &p) {
   if (p.labels >= FEW_LABELS && p.total > FEW_CHARACTERS) p.modes &= AsciiName;
   if (p.total > MOST_ASCII_NAME) p.modes &= static_cast<uint8_t>(~AsciiName);
@@ -172,7 +172,7 @@ bool HostNameMachine::read_neighbour(Place &p, const HostKind &k) const {
   return (p.seen & (SeenArabic | SeenExtended)) != (SeenArabic | SeenExtended);
 }
 
-// Composed form: marks in order, and no pair that has a character of its own, with none but lower marks between.
+// Composed form: marks in order, and no pair for which a composed character exists, with only lower marks in between.
 bool HostNameMachine::read_composed(Place &p, const HostKind &k) const {
   if (!composed_) return true;
   if (k.order > 0 && p.order > k.order) return false;
@@ -236,7 +236,7 @@ bool HostNameMachine::read(Place &p, const HostKind &k) const {
   return full_stop || k.role == HostKind::OtherStop ? end_label(p, full_stop) : read_label(p, k);
 }
 
-// Marks and characters that compose with others complete nothing that other characters do not.
+// Marks and characters that compose with others complete no name that other characters do not complete.
 void HostNameMachine::find_closers() {
   for (HostKind kind : HOST_KINDS.subspan(1)) {
     if (kind.order > 0 || kind.second > 0 || (kind.traits & HostKind::Mark)) continue;
@@ -246,8 +246,8 @@ void HostNameMachine::find_closers() {
   }
 }
 
-// Returns the fewest characters that complete a name, or -1. One character ends an open label. Only a label with a Katakana dot
-// may need two: the one that the last character requires, then a Japanese one.
+// Returns the fewest characters that complete a name, or -1. One character completes an open label. Only a label with a
+// Katakana dot may need two: the one that the last character requires, then a Japanese one.
 int HostNameMachine::completion(const Place &p) const {
   if (ended(p) != 0) return 0;
   charge(closers_.size() / 4);
@@ -274,7 +274,7 @@ bool HostNameMachine::is_alive(const Place &p) const {
   });
 }
 
-// The same, remembered where it is not seen at once.
+// The same, memoised where it is not obvious.
 bool HostNameMachine::is_alive_known(const Place &p) const { return (p.node == 0 && ended(p) != 0) || state(p) != 0; }
 
 uint64_t HostNameMachine::state(const Place &p) const {
@@ -284,12 +284,12 @@ uint64_t HostNameMachine::state(const Place &p) const {
   return states_[p] = alive ? places_.size() - 1 : 0;
 }
 
-// Within a character: without what none of the characters of the block depends on.
+// The position inside a character, without anything on which no character of the block depends.
 HostNameMachine::Place HostNameMachine::within(const Place &place, uint16_t node) const {
   Place p = place;
   p.node = node;
   const Block &block = blocks_[node];
-  // subtle: two hyphens as the third and fourth character are ASCII, and so never within a character.
+  // subtle: two hyphens as third and fourth characters are ASCII, so they never occur inside a character.
   p.last &= block.last;
   if (!block.composes) p.base = p.order = 0;
   return p;

@@ -1,15 +1,14 @@
-// Internationalised host names (IDNA 2008), as a machine of regular languages.
+// Internationalised host names (IDNA 2008), as a machine for regular languages.
 //
-// Why: as an expression each rule is an operand of an intersection, and each derivative divides large classes of
-// characters again. The machine reads a character's kind (regex/host_name_data.h) and keeps a few small numbers for each rule.
-// Language: host names in ASCII of at most 253 characters, and names with international labels as far as a regular
-// language can say it (RFC 5890 to 5893): allowed characters, rules about neighbours, composed form (NFC), the
-// rule of writing directions, which ties all labels. Labels in Punycode are left out. The length of international
-// labels is bounded by the worst case for their characters (HOST_LENGTHS). tests/oracles/international_names.py says
-// the same as an expression.
-// Invariant: a state is alive iff some text completes it: at most two more characters are needed for that.
-// Cost: states are made when reached; each costs a few dozen small steps at most. Masks step through the vocabulary by
-// kinds and make no states for that (text/host_tokens.h).
+// In an expression each rule would be an operand of an intersection, and each derivative would divide large classes of
+// characters again. The machine reads the kind of a character (regex/host_name_data.h) and has a few small numbers for
+// each rule. Language: host names in ASCII of at most 253 characters, and names with international labels as far as a
+// regular language can describe them (RFC 5890 to 5893): allowed characters, rules about neighbours, composed form
+// (NFC), and the rule of writing directions, which connects all labels. Labels in Punycode are excluded. The length of
+// international labels is bounded by the worst case for their characters (HOST_LENGTHS).
+// tests/oracles/international_names.py gives the same language as an expression. Invariant: a state is alive iff some
+// text completes it; at most two more characters are needed. Cost: states are made when reached, each in a few dozen
+// small steps at most. Masks go through the vocabulary by kinds and make no states (text/host_tokens.h).
 #pragma once
 
 #include <memory>
@@ -43,7 +42,7 @@ class HostNameMachine final : public Machine {
  private:
   friend class HostTokens;
   static constexpr int MOST_ASCII_LABEL = 63, MOST_ASCII_NAME = 253;
-  // So many labels, or characters in all, have at most 253 octets in Punycode: 3 * 63 + 2, and 25 * 10.
+  // This number of labels, or of characters, has at most 253 octets in Punycode: 3 * 63 + 2, and 25 * 10.
   static constexpr int FEW_LABELS = 3, FEW_CHARACTERS = 25;
   enum Mode : uint8_t { AsciiName = 1, FreeName = 2, DirectedName = 4 };
   enum Form : uint8_t { AnyLabel, AsciiLabel, InternationalLabel };
@@ -60,11 +59,11 @@ class HostNameMachine final : public Machine {
   enum Seen : uint8_t { SeenDot = 1, SeenJapanese = 2, SeenArabic = 4, SeenExtended = 8 };
   enum Directed : uint8_t { StartsL = 1, StartsR = 2, HasEN = 4, HasAN = 8, EndsL = 16, EndsR = 32 };
 
-  // Where a name stands, without padding: it is hashed as a whole.
+  // A position in a name. Without padding, since it is hashed as a whole.
   struct Place {
     uint32_t scripts;       // of the label: the ranges that have all its characters
     uint16_t node;          // within a character: in `blocks_`
-    uint8_t modes;          // what the name can still be
+    uint8_t modes;          // what the name may still be
     uint8_t total, labels;  // characters; labels that have ended, at most 3
     uint8_t length, form;   // of the label
     uint8_t base, order;    // of composed form: what the last base composes with, the class of the last mark
@@ -80,12 +79,13 @@ class HostNameMachine final : public Machine {
     std::vector<uint16_t> next;  // by the next byte: kinds where it is the last one, else blocks
     bool is_last;
     std::vector<uint16_t> kinds;
-    uint8_t last = 0;      // what of `Place::last` they depend on
+    uint8_t last = 0;      // the bits of `Place::last` on which they depend
     bool composes = false;  // do they depend on `base` and `order`?
     bool operator==(const Block &other) const { return is_last == other.is_last && next == other.next; }
   };
 
-  // The kind or block that a byte leads to within a block (0: at the first byte of a character). Number 0: no character.
+  // The kind or block that a byte leads to within a block (0: at the first byte of a character). Number 0: no
+  // character.
   struct Next {
     uint16_t number;
     bool is_kind;
@@ -117,12 +117,12 @@ class HostNameMachine final : public Machine {
   std::string alphabet_;
   std::vector<Block> blocks_;
   std::vector<uint16_t> first_;  // by first byte: kinds of ASCII, blocks of others
-  std::vector<HostKind> closers_;  // if some characters complete a name, equally few of these complete it
+  std::vector<HostKind> closers_;  // if some characters complete a name, as few of these complete it
   mutable std::vector<Place> places_;
   mutable std::unordered_map<Place, uint64_t, PlaceHash> states_;  // 0: dead
 };
 
-// The names as a leaf of the space; equal ones share the machine of the space.
+// The host names as a leaf of the space; leaves with equal options share one machine.
 Re host_names(RegexSpace &space, bool composed);
 
 }  // namespace structgen

@@ -12,12 +12,12 @@
 namespace structgen {
 namespace {
 
-constexpr uint32_t FEW = 48;  // texts that are left until they are read
+constexpr uint32_t FEW = 48;  // texts of a group, which is sorted when it is read
 constexpr uint32_t TEXTS_PER_UNIT = 4;
 
 }  // namespace
 
-// All of its texts are equal before `from`, and their words begin there.
+// Its texts are equal before `from`, where their words start.
 struct LiteralSet::Group {
   uint32_t first, last, from;
 };
@@ -25,7 +25,7 @@ struct LiteralSet::Group {
 LiteralSet::LiteralSet(size_t count, size_t characters) {
   constexpr size_t MOST = INT32_MAX;
   if (characters > MOST || count > MOST) throw LimitError("a set of literals has more than 2,147,483,647 bytes (limit literal_bytes)");
-  characters_.reset(new char[characters]);  // not initialised: it is written once
+  characters_.reset(new char[characters]);  // not initialised, since it is written once
   texts_.reserve(count);
 }
 
@@ -68,7 +68,7 @@ void LiteralSet::sort() {
   for (Text &one : texts_) one.word = word_of(one, common_);
   const auto is_before_next = [&](const Text &a, const Text &b) { return is_before(a, b, common_); };
   if (std::is_sorted(texts_.begin(), texts_.end(), is_before_next)) {
-    for (Text &one : texts_) one.is_settled = 1;
+    for (Text &one : texts_) one.is_sorted = 1;
     return;
   }
   std::vector<Group> open{{0, size(), common_}}, deep;
@@ -85,22 +85,22 @@ void LiteralSet::sort() {
     if (group.from == common_) deep.push_back(group);
     sort_next_word(group, open);
   }
-  // Their words began later while they were sorted.
+  // While they were sorted, their words started later.
   for (const Group &group : deep) {
     charge((group.last - group.first) / TEXTS_PER_UNIT);
     for (uint32_t i = group.first; i < group.last; ++i) texts_[i].word = word_of(texts_[i], common_);
   }
 }
 
-void LiteralSet::settle(uint32_t first, uint32_t last) {
-  if (last - first > FEW || texts_[first].is_settled) return;
+void LiteralSet::sort_range(uint32_t first, uint32_t last) {
+  if (last - first > FEW || texts_[first].is_sorted) return;
   if (last - first > 1) {
-    // subtle: a copy, since a limit may end the sort, and this set is used again.
+    // subtle: a copy, since a limit may end the sort and this set remains in use.
     std::vector<Text> sorted(texts_.begin() + first, texts_.begin() + last);
     sort_by_comparison(sorted, common_);
     std::ranges::copy(sorted, texts_.begin() + first);
   }
-  for (uint32_t i = first; i < last; ++i) texts_[i].is_settled = 1;
+  for (uint32_t i = first; i < last; ++i) texts_[i].is_sorted = 1;
 }
 
 void LiteralSet::sort_by_comparison(std::span<Text> texts, uint32_t from) const {
@@ -118,7 +118,7 @@ void LiteralSet::sort_by_comparison(std::span<Text> texts, uint32_t from) const 
   });
 }
 
-// One byte of the words differs, and none before it: the texts are moved to where theirs belongs, in place.
+// Sorts by one byte of the words, before which they are equal, in place (American flag sort).
 void LiteralSet::sort_by_byte(const Group &group, int shift, std::vector<Group> &open) {
   std::array<uint32_t, 256> next{}, end{};
   const auto byte_of = [shift](const Text &one) { return static_cast<uint8_t>(one.word >> shift); };
@@ -136,18 +136,18 @@ void LiteralSet::sort_by_byte(const Group &group, int shift, std::vector<Group> 
       for (uint8_t to = byte_of(one); to != b; to = byte_of(one)) std::swap(one, texts_[next[to]++]);
       texts_[next[b]++] = one;
     }
-  // Texts that have ended come before those that go on with a zero byte.
+  // Texts that end come before those that continue with a zero byte.
   if (ended - group.first > 1 && ended - group.first <= FEW) sort_by_comparison(std::span(texts_).subspan(group.first, ended - group.first), group.from);
 }
 
-// All words are equal. Texts that end within them differ in their length alone, and come first.
+// All words are equal. Texts that end inside them differ only in their length, and come first.
 void LiteralSet::sort_next_word(const Group &group, std::vector<Group> &open) {
   const uint32_t from = group.from + WORD;
   const auto begin = texts_.begin() + group.first, end = texts_.begin() + group.last;
   const auto longer = std::partition(begin, end, [&](const Text &one) { return one.size <= from; });
   std::sort(begin, longer, [](const Text &a, const Text &b) { return a.size < b.size; });
   for (auto i = longer; i < end; ++i) i->word = word_of(*i, from);
-  // subtle: few that are longer are sorted now. They need not have a byte in common that shorter ones lack.
+  // subtle: few longer ones are sorted now, since they need not have a common byte that shorter ones lack.
   const Group rest{static_cast<uint32_t>(longer - texts_.begin()), group.last, from};
   if (end - longer > FEW) open.push_back(rest);
   else sort_by_comparison({longer, end}, from);
@@ -162,7 +162,7 @@ uint32_t LiteralSet::first_longer(uint32_t first, uint32_t last, uint32_t depth)
 
 uint32_t LiteralSet::first_with(uint32_t first, uint32_t last, uint32_t depth, unsigned least) const {
   uint32_t step = 1;
-  while (first < last && byte(first, depth) < least) {  // galloping: the next one is mostly near
+  while (first < last && byte(first, depth) < least) {  // galloping search: the next one is mostly close
     const uint32_t reach = std::min(first + step, last);
     if (reach < last && byte(reach, depth) < least) {
       first = reach + 1;

@@ -12,7 +12,7 @@ using Phase = NumberPhase;
 
 // ---------------------------------------------------------------- intervals and multiples
 
-// No number is divisible by 2 or 5 more often than this when it fits 64 bits.
+// A number of 64 bits is not divisible by 2 or 5 more often than this.
 constexpr int MAX_VALUATION = 64;
 
 constexpr uint64_t GREATEST_FACTOR = 1'000'000'000'000'000'000;
@@ -25,7 +25,7 @@ std::optional<uint64_t> scaled(const DecimalMultiple &multiple, int64_t fraction
   return factor;
 }
 
-// gcd(factor, 10^power), divided out.
+// The factor divided by gcd(factor, 10^power).
 uint64_t without_tens(uint64_t factor, int64_t power) {
   int64_t twos = power, fives = power;
   for (; twos > 0 && factor % 2 == 0; --twos) factor /= 2;
@@ -53,7 +53,7 @@ DecimalInterval intersect(const DecimalInterval &a, const DecimalInterval &b) {
   return both;
 }
 
-// Is some multiple, or any finite decimal when there is none, inside the interval?
+// Is some multiple, or any finite decimal if there is no multiple, inside the interval?
 bool meets(const DecimalInterval &interval, const DecimalMultiple &multiple) {
   if (interval.empty) return false;
   if (!interval.upper) return true;
@@ -73,7 +73,7 @@ bool meets(const DecimalInterval &interval, const DecimalMultiple &multiple) {
   return compare_naturals(least.head, greatest.head) <= 0;
 }
 
-// All decimals that begin with `digits`, the last of which stands at 10^-fraction.
+// All decimals that begin with `digits`, the last of which has the value 10^-fraction.
 DecimalInterval beginning_with(const std::string &digits, int64_t fraction) {
   DecimalInterval result;
   result.lower = make_decimal(digits, fraction);
@@ -103,7 +103,7 @@ std::string tied(char bound, int64_t position, const std::string &tail, bool exc
 
 std::string counted(char bound, int64_t count) { return bound + std::to_string(count); }
 
-// What a continuation of the prefix must do; `key` is empty when nothing.
+// What a continuation of the prefix must satisfy; `key` is empty if there is nothing.
 struct Part {
   bool alive = false;
   bool accepts = false;
@@ -130,7 +130,7 @@ struct Situation {
   }
   // The integer part may grow and an exponent may come after it.
   bool exponent_is_open() const { return prefix.phase == Phase::INTEGER && options.any_exponent; }
-  // The decimal exponent of the first non-zero digit, which may be still to come.
+  // The decimal exponent of the first non-zero digit, which may still be to come.
   int64_t leading() const {
     if (is_zero()) return -prefix.fraction - 1;
     return static_cast<int64_t>(prefix.digits.size()) - 1 - prefix.fraction;
@@ -194,8 +194,8 @@ Part plain_part(const Situation &s) {
   int64_t remaining = s.multiple.fraction - s.prefix.fraction;
   if (s.prefix.phase == Phase::INTEGER) {
     if (s.interval.upper) {
-      // subtle: two lengths decide. A multiple of any shorter length, ten times over, is a
-      // multiple of the next length, still below a bound that is longer than that.
+      // subtle: two lengths decide. Ten times a multiple of any shorter length is a multiple of the next length, and
+      // still below a bound that is longer.
       int64_t longest = s.interval.upper->exponent + 1 - static_cast<int64_t>(s.prefix.digits.size());
       if (s.interval.upper->zero()) longest = -1;
       for (int64_t more = longest; more >= 0 && more >= longest - 1 && !part.alive; --more)
@@ -221,8 +221,8 @@ struct ExponentRange {
   bool empty() const { return low > high; }
 };
 
-// The least exponent that makes digits * 10^(exponent - fraction) a multiple; nothing when
-// none does, which more digits may change.
+// The least exponent that makes digits * 10^(exponent - fraction) a multiple; nothing if no exponent does, which more
+// digits may change.
 std::optional<int64_t> least_exponent(const Situation &s) {
   const std::string &digits = s.prefix.digits;
   size_t zeros = digits.size() - 1 - digits.find_last_not_of('0');
@@ -234,7 +234,7 @@ std::optional<int64_t> least_exponent(const Situation &s) {
   return s.prefix.fraction - s.multiple.fraction - static_cast<int64_t>(zeros) + tens;
 }
 
-// The exponents that satisfy everything when the mantissa ends here.
+// The exponents that satisfy all constraints if the mantissa ends here.
 ExponentRange exponents(const Situation &s) {
   ExponentRange range{-s.options.max_exponent, s.options.max_exponent};
   const ExponentRange none{1, 0};
@@ -272,7 +272,7 @@ DecimalMultiple in_few_digits(const Situation &s, int64_t exponent) {
 bool mantissa_alive(const Situation &s) {
   const int64_t limit = s.options.max_exponent;
   if (s.is_zero() && !s.options.any_exponent) return false;
-  if (s.is_zero()) {  // the greatest exponent reaches all that the others reach
+  if (s.is_zero()) {  // the greatest exponent reaches everything that the others reach
     DecimalInterval reach = beginning_with("", s.prefix.fraction - limit);
     reach.lower_exclusive = true;
     return meets(intersect(reach, s.interval), s.multiple);
@@ -319,7 +319,7 @@ std::string mantissa_bounds(const Situation &s) {
   return key;
 }
 
-// No exponent below this one satisfies the lower bound, whatever digits follow.
+// No exponent below this one satisfies the lower bound, for any digits that follow.
 int64_t lowest(const Situation &s) {
   const Decimal &lower = s.interval.lower;
   if (lower.zero() || s.exponent_is_open()) return -s.options.max_exponent;
@@ -347,7 +347,7 @@ Part scientific_part(const Situation &s) {
   part.alive = true;
   part.key = mantissa_bounds(s);
   if (!s.options.any_exponent) part.key += counted('d', s.options.max_fraction - s.prefix.fraction);
-  // What zero itself may do differs from what a digit leads to, unless nothing is constrained.
+  // Zero itself may continue differently from what a digit leads to, unless nothing is constrained.
   if (s.is_zero() && !(zero && part.key.empty() && s.multiple.factor == 0))
     part.key = (zero ? "z+" : "+") + part.key;
   if (s.multiple.factor == 0) return part;

@@ -1,16 +1,15 @@
-// What is left of a number constraint after a prefix of the text: the heart of regex/numbers.h.
+// What is left of a number constraint after a prefix of the text: the core of regex/numbers.h.
 //
-// `classify` is a pure function from (constraint, prefix) to a key, such that two prefixes with
-// the same key have the same completions. The key holds what is left and nothing else:
-//   plain part       for either bound, nothing when it can no longer be violated, the number of
-//                    integer digits still needed (or allowed) when only the length decides, or
-//                    the digits of the bound not compared yet; for a multiple, the residue of
-//                    the digits and the fraction digits that may still be non-zero.
+// `classify` is a pure function from a constraint and a prefix to a key. Two prefixes with the same key have the same
+// completions. The key holds what is left and nothing else:
+//   plain part       for each bound: nothing if it can no longer be violated, the number of integer digits still needed
+//                    (or allowed) if only the length decides, or the digits of the bound that were not compared yet; for
+//                    a multiple, the residue of the digits and the fraction digits that may still be non-zero.
 //   scientific part  the same for the mantissa. A bound L * 10^E on m * 10^x with 1 <= m < 10
 //                    is x >= E or x >= E + 1, as m reaches L or not; a multiple a * 10^-s is
 //                    x >= some number as well, once a divides the digits up to factors of 10.
 //   exponent         for each number of digits still to come, the interval of their value.
-// The two parts are alternatives; one without completions is dropped from the key.
+// The two parts are alternatives. A part without completions is not in the key.
 //
 // Liveness is exact: is there a multiple of a * 10^-s in an interval between two decimals?
 #pragma once
@@ -46,7 +45,7 @@ struct NumberPrefix {
   std::string exponent;        // digits
 };
 
-// Magnitudes: both bounds are non-negative. A lower bound of zero, not exclusive, is no bound.
+// Of magnitudes, so both bounds are non-negative. A lower bound of zero that is not exclusive restricts nothing.
 struct DecimalInterval {
   bool empty = false;
   Decimal lower;
@@ -58,7 +57,7 @@ struct DecimalInterval {
   bool operator==(const DecimalInterval &) const = default;
 };
 
-// factor * 10^-fraction; factor 0 is no constraint.
+// factor * 10^-fraction; factor 0: there is no constraint.
 struct DecimalMultiple {
   uint64_t factor = 0;
   int64_t fraction = 0;
@@ -79,10 +78,10 @@ struct NumberResidual {
 // The prefix with one more byte; nothing when it is not the start of a number text.
 std::optional<NumberPrefix> extend(const NumberPrefix &prefix, uint8_t byte, const NumberOptions &options);
 
-// Every number that satisfies `narrow` satisfies `wide`.
+// Does every number that satisfies `narrow` satisfy `wide`?
 bool includes(const NumberConstraint &wide, const NumberConstraint &narrow);
 
-// Both constraints; nothing when their common multiple has too many digits.
+// The conjunction of both; nothing if their common multiple has too many digits.
 std::optional<NumberConstraint> intersect(const NumberConstraint &a, const NumberConstraint &b);
 
 NumberResidual classify(const NumberConstraint &constraint, const NumberPrefix &prefix,

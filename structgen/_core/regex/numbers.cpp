@@ -85,8 +85,8 @@ DecimalMultiple parse_multiple(const std::optional<std::string> &text, bool inte
 }  // namespace
 
 struct NumberMachine::Impl {
-  static constexpr uint64_t STATE = 2;  // units of work to find out what is left of a number
-  // One prefix that leads to the state: what is left is the same for all of them.
+  static constexpr uint64_t STATE = 2;  // units of work to make one state
+  // One of the prefixes that lead to the state. What is left is the same for all of them.
   struct State {
     const NumberConstraint *constraint;
     NumberPrefix prefix;
@@ -95,7 +95,7 @@ struct NumberMachine::Impl {
 
   NumberOptions options;
   std::deque<NumberConstraint> constraints;
-  std::deque<State> states{{nullptr, {}, false}};  // 0 is dead; a deque: many large ones are not moved when one more comes
+  std::deque<State> states{{nullptr, {}, false}};  // 0 is dead; a deque, so that large states are not moved
   std::unordered_map<std::string, uint64_t> ids;
 
   uint64_t begin(NumberConstraint constraint) {
@@ -146,7 +146,7 @@ std::optional<uint64_t> NumberMachine::meet(uint64_t a, uint64_t b) const {
 uint64_t NumberMachine::start() const { return 1; }
 
 uint64_t NumberMachine::step(uint64_t state, uint8_t byte) const {
-  if (byte < '+' || byte > 'e') return 0;  // most of a row
+  if (byte < '+' || byte > 'e') return 0;  // most bytes
   const Impl::State &from = impl_->states[state];
   if (from.constraint == nullptr) return 0;
   std::optional<NumberPrefix> next = extend(from.prefix, byte, impl_->options);

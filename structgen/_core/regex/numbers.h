@@ -3,23 +3,21 @@
 // Text forms:
 //   plain       -?(0|[1-9][0-9]*)(\.[0-9]+)?
 //   scientific  -?(0(\.0)?|[1-9](\.[0-9]{1,16})?)[eE][+-]?[0-9]+
-//               where the exponent is at most `max_exponent` in size and has no redundant leading
-//               zeros beyond two digits (1e5, 1.5E-07, 1e+308): what programs print.
-// Narrower than RFC 8259 in just this: a mantissa is normalised and has 17 digits (more are
-// written plainly), and the exponent is bounded. `any_exponent` lifts the first: an exponent after
-// any mantissa, 12.5e3 and 0.05e3 too, at the price of large automata.
-// Within these forms the language is exact: a text is accepted iff its decimal value satisfies
-// every constraint, -0 and 0e5 being zero and 1.0 and 1.5e1 integral. Nothing is rounded. So the
-// complement within language({}) is exact as well, unless `plain` is set.
+//               where the exponent is at most `max_exponent` in size and has no redundant leading zeros beyond two
+//               digits (1e5, 1.5E-07, 1e+308): what programs print.
+// This is narrower than RFC 8259 in two points only: a mantissa is normalised and has at most 17 digits (longer ones
+// are written plainly), and the exponent is bounded. `any_exponent` removes the first restriction: an exponent may
+// follow any mantissa, as in 12.5e3 and 0.05e3, at the price of large automata. Within these forms the language is
+// exact: a text is accepted iff its decimal value satisfies every constraint. -0 and 0e5 are zero; 1.0 and 1.5e1 are
+// integers. Nothing is rounded. So the complement within language({}) is exact, too, unless `plain` is set.
 //
-// States: a state is what is *left* of the constraint after the text so far (regex/number_residual.h),
-// interned. A bound that no continuation can violate is gone from the state, so `minimum: 0`
-// after its first digit is the state of a number without constraints, for every schema of the
-// space, and masks cached by state are shared. A state is alive iff a completion exists, decided
-// by exact arithmetic, not by search.
+// A state is what is *left* of the constraint after the text so far (regex/number_residual.h), interned. It has no
+// bounds that no continuation can violate. So the state of `minimum: 0` after the first digit is that of a number
+// without constraints, for every schema of the space, and masks that are cached by state are shared. A state is alive
+// iff a completion exists; this is decided by exact arithmetic, not by search.
 //
-// Cost: a language is made in a few microseconds and states when first reached, each in time
-// linear in the digits of the bounds and of the text. Not thread safe: the caller locks.
+// Cost: a language takes a few microseconds. States are made when first reached, each in time linear in the digits of
+// the bounds and of the text. Not thread-safe: the caller locks.
 #pragma once
 
 #include <cstdint>
@@ -54,10 +52,9 @@ class NumberMachine final : public Machine {
   explicit NumberMachine(NumberOptions options = {});
   ~NumberMachine() override;
 
-  // The state in which nothing is read; 0 when no number satisfies `bounds`. Throws
-  // std::invalid_argument for a text that is not a JSON number or a multiple that is not
-  // positive, LimitError for bounds of more than 1,000 digits or beyond 1e10000, and for a
-  // multiple of more than 18 digits (zeros before the point included).
+  // The state before the first byte; 0 if no number satisfies `bounds`. Throws std::invalid_argument for a text that is
+  // not a JSON number and for a multiple that is not positive. Throws LimitError for bounds of more than 1,000 digits
+  // or beyond 1e10000, and for a multiple of more than 18 digits (zeros before the point included).
   uint64_t language(const NumberBounds &bounds) const;
   const NumberOptions &options() const;
 
@@ -68,7 +65,7 @@ class NumberMachine final : public Machine {
   bool alive(uint64_t state) const override { return state != 0; }
   // Of two states that `language` returned: the state that satisfies both.
   std::optional<uint64_t> meet(uint64_t a, uint64_t b) const override;
-  // Whether `a` is left of a constraint that contains the one that `b` is left of, at one prefix.
+  // For states of the same prefix: does the constraint of `a` contain that of `b`?
   bool includes(uint64_t a, uint64_t b) const override;
   size_t size() const;  // states made so far
 

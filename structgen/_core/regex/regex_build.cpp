@@ -1,13 +1,13 @@
-// Smart constructors of RegexSpace: expressions stay small, and equal ones mostly are one number.
+// Smart constructors of RegexSpace: they keep expressions small, and make equal expressions one number in most cases.
 //
-// The rules are those of Brzozowski's similarity (unions and products are sets, sequences lean
-// right, identities and absorbing elements go), which keep the derivatives of an expression
-// finitely many, and a few that keep them few: classes of a union merge, and so do repetitions
-// of one body with touching counts, so that `.*a.{0,50}` has 52 states and not 2^50.
-// Brzozowski, "Derivatives of regular expressions", JACM 11 (1964).
+// The rules are those of Brzozowski's similarity: unions and products are sets, sequences associate to the right, and
+// identities and absorbing elements are removed. They keep the number of derivatives finite. A few more rules keep it
+// small: classes of a union are merged, and so are repetitions of one body with touching counts. So `.*a.{0,50}` has 52
+// states and not 2^50.
+// Source: Brzozowski, "Derivatives of regular expressions", JACM 11 (1964).
 //
-// A look-behind makes `nullable` true now and false later: no rule may rest on `nullable` of a
-// part that holds one, unless it is also stated for "now".
+// A look-behind can be nullable now and not later. So no rule may use `nullable` of a part that has one, except rules
+// about the current position.
 #include <bit>
 
 #include "regex/regex_nodes.h"
@@ -17,7 +17,7 @@ namespace structgen {
 namespace {
 
 constexpr size_t MAX_TERMS = 256;  // of a distributed intersection
-constexpr long MAX_COMPARED_LEAVES = 64;  // of a union; more, as in a long enum, are not compared with each other
+constexpr long MAX_COMPARED_LEAVES = 64;  // of a union; longer ones, as of an enum, are not compared
 
 std::vector<CodeRange> normalised(std::vector<CodeRange> r) {
   sort_numbers(r.begin(), r.end(), [](auto &a, auto &b) { return a.lo < b.lo; });
@@ -30,7 +30,7 @@ std::vector<CodeRange> normalised(std::vector<CodeRange> r) {
   return out;
 }
 
-// Both sorted and apart.
+// The intersection of two sorted lists of disjoint ranges.
 std::vector<CodeRange> in_both(const std::vector<CodeRange> &a, const std::vector<CodeRange> &b) {
   std::vector<CodeRange> out;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -55,7 +55,7 @@ bool holds(const std::vector<Re> &sorted, Re x) { return std::binary_search(sort
 Re RegexSpace::Impl::make_class(std::vector<CodeRange> r, uint8_t pending) {
   if (r.empty()) return EMPTY;
   ReNode n{.kind = ReKind::Class, .pending = pending};
-  // With a continuation byte that cannot be spelled, only a search tells whether a member can.
+  // If some continuation byte cannot be spelled, only a search decides whether a member can.
   n.plain = continuations_complete || (pending == 0 && r.back().hi < 0x80);
   n.index = intern_ranges(std::move(r));
   return intern(n, {});
@@ -102,7 +102,7 @@ void RegexSpace::Impl::merge_classes(std::vector<Re> &xs) {
   }
 }
 
-// Drops the intersections that lie within another part; keeps formulas over loops finite.
+// Drops intersections that another operand includes; keeps formulas over loops finite.
 void RegexSpace::Impl::absorb(std::vector<Re> &xs) {
   make_set(xs);
   if (xs.size() > MAX_TERMS) return;
@@ -169,7 +169,7 @@ Re RegexSpace::Impl::alternate(const std::vector<Re> &xs) {
     if (holds(flat, ANY_TEXT)) return ANY_TEXT;
   }
   const bool has_empty_text = std::any_of(flat.begin(), flat.end(), [&](Re x) {
-    return x != EPSILON && nodes[x].nullable && !nodes[x].behind && !nodes[x].open;
+    return x != EPSILON && nodes[x].nullable && !nodes[x].has_look_behind && !nodes[x].open;
   });
   if (has_empty_text) std::erase(flat, EPSILON);
   if (flat.empty()) return EMPTY;
@@ -179,7 +179,7 @@ Re RegexSpace::Impl::alternate(const std::vector<Re> &xs) {
   return intern(n, flat);
 }
 
-// Leaves of one machine meet in one state.
+// Replaces leaves of one machine by their intersection; false: it is empty.
 bool RegexSpace::Impl::meet_machines(std::vector<Re> &xs) {
   std::vector<Re> leaves;
   for (Re x : xs)
@@ -210,7 +210,7 @@ bool RegexSpace::Impl::meet_machines(std::vector<Re> &xs) {
   return true;
 }
 
-// A union of intersections, when it is small; EMPTY stands for "leave it".
+// The intersection as a union of intersections, if that is small; EMPTY: it is not.
 Re RegexSpace::Impl::distribute(const std::vector<Re> &xs) {
   size_t terms = 1;
   bool any = false;
@@ -258,7 +258,7 @@ Re RegexSpace::Impl::intersect(const std::vector<Re> &xs) {
   make_set(flat);
   if (flat.empty()) return ANY_TEXT;
   if (flat.size() == 1) return flat[0];
-  const bool timeless = std::none_of(flat.begin(), flat.end(), [&](Re x) { return nodes[x].behind || nodes[x].marked; });
+  const bool timeless = std::none_of(flat.begin(), flat.end(), [&](Re x) { return nodes[x].has_look_behind || nodes[x].marked; });
   if (timeless && holds(flat, EPSILON))
     return std::all_of(flat.begin(), flat.end(), [&](Re x) { return nodes[x].nullable; }) ? EPSILON : EMPTY;
   for (Re x : flat)
@@ -309,7 +309,7 @@ Re RegexSpace::Impl::repeat(Re a, int64_t lo, int64_t hi) {
   if (hi == 0 || a == EPSILON) return EPSILON;
   if (a == EMPTY) return lo <= 0 ? EPSILON : EMPTY;
   lo = std::max<int64_t>(lo, 0);
-  if (nodes[a].nullable && !nodes[a].behind && !nodes[a].open) lo = 0;
+  if (nodes[a].nullable && !nodes[a].has_look_behind && !nodes[a].open) lo = 0;
   if (lo == 1 && hi == 1) return a;
   if (a == any_character && lo == 0 && hi < 0) return ANY_TEXT;
   if (a == ANY_TEXT) return ANY_TEXT;
@@ -319,7 +319,7 @@ Re RegexSpace::Impl::repeat(Re a, int64_t lo, int64_t hi) {
   if (nodes[a].kind == ReKind::Repeat) {
     // (r{a,b}){c,d} is r{ac,bd} where the counts of c and of c + 1 rounds touch.
     const int64_t a_lo = nodes[a].lo, a_hi = nodes[a].hi;
-    constexpr int64_t SMALL = 1 << 20;  // products stay far from overflow
+    constexpr int64_t SMALL = 1 << 20;  // so that products do not overflow
     if (lo < SMALL && hi < SMALL && a_lo < SMALL && a_hi < SMALL) {
       const bool touch = lo == hi || (a_hi < 0 ? lo > 0 || a_lo <= 1 : (lo + 1) * a_lo <= lo * a_hi + 1);
       if (touch) return repeat(part(a, 0), lo * a_lo, a_hi < 0 || hi < 0 ? -1 : hi * a_hi);
@@ -391,7 +391,7 @@ std::optional<std::pair<std::shared_ptr<const Machine>, uint64_t>> RegexSpace::s
 
 std::vector<Re> RegexSpace::alternatives(Re r) const {
   const ReNode &n = impl_->nodes[r];
-  if (n.kind != ReKind::Alternate || n.open || n.behind || n.loops || n.marked || n.unfolds) return {};
+  if (n.kind != ReKind::Alternate || n.open || n.has_look_behind || n.loops || n.marked || n.unfolds) return {};
   return impl_->all_parts(r);
 }
 

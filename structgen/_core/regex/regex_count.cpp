@@ -1,4 +1,4 @@
-// How many texts an expression has.
+// The number of texts of an expression.
 #include "regex/regex_nodes.h"
 
 namespace structgen {
@@ -9,8 +9,8 @@ uint64_t times(uint64_t a, uint64_t b) { return a != 0 && b > UINT64_MAX / a ? U
 
 }  // namespace
 
-// Depth first over the derivatives. A live state that is met again below itself has texts without end, and so have all
-// states that lead to it.
+// Depth-first search over the derivatives. A live state that occurs again below itself has infinitely many texts, and
+// so have all states that lead to it.
 uint64_t RegexSpace::count_texts(Re root) {
   Impl &s = *impl_;
   root = s.closed_form(root);

@@ -1,14 +1,13 @@
 // Derivatives: what is left of an expression after each byte, for all bytes at once.
 //
-// `steps(r)` are the derivatives of `r` by byte class: the classes of an expression are those of
-// its parts, cut finer. They are made from the steps of the parts by one sweep over the bytes,
-// and parts are settled before wholes on an explicit stack. `row` is the same for the walks over
-// a vocabulary: 256 entries, and dead states (regex/regex_emptiness.cpp) replaced by EMPTY.
+// `steps(r)` are the derivatives of `r` by class of bytes. The classes of an expression are those of its parts, cut
+// finer. Steps are made from the steps of the parts in one sweep over the bytes, parts first, on an explicit stack.
+// `row` is the same for walks over a vocabulary: 256 entries, with EMPTY for dead states (regex/regex_emptiness.cpp).
 //
-// `advance(r)` is not a derivative: the text moved on by a byte while `r` waits behind it, so
-// only the look-behinds in `r` change.
+// `advance(r)` is not a derivative: the text moves on by a byte while `r` waits for its turn, so only the look-behinds
+// in `r` change.
 //
-// Cost: the sum of the parts' classes; a class with many ranges, its ranges.
+// Cost: the number of classes of the parts; for a class with many ranges, the number of ranges.
 #include <array>
 #include <cstring>
 
@@ -19,9 +18,9 @@ namespace {
 
 constexpr Step NOWHERE[] = {{RegexSpace::EMPTY, 0}};
 constexpr size_t STEPS_PER_CHUNK = 8'192;
-constexpr size_t UNITED_PER_ROW = 256;  // parts of unions gone through that count as one more state
+constexpr size_t UNITED_PER_ROW = 256;  // visited operands of unions that count as one more state
 
-// Steps under construction, on the stack. Derivatives are made so often that allocations for them are noticeable.
+// Steps under construction, on the stack: derivatives are made so often that allocations would be noticeable.
 class StepList {
  public:
   // `from` rises from call to call.
@@ -75,7 +74,7 @@ Steps RegexSpace::Impl::class_steps(Re r) {
   // By reference: a deque's elements stay where they are while new ranges are interned.
   const std::vector<CodeRange> &all = ranges[nodes[r].index];
   StepList out;
-  size_t at = 0;  // ranges before it lie wholly below the current block
+  size_t at = 0;  // ranges before it are below the current block
   auto block = [&](uint32_t lo, uint32_t hi, uint32_t base, uint8_t more) {
     while (at < all.size() && all[at].hi < lo) ++at;
     charge();
@@ -110,7 +109,7 @@ Steps RegexSpace::Impl::class_steps(Re r) {
     for (uint32_t b = 0xc2; b < 0xe0; ++b) out.put(b, block((b & 0x1f) << 6, (b & 0x1f) << 6 | 0x3f, (b & 0x1f) << 6, 1));
     for (uint32_t b = 0xe0; b < 0xf0; ++b) {
       const uint32_t base = (b & 0x0f) << 12;
-      // Below these bounds a form would be overlong.
+      // Below these bounds an encoding would be overlong.
       out.put(b, block(std::max(base, 0x800u), base | 0xfff, base, 2));
     }
     for (uint32_t b = 0xf0; b < 0xf5; ++b) {
@@ -142,7 +141,7 @@ Steps RegexSpace::Impl::machine_steps(Re r) {
   }
   Re to[128] = {};
   auto step = [&](size_t b) {
-    charge(8);  // a machine decides whether the state it leads to is alive
+    charge(8);  // the machine decides whether the next state is alive
     if (spellable.test(b)) to[b] = machine_leaf(index, m.step(state, static_cast<uint8_t>(b)));
   };
   if (const std::string_view alphabet = m.alphabet(); !alphabet.empty()) {
@@ -156,10 +155,62 @@ Steps RegexSpace::Impl::machine_steps(Re r) {
   return keep(out);
 }
 
+Steps RegexSpace::Impl::literal_steps(Re r) {
+  const ReNode n = nodes[r];
+  StepList out;
+  size_t next = 0;
+  for (uint32_t i = 0; i < n.count; i += 2) {
+    const Re byte = part(r, i);
+    if (byte != next) out.put(next, EMPTY);
+    out.put(byte, part(r, i + 1));
+    next = byte + 1;
+  }
+  if (next < 256) out.put(next, EMPTY);
+  return keep(out);
+}
+
+Steps RegexSpace::Impl::concat_steps(Re r) {
+  const Re head = part(r, 0), tail = part(r, 1);
+  Steps from[3] = {steps(head)};
+  size_t count = 1;
+  const bool moves = nodes[tail].has_look_behind, skips = nodes[head].nullable;
+  if (moves) from[count++] = advance(tail);
+  if (skips) from[count++] = steps(tail);
+  return keep(sweep({from, count}, [&](const std::vector<Re> &to) {
+    const Re whole = concat(to[0], moves ? to[1] : tail);
+    if (!skips || to.back() == EMPTY) return whole;
+    return whole == EMPTY ? to.back() : alternate({whole, to.back()});
+  }));
+}
+
+Steps RegexSpace::Impl::boolean_steps(Re r) {
+  const ReNode n = nodes[r];
+  std::vector<Steps> from(n.count);
+  for (uint32_t i = 0; i < n.count; ++i) from[i] = steps(part(r, i));
+  return keep(sweep(from, [&](const std::vector<Re> &to) {
+    work += to.size();
+    if (n.kind == ReKind::Alternate) return alternate(to);
+    return n.kind == ReKind::Intersect ? intersect(to) : difference(to[0], to[1]);
+  }));
+}
+
+Steps RegexSpace::Impl::repeat_steps(Re r) {
+  const ReNode n = nodes[r];
+  const Re body = part(r, 0);
+  const bool moves = nodes[body].has_look_behind;
+  // A body that is nullable now can be repeated here as often as the lower bound requires.
+  const int64_t lo = n.lo == 0 || nodes[body].nullable ? 0 : n.lo - 1, hi = n.hi < 0 ? -1 : n.hi - 1;
+  const Re rest = moves ? EMPTY : repeat(body, lo, hi);
+  Steps from[2] = {steps(body)};
+  if (moves) from[1] = advance(body);
+  return keep(sweep({from, moves ? size_t{2} : 1}, [&](const std::vector<Re> &to) {
+    return to[0] == EMPTY ? EMPTY : concat(to[0], moves ? repeat(to[1], lo, hi) : rest);
+  }));
+}
+
 Steps RegexSpace::Impl::derive(Re r) {
   expand(r);
-  const ReNode n = nodes[r];
-  switch (n.kind) {
+  switch (nodes[r].kind) {
     case ReKind::Empty:
     case ReKind::Epsilon:
     case ReKind::LookAhead:
@@ -167,54 +218,12 @@ Steps RegexSpace::Impl::derive(Re r) {
     case ReKind::Mark: return NOWHERE;
     case ReKind::Class: return class_steps(r);
     case ReKind::Machine: return machine_steps(r);
-    case ReKind::Literals: {
-      StepList out;
-      size_t next = 0;
-      for (uint32_t i = 0; i < n.count; i += 2) {
-        const Re byte = part(r, i);
-        if (byte != next) out.put(next, EMPTY);
-        out.put(byte, part(r, i + 1));
-        next = byte + 1;
-      }
-      if (next < 256) out.put(next, EMPTY);
-      return keep(out);
-    }
-    case ReKind::Concat: {
-      const Re head = part(r, 0), tail = part(r, 1);
-      Steps from[3] = {steps(head)};
-      size_t count = 1;
-      const bool moves = nodes[tail].behind, skips = nodes[head].nullable;
-      if (moves) from[count++] = advance(tail);
-      if (skips) from[count++] = steps(tail);
-      return keep(sweep({from, count}, [&](const std::vector<Re> &to) {
-        const Re whole = concat(to[0], moves ? to[1] : tail);
-        if (!skips || to.back() == EMPTY) return whole;
-        return whole == EMPTY ? to.back() : alternate({whole, to.back()});
-      }));
-    }
+    case ReKind::Literals: return literal_steps(r);
+    case ReKind::Concat: return concat_steps(r);
     case ReKind::Alternate:
     case ReKind::Intersect:
-    case ReKind::Difference: {
-      std::vector<Steps> from(n.count);
-      for (uint32_t i = 0; i < n.count; ++i) from[i] = steps(part(r, i));
-      return keep(sweep(from, [&](const std::vector<Re> &to) {
-        work += to.size();
-        if (n.kind == ReKind::Alternate) return alternate(to);
-        return n.kind == ReKind::Intersect ? intersect(to) : difference(to[0], to[1]);
-      }));
-    }
-    case ReKind::Repeat: {
-      const Re body = part(r, 0);
-      const bool moves = nodes[body].behind;
-      // What is nullable now can be repeated here as often as the lower bound asks.
-      const int64_t lo = n.lo == 0 || nodes[body].nullable ? 0 : n.lo - 1, hi = n.hi < 0 ? -1 : n.hi - 1;
-      const Re rest = moves ? EMPTY : repeat(body, lo, hi);
-      Steps from[2] = {steps(body)};
-      if (moves) from[1] = advance(body);
-      return keep(sweep({from, moves ? size_t{2} : 1}, [&](const std::vector<Re> &to) {
-        return to[0] == EMPTY ? EMPTY : concat(to[0], moves ? repeat(to[1], lo, hi) : rest);
-      }));
-    }
+    case ReKind::Difference: return boolean_steps(r);
+    case ReKind::Repeat: return repeat_steps(r);
     case ReKind::Loop:
     case ReKind::Guard:
     case ReKind::Source: return steps(unrolled.at(r));
@@ -236,7 +245,7 @@ Steps RegexSpace::Impl::moved(Re r) {
   for (Re p : unmoved) stays.push_back({p, 0});
   for (size_t i = 0; i < unmoved.size(); ++i) {
     if (state_first && i == 0) from.push_back(steps(unmoved[i]));
-    else if (nodes[unmoved[i]].behind) from.push_back(advanced.at(unmoved[i]));
+    else if (nodes[unmoved[i]].has_look_behind) from.push_back(advanced.at(unmoved[i]));
     else from.push_back({&stays[i], 1});
   }
   return keep(sweep(from, [&](const std::vector<Re> &to) {
@@ -255,60 +264,66 @@ Steps RegexSpace::Impl::moved(Re r) {
   }));
 }
 
-// Makes the steps of `r` (or, advancing, what the bytes make of it), its parts' before its own.
-void RegexSpace::Impl::settle(Re root, bool root_advancing) {
+bool RegexSpace::Impl::has_steps(Re r, bool advancing) const {
+  return advancing ? !nodes[r].has_look_behind || advanced.contains(r) : nodes[r].steps != nullptr;
+}
+
+// Calls `need(part, advancing)` for what the steps of `r` are made from.
+template <class Need>
+void RegexSpace::Impl::visit_needed(Re r, bool advancing, const Need &need) {
+  const ReNode n = nodes[r];
+  if (advancing) {
+    const bool state_first = n.kind == ReKind::LookBehind || n.kind == ReKind::Guard;
+    for (uint32_t i = 0; i < n.count; ++i) need(part(r, i), !(state_first && i == 0));
+    return;
+  }
+  switch (n.kind) {
+    case ReKind::Concat:
+      need(part(r, 0), false);
+      if (nodes[part(r, 0)].nullable) need(part(r, 1), false);
+      need(part(r, 1), true);
+      break;
+    case ReKind::Repeat:
+      need(part(r, 0), false);
+      need(part(r, 0), true);
+      break;
+    case ReKind::Alternate:
+    case ReKind::Intersect:
+    case ReKind::Difference:
+    case ReKind::Scope:
+      for (uint32_t i = 0; i < n.count; ++i) need(part(r, i), false);
+      break;
+    case ReKind::Loop:
+    case ReKind::Guard:
+    case ReKind::Source: {
+      auto it = unrolled.find(r);
+      const Re once = it == unrolled.end() ? unroll(r) : it->second;
+      unrolled.emplace(r, once);
+      need(once, false);
+      break;
+    }
+    default: break;
+  }
+}
+
+// Makes the steps of `root`, those of its parts first. `root_advancing`: the steps of `advance`.
+void RegexSpace::Impl::make_steps(Re root, bool root_advancing) {
   struct Task {
     Re r;
     bool advancing;
   };
   std::vector<Task> stack{{root, root_advancing}};
-  auto settled = [&](Re r, bool advancing) {
-    return advancing ? !nodes[r].behind || advanced.contains(r) : nodes[r].steps != nullptr;
-  };
-  auto need = [&](Re r, bool advancing) {
-    if (!settled(r, advancing)) stack.push_back({r, advancing});
-  };
   while (!stack.empty()) {
     charge();
     const auto [r, advancing] = stack.back();
-    if (settled(r, advancing)) {
+    if (has_steps(r, advancing)) {
       stack.pop_back();
       continue;
     }
     const size_t before = stack.size();
-    const ReNode n = nodes[r];
-    if (advancing) {
-      const bool state_first = n.kind == ReKind::LookBehind || n.kind == ReKind::Guard;
-      for (uint32_t i = 0; i < n.count; ++i) need(part(r, i), !(state_first && i == 0));
-    } else {
-      switch (n.kind) {
-        case ReKind::Concat:
-          need(part(r, 0), false);
-          if (nodes[part(r, 0)].nullable) need(part(r, 1), false);
-          need(part(r, 1), true);
-          break;
-        case ReKind::Repeat:
-          need(part(r, 0), false);
-          need(part(r, 0), true);
-          break;
-        case ReKind::Alternate:
-        case ReKind::Intersect:
-        case ReKind::Difference:
-        case ReKind::Scope:
-          for (uint32_t i = 0; i < n.count; ++i) need(part(r, i), false);
-          break;
-        case ReKind::Loop:
-        case ReKind::Guard:
-        case ReKind::Source: {
-          auto it = unrolled.find(r);
-          Re once = it == unrolled.end() ? unroll(r) : it->second;
-          unrolled.emplace(r, once);
-          need(once, false);
-          break;
-        }
-        default: break;
-      }
-    }
+    visit_needed(r, advancing, [&](Re needed, bool needed_advancing) {
+      if (!has_steps(needed, needed_advancing)) stack.push_back({needed, needed_advancing});
+    });
     if (stack.size() > before) continue;
     stack.pop_back();
     const Steps made = advancing ? moved(r) : derive(r);
@@ -324,19 +339,19 @@ void RegexSpace::Impl::settle(Re root, bool root_advancing) {
 
 Steps RegexSpace::Impl::steps(Re r) {
   if (!nodes[r].steps) {
-    // A state of somebody's walk or search; the parts of expressions are settled without a charge.
+    // A state of a walk or search. The parts of expressions are not counted.
     if (rows_made >= rows_allowed)
       throw LimitError("the automaton of this constraint has too many states (limit automaton_states)");
     const uint64_t before = united;
-    settle(r, false);
-    // subtle: a union of thousands of terms is not one state among others, or the limit would take minutes to meet.
+    make_steps(r, false);
+    // subtle: a union of thousands of terms counts as several states; otherwise the limit would take minutes to reach.
     rows_made += 1 + (united - before) / UNITED_PER_ROW;
   }
   return {nodes[r].steps, nodes[r].step_count};
 }
 
 Steps RegexSpace::Impl::advance(Re r) {
-  if (!advanced.contains(r)) settle(r, true);
+  if (!advanced.contains(r)) make_steps(r, true);
   return advanced.at(r);
 }
 
@@ -358,7 +373,7 @@ const Row &RegexSpace::Impl::row(Re r) {
 Re RegexSpace::derivative(Re r, uint8_t byte) { return row(r)[byte]; }
 const Row &RegexSpace::row(Re r) { return impl_->row(impl_->closed_form(r)); }
 
-void RegexSpace::forget_row(Re r) {
+void RegexSpace::release_row(Re r) {
   Impl &s = *impl_;
   if (r >= s.rows.size() || !s.rows[r] || s.nodes[r].kind != ReKind::Literals) return;
   s.rows[r].reset();
@@ -369,7 +384,7 @@ bool RegexSpace::matches(Re r, std::string_view text) {
   r = impl_->closed_form(r);
   for (unsigned char c : text) {
     charge();
-    // Unpruned steps give the same verdict and need no search.
+    // Steps may lead to dead states. The verdict is the same, and no search is needed.
     Steps all = impl_->steps(r);
     size_t i = 0;
     while (i + 1 < all.size() && all[i + 1].from <= c) ++i;

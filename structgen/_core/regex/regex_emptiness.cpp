@@ -1,13 +1,12 @@
 // Which expressions have a text at all.
 //
-// Without &, ~ and look-arounds an expression that is not EMPTY has one, by construction. For the
-// others a search over derivatives decides: a path to an accepting state makes all of the path
-// alive; a search that ends without one makes all it met dead, once and for all.
+// Without &, ~ and look-arounds an expression that is not EMPTY has one, by construction. For the others a search over
+// derivatives decides: all states on a path to an accepting state are alive. If a search ends without such a path, all
+// states that it visited are dead for good.
 //
-// The search goes depth first for a while (conjunctions of many conditions have accepting states
-// everywhere, but far away), then breadth first. It is charged for the work of making
-// derivatives, not only for states. Beyond the budget the answer is "alive" for all it met, so a
-// hard expression is paid for once, and `unproven` counts it.
+// The search is depth-first for a while, because conjunctions of many conditions have accepting states everywhere, but
+// far away; then it is breadth-first. Its budget counts the work of making derivatives, too. Past the budget, all
+// visited states count as alive, so a hard expression costs one search, and `unproven` counts it.
 #include "regex/regex_nodes.h"
 
 namespace structgen {
@@ -35,7 +34,7 @@ Life RegexSpace::Impl::search_alive(Re r, bool depth_first, size_t budget, std::
     return std::exchange(visited[x], search) != search;
   };
   std::vector<Found> found{{r, 0}};
-  std::vector<uint32_t> todo{0};  // breadth first: read from the front
+  std::vector<uint32_t> todo{0};  // for breadth-first search a queue
   visit(r);
   const Budget allowed(*this, budget);
   for (size_t front = 0; depth_first ? !todo.empty() : front < todo.size();) {
@@ -47,7 +46,7 @@ Life RegexSpace::Impl::search_alive(Re r, bool depth_first, size_t budget, std::
     const uint32_t at = depth_first ? todo.back() : todo[front++];
     if (depth_first) todo.pop_back();
     auto next = successors(found[at].r);
-    // Depth first, the state with the fewest conditions left comes first.
+    // In depth-first search, the state with the fewest conditions comes first.
     auto conditions = [&](Re x) { return nodes[x].kind == ReKind::Intersect ? nodes[x].count : 0; };
     if (depth_first)
       std::stable_sort(next.begin(), next.end(), [&](auto &a, auto &b) { return conditions(a.second) > conditions(b.second); });
@@ -66,7 +65,7 @@ Life RegexSpace::Impl::search_alive(Re r, bool depth_first, size_t budget, std::
       todo.push_back(static_cast<uint32_t>(found.size() - 1));
     }
   }
-  for (const Found &f : found) nodes[f.r].life = Life::Dead;  // the whole closure holds no accepting state
+  for (const Found &f : found) nodes[f.r].life = Life::Dead;  // no state of the closure accepts
   return Life::Dead;
 }
 
@@ -111,7 +110,7 @@ bool RegexSpace::witness(Re r, std::string *out) {
     uint32_t from;
     uint8_t byte;
   };
-  // Breadth first over states, letters before other bytes: a witness is read by people.
+  // Breadth-first search, letters before other bytes: people read witnesses.
   auto rank = [](uint8_t byte) { return static_cast<uint8_t>(byte - 'a'); };
   auto best_byte = [&](size_t from, size_t end) {
     for (size_t preferred : {size_t{'a'}, size_t{'0'}, size_t{'A'}, size_t{' '}})
@@ -148,8 +147,8 @@ bool RegexSpace::witness(Re r, std::string *out) {
     }
     return false;
   };
-  // Dead ends are pruned, so a walk that only goes on finds some text where the shortest is far.
-  // What unfolds is not searched: there may be no end of it, and its source knows a way.
+  // Rows have no dead ends, so any walk finds some text if the shortest one is too far. Sources are not searched: they
+  // may be infinite, and know a completion themselves.
   if (s.nodes[r].unfolds && s.shortest_plain(r, out)) return true;
   return search_from(false) || s.shortest_plain(r, out) || search_from(true);
 }

@@ -29,7 +29,7 @@ bool RegexInclusion::included(Re part, Re whole) {
   std::vector<Pair> pairs{{part, whole, 0}};
   std::unordered_set<uint64_t> met{key(part, whole)};
   bool proven = true;
-  size_t refuted = 0;  // the pair that no other can be right with that leads there
+  size_t refuted = 0;  // a pair that refutes all pairs that lead to it
   for (size_t at = 0; at < pairs.size() && proven; ++at) {
     charge(16);
     const Re a = pairs[at].part, b = pairs[at].whole;

@@ -1,12 +1,11 @@
-// How long, in characters, the texts of an expression are.
+// The lengths of the texts of an expression, in characters.
 //
-// Plain expressions (no &, ~, look-arounds, machines) answer by structure: the lengths of a
-// sequence are sums, those of a counted repetition multiples, and all are a few intervals.
-// Everything else is explored: the set of states after exactly n characters, for n = 0, 1, ...;
-// that sequence of sets is ultimately periodic, and whole periods below `lo` are skipped.
+// For plain expressions (no &, ~, look-arounds, machines) the structure shows them: the lengths of a sequence are sums,
+// those of a counted repetition multiples, and all are a few intervals. For all others, a search follows the set of
+// states after exactly n characters, n = 0, 1, ... This sequence of sets is ultimately periodic, and whole periods
+// below `lo` are skipped.
 //
-// A state in the middle of a character has read that character's first byte, and it is not
-// counted again.
+// A state inside a character has read the first byte of it, so this character is not counted again.
 #include "regex/regex_nodes.h"
 
 namespace structgen {
@@ -14,8 +13,8 @@ namespace {
 
 constexpr size_t MAX_INTERVALS = 32;
 constexpr int64_t FOREVER = Lengths::FOREVER;
-constexpr int64_t LONG_TEXT = 1 << 20;  // a machine whose texts are all shorter has an end
-constexpr int64_t MANY_LENGTHS = 16;  // fewer states are not worth a bound on the length beside them
+constexpr int64_t LONG_TEXT = 1 << 20;  // a machine whose texts are all shorter has finitely many
+constexpr int64_t MANY_LENGTHS = 16;  // fewer states are cheaper than a separate bound on the length
 
 int64_t plus(int64_t a, int64_t b) { return a >= FOREVER - b ? FOREVER : a + b; }
 int64_t times(int64_t a, int64_t n) { return a == 0 || n == 0 ? 0 : a >= FOREVER / n ? FOREVER : a * n; }
@@ -96,7 +95,7 @@ bool meets(const Lengths &l, int64_t lo, int64_t hi) {
 
 }  // namespace
 
-// Of a node whose parts have theirs.
+// The lengths of a node, after those of its parts.
 Lengths RegexSpace::Impl::own_lengths(Re r) {
   const ReNode &n = nodes[r];
   switch (n.kind) {
@@ -159,8 +158,8 @@ std::optional<RegexSpace::LengthBounds> RegexSpace::length_bounds(Re r) {
   return LengthBounds{l.intervals.front().lo, hi >= FOREVER ? -1 : hi};
 }
 
-// Of a node whose parts have theirs: the greatest minimal length of its derivatives. That of a union is the least of those
-// that go on, so at most the greatest.
+// The greatest minimal length of the derivatives of a node, after those of its parts. For a union it is the least over
+// the alternatives that can continue, so at most the greatest of them.
 int64_t RegexSpace::Impl::own_most_missing(Re r) {
   const ReNode &n = nodes[r];
   if (!n.plain) return -1;
@@ -172,7 +171,7 @@ int64_t RegexSpace::Impl::own_most_missing(Re r) {
   switch (n.kind) {
     case ReKind::Empty:
     case ReKind::Epsilon:
-    case ReKind::Class: return 0;  // a character that has begun is counted
+    case ReKind::Class: return 0;  // the character was counted at its first byte
     case ReKind::Concat: {
       const int64_t after = least(part(r, 1));
       return of(0) < 0 || of(1) < 0 || after < 0 ? -1 : std::max(plus(of(0), after), of(1));
@@ -216,7 +215,7 @@ int64_t RegexSpace::most_missing(Re root) {
   return s.most_missing.at(root);
 }
 
-// By structure: one part may lose its bound where the lengths of all others are fixed, or within the bound anyway.
+// By structure: one part may lose its bound if the lengths of all others are fixed, or are within the bound anyway.
 RegexSpace::Impl::Bounded RegexSpace::Impl::bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known) {
   constexpr int MAX_DEPTH = 64;
   const ReKind kind = nodes[r].kind;
@@ -285,7 +284,7 @@ std::optional<std::pair<Re, int64_t>> RegexSpace::bounded_by_length(Re r) {
   return s.bounded[r] = s.bounded_by_length(r, 0, known);
 }
 
-// How many bytes a state still needs to end the character it is in.
+// The number of bytes that complete the character of the state.
 int RegexSpace::Impl::pending_bytes(Re r) {
   int pending = 0;
   for (; pending < 3; ++pending) {
@@ -299,7 +298,7 @@ int RegexSpace::Impl::pending_bytes(Re r) {
   return pending;
 }
 
-// The live states after the character that `r` is in, or after one more.
+// The live states after the character of `r`, or after one more if `r` is between characters.
 void RegexSpace::Impl::after_character(Re r, std::vector<Re> &out) {
   struct Inside {
     Re r;
@@ -331,8 +330,8 @@ void RegexSpace::Impl::after_character(Re r, std::vector<Re> &out) {
   for (size_t i = 0; i < todo.size(); ++i) visit(todo[i].r, todo[i].more);
 }
 
-// Has a live state texts without a bound of their length? Then a state on the way from it leads back to itself. Nothing: the
-// budget ends the search.
+// Are the lengths of the texts of a live state unbounded? Then some state that it reaches leads back to itself.
+// Nothing: the budget ended the search.
 std::optional<bool> RegexSpace::Impl::is_endless(Re root) {
   struct Visit {
     Re state;
@@ -346,7 +345,7 @@ std::optional<bool> RegexSpace::Impl::is_endless(Re root) {
   const auto enter = [&](Re r) {
     path.push_back({r, {}});
     on_path[r] = true;
-    // A machine without texts of this length need not be walked through.
+    // A machine without texts of this length need not be searched.
     if (const ReNode &n = nodes[r]; n.kind == ReKind::Machine && n.plain)
       if (machines[n.index]->has_length(static_cast<uint64_t>(n.lo), LONG_TEXT, -1) == false) return;
     after_character(r, path.back().next);
@@ -375,7 +374,7 @@ std::optional<bool> RegexSpace::Impl::is_endless(Re root) {
   return false;
 }
 
-// Takes the machines, which may know of lengths themselves, out of the alternatives of these states. True: one of them has such
+// Removes machines that know their lengths from the alternatives of these states. True: one of them has a text of such
 // a length.
 bool RegexSpace::Impl::machine_has_length(std::vector<Re> &states, int64_t lo, int64_t hi, bool *dropped) {
   std::vector<Re> others;
@@ -405,7 +404,7 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
   if (r == ANY_TEXT) return true;
   if (lo == 0 && hi < 0) return s.is_alive(r);
   if (const Lengths &l = s.lengths_of(r); l.known) return meets(l, lo, hi);
-  if (s.nodes[r].unfolds) {  // it would be unfolded to its end
+  if (s.nodes[r].unfolds) {  // a search would unfold it completely
     ++s.unproven;
     return true;
   }
@@ -414,62 +413,65 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
   if (hi < 0 && s.is_endless(r) == true) return true;
   const Hash128 key = hash_words(11, r, lo, hi);
   if (auto it = s.has_length.find(key); it != s.has_length.end()) return it->second;
-  std::vector<Re> now{r};
-  if (s.pending_bytes(r) > 0) {
-    now.clear();
-    s.after_character(r, now);
-  }
-  std::unordered_map<Hash128, int64_t, HashOf128> met;
-  bool found = false, jumped = false, dropped = false;
+  const bool found = s.search_length(s.states_between_characters(r), lo, hi);
+  if (s.has_length.size() > 200'000) s.has_length.clear();
+  return s.has_length[key] = found;
+}
+
+// The state itself, or if it is inside a character, the states after that character.
+std::vector<Re> RegexSpace::Impl::states_between_characters(Re r) {
+  if (pending_bytes(r) == 0) return {r};
+  std::vector<Re> out;
+  after_character(r, out);
+  return out;
+}
+
+// Follows the set of states after n characters, n = 0, 1, ..., and skips whole periods below `lo`. Assumes that there
+// is such a text when the budget ends, and counts that as unproven. Long, because every step may end the loop.
+bool RegexSpace::Impl::search_length(std::vector<Re> now, int64_t lo, int64_t hi) {
+  const auto hash_of = [](const std::vector<Re> &states) {
+    Hash128 h = hash_words(12);
+    for (Re x : states) h = extend(h, x);
+    return h;
+  };
+  std::unordered_map<Hash128, int64_t, HashOf128> seen;  // sets of states, with the number of characters
+  bool jumped = false, dropped = false;
   size_t states = 0;
-  const Impl::Budget allowed(s, s.limits.emptiness_budget);
+  const Budget allowed(*this, limits.emptiness_budget);
   for (int64_t n = 0; !now.empty(); ++n) {
     std::sort(now.begin(), now.end());
     now.erase(std::unique(now.begin(), now.end()), now.end());
-    if (s.machine_has_length(now, std::max<int64_t>(lo - n, 0), hi < 0 ? -1 : hi - n, &dropped)) {
-      found = true;
-      break;
-    }
-    if (now.empty()) break;
-    // subtle: machines are queried at each length at which they begin, so no length may be skipped once there are some.
+    if (machine_has_length(now, std::max<int64_t>(lo - n, 0), hi < 0 ? -1 : hi - n, &dropped)) return true;
+    if (now.empty()) return false;
+    // subtle: each machine is queried at every length at which it starts, so no length may be skipped once there is
+    // one.
     if (dropped) {
-      met.clear();
+      seen.clear();
     } else if (!jumped) {
-      Hash128 h = hash_words(12);
-      for (Re x : now) h = extend(h, x);
-      auto [it, fresh] = met.emplace(h, n);
+      const auto [it, fresh] = seen.emplace(hash_of(now), n);
       if (!fresh) {
         const int64_t period = n - it->second;
-        if (it->second >= lo) break;  // a whole period within bounds held no accepting state
+        if (it->second >= lo) return false;  // a whole period within the bounds had no accepting state
         if (n < lo) n += (lo - n) / period * period;
-        // Everything from here to one period past `lo` is looked at once.
-        jumped = true;
-        met.clear();
+        jumped = true;  // from here on, at most one period past `lo` is left
+        seen.clear();
       }
-    } else if (n >= lo) {
-      // After the jump at most one period is left to look at.
-      Hash128 h = hash_words(12);
-      for (Re x : now) h = extend(h, x);
-      if (!met.emplace(h, n).second) break;
+    } else if (n >= lo && !seen.emplace(hash_of(now), n).second) {
+      return false;
     }
-    if (hi >= 0 && n > hi) break;
-    if (n >= lo && std::any_of(now.begin(), now.end(), [&](Re x) { return s.nodes[x].nullable; })) {
-      found = true;
-      break;
-    }
-    if (hi >= 0 && n >= hi) break;
+    if (hi >= 0 && n > hi) return false;
+    if (n >= lo && std::any_of(now.begin(), now.end(), [&](Re x) { return nodes[x].nullable; })) return true;
+    if (hi >= 0 && n >= hi) return false;
     states += now.size();
     if (allowed.exceeded(states)) {
-      ++s.unproven;
-      found = true;
-      break;
+      ++unproven;
+      return true;
     }
     std::vector<Re> next;
-    for (Re x : now) s.after_character(x, next);
+    for (Re x : now) after_character(x, next);
     now = std::move(next);
   }
-  if (s.has_length.size() > 200'000) s.has_length.clear();
-  return s.has_length[key] = found;
+  return false;
 }
 
 int64_t RegexSpace::min_length(Re r) {
@@ -481,11 +483,7 @@ int64_t RegexSpace::min_length(Re r) {
   if (const ReNode &n = s.nodes[r]; n.kind == ReKind::Machine && n.plain)
     if (const auto known = s.machines[n.index]->shortest(static_cast<uint64_t>(n.lo))) return *known;
   if (auto it = s.min_lengths.find(r); it != s.min_lengths.end()) return it->second;
-  std::vector<Re> now{r};
-  if (s.pending_bytes(r) > 0) {
-    now.clear();
-    s.after_character(r, now);
-  }
+  std::vector<Re> now = s.states_between_characters(r);
   std::unordered_map<Re, bool> seen;
   for (Re x : now) seen.emplace(x, true);
   const Impl::Budget allowed(s, s.limits.emptiness_budget);

@@ -1,9 +1,9 @@
 // Single literals and large sets of literals, as tries.
 //
-// A trie of few texts is made at once, and equal sub-tries are one node. Many texts, as in a long enum, are sorted, and
-// only the part that is read gets nodes: until then a node is a run of the sorted texts, which begin alike.
+// A trie of few texts is made at once, and equal subtries are one node. Many texts, as of a long enum, are sorted, and
+// only the part that is read gets nodes: until then a node is a run of sorted texts with a common beginning.
 //
-// Cost of many texts: hashing, copying and sorting them; an expansion is a search for each byte that may come next.
+// Cost of many texts: hashing, copying and sorting them. An expansion is one search for each byte that may come next.
 #include <array>
 #include <cstring>
 
@@ -13,8 +13,8 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MANY_TEXTS = 256;  // from so many on, nodes are made where they are read
-constexpr size_t FEW_TEXTS = 4;     // so few of those get their nodes at once
+constexpr size_t MANY_TEXTS = 256;  // sets of this size get nodes where they are read
+constexpr size_t FEW_TEXTS = 4;     // runs of this size get all of their nodes at once
 constexpr size_t TEXTS_PER_UNIT = 8;
 constexpr size_t WORD = sizeof(uint64_t);
 
@@ -24,7 +24,7 @@ uint64_t word_at(const char *at) {
   return word;
 }
 
-// Texts that stand side by side are hashed in chains of their own, which a processor works on at the same time.
+// Neighbouring texts are hashed in separate chains, which a processor computes in parallel.
 template <class Text>
 Hash128 hash_texts(std::span<const Text> texts) {
   std::array<Hash128, 4> chains{};
@@ -46,7 +46,7 @@ Hash128 hash_texts(std::span<const Text> texts) {
   return all;
 }
 
-// Is every byte printable ASCII? False also for some other texts that are.
+// Is every byte printable ASCII? May be false for texts that are.
 bool is_printable(std::string_view text) {
   constexpr uint64_t EACH = ~uint64_t{0} / 0xff;
   const auto other = [](uint64_t word) { return (word | (word - 0x20 * EACH) | (word + EACH)) & 0x80 * EACH; };
@@ -99,7 +99,7 @@ Re RegexSpace::Impl::trie(std::vector<std::string_view> texts) {
   sort_texts(texts.begin(), texts.end());
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
   if (texts.empty()) return EMPTY;
-  // The path from the root to the text read last; what lies left of it is made already.
+  // The path from the root to the latest text; everything to the left of it has been made.
   struct Open {
     std::vector<Re> children;
     bool ends = false;
@@ -132,7 +132,7 @@ Re RegexSpace::Impl::trie(std::vector<std::string_view> texts) {
   return made(path[0]);
 }
 
-// Many single texts among alternatives become one set: a byte then leads to one node, not to a choice of as many.
+// Merges many single texts among alternatives into one set: a byte then leads to one node, not to a long union.
 void RegexSpace::Impl::merge_texts(std::vector<Re> &xs) {
   constexpr std::ptrdiff_t MANY_SINGLE_TEXTS = 16;
   const auto is_text = [&](Re x) { return nodes[x].one_text; };
@@ -172,7 +172,7 @@ Re RegexSpace::Impl::many_literals(std::span<const Text> texts) {
 Re RegexSpace::Impl::literals_run(Run run) {
   const auto [set, first, last, depth] = run;
   charge();
-  set->settle(first, last);
+  set->sort_range(first, last);
   const bool ends = set->length(first) == depth;  // shorter texts come first
   if (set->length(last - 1) == depth) return EPSILON;
   if (last - first <= FEW_TEXTS) {
@@ -182,11 +182,11 @@ Re RegexSpace::Impl::literals_run(Run run) {
   }
   runs.push_back(run);
   bytes += sizeof(Run);
-  // It has no parts yet, and need not be interned: each run is made only once.
+  // It has no parts yet and need not be interned, since each run is made only once.
   return add_node({.kind = ReKind::Literals, .nullable = ends, .index = static_cast<uint32_t>(runs.size()), .lo = ends});
 }
 
-// Gives a run of literals its children, if it has none yet.
+// Makes the children of a run of literals, unless it has them.
 void RegexSpace::Impl::expand(Re r) {
   if (!is_run(r)) return;
   const auto [set, first, last, depth] = runs[nodes[r].index - 1];
@@ -207,7 +207,7 @@ void RegexSpace::Impl::expand(Re r) {
   bytes += children.size() * sizeof(Re);
 }
 
-// Of a run that has no children: its texts without what has been read.
+// The rests of the texts of a run without children.
 std::vector<std::string_view> RegexSpace::Impl::rests_of_run(Re r) const {
   const auto [set, first, last, depth] = runs[nodes[r].index - 1];
   charge(1 + (last - first) / TEXTS_PER_UNIT);
@@ -254,7 +254,7 @@ RegexSpace::LiteralPlace RegexSpace::LiteralPlace::next() const {
   LiteralPlace next = *this;
   next.last_ = set_->first_with(first_, last_, depth_, byte() + 1u);
   ++next.depth_;
-  set_->settle(first_, next.last_);
+  set_->sort_range(first_, next.last_);
   next.ends_ = set_->length(first_) == next.depth_;
   next.first_ = set_->first_longer(first_, next.last_, next.depth_);
   return next;

@@ -1,28 +1,28 @@
 // Look-arounds in a language of whole texts.
 //
-// A look-ahead is a condition on everything that follows it, so it is given what follows it:
+// A look-ahead is a condition on everything that follows it, so it takes what follows as an operand:
 //     close((?=a) , k) = (a·.*) & k        close((?!a), k) = ~(a·.*) & k
-// and `close` walks an *open* expression (one with look-aheads) from the right, with `k` the
-// closed expression of the rest of the text. A loop over an open body is a node of its own,
-// {body, count, rest}, unrolled once when it is derived: its Boolean combinations are the states
-// of an alternating automaton. What a body can do without reading anything is `condition`, what
-// it can do otherwise `nonempty`; so an unrolled loop reads a byte before it comes back to itself.
-// Miyazaki and Minamide, "Derivatives of regular expressions with lookahead", JIP 27 (2019).
+// `close` walks an *open* expression (one with look-aheads) from the right; `k` is the closed expression of the rest of
+// the text. A loop over an open body is a node of its own, {body, count, rest}, which is unrolled once when it is
+// derived. Its Boolean combinations are the states of an alternating automaton. `condition` is what a body can do
+// without reading anything, `nonempty` what it can do otherwise. So an unrolled loop reads a byte before it comes back
+// to itself.
+// Source: Miyazaki and Minamide, "Derivatives of regular expressions with lookahead", JIP 27 (2019).
 //
-// A look-behind carries the state of the automaton of `.*a` over the text so far, wherever in
-// the expression it waits: it is a part that reads nothing and is nullable while that state
-// accepts. With look-aheads inside (`(?<=\bx)`) that automaton ends in the Mark, "this place";
-// the state then is a condition on what follows (`now`), and the look-behind is open as well.
+// A look-behind carries the state of the automaton of `.*a` over the text so far, wherever it is in the expression. It
+// reads nothing and is nullable while that state accepts. With look-aheads inside (`(?<=\bx)`), the automaton ends in
+// the Mark, which stands for the current position. The state is then a condition on what follows (`now`), and the
+// look-behind is open as well.
 //
-// Cost: proportional to the open part of the expression for each unrolling; the number of states
-// may be doubly exponential in a pathological expression, which max_nodes bounds.
+// Cost: proportional to the open part of the expression for each unrolling. The number of states can be doubly
+// exponential in pathological expressions; max_nodes bounds it.
 #include "regex/regex_nodes.h"
 #include "util/stack.h"
 
 namespace structgen {
 namespace {
 
-constexpr size_t BYTES_REMEMBERED = 48;  // of one answer
+constexpr size_t BYTES_REMEMBERED = 48;  // of one memoised result
 constexpr char TOO_DEEP[] = "look-arounds are nested too deeply";
 
 uint64_t pair_of(Re a, Re b) { return static_cast<uint64_t>(a) << 32 | b; }
@@ -33,7 +33,7 @@ Re RegexSpace::look_ahead(Re a, bool negative) { return impl_->look_ahead(a, neg
 
 Re RegexSpace::look_behind(Re a, bool negative) {
   Impl &s = *impl_;
-  if (s.nodes[a].nullable && !s.nodes[a].behind && !s.nodes[a].open) return negative ? EMPTY : EPSILON;
+  if (s.nodes[a].nullable && !s.nodes[a].has_look_behind && !s.nodes[a].open) return negative ? EMPTY : EPSILON;
   const Re any_then = s.concat(ANY_TEXT, a);
   return s.look_behind(s.nodes[a].open ? s.close(any_then, s.mark) : any_then, negative);
 }
@@ -41,7 +41,7 @@ Re RegexSpace::look_behind(Re a, bool negative) {
 Re RegexSpace::Impl::look_ahead(Re body, bool negative) {
   if (body == EMPTY) return negative ? EPSILON : EMPTY;
   const ReNode &n = nodes[body];
-  if (n.nullable && !n.behind && !n.open) return negative ? EMPTY : EPSILON;
+  if (n.nullable && !n.has_look_behind && !n.open) return negative ? EMPTY : EPSILON;
   return intern({.kind = ReKind::LookAhead, .index = negative}, std::span<const Re>(&body, 1));
 }
 
@@ -49,7 +49,7 @@ Re RegexSpace::Impl::look_behind(Re rest, bool negative) {
   if (rest == EMPTY) return negative ? EPSILON : EMPTY;
   if (rest == ANY_TEXT) return negative ? EMPTY : EPSILON;
   ReNode n{.kind = ReKind::LookBehind, .index = negative};
-  // With a Mark the answer depends on what follows: see `condition`.
+  // With a Mark the result depends on what follows; see `condition`.
   n.nullable = !nodes[rest].marked && nodes[rest].nullable != negative;
   return intern(n, std::span<const Re>(&rest, 1));
 }
@@ -76,12 +76,12 @@ Re RegexSpace::Impl::guard(Re rest, bool negative, Re after) {
 
 Re RegexSpace::Impl::scope(Re r) {
   r = closed_form(r);
-  if (!nodes[r].behind) return r;
+  if (!nodes[r].has_look_behind) return r;
   return intern({.kind = ReKind::Scope, .nullable = nodes[r].nullable}, std::span<const Re>(&r, 1));
 }
 
-// The texts that begin with a match of `r` whose rest is in `after`; what precedes is known to
-// the look-behinds. `after` is closed, and so is the result.
+// The texts that begin with a match of `r` and whose rest is in `after`. The look-behinds know what precedes. `after`
+// and the result are closed.
 Re RegexSpace::Impl::close(Re r, Re after) {
   if (after == EMPTY) return EMPTY;
   if (!nodes[r].open) return concat(r, after);
@@ -113,7 +113,7 @@ Re RegexSpace::Impl::make_closed(Re r, Re after) {
   }
 }
 
-// What the rest of the text must be for `r` to match the empty text here and now. Closed.
+// The condition on the rest of the text under which `r` matches the empty text at this position. Closed.
 Re RegexSpace::Impl::condition(Re r) {
   if (!nodes[r].open) return nodes[r].nullable ? ANY_TEXT : EMPTY;
   if (auto it = conditions.find(r); it != conditions.end()) return it->second;
@@ -149,7 +149,7 @@ Re RegexSpace::Impl::make_condition(Re r) {
   }
 }
 
-// close(r, after) for the matches of `r` that read at least one byte, here and now.
+// close(r, after) for the matches of `r` at this position that read at least one byte.
 Re RegexSpace::Impl::nonempty(Re r, Re after) {
   if (after == EMPTY) return EMPTY;
   if (!nodes[r].open && !nodes[r].nullable) return concat(r, after);
@@ -167,7 +167,7 @@ Re RegexSpace::Impl::make_nonempty(Re r, Re after) {
     case ReKind::LookAhead:
     case ReKind::LookBehind: return EMPTY;
     case ReKind::Concat: {
-      // Each element may be the first that reads, if all before it can read nothing.
+      // Each element may be the first that reads a byte, if all elements before it can match the empty text.
       std::vector<Re> some;
       Re before = ANY_TEXT, rest = r;
       while (before != EMPTY) {
@@ -191,14 +191,14 @@ Re RegexSpace::Impl::make_nonempty(Re r, Re after) {
       const int64_t hi = n.hi < 0 ? -1 : n.hi - 1;
       const Re once = nonempty(body, loop(body, std::max<int64_t>(n.lo - 1, 0), hi, after));
       if (n.lo <= 1) return once;
-      // An iteration that reads nothing can stand for all that the lower bound asks.
+      // One iteration that reads nothing can stand for all those that the lower bound requires.
       return alternate({once, intersect({condition(body), nonempty(body, loop(body, 0, hi, after))})});
     }
     default: return concat(intersect({r, concat(any_character, ANY_TEXT)}), after);
   }
 }
 
-// What a Loop, a Guard or a Source is here and now, with the loop itself only behind a byte.
+// A Loop, a Guard or a Source at this position, written out such that the loop itself occurs only after a byte.
 Re RegexSpace::Impl::unroll(Re r) {
   const ReNode n = nodes[r];
   if (n.kind == ReKind::Source) return unfold(r);
@@ -210,13 +210,13 @@ Re RegexSpace::Impl::unroll(Re r) {
   const int64_t hi = n.hi < 0 ? -1 : n.hi - 1;
   const Re more = nonempty(first, loop(first, std::max<int64_t>(n.lo - 1, 0), hi, after));
   if (n.lo == 0) return alternate({after, more});
-  // lo = 1 asks for the body once: if it reads nothing, what follows need not be the body.
+  // lo = 1 requires the body once: if it reads nothing, what follows need not be the body.
   const Re idle = condition(first);
   const Re rest = alternate({after, nonempty(first, loop(first, 0, hi, after))});
   return alternate({more, intersect({idle, rest})});
 }
 
-// The condition on the rest of the text under which the Mark in `r` is at this place.
+// The condition on the rest of the text under which the Mark in `r` is at this position.
 Re RegexSpace::Impl::now(Re r) {
   if (r == mark) return ANY_TEXT;
   if (!nodes[r].marked) return r;

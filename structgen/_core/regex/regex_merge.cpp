@@ -1,11 +1,11 @@
 // Unions of counted repetitions: terms that differ in one count become one term.
 //
-// Where the texts of `r` can be split in several ways, as in `(a|aa){1000}`, reading n bytes leaves a
-// union over how many repetitions they were: `h r{900} t | h r{901} t | ...` for the few rests `h` of `r`.
-// Counts that touch make one range, `h r{900,901} t`, so that a state has as many terms as rests and not as
-// counts. What stays apart (`(a|aaa){1000}` leaves every second count) is charged by its size (`steps`).
+// If the texts of `r` can be split in several ways, as in `(a|aa){1000}`, n bytes leave a union over the number of
+// repetitions so far: `h r{900} t | h r{901} t | ...` for the few rests `h` of `r`. Counts that touch become one range,
+// `h r{900,901} t`, so a state has as many terms as there are rests, not as there are counts. Terms that cannot be
+// merged (`(a|aaa){1000}` leaves every second count) are counted by `steps`.
 //
-// Cost: for each term its sequence up to the repetition in question; terms without a count are not walked.
+// Cost: for each term, its sequence up to the repetition. Terms without a count are not visited.
 #include "regex/regex_nodes.h"
 #include "util/sorting.h"
 
@@ -13,8 +13,8 @@ namespace structgen {
 namespace {
 
 constexpr int64_t ENDLESS = std::numeric_limits<int64_t>::max() - 1;
-constexpr size_t MAX_NESTED_COUNTS = 3;  // repetitions of a sequence, from its front, that are merged
-constexpr size_t MAX_HEADS = 64;         // parts of a sequence looked at for them
+constexpr size_t MAX_NESTED_COUNTS = 3;  // repetitions at the front of a sequence that are merged
+constexpr size_t MAX_HEADS = 64;         // parts of a sequence that are searched for them
 
 struct Entry {
   Re body, tail;
@@ -26,7 +26,7 @@ struct Entry {
 
 }  // namespace
 
-// The `which`-th repetition of each term. True: some were merged.
+// Merges by the `which`-th repetition of each term. True: some were merged.
 bool RegexSpace::Impl::merge_repeats(std::vector<Re> &xs, size_t which) {
   std::vector<Entry> entries;
   charge(xs.size() / 8);

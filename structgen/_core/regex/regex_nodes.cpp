@@ -1,7 +1,7 @@
-// The table of nodes: equal expressions are one number.
+// The table of nodes: equal expressions have equal numbers.
 //
-// Open addressing over a flat array of nodes; a node is found by the hash of its kind, its
-// values and its parts. What depends on the parts (nullable, plain, ...) is derived here, once.
+// Open addressing over a flat array of nodes. A node is found by the hash of its kind, its values and its parts. What
+// follows from the parts (nullable, plain, ...) is derived here, once.
 #include "regex/regex_nodes.h"
 
 namespace structgen {
@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t MAX_CODE = 0x10ffff;
 constexpr uint16_t MAX_OPEN_DEPTH = 1'000;
 
-// The characters that a first byte begins; an empty range for other bytes.
+// The characters with this first byte; an empty range for bytes that start no character.
 CodeRange led_by(uint32_t b) {
   if (b < 0x80) return {b, b};
   if (b >= 0xc2 && b < 0xe0) return {(b & 0x1f) << 6, ((b & 0x1f) << 6) | 0x3f};
@@ -61,6 +61,51 @@ RegexSpace::RegexSpace(const std::bitset<256> &spellable, RegexLimits limits) : 
 
 RegexSpace::~RegexSpace() = default;
 
+// Sets what follows from the parts: flags and the depth of open and marked nodes.
+void RegexSpace::Impl::inherit(ReNode &n, std::span<const Re> its) const {
+  uint32_t depth = 0;
+  for (size_t i = 0; i < its.size(); ++i) {
+    const ReNode &p = nodes[its[i]];
+    n.plain &= p.plain;
+    n.unfolds |= p.unfolds;
+    n.open |= p.open;
+    n.has_look_behind |= p.has_look_behind;
+    n.loops |= p.loops;
+    n.marked |= p.marked;
+    // A loop walks long sequences, so only their heads count as nesting.
+    depth = std::max(depth, p.depth + (n.kind == ReKind::Concat && i == 1 ? 0u : 1u));
+  }
+  const ReNode &last = nodes[its.back()];
+  switch (n.kind) {
+    case ReKind::Repeat: n.counted = n.lo > 1 || n.hi > 1; break;
+    case ReKind::Concat: n.counted = last.counted || (nodes[its[0]].kind == ReKind::Repeat && nodes[its[0]].counted); break;
+    case ReKind::LookAhead: n.open = true; break;
+    case ReKind::LookBehind:
+      n.open = n.marked;  // look-aheads inside reach beyond this place
+      n.marked = n.loops = false;
+      n.has_look_behind = true;
+      break;
+    case ReKind::Loop:
+      n.open = false;
+      n.loops = true;
+      n.marked = last.marked;
+      break;
+    case ReKind::Guard:
+      n.open = false;
+      n.has_look_behind = true;
+      n.loops = last.loops;
+      n.marked = last.marked;
+      break;
+    case ReKind::Scope: n.has_look_behind = false; break;
+    default: break;
+  }
+  if (!n.open && !n.marked) depth = 0;
+  if (depth > MAX_OPEN_DEPTH)
+    throw LimitError("look-arounds are nested more than 1000 deep (limit look_depth)");
+  n.depth = static_cast<uint16_t>(depth);
+  if (n.kind >= ReKind::LookAhead) n.plain = false;
+}
+
 Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
   charge(2 + its.size());
   uint64_t h = mix(static_cast<uint64_t>(n.kind) << 40 | static_cast<uint64_t>(n.pending) << 32 | n.index,
@@ -78,52 +123,9 @@ Re RegexSpace::Impl::intern(ReNode n, std::span<const Re> its) {
   check_nodes();
   if (n.kind == ReKind::Literals)
     n.one_text = its.size() == 2 && !n.nullable && (its[1] == EPSILON || nodes[its[1]].one_text);
-  const bool structural = n.kind != ReKind::Literals && !its.empty() && its[0] < nodes.size();
-  if (structural) {
-    uint32_t depth = 0;
-    for (size_t i = 0; i < its.size(); ++i) {
-      const ReNode &p = nodes[its[i]];
-      n.plain &= p.plain;
-      n.unfolds |= p.unfolds;
-      n.open |= p.open;
-      n.behind |= p.behind;
-      n.loops |= p.loops;
-      n.marked |= p.marked;
-      // A long sequence is walked by a loop, so only its heads count as nesting.
-      depth = std::max(depth, p.depth + (n.kind == ReKind::Concat && i == 1 ? 0u : 1u));
-    }
-    const ReNode &last = nodes[its.back()];
-    switch (n.kind) {
-      case ReKind::Repeat: n.counted = n.lo > 1 || n.hi > 1; break;
-      case ReKind::Concat: n.counted = last.counted || (nodes[its[0]].kind == ReKind::Repeat && nodes[its[0]].counted); break;
-      case ReKind::LookAhead: n.open = true; break;
-      case ReKind::LookBehind:
-        n.open = n.marked;  // look-aheads inside reach beyond this place
-        n.marked = n.loops = false;
-        n.behind = true;
-        break;
-      case ReKind::Loop:
-        n.open = false;
-        n.loops = true;
-        n.marked = last.marked;
-        break;
-      case ReKind::Guard:
-        n.open = false;
-        n.behind = true;
-        n.loops = last.loops;
-        n.marked = last.marked;
-        break;
-      case ReKind::Scope: n.behind = false; break;
-      default: break;
-    }
-    if (!n.open && !n.marked) depth = 0;
-    if (depth > MAX_OPEN_DEPTH)
-      throw LimitError("look-arounds are nested more than 1000 deep (limit look_depth)");
-    n.depth = static_cast<uint16_t>(depth);
-    if (n.kind >= ReKind::LookAhead) n.plain = false;
-  }
+  if (n.kind != ReKind::Literals && !its.empty() && its[0] < nodes.size()) inherit(n, its);
   if ((nodes.size() + 1) * 2 > slots.size()) {
-    // subtle: before the node is there, so that a limit leaves the table as it was.
+    // subtle: before the node is added, so that a limit leaves the table unchanged.
     widen_slots();
     mask = slots.size() - 1;
     for (at = n.hash & mask; slots[at] != EMPTY;) at = (at + 1) & mask;
@@ -204,10 +206,11 @@ void put_character(std::string &out, uint32_t c) {
 
 }  // namespace
 
+// Long, since it has one case for each kind of node; the explicit stack is shared by all.
 std::string RegexSpace::describe(Re root, size_t limit) const {
   const Impl &s = *impl_;
   std::string out;
-  // Work left to do, last first: a node to show, or a text to put. No recursion.
+  // An explicit stack of what is left to write: nodes and texts.
   struct Item {
     Re r;
     const char *text;
@@ -262,7 +265,7 @@ std::string RegexSpace::describe(Re root, size_t limit) const {
         }
         break;
       case ReKind::Literals: {
-        // The way down to the first branch, then a hint that there is more.
+        // The path to the first branch, then a sign that there is more.
         out += '\'';
         Re x = r;
         while (s.nodes[x].kind == ReKind::Literals && s.nodes[x].count == 2 && out.size() <= limit) {

@@ -1,20 +1,19 @@
-// The inside of RegexSpace: hash-consed nodes and their tables. Only regex_*.cpp see it.
+// The implementation of RegexSpace: hash-consed nodes and their tables. Only regex_*.cpp include it.
 //
 //   regex/regex_nodes.cpp      the table of nodes, the space's constructor, descriptions
 //   regex/regex_build.cpp      smart constructors: expressions stay small and canonical
 //   regex/regex_literals.cpp   tries of literals
 //   regex/regex_merge.cpp      unions of counted repetitions
 //   regex/regex_derive.cpp     derivatives of all bytes at once, rows
-//   regex/regex_look.cpp       look-arounds: explicit continuations, states that run beside
+//   regex/regex_look.cpp       look-arounds: explicit continuations, states that run in parallel
 //   regex/regex_source.cpp     languages that are unfolded as they are read
 //   regex/regex_emptiness.cpp  which states are alive; witnesses
 //   regex/regex_shortest.cpp   shortest texts, by structure
 //   regex/regex_lengths.cpp    lengths of accepted texts
 //
-// Invariants. A node never changes its language. A node's derivatives (`Steps`) are made once,
-// from those of its parts, without recursion; so shared parts are derived once and no nesting
-// overflows the stack. Recursion is left only over *open* and *marked* nodes, whose depth is limited; it remembers
-// what it made of each.
+// Invariants. A node never changes its language. The derivatives of a node (`Steps`) are made once, from those of its
+// parts, without recursion. So shared parts are derived once, and no nesting overflows the stack. Only *open* and
+// *marked* nodes are handled by recursion; their depth is limited, and results are memoised.
 #pragma once
 
 #include <algorithm>
@@ -44,15 +43,15 @@ enum class ReKind : uint8_t {
                // index: of the run that has no parts yet, plus one (regex/regex_literals.cpp)
   Machine,     // index of the machine; lo: its state
   Source,      // index of the source; lo: its state
-  LookAhead,   // parts: body; index: negative. Open: means something only before a continuation
-  LookBehind,  // parts: what is left of "any text, then the body" after the text so far; index: negative
+  LookAhead,   // parts: body; index: negative. Open: it has a meaning only before a continuation
+  LookBehind,  // parts: the derivative of "any text, then the body" by the text so far; index: negative
   Loop,        // parts: an open body, what follows the loop; lo, hi
-  Guard,       // parts: as LookBehind, but with look-aheads inside; what follows
+  Guard,       // parts: like LookBehind, but with look-aheads inside; what follows
   Scope,       // parts: an expression whose look-behinds do not see the text before it
-  Mark,        // the place of a look-behind, inside its own expression
+  Mark,        // the position of a look-behind, inside its own expression
 };
 
-// Bytes from `from` up to the next step's lead to `to`.
+// Bytes from `from` up to that of the next step lead to `to`.
 struct Step {
   Re to;
   uint8_t from;
@@ -65,13 +64,13 @@ struct ReNode {
   ReKind kind = ReKind::Empty;
   uint8_t pending = 0;
   bool nullable = false;
-  bool plain = true;    // nothing inside can make it empty: alive unless EMPTY
+  bool plain = true;    // nothing inside can make it empty, so it is alive unless it is EMPTY
   bool open = false;    // holds a look-ahead whose continuation is not known yet
-  bool behind = false;  // holds a look-behind that has to follow the text
+  bool has_look_behind = false;  // holds a look-behind that has to follow the text
   bool loops = false;   // holds a Loop: Boolean combinations need a normal form to stay finite
   bool marked = false;  // holds a Mark
   bool counted = false;  // a repetition with a count, or a sequence that holds one
-  bool unfolds = false;  // holds a Source: what lies behind it is not looked at without need
+  bool unfolds = false;  // holds a Source, which is not unfolded without need
   bool one_text = false;  // Literals: of a single text that is not empty
   Life life = Life::Unknown;
   uint16_t depth = 0;   // nesting, of open and marked nodes
@@ -89,12 +88,12 @@ struct Lengths {
     int64_t lo, hi;
   };
   std::vector<Interval> intervals;
-  bool known = true;  // false: too many intervals to be worth it, or not a plain expression
+  bool known = true;  // false: too many intervals, or not a plain expression
 };
 
 struct RegexSpace::Impl {
-  // What one question (emptiness, a witness, a length) may cost: states visited, derivatives
-  // merged, and nodes made for them, each within a multiple of emptiness_budget.
+  // What one search (for emptiness, a witness, a length) may cost: visited states, merged derivatives and new nodes,
+  // each up to a multiple of emptiness_budget.
   class Budget {
    public:
     Budget(const Impl &space, size_t states)
@@ -126,8 +125,8 @@ struct RegexSpace::Impl {
   std::vector<bool> machine_spelled;  // can the vocabulary spell every text of this machine?
   std::vector<std::shared_ptr<structgen::Source>> sources;
 
-  // Many literals, with nodes only for the part that has been read: texts [first, last) of a set, which are equal up to `depth`, and
-  // have been read so far.
+  // Many literals, with nodes only for the part that has been read: texts [first, last) of a set, which are equal up to
+  // `depth` and have been read so far.
   struct Run {
     LiteralSet *set;
     uint32_t first, last, depth;
@@ -136,7 +135,7 @@ struct RegexSpace::Impl {
   std::vector<Run> runs;
   std::unordered_map<Hash128, Re, HashOf128> known_literals;
 
-  std::vector<std::unique_ptr<Row>> rows;  // pruned
+  std::vector<std::unique_ptr<Row>> rows;  // with EMPTY for dead states
   std::vector<std::unique_ptr<Step[]>> step_chunks;
   size_t step_chunk_used = 0;
   std::unordered_map<Re, Steps> advanced;   // nodes with look-behinds, after each byte
@@ -151,13 +150,13 @@ struct RegexSpace::Impl {
   std::unordered_map<Re, int64_t> min_lengths;
   std::unordered_map<Re, int64_t> most_missing;
   std::unordered_map<Re, std::optional<std::pair<Re, int64_t>>> bounded;  // of whole expressions, see `bounded_by_length`
-  std::unordered_map<Re, bool> endless;  // has it texts of any length?
+  std::unordered_map<Re, bool> endless;  // are the lengths of its texts unbounded?
   std::unordered_map<Re, uint64_t> counts;  // of texts
 
   std::vector<uint32_t> visited;  // per node: the last search that met it
   uint32_t search = 0;
-  uint64_t work = 0;  // steps merged so far: what searches are charged for
-  uint64_t united = 0;  // parts of unions gone through: what large states are charged for
+  uint64_t work = 0;  // merged steps, for the budgets of searches
+  uint64_t united = 0;  // operands of unions that were visited, by which large states are counted
   size_t rows_made = 0, rows_allowed = SIZE_MAX, nodes_allowed = SIZE_MAX;
   size_t unproven = 0;
   size_t bytes = 0;
@@ -166,6 +165,7 @@ struct RegexSpace::Impl {
   Re intern(ReNode node, std::span<const Re> its_parts);
   Re add_node(ReNode node);  // not interned: only the caller knows its number
   void check_nodes() const;
+  void inherit(ReNode &node, std::span<const Re> its_parts) const;
   void widen_slots();
   uint32_t intern_ranges(std::vector<CodeRange> r);
   Re part(Re r, uint32_t i) const { return parts[nodes[r].begin + i]; }
@@ -208,8 +208,15 @@ struct RegexSpace::Impl {
   // regex/regex_derive.cpp
   Steps steps(Re r);
   Steps advance(Re r);
-  void settle(Re r, bool advancing);
+  void make_steps(Re r, bool advancing);
+  bool has_steps(Re r, bool advancing) const;
+  template <class Need>
+  void visit_needed(Re r, bool advancing, const Need &need);
   Steps derive(Re r);
+  Steps literal_steps(Re r);
+  Steps concat_steps(Re r);
+  Steps boolean_steps(Re r);
+  Steps repeat_steps(Re r);
   Steps class_steps(Re r);
   Steps machine_steps(Re r);
   Steps moved(Re r);
@@ -257,6 +264,8 @@ struct RegexSpace::Impl {
   Bounded make_bounded_by_length(Re r, int depth, std::unordered_map<Re, Bounded> &known);
   void after_character(Re r, std::vector<Re> &out);
   bool machine_has_length(std::vector<Re> &states, int64_t lo, int64_t hi, bool *dropped);
+  std::vector<Re> states_between_characters(Re r);
+  bool search_length(std::vector<Re> states, int64_t lo, int64_t hi);
   std::optional<bool> is_endless(Re r);
   int pending_bytes(Re r);
 };

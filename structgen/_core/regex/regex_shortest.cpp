@@ -1,10 +1,10 @@
 // Shortest texts of plain expressions, by structure.
 //
-// A plain expression (regex/regex_nodes.h) has nothing to search for: the shortest text of a sequence is that of
-// its parts in a row, that of a union the shortest of one of its parts. A search over derivatives finds it,
-// too, but not behind a thousand ambiguous repetitions.
+// A plain expression (regex/regex_nodes.h) needs no search: the shortest text of a sequence is that of its parts in a
+// row, that of a union the shortest of its alternatives. A search over derivatives would find it, too, but not after a
+// thousand ambiguous repetitions.
 //
-// Also here: all texts of an expression, where they are few.
+// Also here: all texts of an expression that has few.
 //
 // Cost: the size of the expression, once, and the length of the text.
 #include "regex/regex_nodes.h"
@@ -13,9 +13,9 @@ namespace structgen {
 namespace {
 
 constexpr int64_t LONGEST_OF_FEW = 64;
-constexpr int64_t TOO_LONG = 1 << 24;  // a text of so many bytes is of use to nobody
+constexpr int64_t TOO_LONG = 1 << 24;  // bytes of a text that is not worth writing
 
-// A character of the class that is a pleasure to read, or its first.
+// A readable character of the class, or its first one.
 uint32_t readable(const std::vector<CodeRange> &ranges) {
   for (uint32_t wanted : {'a', '0', 'A', ' '})
     for (CodeRange x : ranges)
@@ -44,7 +44,7 @@ std::string_view shortest_of(const std::vector<std::string_view> &texts) {
 
 }  // namespace
 
-// In bytes; TOO_LONG where it is longer, or where structure does not tell.
+// In bytes. TOO_LONG if it is longer, or if the structure does not show it.
 int64_t RegexSpace::Impl::shortest_length(Re root) {
   std::vector<Re> stack{root};
   while (!stack.empty()) {

@@ -1,23 +1,23 @@
 // Languages that are unfolded as they are read (`Source`).
 //
-// A leaf is a source in one of its states. When its derivatives are asked for it is written out as the union of its
-// edges, each a text followed by the leaf of the state that it leads to; so no more of it is made than is read. Whether
-// a text may end in a state is asked when its leaf is made.
+// A leaf is a source in one of its states. When its derivatives are needed, it is written out as the union of its
+// edges, each a text followed by the leaf of the next state. So only what is read is made. The source is called for
+// whether a text may end in a state when the leaf of that state is made.
 //
-// A source leads to states with a text only, so a leaf is as plain as a class: nothing has to be searched to know that
-// it is alive. Where a vocabulary cannot spell every text, that does not follow, and it is searched.
+// The edges of a source lead only to states that have a text. So a leaf is as plain as a class: it is alive without a
+// search. If the vocabulary cannot spell every text, this does not follow, and a search decides.
 #include "regex/regex_nodes.h"
 
 namespace structgen {
 namespace {
 
-thread_local const RegexSpace *asked_about = nullptr;
+thread_local const RegexSpace *unfolding_space = nullptr;
 
 }  // namespace
 
-Unfolding::Unfolding(const RegexSpace &space) : before_(std::exchange(asked_about, &space)) {}
-Unfolding::~Unfolding() { asked_about = before_; }
-bool Unfolding::is_on(const RegexSpace &space) { return asked_about == &space; }
+Unfolding::Unfolding(const RegexSpace &space) : before_(std::exchange(unfolding_space, &space)) {}
+Unfolding::~Unfolding() { unfolding_space = before_; }
+bool Unfolding::is_on(const RegexSpace &space) { return unfolding_space == &space; }
 
 Re RegexSpace::Impl::source_leaf(uint32_t index, uint64_t state) {
   ReNode n{.kind = ReKind::Source,

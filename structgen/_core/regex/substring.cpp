@@ -33,8 +33,8 @@ SubstringMachine::Range SubstringMachine::range(uint64_t state) const {
 }
 
 // subtle: equal languages are equal states where that costs nothing. After a single suffix only the rest of the text
-// counts. Where all characters are pieces, the places where a text ends are among those where a suffix of it ends: so
-// two texts with equally many places and a place in common end at the same places, and the first in order is in common.
+// matters. If all characters are pieces, the positions where a text ends are among those where a suffix of it ends. So
+// two texts with equally many positions and a common one end at the same positions, and share the first in order.
 uint64_t SubstringMachine::state(uint32_t from, uint32_t to, uint32_t depth) const {
   const uint32_t position = suffixes_[from] + depth;
   if (to - from == 1) return FIRST + position;
@@ -54,7 +54,7 @@ bool SubstringMachine::ends_some(uint32_t from, uint32_t to, uint32_t depth) con
 
 uint32_t SubstringMachine::after(uint32_t from, uint32_t to, uint32_t depth, uint8_t byte) const {
   auto is_larger = [&](uint32_t at) { return static_cast<unsigned char>(text_[suffixes_[at] + depth]) > byte; };
-  // Steps that double find the end of a short run near its beginning.
+  // Galloping search: a short run ends near its beginning.
   uint32_t low = from, step = 1;
   while (step < to - low && !is_larger(low + step)) {
     low += step;

@@ -1,4 +1,4 @@
-// Fragments of texts in which internationalised host names stand.
+// Fragments of texts that contain internationalised host names.
 #include <algorithm>
 
 #include "util/bits.h"
@@ -7,7 +7,7 @@
 namespace structgen {
 namespace {
 
-// All that is in one of both.
+// Adds the tokens and exits of `from` to `to`.
 void unite(Fragment &to, const Fragment &from, uint32_t words) {
   if (!from.bits.empty()) add_bits(to.bits.data(), from.bits.data(), words);
   for (const uint32_t id : from.ids) to.bits[id >> 5] |= 1u << (id & 31);
@@ -22,7 +22,7 @@ void unite(Fragment &to, const Fragment &from, uint32_t words) {
 }  // namespace
 
 const HostTokens &TextSpace::host_tokens(const HostNameMachine &machine) {
-  // subtle: all such machines read characters alike, so one table serves them.
+  // subtle: all such machines read characters in the same way, so one table serves all of them.
   if (!host_tokens_) {
     host_tokens_ = std::make_unique<const HostTokens>(machine, *vocabulary_);
     table_bytes_ += host_tokens_->memory();

@@ -1,11 +1,12 @@
-// How fragments are made: one walk through the vocabulary's trie for a text state.
+// Makes fragments: one walk through the token trie for each text state.
 //
-// Four things spare most of the trie. Where the characters of a subtree all lead back to the state it begins in, it is
-// taken whole. From the root, where the state's class of characters is repeated, tokens made of these characters are
-// taken as bit sets, and the walk begins at the first other character of each token (vocabulary/kind_tokens.h). A set of
-// literals, as of an enum, is walked beside the trie: the states that its prefixes lead to are never made. And a state with
-// the transitions of a known state for most first bytes copies that state's fragment for them: free text after the
-// first characters of a marker differs from other free text only where the marker continues.
+// Four shortcuts avoid most of the trie:
+// - A subtree whose characters all lead back to its own state is taken as a whole.
+// - From the root, where a class of characters is repeated, tokens of these characters are taken as bit sets. The walk
+//   starts at the first other character of each token (vocabulary/kind_tokens.h).
+// - A set of literals, as of an enum, is walked together with the trie. No states are made for its prefixes.
+// - A state that has the transitions of a known state for most first bytes copies the fragment of that state for them.
+//   Free text after the first characters of a marker differs from other free text only where the marker continues.
 #include <algorithm>
 
 #include "util/bits.h"
@@ -17,8 +18,8 @@
 namespace structgen {
 namespace {
 
-constexpr uint32_t SMALL_SUBTREE = 12;  // trie nodes that are walked rather than looked at as a whole
-constexpr int MANY_CHARACTERS = 20;     // of a class: with fewer, most of the vocabulary is left at once
+constexpr uint32_t SMALL_SUBTREE = 12;  // trie nodes that are walked one by one, not taken as a whole
+constexpr int MANY_CHARACTERS = 20;     // of a class: with fewer, most tokens leave it at their first character
 constexpr size_t MOST_KIND_TOKENS = 16;
 
 }  // namespace
@@ -45,7 +46,7 @@ class TextSpace::Walk {
     return finish();
   }
 
-  // Copies `similar`, and walks the trie below the first bytes where it differs.
+  // Copies `similar`, and walks the trie below the first bytes in which it differs.
   std::unique_ptr<Fragment> like(const Fragment &similar, const std::bitset<256> &differing) {
     make_dense();
     path_[0].row = &space_.row(path_[0].state);
@@ -86,14 +87,14 @@ class TextSpace::Walk {
     return finish();
   }
 
-  // The literals of a state; none if the fragment must record the states in which tokens end.
+  // The literals of a state. Nothing if the fragment must record the states in which tokens end.
   std::optional<RegexSpace::LiteralPlace> literals_at(TextState s) const {
     if (by_end_ || space_.escape(s) != 0) return std::nullopt;
     return space_.regex_.literals_of(space_.re(s));
   }
 
  private:
-  // After each byte of the path: the state, its row, the characters of the text, and of the token's bytes.
+  // After each byte of a path: the state, its row, the characters of the text, and the characters of the token.
   struct Place {
     TextState state;
     const TextRow *row;
@@ -105,7 +106,7 @@ class TextSpace::Walk {
     return static_cast<uint32_t>(std::count_if(path.begin(), path.end(), [](char c) { return (c & 0xc0) != 0x80; }));
   }
 
-  // So many ASCII characters have been read from the root.
+  // Sets the path after `read` ASCII characters from the root.
   void enter(TextState s, const TextRow *row, uint32_t read) { path_[read] = {s, row, plain_ ? 0 : read, read}; }
 
   void make_dense() {
@@ -150,11 +151,11 @@ class TextSpace::Walk {
       Place &here = path_[d];
       const bool begins = (b & 0xc0) != 0x80;
       here.state = after;
-      // A character counts when it begins, an escaped one at its backslash.
+      // A character counts at its first byte, an escaped one at its backslash.
       here.characters = before.characters + (!plain_ && begins && space_.escape(before.state) == 0);
       here.of_token = before.of_token + begins;
       if (next - n > SMALL_SUBTREE && (v_.kinds_below(n) & ~space_.loops(after)) == 0) {
-        // Every token below stays in the same state.
+        // Every token of the subtree stays in the same state.
         for (const uint32_t id : v_.ids_within(n))
           add(id, plain_ ? 0 : here.characters + space_.token_characters_[id] - here.of_token, after);
         n = next;
@@ -173,18 +174,18 @@ class TextSpace::Walk {
     }
   }
 
-  // The state with which a walk along literals began.
+  // The state with which a walk along literals started.
   struct Origin {
     TextState state;
     Vocabulary::Node node;
   };
 
-  // Tokens below `at`, whose bytes led to `place` in literals.
+  // Takes the tokens of the subtree at `at`, whose bytes lead to `place` in a set of literals.
   void along_literals(Vocabulary::Node at, RegexSpace::LiteralPlace place, uint32_t characters, const Origin &origin) {
     constexpr int NO_BYTE = 256;
     check_stack("a token is too long");
     const RegexSpace::LiteralPlace whole = place;
-    int byte = -1;  // that continues a literal, or less than those that do
+    int byte = -1;  // the last byte found that continues a literal
     for (const Vocabulary::Child *c = v_.children(at); !c->is_end; ++c) {
       charge();
       if (!plain_ && (c->byte < 0x20 || c->byte == '"' || c->byte == '\\')) {
@@ -204,14 +205,14 @@ class TextSpace::Walk {
     }
   }
 
-  // May a backslash begin the next character of some literal?
+  // May the next character of some literal start with a backslash?
   bool has_escapes(RegexSpace::LiteralPlace place, const Origin &origin) const {
     if (space_.states_[origin.state].encoding == Encoding::AllEscapes) return true;
     const auto has = [&](unsigned least, unsigned most) { return place.seek(least) && place.byte() <= most; };
     return has(0, 0x1f) || has('"', '"') || has('\\', '\\');
   }
 
-  // Below a backslash the states are made.
+  // After a backslash, states are made as usual.
   void escaped_literals(Vocabulary::Node at, Vocabulary::Node backslash, uint32_t characters, const Origin &origin) {
     Re re = space_.re(origin.state);
     for (const char c : v_.path(at).substr(v_.depth(origin.node))) re = space_.regex_.derivative(re, static_cast<uint8_t>(c));
@@ -241,7 +242,7 @@ class TextSpace::Walk {
   size_t last_group_ = 0;
 };
 
-// The kinds of bytes and characters that lead from `s` back to it.
+// The kinds of bytes and characters that lead from `s` back to `s`.
 Kinds TextSpace::loops(TextState s) {
   if (states_[s].loops == NO_KINDS_YET)
     states_[s].loops = looping_kinds(s, vocabulary_->spellable(), [&](TextState from, uint8_t b) { return row(from)[b]; });
@@ -278,7 +279,7 @@ TextSpace::Chain TextSpace::chain(TextState s) {
     const TextRow &from = row(last);
     const TextState to = from[bytes.front()];
     if (std::ranges::any_of(bytes, [&](uint8_t b) { return from[b] != to; })) return {};
-    // In plain texts a character after the end is outside: an exit, which no bit set tells.
+    // In plain texts a character after the end is an exit, which bit sets do not show.
     if (to == DEAD && states_[s].encoding != Encoding::Plain) break;
     if (!is_inside(to)) return {};
     chain.states.push_back(to);
@@ -293,7 +294,7 @@ std::shared_ptr<const KindTokens> TextSpace::kind_tokens(Kinds kinds) {
   fragment_bytes_ += made->memory();
   if (kind_tokens_.size() <= MOST_KIND_TOKENS) return known = std::move(made);
   for (const auto &[_, one] : kind_tokens_)
-    if (one.use_count() == 1) fragment_bytes_ -= one->memory();  // fragments keep the others
+    if (one.use_count() == 1) fragment_bytes_ -= one->memory();  // fragments own the others
   kind_tokens_.clear();
   return kind_tokens_[kinds] = std::move(made);
 }

@@ -10,7 +10,7 @@
 namespace structgen {
 namespace {
 
-// Can a JSON token, or several, begin like this?
+// Can a text that starts with one or more JSON tokens begin like this?
 bool begins_tokens(std::string_view text) {
   for (const std::string_view literal : {"true", "false", "null"})
     if (text[0] == literal[0]) return text.substr(0, literal.size()) == literal.substr(0, text.size());

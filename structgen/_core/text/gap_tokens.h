@@ -1,7 +1,8 @@
-// Tokens that begin with white space between the tokens of a JSON text.
+// Tokens of the vocabulary that begin with white space between two tokens of a JSON text.
 //
-// Why: where the layout is flexible, any of some hundred runs of spaces and line feeds may begin a mask, and what follows
-// does not depend on the run. The runs are walked once for a vocabulary, and what comes after them is merged in one trie.
+// Where the layout is flexible, a mask may begin with any of some hundred runs of spaces and line feeds, and what
+// follows does not depend on the run. So the runs are walked once for a vocabulary, and the rests of tokens are merged
+// in one trie.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@
 namespace structgen {
 
 struct GapTokens {
-  std::vector<uint32_t> blank;  // tokens of white space alone
-  RestTrie rests;               // other tokens, from their first byte that is no white space
+  std::vector<uint32_t> blank;  // tokens of only white space
+  RestTrie rests;               // other tokens, from their first byte after the white space
   size_t memory() const { return sizeof(*this) + blank.size() * 4 + rests.memory(); }
 };
 
-// The tokens that may come where a flexible gap begins.
+// Collects the tokens that may come at the start of a flexible gap.
 GapTokens gap_tokens(const Vocabulary &vocabulary, const JsonOptions &options);
 
 }  // namespace structgen

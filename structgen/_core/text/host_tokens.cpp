@@ -11,10 +11,10 @@ namespace {
 bool is_joiner(const HostKind &kind) { return kind.role == HostKind::Joiner || kind.role == HostKind::NonJoiner; }
 bool is_transparent(const HostKind &kind) { return (kind.traits & HostKind::Transparent) != 0; }
 
-// The kinds of a token's characters, without the traits that no other character of the token depends on.
+// The kinds of the characters of a token, without the traits on which no other character of the token depends.
 class Reduction {
  public:
-  // `is_cut`: the token goes on with a part of a character, which may be of any kind.
+  // `is_cut`: the token ends inside a character, which may be of any kind.
   Reduction(const std::vector<HostKind> &kinds, bool is_cut) : kinds_(kinds), is_cut_(is_cut) {}
 
   HostKind operator()(size_t i) const {
@@ -70,9 +70,9 @@ class HostTokens::Builder {
     tree_.emplace_back();
   }
 
-  // Goes through the vocabulary as far as its tokens are characters of names.
+  // Visits the tokens of the vocabulary as far as their characters occur in names.
   void read() {
-    // After each byte of a path: the block of the unfinished character, or OUTSIDE within one that started before the token.
+    // After each byte of a path: the block of the unfinished character, or OUTSIDE if it started before the token.
     std::vector<uint16_t> open(v_.longest_token() + 1);
     for (Vocabulary::Node n = 1; n < v_.node_count();) {
       charge(2);
@@ -146,13 +146,13 @@ class HostTokens::Builder {
     made_.longest_ = std::max<size_t>(made_.longest_, depth);
   }
 
-  // The node of a text of whole and broken characters.
+  // Returns the node of a text of whole characters and of a part of one at either end.
   uint32_t place(std::string_view text) {
     uint32_t at = 0;
     size_t i = 0;
     for (; i < text.size() && (text[i] & 0xc0) == 0x80; ++i) at = child(at, static_cast<uint8_t>(text[i]));
     kinds_.clear();
-    size_t rest = i;  // where a character begins that the token does not have all of
+    size_t rest = i;  // the start of a character that the token cuts
     uint16_t block = 0;
     for (; i < text.size(); ++i) {
       const HostNameMachine::Next to = machine_.next(block, static_cast<uint8_t>(text[i]));
@@ -184,7 +184,7 @@ class HostTokens::Builder {
   const HostNameMachine &machine_;
   const Vocabulary &v_;
   std::vector<TreeNode> tree_;
-  std::vector<HostKind> kinds_;  // of the text at hand
+  std::vector<HostKind> kinds_;  // of the current text
 };
 
 HostTokens::HostTokens(const HostNameMachine &machine, const Vocabulary &vocabulary) {

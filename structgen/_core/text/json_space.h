@@ -1,18 +1,18 @@
 // White space between JSON tokens: one small counter per gap.
 //
-// Flexible: a few blanks in line, or one line feed and an indentation; that is what
-// pretty-printers write, and it cannot be drawn out for ever. None before or after the value.
+// Flexible: a few blanks in a row, or one line feed and an indentation. That is what pretty-printers write, and its
+// length is bounded. No white space comes before or after the whole value.
 //
-// Written: the very bytes of a writer such as Python's `json.dumps`: a number of spaces on each side of ',' and
-// ':', and, if it indents, every item and closing bracket on a line of its own, as deep as containers are open;
-// an empty container has nothing inside. What may follow then depends on the white space: after a line feed for
-// the closing bracket nothing else may come, so the state tells which kind of token the gap leads to.
+// Written: exactly the bytes of a writer such as Python's `json.dumps`. There is a number of spaces on each side of ','
+// and ':'. If the writer indents, every item and closing bracket is on its own line, indented once per open container;
+// an empty container has nothing inside. What may follow then depends on the white space: after a line feed before the
+// closing bracket nothing else may come. So the state says to which type of token the gap leads.
 //
-// Table: an automaton says what a gap may hold. Its first two states are those after which only a bracket that closes may
-// come, and only another token.
+// Table: an automaton says what a gap may contain. After its first state only a closing bracket may come, after its
+// second only another token.
 //
-// Invariant: `level`, the number of containers around the line that a line feed begins, is a function of the
-// frame's depth; so a frame, its depth and the counter determine what may follow (masks are kept by these).
+// Invariant: `level`, the number of containers around the next line, is a function of the depth of the frame. So a
+// frame, its depth and the counter determine what may follow, and masks are cached by these.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,19 @@ namespace structgen {
 
 enum class SpaceAt : uint8_t { Start, Open, AfterKey, AfterColon, AfterComma, AfterValue };
 
-// Flexible: blanks so far; a carriage return waits for its line feed; plus the blanks of the indentation.
+// Flexible: the number of blanks so far; a carriage return before its line feed; plus the blanks of the indentation.
 constexpr uint16_t SPACE_RETURN = 30'000;
 constexpr uint16_t SPACE_INDENT = 30'001;
 
-// Both: no (more) white space, and any token.
+// All: no more white space, then any token.
 constexpr uint16_t SPACE_CLOSED = 60'000;
 
-// Written: plus the blanks that are left of an indentation; what follows it closes the container, or does not.
+// Written: plus the blanks that are left of an indentation, after which a token closes the container, or does not.
 constexpr uint16_t SPACE_TO_CLOSE = 0;
 constexpr uint16_t SPACE_TO_GO_ON = 25'000;
 constexpr uint16_t SPACE_LONGEST = 24'999;
-constexpr uint16_t SPACE_EMPTY = 60'001;  // the bracket has been opened: it closes at once, or a line begins
-constexpr uint16_t SPACE_AFTER = 60'002;  // after a value: a comma or a closing bracket, with what comes before it
+constexpr uint16_t SPACE_EMPTY = 60'001;  // after an opening bracket: the closing one, or a line feed
+constexpr uint16_t SPACE_AFTER = 60'002;  // after a value: a comma or a closing bracket, with the white space before it
 constexpr uint16_t SPACE_OWED = 60'100;   // plus the spaces that are left before a token that closes nothing
 constexpr uint16_t SPACE_LINE = 60'200;   // plus the spaces that are left before a line feed
 
@@ -44,7 +44,7 @@ inline bool is_space(uint8_t b) { return b == ' ' || b == '\n' || b == '\t' || b
 
 inline bool lines(const JsonOptions &o) { return o.whitespace == Whitespace::Written && o.lines; }
 
-// Table: the states of tokens that close, and of others.
+// Table: the states before tokens that close a container, and before others.
 constexpr uint16_t SPACE_CLOSES = 0, SPACE_GOES_ON = 1;
 
 inline uint16_t space_start(const JsonOptions &o, SpaceAt at) {
@@ -61,7 +61,7 @@ inline uint16_t space_start(const JsonOptions &o, SpaceAt at) {
   }
 }
 
-// The state after a line feed; -1 where the indentation would be longer than can be counted.
+// The state after a line feed; -1 if the indentation is too long to be counted.
 inline int space_line(const JsonOptions &o, uint16_t then, uint64_t level) {
   const uint64_t blanks = level * o.indent.size();
   return blanks <= SPACE_LONGEST ? static_cast<int>(then + blanks) : -1;
@@ -96,7 +96,7 @@ inline int space_step(const JsonOptions &o, uint16_t s, uint8_t b, uint64_t leve
   return b == static_cast<uint8_t>(o.indent[o.indent.size() - 1 - (left - 1) % o.indent.size()]) ? s - 1 : -1;
 }
 
-// May this byte, which is no white space, come now?
+// May this byte, which is not white space, come next?
 inline bool space_allows(const JsonOptions &o, uint16_t s, uint8_t b) {
   if (s == SPACE_CLOSED) return true;
   if (o.whitespace == Whitespace::Flexible) return s != SPACE_RETURN;
@@ -106,7 +106,7 @@ inline bool space_allows(const JsonOptions &o, uint16_t s, uint8_t b) {
   return closes ? s == SPACE_TO_CLOSE || s == SPACE_EMPTY : s == SPACE_TO_GO_ON;
 }
 
-// The white space that must come before anything else may; 0: none must.
+// The white space that must come next; 0: none.
 inline char space_owed(const JsonOptions &o, uint16_t s) {
   if (s == SPACE_CLOSED) return 0;
   if (o.whitespace == Whitespace::Flexible) return s == SPACE_RETURN ? '\n' : 0;
@@ -121,7 +121,7 @@ inline char space_owed(const JsonOptions &o, uint16_t s) {
   return o.indent[o.indent.size() - 1 - (left - 1) % o.indent.size()];
 }
 
-// Table: the least white space from a state to a token that closes, or to another one.
+// Table: the shortest white space from a state to a token that closes a container, or to another one.
 inline std::string space_before(const JsonOptions &o, uint16_t s, bool closes) {
   std::string text;
   if (s >= o.rows.size()) return text;

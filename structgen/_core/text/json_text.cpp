@@ -6,7 +6,7 @@
 namespace structgen {
 namespace {
 
-// What escapes are written with; upper-case digits lead nowhere that lower-case ones do not.
+// The bytes of escapes. Upper-case digits lead to the same states as lower-case ones.
 constexpr uint8_t SYMBOLS[] = {'"', '\\', '/', 'b', 'f', 'n', 'r', 't', 'u', '0', '1', '2', '3',
                                '4', '5',  '6', '7', '8', '9', 'a', 'c', 'd', 'e', 'A', 'B', 'C', 'D', 'E', 'F'};
 
@@ -68,7 +68,7 @@ uint8_t first_byte(uint32_t c) {
   return static_cast<uint8_t>(c < 0x80 ? c : c < 0x800 ? 0xc0 | c >> 6 : c < 0x10000 ? 0xe0 | c >> 12 : 0xf0 | c >> 18);
 }
 
-// The first bytes of the characters that an escape can become lie between these.
+// The first bytes of the characters that an escape can become are between these two.
 struct FirstBytes {
   uint8_t low, high;
 };
@@ -155,7 +155,7 @@ Decoded decode(uint32_t escape, uint8_t byte, Escapes mode) {
 namespace {
 
 // Is there a character between two code points after which `enough` holds? Characters that lead to the same expression
-// are asked about once, and blocks of them under the same bytes are looked at once.
+// are tested once, and so are blocks of characters with the same first bytes.
 class CharacterSearch {
  public:
   CharacterSearch(RegexSpace &space, Re re, const std::function<bool(Re)> &enough)
@@ -198,7 +198,7 @@ class CharacterSearch {
   std::set<std::pair<Re, int>> met_;  // with the bits of the code point that are still open
 };
 
-// The same for the characters that the digits still to come may give, whatever digits those are.
+// The same for all characters that the digits still to come can make.
 bool any_digits(CharacterSearch &search, uint32_t escape) {
   const Stage stage = stage_of(escape);
   const uint32_t open = 4 * (4 - digits_of(escape)), low = value_of(escape) << open, high = low + (1u << open) - 1;
@@ -230,7 +230,7 @@ bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, cons
   if (re == RegexSpace::EMPTY) return false;
   const Row &next = space.row(re);
   if (mode == Escapes::Canonical && stage_of(escape) == Backslash) {
-    // Only what cannot be written as it is has a canonical escape.
+    // Only characters that cannot be written unescaped have a canonical escape.
     auto dead = [](Re r) { return r == RegexSpace::EMPTY; };
     if (dead(next['"']) && dead(next['\\']) && std::all_of(next.begin(), next.begin() + 0x20, dead)) return false;
   }
@@ -243,7 +243,7 @@ bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, cons
     if (any_digits(search, escape)) return true;
     if (stage_of(escape) != Backslash) return false;
   }
-  // Depth-first over what may follow; the first viable character ends it.
+  // Depth-first search over what may follow; the first viable character ends it.
   for (uint8_t s : SYMBOLS) {
     if (!bytes.test(s)) continue;
     Decoded d = decode(escape, s, mode);

@@ -26,7 +26,7 @@ uint32_t LexemeEnds::node(LexemeState s, Within within) {
   return it->second;
 }
 
-// Where the bytes lead that both can go on with.
+// Finds the pairs that one byte leads to.
 void LexemeEnds::expand(uint32_t n) {
   const auto [lexeme, within] = std::pair{nodes_[n].lexeme, nodes_[n].within};
   std::bitset<256> bytes = lexemes_.first(lexeme);
@@ -54,7 +54,7 @@ LexemeEnds::Set LexemeEnds::of(LexemeState s, Within within, size_t *most) {
   const uint32_t asked = node(s, within);
   if (nodes_[asked].is_known) return nodes_[asked].ends;
   std::vector<Frame> path;
-  std::vector<uint32_t> open;  // met, not known
+  std::vector<uint32_t> open;  // visited, but not known yet
   uint32_t met = 0;
   auto enter = [&](uint32_t n) {
     --*most;
@@ -63,12 +63,12 @@ LexemeEnds::Set LexemeEnds::of(LexemeState s, Within within, size_t *most) {
     expand(n);
     path.push_back({n, 0});
   };
-  // Also where a limit is met on the way.
+  // A limit may end the search. Unknown nodes then start again the next time.
   struct Forgotten {
     LexemeEnds &of;
     std::vector<uint32_t> &open;
     ~Forgotten() {
-      for (uint32_t n : open) {  // asked for anew another time
+      for (uint32_t n : open) {
         of.nodes_[n].low = 0;
         of.nodes_[n].to.clear();
       }
@@ -97,7 +97,7 @@ LexemeEnds::Set LexemeEnds::of(LexemeState s, Within within, size_t *most) {
     const auto first = std::find(open.rbegin(), open.rend(), at).base() - 1;
     const std::vector<uint32_t> part(first, open.end());
     close(part);
-    open.erase(first, open.end());  // subtle: not before, since a limit may be met in there
+    open.erase(first, open.end());  // subtle: only now, since a limit may end `close`
   }
   return nodes_[asked].ends;
 }
@@ -116,12 +116,12 @@ LexemeEnds::Set LexemeEnds::kept(const std::vector<uint64_t> &keys) {
   return known;
 }
 
-// Pairs that lead to each other have the same ends: their own, and those of what they lead to.
+// Pairs that lead to one another have the same ends: their own, and those of the pairs that they lead to.
 void LexemeEnds::close(const std::vector<uint32_t> &part) {
   std::vector<uint64_t> own;
   std::vector<Set> others;
   for (uint32_t n : part) {
-    if (lexemes_.complete(nodes_[n].lexeme)) own.push_back(key_of(lexemes_.near(lexemes_.after(nodes_[n].lexeme)), nodes_[n].within));
+    if (lexemes_.complete(nodes_[n].lexeme)) own.push_back(key_of(lexemes_.coarsen(lexemes_.after(nodes_[n].lexeme)), nodes_[n].within));
     for (uint32_t to : nodes_[n].to)
       if (nodes_[to].ends && !nodes_[to].ends->empty()) others.push_back(nodes_[to].ends);
   }

@@ -1,9 +1,11 @@
-// Where lexemes may end, while the whole text must be in a regular language: what must not follow, and what that leaves.
+// Where a lexeme may end while the whole text must be in a regular language: what must not follow it, and what is left
+// of the language.
 //
-// Why: a chart of places (liveness/intersection.h) asks for every terminal at every place, and a string or a comment runs over
-// half of the text that follows; so pairs of a lexeme state and a state of the language are found out once, those
-// that lead to each other as one (Tarjan), and shared by all constraints of a vocabulary.
-// Cost: each pair once; a set of ends where it differs from that of the next pair. Dropped past a budget.
+// The chart of an intersection (liveness/intersection.h) needs this for every terminal at every position, and a string
+// or a comment can end almost anywhere in the text that follows. So the ends of each pair of a lexeme state and a state
+// of the language are computed once, for all constraints of a vocabulary. Pairs that lead to one another are computed
+// together (Tarjan's strongly connected components). Cost: each pair once, and a set of ends where it differs from that
+// of the next pair. All are evicted past a budget.
 #pragma once
 
 #include <memory>
@@ -17,17 +19,17 @@ namespace structgen {
 class LexemeEnds {
  public:
   struct End {
-    Re after;  // of those that forbid the same (`Lexemes::near`)
+    Re after;  // a representative of those that forbid the same (`Lexemes::coarsen`)
     Within within;
   };
   using Set = std::shared_ptr<const std::vector<End>>;
 
   explicit LexemeEnds(Lexemes &lexemes) : lexemes_(lexemes) {}
 
-  // Each once; null where it takes more than `most` new pairs to know, which is counted down.
+  // The ends, each once. Null if they need more than `most` new pairs; `most` is reduced by those that were made.
   Set of(LexemeState s, Within within, size_t *most);
   size_t memory() const { return bytes_; }
-  void clear();  // sets that are held stay
+  void clear();  // sets that someone holds stay valid
 
  private:
   struct Node {

@@ -1,5 +1,5 @@
-// Copying the fragment of a similar lexeme: free text after the first characters of a marker differs from other free text only
-// where the marker continues.
+// Copies fragments of similar lexemes. Free text after the first characters of a marker differs from other free text
+// only where the marker continues.
 #include <algorithm>
 #include <bitset>
 #include <iterator>
@@ -12,7 +12,8 @@
 
 namespace structgen {
 
-// Finds a known fragment at the root that equals the one of `s` except below the first bytes `differing`, or returns null.
+// Finds a known fragment at the root that equals the one of `s` except below the first bytes `differing`, or returns
+// null.
 const Lexemes::Fragment *Lexemes::similar_fragment(LexemeState s, std::bitset<256> *differing) {
   if (step(s, 'a') == DEAD) return nullptr;
   const auto known = dense_at_root_.find(step(s, 'a'));
@@ -21,7 +22,7 @@ const Lexemes::Fragment *Lexemes::similar_fragment(LexemeState s, std::bitset<25
   const auto it = fragments_.find(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | other);
   if (it == fragments_.end()) return nullptr;
   const Fragment &similar = *it->second;
-  // What is merged cannot be taken apart again.
+  // Merged rests cannot be taken apart again.
   if (!similar.leaves.merged.empty() || !similar.beyond.merged.empty()) return nullptr;
   Vocabulary::Node nodes = 0;
   for (const Vocabulary::Child *c = v_.children(Vocabulary::ROOT); !c->is_end; ++c) {

@@ -12,11 +12,8 @@
 namespace structgen {
 namespace {
 
-constexpr uint64_t AFTER = 91;
-constexpr size_t NEAR_READ = 48, NEAR_STATES = 16;  // in which it is decided what must not follow: as met, and merged
-constexpr uint32_t FORBIDDEN = UINT32_MAX - 1, NOWHERE = UINT32_MAX;
-constexpr uint32_t WIDE = Vocabulary::WIDE;  // trie nodes after a lexeme that are walked in place rather than merged
-constexpr uint64_t ROW = 16, REST = 4, NODES_PER_UNIT = 4;  // units of work: where a byte leads; the rest of one token
+constexpr uint32_t WIDE = Vocabulary::WIDE;  // trie nodes after a lexeme that are walked in place, not merged
+constexpr uint64_t ROW = 16, REST = 4, NODES_PER_UNIT = 4;  // units of work: one transition; the rest of one token
 constexpr uint64_t STATE = 41;
 
 size_t memory_of(const Lexemes::Leaves &l) {
@@ -65,7 +62,7 @@ LexemeState Lexemes::intern(Re language, Re beyond, Re earlier) {
   made.earlier = earlier;
   made.after = after;
   charge(6);
-  const bool is_complete = regex_.nullable(language);  // subtle: a limit may be met in there
+  const bool is_complete = regex_.nullable(language);  // subtle: before anything is stored, since a limit may end it
   states_.push_back(std::move(made));
   rows_.emplace_back();
   complete_.push_back(is_complete);
@@ -88,7 +85,7 @@ LexemeState Lexemes::first_step(LexemeState s, uint8_t byte) {
   return to != UNKNOWN ? to : next(s, byte);
 }
 
-// Most bytes lead where another one does, so all that do are settled with it.
+// Most bytes lead to the same state as another one, so the entries of all of them are set together.
 LexemeState Lexemes::next(LexemeState s, uint8_t byte) {
   static const structgen::Row nowhere{};
   const State &st = states_[s];
@@ -128,83 +125,8 @@ const std::bitset<256> &Lexemes::first_of(Re re) {
   return first_bytes_[re] = bytes;
 }
 
-Re Lexemes::near(Re after) {
-  if (after == RegexSpace::EMPTY) return after;
-  if (const auto it = near_.find(after); it != near_.end()) return it->second;
-  // The automaton up to where something is forbidden: its states, first met first, and where bytes lead.
-  std::vector<Re> states{after};
-  std::unordered_map<Re, uint32_t> number{{after, 0}};
-  std::vector<std::array<uint32_t, 256>> moves;
-  for (size_t at = 0; at < states.size() && states.size() <= NEAR_READ; ++at) {
-    const structgen::Row &row = regex_.row(states[at]);
-    std::array<uint32_t, 256> &to = moves.emplace_back();
-    for (size_t b = 0; b < 256; ++b) {
-      if (row[b] == RegexSpace::EMPTY) to[b] = NOWHERE;
-      else if (regex_.nullable(row[b])) to[b] = FORBIDDEN;
-      else {
-        const auto [it, is_new] = number.try_emplace(row[b], static_cast<uint32_t>(states.size()));
-        if (is_new) states.push_back(row[b]);
-        to[b] = it->second;
-      }
-    }
-  }
-  auto begun = [&] {
-    const Re cut = near(after, NEAR);
-    cut_.insert(cut);
-    return near_[after] = cut;
-  };
-  if (states.size() > NEAR_READ) return begun();
-  // States that forbid the same are one (Moore); the numbers of the rest are those in which they are met.
-  std::vector<uint32_t> part(states.size(), 0);
-  for (size_t parts = 0;;) {
-    std::map<std::vector<uint32_t>, uint32_t> known;
-    std::vector<uint32_t> next;
-    for (size_t s = 0; s < states.size(); ++s) {
-      std::vector<uint32_t> seen;
-      for (uint32_t to : moves[s]) seen.push_back(to >= FORBIDDEN ? to : part[to]);
-      next.push_back(known.try_emplace(std::move(seen), static_cast<uint32_t>(known.size())).first->second);
-    }
-    part = std::move(next);
-    if (known.size() == parts) break;
-    parts = known.size();
-  }
-  if (*std::max_element(part.begin(), part.end()) >= NEAR_STATES) return begun();
-  std::vector<uint32_t> order{0}, place(states.size(), NOWHERE);
-  place[part[0]] = 0;
-  Hash128 identity = hash_words(AFTER);
-  for (size_t at = 0; at < order.size(); ++at)
-    for (uint32_t to : moves[order[at]]) {
-      if (to < FORBIDDEN && place[part[to]] == NOWHERE) {
-        place[part[to]] = static_cast<uint32_t>(order.size());
-        order.push_back(to);
-      }
-      identity = extend(identity, to < FORBIDDEN ? place[part[to]] : to);
-    }
-  return near_[after] = alike_.try_emplace(identity, after).first->second;
-}
-
-// By characters, for what a class of ASCII letters leads to at once; behind any other character nothing is told apart.
-Re Lexemes::near(Re after, uint32_t most) {
-  const uint64_t key = static_cast<uint64_t>(after) << 32 | most;
-  if (const auto it = near_in_.find(key); it != near_in_.end()) return it->second;
-  const structgen::Row &row = regex_.row(after);
-  std::map<Re, std::vector<CodeRange>> groups;
-  for (uint32_t b = 0; b < 0x80; ++b) {
-    if (row[b] == RegexSpace::EMPTY) continue;
-    const bool decided = most == 1 || regex_.nullable(row[b]);
-    std::vector<CodeRange> &ranges = groups[decided ? RegexSpace::EPSILON : near(row[b], most - 1)];
-    if (!ranges.empty() && ranges.back().hi + 1 == b) ranges.back().hi = b;
-    else ranges.push_back({b, b});
-  }
-  if (std::any_of(row.begin() + 0x80, row.end(), [](Re to) { return to != RegexSpace::EMPTY; }))
-    groups[RegexSpace::EPSILON].push_back({0x80, 0x10FFFF});
-  std::vector<Re> parts;
-  for (const auto &[behind, ranges] : groups) parts.push_back(regex_.concat(regex_.text_class(ranges), behind));
-  return near_in_[key] = regex_.alternate(parts);
-}
-
-const Lexemes::State &Lexemes::looked_at(LexemeState s) {
-  if (!states_[s].looked_at) {
+const Lexemes::State &Lexemes::analyse(LexemeState s) {
+  if (!states_[s].analysed) {
     const Kinds loops =
         looping_kinds(s, v_.spellable(), [&](LexemeState from, uint8_t b) { return from == DEAD ? DEAD : step(from, b); });
     std::bitset<256> overlaps;
@@ -221,7 +143,7 @@ const Lexemes::State &Lexemes::looked_at(LexemeState s) {
     st.words = words;
     st.loops = loops;
     st.overlaps = overlaps;
-    st.looked_at = true;
+    st.analysed = true;
   }
   return states_[s];
 }
@@ -230,8 +152,8 @@ const Lexemes::Ahead *Lexemes::ahead(LexemeState s) {
   constexpr uint8_t OFTEN = 8;
   State &st = states_[s];
   if (st.ahead) return st.ahead.get();
-  if (st.met < OFTEN) {
-    ++st.met;
+  if (st.visits < OFTEN) {
+    ++st.visits;
     return nullptr;
   }
   auto made = std::make_unique<Ahead>();
@@ -242,7 +164,7 @@ const Lexemes::Ahead *Lexemes::ahead(LexemeState s) {
     else made->first |= kind_of(static_cast<uint8_t>(b));
   }
   const LexemeState to = step(s, 'a');
-  bool same = to != DEAD && (WORDS & ~looked_at(to).loops) == 0;
+  bool same = to != DEAD && (WORDS & ~analyse(to).loops) == 0;
   for (size_t b = 0; b < 128 && same; ++b)
     if (is_word(static_cast<uint8_t>(b))) same = step(s, static_cast<uint8_t>(b)) == to;
   made->words_to = same ? to : DEAD;
@@ -250,18 +172,22 @@ const Lexemes::Ahead *Lexemes::ahead(LexemeState s) {
   return states_[s].ahead.get();
 }
 
-// In order of the trie, with the states of the path on a stack. `inside` is told the ids of a node's own tokens, `whole`
-// those of a subtree that stays in one state (its own first, if that one is another), which it may take as it is, as
-// `words` may take some side by side in which names go on: the first one's top, and the node behind the last.
-// `leave` is asked at nodes whose parent may be the end of the lexeme, with the parent's state and the node's own; at
-// the children of `node` only where it is a part of the lexeme itself.
+// Walks the trie in order, with the states of the path on a stack.
+// - `inside` receives the ids of the tokens of one node.
+// - `whole` receives the ids of a subtree that stays in one state; the first ids may end in another state. It returns
+//   whether it takes the subtree as a whole.
+// - `words` receives neighbouring subtrees in which words continue: the root of the first, and the node after the last. It
+//   returns whether it takes them.
+// - `leave` is called for nodes whose parent may be the end of the lexeme, with the states of the parent and of the node;
+//   for children of `node` only if `node` itself is part of the lexeme.
+// Long, because it is the innermost loop of all lexemes: calls would need the whole path.
 template <class OnInside, class OnWhole, class OnWords, class OnLeave>
 void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnInside &inside, const OnWhole &whole,
                    const OnWords &words, const OnLeave &leave) {
   struct Level {
     const Vocabulary::Child *next;
     LexemeState state;
-    bool in_word, only_words;  // of tokens: is the node in a word at their beginning; is all below it one?
+    bool in_word, only_words;  // is the node in a word at the start of a token; are all tokens below it words?
   };
   const auto is_only_words = [](Kinds below) { return (below & ~WORDS) == 0; };
   const Vocabulary::Node space = v_.root_child(' ');
@@ -282,7 +208,7 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnI
     const LexemeState before = level.state, now = step(before, c.byte);
     if ((depth > 1 || is_part) && complete_[before]) leave(c.node, c.byte, depth, before, now);
     if (now == DEAD) continue;
-    if (is_word(c.byte) && (level.only_words || level.in_word) && goes_on(now)) {
+    if (is_word(c.byte) && (level.only_words || level.in_word) && reads_words(now)) {
       const Vocabulary::Child *end = &after;
       while (!end->is_end && is_word(end->byte) && step(before, end->byte) == now) ++end;
       const auto all = [&] {
@@ -318,22 +244,22 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnI
   work_ += visited / NODES_PER_UNIT;
 }
 
-// The nodes on the way to the one that a walk looks at. Whether one turns is found out where a token leaves it only: it
-// means a look at each of its children.
-class Lexemes::Way {
+// The nodes on the path to the current node of a walk. Whether one is a turn is decided only when a token leaves it,
+// since this takes a look at each of its children.
+class Lexemes::Path {
  public:
-  // `node`: where the way begins, of which a lexeme that begins there is no part.
-  explicit Way(Vocabulary::Node node, bool is_part) : steps_{{node, !is_part, false}} {}
+  // `node`: the start of the path; it can be a turn only if it is part of the lexeme.
+  explicit Path(Vocabulary::Node node, bool is_part) : steps_{{node, !is_part, false}} {}
   void go(Vocabulary::Node node, uint32_t depth) {
     steps_.resize(depth);
     steps_.push_back({node, false, false});
   }
-  // Does the parent, whose state is `s`, turn? `found` is called where it does, once.
+  // Is the parent, whose state is `s`, a turn? Calls `found` for each turn once.
   template <class Found>
   bool turns(Lexemes &lexemes, uint32_t depth, LexemeState s, const Found &found) {
     Step &step = steps_[depth - 1];
-    if (!step.asked) {
-      step.asked = true;
+    if (!step.is_known) {
+      step.is_known = true;
       step.turns = lexemes.turns(step.node, s);
       if (step.turns) found(step.node);
     }
@@ -343,12 +269,12 @@ class Lexemes::Way {
  private:
   struct Step {
     Vocabulary::Node node;
-    bool asked, turns;
+    bool is_known, turns;
   };
   std::vector<Step> steps_;  // by depth
 };
 
-// Do many tokens below `node` go on after a lexeme that ends there?
+// Do many tokens below `node` continue after a lexeme that ends there?
 bool Lexemes::turns(Vocabulary::Node node, LexemeState s) {
   const Vocabulary::Node end = v_.end(node);
   if (!complete_[s] || end - node <= WIDE) return false;
@@ -358,100 +284,131 @@ bool Lexemes::turns(Vocabulary::Node node, LexemeState s) {
   return many > WIDE;
 }
 
-Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
-  const uint64_t key = static_cast<uint64_t>(node) << 32 | s;
-  if (auto it = fragments_.find(key); it != fragments_.end()) return *it->second;
-  auto made = std::make_unique<Fragment>();
-  std::vector<Leave> found;
-  std::unordered_map<LexemeState, bool> ends;
-  LexemeState last = DEAD;
-  std::vector<std::span<const uint32_t>> inside;
-  size_t count = 0;
-  auto add = [&](std::span<const uint32_t> ids, LexemeState end) {
+// Collects what a walk finds, and makes a fragment of it.
+class Lexemes::FragmentBuilder {
+ public:
+  explicit FragmentBuilder(Lexemes &lexemes) : lexemes_(lexemes), v_(lexemes.v_) {}
+
+  void walk_below(Vocabulary::Node at, LexemeState state, bool is_part);
+  // Copies `similar`, and walks the trie below the first bytes in which it differs.
+  void copy(const Fragment &similar, LexemeState s, const std::bitset<256> &differing);
+  std::unique_ptr<Fragment> finish(Vocabulary::Node node);
+
+ private:
+  void add(std::span<const uint32_t> ids, LexemeState end) {
     if (ids.empty()) return;
-    count += ids.size();
-    if (!inside.empty() && inside.back().data() + inside.back().size() == ids.data())
-      inside.back() = {inside.back().data(), inside.back().size() + ids.size()};
+    count_ += ids.size();
+    if (!inside_.empty() && inside_.back().data() + inside_.back().size() == ids.data())
+      inside_.back() = {inside_.back().data(), inside_.back().size() + ids.size()};
     else
-      inside.push_back(ids);
-    if (end != last && ends.try_emplace(end, true).second) made->ends.push_back(end);
-    last = end;
-  };
-  auto look_below = [&](const auto &again, Vocabulary::Node at, LexemeState state, bool is_part) -> void {
-    Way way(at, is_part);
-    Vocabulary::WordsPlace words_place;
-    walk(
-        at, state, is_part,
-        [&](std::span<const uint32_t> ids, Vocabulary::Node n, uint32_t depth, LexemeState now) {
-          way.go(n, depth);
-          add(ids, now);
-        },
-        [&](std::span<const uint32_t> ids, size_t own, LexemeState now, LexemeState below) {
-          add(ids.first(own), now);
-          add(ids.subspan(own), below);
-          made->overlaps |= looked_at(now).overlaps | looked_at(below).overlaps;  // or some of these
-          return true;
-        },
-        [&](Vocabulary::Node first, Vocabulary::Node end, LexemeState now) {
-          const Vocabulary::Words words = v_.words_between(first, end, words_place);
-          add(words.ids, now);
-          const bool ends = complete_[now];
-          if (ends) {
-            made->overlaps |= looked_at(now).overlaps;
-            for (Vocabulary::Node turn : words.turns) made->turns.push_back({turn, states_[now].after});
-            for (Vocabulary::Node leave : words.leaves) found.push_back({leave, states_[now].after});
-          }
-          for (Vocabulary::Node beyond : words.beyond) {
-            const uint8_t byte = v_.byte(beyond);
-            const LexemeState then = step(now, byte);
-            if (then == DEAD) {
-              if (ends && may_follow(now, byte)) found.push_back({beyond, states_[now].after});
-              continue;
-            }
-            add(v_.ids(beyond), then);
-            again(again, beyond, then, true);
-          }
-          return true;
-        },
-        [&](Vocabulary::Node n, uint8_t byte, uint32_t depth, LexemeState before, LexemeState now) {
-          if (!may_follow(before, byte) || (now != DEAD && made->overlaps.test(byte))) return;
-          auto turn = [&](Vocabulary::Node to) { made->turns.push_back({to, states_[before].after}); };
-          if (way.turns(*this, depth, before, turn)) return;
-          if (now != DEAD) made->overlaps.set(byte);
-          else found.push_back({n, states_[before].after});
-        });
-  };
-  std::bitset<256> differing;
-  const Fragment *const similar = node == Vocabulary::ROOT ? similar_fragment(s, &differing) : nullptr;
-  if (similar) {
-    for (const Vocabulary::Child *c = v_.children(node); !c->is_end; ++c) {
-      const LexemeState now = differing.test(c->byte) ? step(s, c->byte) : DEAD;
-      if (now == DEAD) continue;
-      add(v_.ids(c->node), now);
-      look_below(look_below, c->node, now, true);
-    }
-    copy_outside(*similar, differing, *made, found);
-    for (const LexemeState end : similar->ends)
-      if (ends.try_emplace(end, true).second) made->ends.push_back(end);  // where it ends below those bytes alone, too
-  } else {
-    look_below(look_below, node, s, false);
+      inside_.push_back(ids);
+    if (end != last_end_ && ends_.insert(end).second) made_->ends.push_back(end);
+    last_end_ = end;
   }
-  const bool few = found.size() <= FEW_LEAVES || is_narrow(node);
-  for (const Leave &l : found) {
+  Re after(LexemeState s) const { return lexemes_.states_[s].after; }
+  void take_words(const Vocabulary::Words &words, LexemeState now);
+
+  Lexemes &lexemes_;
+  const Vocabulary &v_;
+  std::unique_ptr<Fragment> made_ = std::make_unique<Fragment>();
+  std::vector<Leave> leaves_;
+  std::unordered_set<LexemeState> ends_;
+  LexemeState last_end_ = DEAD;
+  std::vector<std::span<const uint32_t>> inside_;  // ids, neighbouring ones together
+  size_t count_ = 0;                               // of these ids
+  bool copied_ = false;
+};
+
+void Lexemes::FragmentBuilder::walk_below(Vocabulary::Node at, LexemeState state, bool is_part) {
+  Path path(at, is_part);
+  Vocabulary::WordsPlace words_place;
+  lexemes_.walk(
+      at, state, is_part,
+      [&](std::span<const uint32_t> ids, Vocabulary::Node n, uint32_t depth, LexemeState now) {
+        path.go(n, depth);
+        add(ids, now);
+      },
+      [&](std::span<const uint32_t> ids, size_t own, LexemeState now, LexemeState below) {
+        add(ids.first(own), now);
+        add(ids.subspan(own), below);
+        made_->overlaps |= lexemes_.analyse(now).overlaps | lexemes_.analyse(below).overlaps;  // or some of these
+        return true;
+      },
+      [&](Vocabulary::Node first, Vocabulary::Node end, LexemeState now) {
+        take_words(v_.words_between(first, end, words_place), now);
+        return true;
+      },
+      [&](Vocabulary::Node n, uint8_t byte, uint32_t depth, LexemeState before, LexemeState now) {
+        if (!lexemes_.may_follow(before, byte) || (now != DEAD && made_->overlaps.test(byte))) return;
+        auto turn = [&](Vocabulary::Node to) { made_->turns.push_back({to, after(before)}); };
+        if (path.turns(lexemes_, depth, before, turn)) return;
+        if (now != DEAD) made_->overlaps.set(byte);
+        else leaves_.push_back({n, after(before)});
+      });
+}
+
+void Lexemes::FragmentBuilder::take_words(const Vocabulary::Words &words, LexemeState now) {
+  add(words.ids, now);
+  const bool ends = lexemes_.complete_[now];
+  if (ends) {
+    made_->overlaps |= lexemes_.analyse(now).overlaps;
+    for (Vocabulary::Node turn : words.turns) made_->turns.push_back({turn, after(now)});
+    for (Vocabulary::Node leave : words.leaves) leaves_.push_back({leave, after(now)});
+  }
+  for (Vocabulary::Node beyond : words.beyond) {
+    const uint8_t byte = v_.byte(beyond);
+    const LexemeState then = lexemes_.step(now, byte);
+    if (then == DEAD) {
+      if (ends && lexemes_.may_follow(now, byte)) leaves_.push_back({beyond, after(now)});
+      continue;
+    }
+    add(v_.ids(beyond), then);
+    walk_below(beyond, then, true);
+  }
+}
+
+void Lexemes::FragmentBuilder::copy(const Fragment &similar, LexemeState s, const std::bitset<256> &differing) {
+  copied_ = true;
+  for (const Vocabulary::Child *c = v_.children(Vocabulary::ROOT); !c->is_end; ++c) {
+    const LexemeState now = differing.test(c->byte) ? lexemes_.step(s, c->byte) : DEAD;
+    if (now == DEAD) continue;
+    add(v_.ids(c->node), now);
+    walk_below(c->node, now, true);
+  }
+  lexemes_.copy_outside(similar, differing, *made_, leaves_);
+  for (const LexemeState end : similar.ends)
+    if (ends_.insert(end).second) made_->ends.push_back(end);  // also those that only tokens below these bytes reach
+}
+
+std::unique_ptr<Lexemes::Fragment> Lexemes::FragmentBuilder::finish(Vocabulary::Node node) {
+  const bool few = leaves_.size() <= FEW_LEAVES || lexemes_.is_narrow(node);
+  for (const Leave &l : leaves_) {
     const uint8_t byte = v_.byte(l.node);
-    Leaves &leaves = byte < 0x80 ? made->leaves : made->beyond;
+    Leaves &leaves = byte < 0x80 ? made_->leaves : made_->beyond;
     (few ? leaves.few : leaves.open).push_back(l);
     leaves.bytes.set(byte);
   }
-  made->dense = similar || count > v_.many();
-  if (made->dense) {
-    if (!similar) made->bits.assign(v_.words(), 0);
-    for (auto &ids : inside)
-      for (uint32_t id : ids) made->bits[id >> 5] |= 1u << (id & 31);
+  made_->dense = copied_ || count_ > v_.many();
+  if (made_->dense) {
+    if (!copied_) made_->bits.assign(v_.words(), 0);
+    for (auto &ids : inside_)
+      for (uint32_t id : ids) made_->bits[id >> 5] |= 1u << (id & 31);
   } else {
-    made->ids.reserve(count);
-    for (auto &ids : inside) made->ids.insert(made->ids.end(), ids.begin(), ids.end());
+    made_->ids.reserve(count_);
+    for (auto &ids : inside_) made_->ids.insert(made_->ids.end(), ids.begin(), ids.end());
   }
+  return std::move(made_);
+}
+
+Lexemes::Fragment &Lexemes::fragment(Vocabulary::Node node, LexemeState s) {
+  const uint64_t key = static_cast<uint64_t>(node) << 32 | s;
+  if (auto it = fragments_.find(key); it != fragments_.end()) return *it->second;
+  FragmentBuilder builder(*this);
+  std::bitset<256> differing;
+  const Fragment *const similar = node == Vocabulary::ROOT ? similar_fragment(s, &differing) : nullptr;
+  if (similar) builder.copy(*similar, s, differing);
+  else builder.walk_below(node, s, false);
+  std::unique_ptr<Fragment> made = builder.finish(node);
   if (node == Vocabulary::ROOT && made->dense) dense_at_root_[step(s, 'a')] = s;
   auto &place = fragments_[key];
   place = std::move(made);
@@ -463,7 +420,7 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
   std::bitset<256> missing = bytes;
   for (auto &[byte, leaves] : f.overlapping) missing.reset(byte);
   if (missing.none()) return;
-  // Tokens that stay inside are allowed anyway, where nothing may forbid it: no other way to read them need be tried.
+  // If nothing may forbid them, tokens that stay inside are allowed. Then no other reading of them matters.
   const bool allowed = states_[s].beyond == RegexSpace::EMPTY;
   std::vector<bool> inside;
   if (allowed) {
@@ -473,28 +430,28 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
       for (uint32_t rest = f.bits[w]; rest; rest &= rest - 1) inside[w * 32 + static_cast<uint32_t>(std::countr_zero(rest))] = true;
   }
   std::array<std::vector<Leave>, 256> found;
-  Way way(node, false);
+  Path path(node, false);
   walk(
-      node, s, false, [&](std::span<const uint32_t>, Vocabulary::Node n, uint32_t depth, LexemeState) { way.go(n, depth); },
+      node, s, false, [&](std::span<const uint32_t>, Vocabulary::Node n, uint32_t depth, LexemeState) { path.go(n, depth); },
       [&](std::span<const uint32_t>, size_t, LexemeState now, LexemeState below) {
-        return allowed || ((looked_at(now).overlaps | looked_at(below).overlaps) & missing).none();
+        return allowed || ((analyse(now).overlaps | analyse(below).overlaps) & missing).none();
       },
       [](Vocabulary::Node, Vocabulary::Node, LexemeState) { return false; },
       [&](Vocabulary::Node n, uint8_t byte, uint32_t depth, LexemeState before, LexemeState now) {
         if (now != DEAD && missing.test(byte) && may_follow(before, byte) && !(allowed && stays(n, now)) &&
-            !way.turns(*this, depth, before, [](Vocabulary::Node) {}))
+            !path.turns(*this, depth, before, [](Vocabulary::Node) {}))
           found[byte].push_back({n, states_[before].after});
       });
   for (size_t b = 0; b < 256; ++b) {
     if (!missing.test(b)) continue;
     Leaves made;
     if (found[b].size() > FEW_LEAVES && !is_narrow(node)) made = gather(found[b], inside);
-    if (made.merged.empty() || !saves(made, found[b])) {
+    if (made.merged.empty() || !is_smaller(made, found[b])) {
       made = {};
       made.few = std::move(found[b]);
     }
     fragment_bytes_ += memory_of(made);
-    f.overlapping[static_cast<uint8_t>(b)] = std::move(made);  // subtle: last, since a limit may be met in `gather`
+    f.overlapping[static_cast<uint8_t>(b)] = std::move(made);  // subtle: only now, since a limit may end `gather`
   }
 }
 
@@ -505,7 +462,7 @@ const std::vector<Lexemes::Leave> &Lexemes::each_leave(Vocabulary::Node node, Le
   walk(
       node, s, false, [](std::span<const uint32_t>, Vocabulary::Node, uint32_t, LexemeState) {},
       [&](std::span<const uint32_t>, size_t, LexemeState now, LexemeState below) {
-        return (looked_at(now).overlaps | looked_at(below).overlaps).none();
+        return (analyse(now).overlaps | analyse(below).overlaps).none();
       },
       [](Vocabulary::Node, Vocabulary::Node, LexemeState) { return false; },
       [&](Vocabulary::Node n, uint8_t byte, uint32_t, LexemeState before, LexemeState) {
@@ -526,11 +483,11 @@ void Lexemes::merge_few(Leaves &leaves) {
   for (const Rests &r : leaves.merged_few) fragment_bytes_ += r.trie.memory() + sizeof(r);
 }
 
-// Do the merged rests of tokens have fewer nodes than the trie has below the places where these are left? A token that can
-// be left at many places, like a run of one character, has as many rests.
-bool Lexemes::saves(const Leaves &leaves, const std::vector<Leave> &found) const {
+// Do the merged rests have fewer nodes than the subtrees of the trie where tokens leave the lexeme? A token that can
+// leave it at many nodes, like a run of one character, has as many rests.
+bool Lexemes::is_smaller(const Leaves &merged, const std::vector<Leave> &found) const {
   size_t rests = 0, nodes = 0;
-  for (const Rests &some : leaves.merged) rests += some.trie.bytes.size();
+  for (const Rests &some : merged.merged) rests += some.trie.bytes.size();
   Vocabulary::Node end = 0;
   for (const Leave &l : found) {
     charge();
@@ -541,7 +498,7 @@ bool Lexemes::saves(const Leaves &leaves, const std::vector<Leave> &found) const
   return rests < nodes;
 }
 
-// `known`: tokens that may be left out; empty: none.
+// Merges the rests of tokens from all of the nodes. `known`: by id, tokens that may be omitted, unless it is empty.
 Lexemes::Leaves Lexemes::gather(const std::vector<Leave> &found, const std::vector<bool> &known) {
   Leaves out;
   std::map<Re, std::vector<RestTrie::Rest>> merged;

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t MOST_ESCAPES = 1024;
 constexpr int64_t UNKNOWN_NEEDS = std::numeric_limits<int64_t>::max();
 
-// Control characters can be written as escapes, so only bytes from 0x20 on depend on the vocabulary.
+// Control characters can be escaped, so only bytes from 0x20 on depend on the vocabulary.
 std::bitset<256> text_alphabet(const Vocabulary &vocabulary) {
   std::bitset<256> bytes = vocabulary.spellable();
   for (int b = 0; b < 0x20; ++b) bytes.set(b);
@@ -25,7 +25,7 @@ std::bitset<256> text_alphabet(const Vocabulary &vocabulary) {
 constexpr Kinds ITEM_MARKS = kind_of('"') | kind_of(',') | kind_of(']') | kind_of('}') | kind_of('\n');
 constexpr Kinds ITEM_ENDS = ITEM_MARKS | kind_of(' ') | kind_of('\t') | kind_of('\r');
 
-// Adds a token that has one of the marks.
+// Classifies a token with one of the marks.
 void add_ending(EndingTokens &out, uint32_t id, std::string_view t, bool lines) {
   const size_t quote = t.find('"'), bracket = t.find_last_of(lines ? "]}\n" : "]}");
   if (quote != t.npos) out.with_quote[id >> 5] |= 1u << (id & 31);
@@ -66,7 +66,7 @@ TextSpace::TextSpace(std::shared_ptr<const Vocabulary> vocabulary, const Limits 
   for (uint32_t c = 0; c <= '\\'; ++c) {
     if (c < 0x20 || c == '"' || c == '\\') {
       const char one = static_cast<char>(c);
-      if (!spells({&one, 1})) mute_.push_back(c);
+      if (!spells({&one, 1})) unspellable_.push_back(c);
     }
   }
   token_characters_.resize(vocabulary_->size());
@@ -88,11 +88,11 @@ TextSpace::~TextSpace() = default;
 
 TextState TextSpace::state(Re re, uint32_t escape, Encoding encoding) {
   if (re == RegexSpace::EMPTY) return DEAD;
-  // The escape state fits 28 bits, but only few of its values occur: fold all into one key.
+  // The escape state has 28 bits, but few of its values occur, so all is folded into one key.
   uint64_t key = (static_cast<uint64_t>(re) << 32 | escape << 2) ^ static_cast<uint64_t>(encoding);
   if (const auto it = index_.find(key); it != index_.end()) return it->second;
   charge(4);
-  const bool is_complete = escape == 0 && regex_.nullable(re);  // subtle: a limit may be met in there
+  const bool is_complete = escape == 0 && regex_.nullable(re);  // subtle: before anything is stored, since a limit may end it
   const auto id = static_cast<TextState>(states_.size());
   states_.push_back({re, escape, encoding, is_complete, NO_KINDS_YET, nullptr});
   return index_[key] = id;
@@ -138,7 +138,7 @@ void TextSpace::fill(TextState s) {
       }
     }
   }
-  if (encoding != Encoding::Plain) regex_.forget_row(re);
+  if (encoding != Encoding::Plain) regex_.release_row(re);
   table_bytes_ += sizeof(TextRow) + sizeof(State) + 48;
   states_[s].row = std::move(made);
 }
@@ -148,7 +148,7 @@ bool TextSpace::escape_viable(Re re, uint32_t escape, Encoding encoding, const s
 }
 
 bool TextSpace::spells(std::string_view text) const {
-  // Nearly every key is written as it is.
+  // Nearly all keys need no escape.
   if (std::all_of(text.begin(), text.end(), [&](char c) {
         const auto b = static_cast<unsigned char>(c);
         return b >= 0x20 && b != '"' && b != '\\' && vocabulary_->spellable().test(b);
@@ -160,15 +160,15 @@ bool TextSpace::spells(std::string_view text) const {
 }
 
 Re TextSpace::writable(Re re) {
-  if (mute_.empty()) return re;
-  std::vector<CodeRange> spoken;
+  if (unspellable_.empty()) return re;
+  std::vector<CodeRange> spelled;
   uint32_t from = 0;
-  for (uint32_t c : mute_) {
-    if (c > from) spoken.push_back({from, c - 1});
+  for (uint32_t c : unspellable_) {
+    if (c > from) spelled.push_back({from, c - 1});
     from = c + 1;
   }
-  spoken.push_back({from, 0x10ffff});
-  return regex_.intersect(re, regex_.repeat(regex_.text_class(spoken), 0, -1));
+  spelled.push_back({from, 0x10ffff});
+  return regex_.intersect(re, regex_.repeat(regex_.text_class(spelled), 0, -1));
 }
 
 Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s, bool by_end) {
@@ -184,7 +184,7 @@ Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s, bool by_end) {
     fragment_bytes_ += known.memory();
     return known;
   }
-  // `row` may make states but never fragments of the same key, and slots stay where they are.
+  // `row` may make states but no fragment of the same key, and references to entries remain valid.
   const bool inside_json = states_[s].encoding != Encoding::Plain;
   std::unique_ptr<Fragment> made;
   if (!by_end && inside_json && states_[s].escape == 0 && states_[s].re != RegexSpace::ANY_TEXT && regex_.open(states_[s].re)) {
@@ -202,7 +202,7 @@ Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s, bool by_end) {
   return *place;
 }
 
-// Any text may follow: the same tokens stay inside as for all texts, only fewer may leave.
+// For a state that any text may follow: the same tokens stay inside as for all texts, and fewer may leave.
 std::unique_ptr<Fragment> TextSpace::narrow(const Fragment &any, Vocabulary::Node node, TextState s) {
   auto made = std::make_unique<Fragment>();
   made->dense = any.dense;
@@ -232,7 +232,7 @@ int64_t TextSpace::needs(Fragment &f) {
     uint32_t longest = group.characters;
     for (const TokensByEnd::Token &one : group.tokens) longest = std::max(longest, one.characters);
     const auto &end = states_[group.end];
-    // subtle: inside an escape the expression stands before the escaped character, which is counted already.
+    // subtle: inside an escape, the expression is still before the escaped character, which has been counted already.
     const int64_t missing = end.escape == 0 ? regex_.min_length(end.re) : regex_.most_missing(end.re);
     if (missing < 0) return f.needs = UNKNOWN_NEEDS;
     most = std::max(most, longest + missing);
@@ -302,8 +302,8 @@ const EndingTokens &TextSpace::ending_tokens(bool lines) {
   auto made = std::make_unique<EndingTokens>();
   made->with_quote.resize(v.words());
   made->with_end.resize(v.words());
-  std::vector<Kinds> path(v.longest_token() + 1);  // of the bytes so far, by depth
-  // Most subtrees have none of these bytes, or only a space before a word.
+  std::vector<Kinds> path(v.longest_token() + 1);  // by depth: the kinds of the bytes so far
+  // Most subtrees have no such byte, or only a space before a word.
   for (Vocabulary::Node n = 1; n < v.node_count();) {
     charge();
     const Kinds read = path[v.depth(n)] = path[v.depth(n) - 1] | kind_of(v.byte(n)), all = read | v.kinds_below(n);
@@ -322,7 +322,7 @@ const EndingTokens &TextSpace::ending_tokens(bool lines) {
   return *(slot = std::move(made));
 }
 
-// Calls `met(state, token)` for each state that a token leads to from `s`, until one says true.
+// Calls `met(state, token)` for each state that a token leads to from `s`, until it returns true.
 template <class Met>
 bool TextSpace::any_token(TextState s, const Met &met) {
   const Vocabulary &v = *vocabulary_;
@@ -395,7 +395,7 @@ bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut
   if (cut && limits_.mask_steps < SIZE_MAX / TOKENS_A_STEP) left = TOKENS_A_STEP * limits_.mask_steps;
   std::unordered_map<TextState, Step> seen{{s, {s, 0}}};
   std::vector<TextState> queue{s};
-  if (cut) *cut = true;  // should a limit be met below
+  if (cut) *cut = true;  // in case a limit ends the search
   for (size_t i = 0; i < queue.size(); ++i) {
     if (i >= limits_.oracle_budget || left == 0) return false;
     const TextState at = queue[i];
@@ -411,7 +411,7 @@ bool TextSpace::fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut
       return --left == 0;
     });
   }
-  if (cut) *cut = left == 0;  // it may have ended at the last state, before that one's new ones were met
+  if (cut) *cut = left == 0;  // the budget may have ended at the last state, before its successors were visited
   return false;
 }
 

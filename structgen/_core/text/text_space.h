@@ -1,12 +1,10 @@
-// What belongs to a vocabulary and is shared by every constraint on it: the regular
-// expressions, the flat tables of text states, and *fragments*: which tokens below a trie
-// node stay inside a text, and where others leave it. A fragment is made once and then
-// serves every schema, pattern and position that meets the same text state.
+// What all constraints on one vocabulary share: the regular expressions, the flat tables of text states, and
+// *fragments*, which say which tokens below a trie node stay inside a text and where others leave it. A fragment is
+// made once and serves every schema, pattern and position with the same text state.
 //
-// A text state is a regular expression with the encoding it is read through: plain bytes,
-// or the inside of a JSON string (with its escape state). Rows of text states are flat:
-// DEAD, LEAVE (the closing quote of a string whose text is complete), or a state.
-// Guarded by `hold`; programs over the same space take turns.
+// A text state is a regular expression with the encoding through which it is read: plain bytes, or the inside of a JSON
+// string with its escape state. Rows of text states are flat: DEAD, LEAVE (the closing quote of a complete string), or
+// a state. `hold` guards the space; programs over the same space take turns.
 #pragma once
 
 #include <array>
@@ -42,19 +40,19 @@ struct Limits {
   size_t automaton_states = 200'000;               // states of regular expressions that one program may make
   size_t mask_cache_bytes = size_t{16} << 20;      // per program
   size_t fragment_cache_bytes = size_t{64} << 20;  // per vocabulary
-  size_t space_bytes = size_t{256} << 20;          // regular expressions before a fresh space is begun
+  size_t space_bytes = size_t{256} << 20;          // regular expressions, before a fresh space is made
   size_t oracle_budget = 20'000;                    // steps to decide whether one requirement can hold
   uint32_t max_depth = 1'000;                       // open containers
   size_t max_alternatives = 256;                    // parallel readings of a sequence or union
   size_t listed_containers = 10'000;                // arrays and objects in one enum
-  size_t mask_steps = 5'000'000;                    // of a grammar for one mask; four tokens each to tell how short texts are
-  size_t earley_items = 50'000;                     // open beginnings of rules at one place of a text
+  size_t mask_steps = 5'000'000;                    // of a grammar for one mask; four tokens each to find short texts
+  size_t earley_items = 50'000;                     // items at one position of a text
   size_t call_steps = 50'000'000;                   // work of one call (util/work.h); four times as much for searches
   size_t program_bytes = size_t{1} << 30;           // heap memory that one program makes
 };
 
-// A token below a fragment's trie node that leaves the text: after the byte of trie node
-// `node` the text is over (strings) or `node` is its first byte outside (plain texts).
+// Where tokens of a fragment leave the text. In strings, `node` is the trie node of the closing quote; in plain texts,
+// of the first byte after the text.
 struct Exit {
   Vocabulary::Node node;
   uint32_t characters;  // of the text before it
@@ -67,7 +65,7 @@ struct TokensByEnd {
   };
   TextState end;
   std::vector<Token> tokens;
-  // Instead: all tokens of some kinds that have so many characters.
+  // Or all tokens of some kinds that have this number of characters.
   std::shared_ptr<const KindTokens> kinds;
   uint32_t characters = 0;
 };
@@ -80,17 +78,17 @@ struct Fragment {
   std::vector<Exit> exits;
   std::unique_ptr<RestTrie> rests;  // of `exits`, for strings; made on demand
   std::unique_ptr<std::vector<TokensByEnd>> by_end;  // made on demand
-  int64_t needs = -1;  // of those, or at least as many; see TextSpace::needs
+  int64_t needs = -1;  // an upper bound; see TextSpace::needs
   size_t memory() const;
 };
 
 // Tokens that can end an item of an array.
 struct EndingTokens {
-  std::vector<uint32_t> all, after_quote;  // from outside of a string, and from inside
-  std::vector<uint32_t> commas;            // further ones, where an item is a scalar
+  std::vector<uint32_t> all, after_quote;  // from outside a string, and from inside
+  std::vector<uint32_t> commas;            // more tokens, which end an item that is a scalar
   std::vector<uint32_t> brackets;          // with a closing bracket
-  std::vector<uint32_t> with_quote, with_end;  // bits by id: with a quote; with any byte that may follow an item, or a quote
-  bool second_key = false;                 // some token may close a key, and then hold a whole one
+  std::vector<uint32_t> with_quote, with_end;  // bits by id: with a quote; with a quote or a byte that may follow an item
+  bool second_key = false;                 // some token may close a key and then contain a whole one
 };
 
 class Lexemes;
@@ -108,8 +106,8 @@ class TextSpace {
   Lexemes &lexemes() { return *lexemes_; }  // those of grammars
   TokenSets &token_sets() { return token_sets_; }
   const Limits &limits() const { return limits_; }
-  // The calling thread's turn; throws where it has it already and would wait for itself.
-  // Waiting can be interrupted as work can (util/work.h).
+  // Locks the space. Throws if the calling thread holds it and would wait for itself. Waiting can be interrupted as
+  // work can (util/work.h).
   std::unique_lock<ForkMutex> hold();
   const std::shared_ptr<MaskPool> &mask_pool() const { return mask_pool_; }
 
@@ -121,7 +119,7 @@ class TextSpace {
   }
   Re re(TextState s) const { return states_[s].re; }
   uint32_t escape(TextState s) const { return states_[s].escape; }
-  // Can the escape that has begun in `s` become a character after which `enough` holds?
+  // Can the open escape of `s` become a character after which `enough` holds?
   bool escape_viable(TextState s, const std::function<bool(Re)> &enough) {
     return escape_viable(states_[s].re, states_[s].escape, states_[s].encoding, enough);
   }
@@ -129,46 +127,47 @@ class TextSpace {
   bool spells(std::string_view text) const;
   // The strings of a language that tokens can spell inside JSON.
   Re writable(Re re);
-  // Could a text end here (plain encoding)?
+  // May a plain text end here?
   bool complete(TextState s) const { return states_[s].complete; }
 
-  // Tokens below trie node `node`, whose own byte led to state `s`.
-  // With `by_end` they are grouped, too, by the states in which they end (strings alone).
+  // Tokens below trie node `node`, whose byte leads to state `s`. With `by_end` they are also grouped by the states in
+  // which they end; only for strings.
   Fragment &fragment(Vocabulary::Node node, TextState s, bool by_end = false);
   const RestTrie &rests(Fragment &fragment);
-  // Tokens that may come where white space between JSON tokens begins; the layout is flexible.
+  // Tokens that may come at the start of white space between JSON tokens, for flexible layouts.
   const GapTokens &gap_tokens(const JsonOptions &options);
-  // Characters within which every token of a fragment that has `by_end`, and a completion after it, fits for sure.
+  // A number of characters that suffices for every token of a fragment with `by_end` and some completion after it.
   int64_t needs(Fragment &fragment);
-  // Makes what masks need if constraints of this space have internationalised host names: at compile time, since it takes
-  // longer than a mask may.
+  // Builds what masks need if constraints of this space have internationalised host names. Called at compile time,
+  // since it takes longer than a mask may.
   void prepare_host_names();
-  // Is the rest of the text such a name? A fragment at the root then has `needs` at once.
+  // Is the rest of the text such a name? Fragments at the root then have `needs` from the start.
   bool reads_host_names(TextState s) const;
 
-  // Tokens of plain characters (no quote, control or backslash), at most n of them: one bit per id.
+  // Tokens of at most `n` plain characters (no quote, control character or backslash): one bit per id.
   const std::vector<uint32_t> &at_most_characters(uint32_t n);
-  // `structgen::escape_can_be` (text/json_text.h) with the bytes that the vocabulary can spell. The answers are cached.
+  // `structgen::escape_can_be` (text/json_text.h) with the bytes that the vocabulary spells, cached.
   bool escape_can_be(uint32_t escape, std::string_view character, Escapes mode);
   uint32_t longest_characters() const { return longest_characters_; }
-  // Ids of tokens with a backslash or control byte: their characters are not their bytes'.
+  // Ids of tokens with a backslash or control byte: an escape is one character of several bytes.
   const std::vector<uint32_t> &escaped_tokens() const { return escaped_tokens_; }
 
-  // `lines`: where lines are indented, a line feed after an item settles that its array ends.
+  // `lines`: lines are indented, so that a line feed after an item means that its array ends.
   const EndingTokens &ending_tokens(bool lines);
 
-  // Can tokens complete a plain text from `s`? The same as being alive where every byte of the
-  // vocabulary is a token on its own; otherwise decided by search over (state, token) pairs.
+  // Can tokens complete a plain text from `s`? If every byte of the vocabulary is a token, each live state can;
+  // otherwise a search over pairs of states and tokens decides.
   bool spellable(TextState s);
 
-  // The fewest tokens that complete a plain text from `s`; false if none is found within the budget. With
-  // `cut` that is one of work, too, and it says whether the budget ended the search.
+  // Finds the fewest tokens that complete a plain text from `s`; false if the budget ends first. With `cut` the budget
+  // also bounds work, and `cut` reports whether it ended the search.
   bool fewest_tokens(TextState s, std::vector<uint32_t> *out, bool *cut = nullptr);
 
-  // Greatest minimal length (characters) over the states reachable from `re`, or a bound on it; -1: too many to tell.
+  // The greatest minimal length in characters over the states reachable from `re`, or an upper bound; -1: too many
+  // states.
   int64_t reach(Re re);
 
-  void make_room();  // drops fragments past their budget
+  void make_room();  // evicts fragments past their budget
   size_t memory() const { return heap_->memory(); }
   const std::shared_ptr<HeapAccount> &heap() const { return heap_; }  // of the space and all its programs
 
@@ -187,7 +186,7 @@ class TextSpace {
   bool escape_viable(Re re, uint32_t escape, Encoding encoding, const std::function<bool(Re)> &enough);
   template <class Met>
   bool any_token(TextState s, const Met &met);
-  // Where each character of some kinds leads from a state: after so many of them, to the state of that number.
+  // The states to which the characters of some kinds lead, all of them to the same one: by the number of characters.
   struct Chain {
     Kinds kinds = 0;
     std::vector<TextState> states;
@@ -200,7 +199,7 @@ class TextSpace {
     uint64_t state;
   };
   std::unique_ptr<Fragment> of_host_names(const HostNamesAt &at, std::vector<TokensByEnd> *by_end);
-  // A fragment at the root where host names are read, alone or as one alternative; null: they are not.
+  // The fragment at the root of a state that reads host names, alone or as one alternative; null for other states.
   std::unique_ptr<Fragment> with_host_names(TextState s, std::vector<TokensByEnd> *by_end);
   std::optional<HostNamesAt> host_names_at(Re re) const;
   class Walk;  // makes fragments (text/fragment_walk.cpp)
@@ -215,12 +214,13 @@ class TextSpace {
   RegexSpace regex_;
   std::unique_ptr<Lexemes> lexemes_;
   TokenSets token_sets_{*vocabulary_};
-  std::vector<uint32_t> mute_;  // characters that must be escaped, and whose escape no tokens spell
+  std::vector<uint32_t> unspellable_;  // characters that must be escaped and whose escape no tokens spell
   ForkMutex mutex_{ForkMutex::Space};
   std::deque<State> states_;
   std::unordered_map<uint64_t, TextState> index_;
   std::unordered_map<uint64_t, std::unique_ptr<Fragment>> fragments_;
-  std::unordered_map<TextState, TextState> dense_at_root_;  // by the state after a letter: the last state with a dense fragment at the root
+  // By the state after a letter: the last state with a dense fragment at the root.
+  std::unordered_map<TextState, TextState> dense_at_root_;
   std::unordered_map<Kinds, std::shared_ptr<const KindTokens>> kind_tokens_;
   std::unordered_map<uint64_t, std::unique_ptr<GapTokens>> gap_tokens_;  // by the bounds of white space
   std::unique_ptr<const HostTokens> host_tokens_;

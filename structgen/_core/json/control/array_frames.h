@@ -23,9 +23,9 @@ class ArrayFrames {
   bool item_allowed(ArrayControl *frame, uint64_t count);
   // Is there no bound on the number of items?
   bool is_unbounded(ArrayControl *frame, uint64_t count);
-  // The item that comes next; null when there is none.
+  // The item that comes next, or null.
   ItemControl *next_item(ArrayControl *frame, uint64_t count);
-  // A value for the next item that counts for a `contains` that needs more items; null when there is none.
+  // A value for the next item that counts for a `contains` that needs more items, or null.
   ValueControl *counted_item(ArrayControl *frame, uint64_t count);
 
   // Is the frame live after its last item? `reading`: that item is still being read. If only a repeated item helps,

@@ -1,7 +1,7 @@
 // The control of one JSON Schema: what values, keys and items may come next at each place of a text.
 //
-// It is finite, since it depends on the schema and not on the text, and is built when it is first reached. It belongs to
-// one program, whose lock guards it.
+// It is finite, since it depends on the schema and not on the text, and is built when it is first reached. It belongs
+// to one program, whose lock guards it.
 #pragma once
 
 #include <memory>

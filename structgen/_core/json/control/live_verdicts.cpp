@@ -53,7 +53,7 @@ class TableSearch {
     rows_of_root_.resize(roots_);
     for (auto &row : listed_.rows)
       for (uint32_t i : row) ++rows_of_root_[i];
-    // Values with the condition of a value that is not listed need not be told apart from it.
+    // Values with the condition of a value that is not listed need not be distinguished from it.
     std::map<Formula, std::vector<Formula>> rows_by_condition;
     for (auto &row : listed_.rows) {
       const std::optional<Formula> condition = condition_with(row);
@@ -92,7 +92,7 @@ class TableSearch {
     return from_truth_table(formulas_, table, some);
   }
 
-  // The condition on the others beside a row.
+  // The condition on the other roots together with a row.
   std::optional<Formula> condition_with(const Indexes &row) {
     if (others_.size() <= MAX_TABLE_ROOTS) return tabulate(row, others_);
     if (!monotone_) return std::nullopt;

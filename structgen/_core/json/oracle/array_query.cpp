@@ -9,7 +9,7 @@
 
 namespace structgen {
 namespace {
-constexpr size_t MAX_COUNTERS = 6;  // `contains` whose combinations in one item are told apart
+constexpr size_t MAX_COUNTERS = 6;  // `contains` whose combinations in one item are distinguished
 }  // namespace
 
 ArraySearch::ArraySearch(JsonOracle &oracle) : oracle_(oracle), tables_(oracle.tables()) {}

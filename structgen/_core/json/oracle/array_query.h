@@ -56,7 +56,7 @@ class ArrayQuery {
   uint64_t count_;       // items read
   uint64_t least_ = 0, most_ = UNBOUNDED, prefix_ = 0;
   uint64_t beyond_ = 0;  // the last index that is looked at; later items are like it
-  std::map<uint64_t, std::vector<Formula>> demands_;  // on items, beside the groups that hold
+  std::map<uint64_t, std::vector<Formula>> demands_;  // on items, in addition to the groups that hold
   std::vector<ContainsCounter> counters_;
   bool unique_ = false;
 };

@@ -22,7 +22,8 @@ class BranchSearch {
   // The verdicts over a child's roots that leave a frame of many branches live; nothing where the frame is no such one.
   std::optional<Formula> object_verdicts(ObjectControl *frame, const GroupRoots &undecided, const ObjectView &view);
   std::optional<Formula> array_verdicts(ArrayControl *frame, const GroupRoots &undecided, uint64_t count);
-  // Adds the declared keys that may come next; false where the frame is no such one, or has a branch that is not closed.
+  // Adds the declared keys that may come next; false where the frame is no such one, or has a branch that is not
+  // closed.
   bool add_allowed_keys(ObjectControl *frame, const ObjectView &view, Bits *keys);
 
  private:

@@ -8,7 +8,7 @@
 namespace structgen {
 namespace {
 constexpr size_t MAX_UNINDEXED = 64;       // assigned numbers that are looked through one by one
-constexpr size_t MAX_OPERANDS = 100'000;   // formulas of which it is known whether they can hold
+constexpr size_t MAX_OPERANDS = 100'000;   // formulas whose answer is known
 constexpr size_t LIST_BUDGETS = 16;        // to list all ways to satisfy one formula
 }  // namespace
 
@@ -214,7 +214,7 @@ void FormulaSearch::prefer(std::vector<Formula> *alternatives) const {
   });
 }
 
-// May a value of this type satisfy an operand of an expanded formula, whatever the rest of the formula requires?
+// May a value of this type satisfy an operand of an expanded formula, without regard to the rest of the formula?
 bool FormulaSearch::operand_can_hold(Formula operand, Type type) {
   charge();
   if (formulas_.is_conjunction(operand)) return true;

@@ -171,7 +171,7 @@ bool ObjectQuery::include_undeclared(KeyClass of) {
   return true;
 }
 
-// Groups that fail as soon as a key is left out come last: whatever the others need hardly conflicts with them.
+// Groups that fail as soon as a key is left out come last: the needs of the others hardly conflict with them.
 void ObjectQuery::order_violations() {
   ordered_ = *violated_;
   std::stable_partition(ordered_.begin(), ordered_.end(), [&](SchemaId g) {
@@ -319,7 +319,7 @@ bool ObjectQuery::finish() {
 }
 
 // The number of undeclared keys that may be added. Those that were read are of unknown classes: in the worst case all
-// of them are of the class at hand. `enough`: one class alone has the keys that are missing.
+// of them are of the current class. `enough`: one class alone has the keys that are missing.
 uint64_t ObjectQuery::count_free_undeclared(uint64_t missing, bool *enough) {
   const uint64_t read = undeclared_seen();
   uint64_t more = 0;

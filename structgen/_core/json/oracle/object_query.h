@@ -1,7 +1,7 @@
 // The search for one object that satisfies some keyword groups and violates others.
 //
-// Keys that must be there are collected first. Then, for each group that must fail, the search chooses how: by a missing
-// key, by the number of keys, or by a value.
+// Keys that must be there are collected first. Then, for each group that must fail, the search chooses how: by a
+// missing key, by the number of keys, or by a value.
 #pragma once
 
 #include <map>

@@ -128,7 +128,7 @@ bool ObjectSearch::required_keys_seen(SchemaId group, const ObjectControl &frame
   });
 }
 
-// Does the group hold whatever keys follow? Its required keys have been read.
+// Does the group hold for any keys that follow? Its required keys have been read.
 bool ObjectSearch::is_satisfied(SchemaId group, const ObjectControl &frame, const ObjectView &view, uint64_t count) {
   const SchemaNode &n = tables_.node(group);
   if (count < std::max<uint64_t>(n.min_properties, 1) || n.max_properties != UNBOUNDED || tables_.keys.is_open(group))

@@ -1,9 +1,9 @@
 // The emptiness oracle: does any JSON value satisfy a requirement?
 //
-// The answer is a least fixpoint. Values are finite, so a requirement that can only be met through itself cannot be met.
-// Conjunctive requirements are decided directly. For others the oracle enumerates ways to satisfy the formula (keyword
-// groups that hold, groups that fail) and stops at the first success. The question is EXPTIME-hard in general: answers
-// are exact within a budget; after it, a requirement counts as live and the answer as unproven.
+// The answer is a least fixpoint. Values are finite, so a requirement that can only be met through itself cannot be
+// met. Conjunctive requirements are decided directly. For others the oracle enumerates ways to satisfy the formula
+// (keyword groups that hold, groups that fail) and stops at the first success. The question is EXPTIME-hard in general:
+// answers are exact within a budget; after it, a requirement counts as live and the answer as unproven.
 #pragma once
 
 #include <deque>
@@ -26,7 +26,7 @@ class JsonOracle {
   bool can_hold(Formula requirement);
   // The same for values of one type.
   bool holds_type(Formula requirement, Type type);
-  // Can a keyword group hold, whatever other groups require?
+  // Can a keyword group hold on its own?
   bool group_can_hold(SchemaId group, Type type);
   uint64_t unproven() const { return budget_.unproven(); }
   size_t memory() const { return known_.size() * sizeof(Known); }

@@ -25,7 +25,7 @@ class DistinctItems {
     bool operator<(const Branch &o) const { return length > o.length; }
   };
   struct Conflict {
-    size_t first, second;  // items with equal values; second == 0: there are none
+    size_t first, second;  // items with equal values; second == 0: there is no conflict
     std::string value;
   };
 

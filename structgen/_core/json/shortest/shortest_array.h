@@ -62,7 +62,7 @@ class ShortestArray {
   const Groups &satisfied_, &violated_;
   Candidate *best_;
   uint64_t least_ = 0, most_ = UNBOUNDED, prefix_ = 0, beyond_ = 0;
-  std::map<uint64_t, std::vector<Formula>> demands_;  // on items, beside the groups that hold
+  std::map<uint64_t, std::vector<Formula>> demands_;  // on items, in addition to the groups that hold
   std::vector<Counter> counters_;
   bool unique_ = false;
   std::optional<std::pair<uint64_t, uint64_t>> twins_;  // two items that must be equal

@@ -65,7 +65,7 @@ class ShortestValues {
   // The i-th scalar that satisfies `requirement`; see `ScalarTexts`.
   const std::string *scalar(Formula requirement, size_t i) { return scalars_.get(requirement, i); }
   bool is_exact() const { return exact_; }
-  // The bound because of which the last call of `text` found none, if it is known.
+  // The bound that kept the last call of `text` from finding one, if it is known.
   SearchFailure search_failure() const { return search_failure_; }
 
   // For the searches for objects and arrays.
