@@ -1,12 +1,15 @@
-"""The bundled sample of `structgen eval`: schemas of `github` and `others` with valid and invalid instances.
+"""The bundled sample of `structgen eval`: schemas with valid and invalid instances.
 
     python -m bench.evaluation.schemas
 
-writes structgen/evaluation/data/schemas.jsonl. Valid instances are written by hand, with keys in the schema's order
-(engines that fix the order are asked what they promise); more come by leaving an optional key out. Invalid ones are
-the valid ones with one thing changed: a key left out or added, a value of another kind, a number or text beyond its
-bounds. Of these at most four are kept, each breaking another keyword at the deepest place.
-Invariant: jsonschema-rs and jsonschema, both with formats asserted, agree with every label; the same file every time.
+This writes structgen/evaluation/data/schemas.jsonl. The schemas are written by hand in bench/data/evaluation, one file
+for each part; `large_schemas` generates the largest ones. Valid instances are written by hand too, with keys in the
+schema's order, because some engines fix that order. One more comes from leaving out an optional key.
+Invalid instances are the valid ones with one change: a missing or added key, a value of another type, a number or text
+beyond its bounds. At most four are kept, each of which breaks another keyword at the deepest position.
+
+Invariant: jsonschema-rs and jsonschema, both with formats asserted, agree with every label. Each run writes the same
+file.
 """
 
 from __future__ import annotations
@@ -22,9 +25,25 @@ import jsonschema_rs
 
 import structgen
 
-from . import github, others
+from .large_schemas import LARGE
 
-__all__ = ["items", "main"]
+__all__ = ["items", "main", "written_schemas"]
+
+_DATA = Path(__file__).resolve().parents[1] / "data" / "evaluation"
+_GENERATED = "Github_ultra"
+_PARTS = (
+    "Github_trivial",
+    "Github_easy",
+    "Github_medium",
+    "Github_hard",
+    _GENERATED,
+    "Kubernetes",
+    "Snowplow",
+    "WashingtonPost",
+    "Glaiveai2K",
+    "JsonSchemaStore",
+)
+"""The parts of the sample, in the order of the file."""
 
 _MOST_INVALID = 4
 _STRANGE: tuple[Any, ...] = (
@@ -41,65 +60,80 @@ _STRANGE: tuple[Any, ...] = (
 )
 
 
+def written_schemas(part: str) -> list[tuple[str, Any, list[Any]]]:
+    """Return the schemas of a part as (name, schema, valid instances)."""
+    if part == _GENERATED:
+        return LARGE
+    lines = (_DATA / f"{part}.jsonl").read_text("utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    return [(record["name"], record["schema"], record["instances"]) for record in records]
+
+
 def items() -> Iterator[dict[str, Any]]:
-    """The lines of the file."""
-    for part, written in (github.SCHEMAS | others.SCHEMAS).items():
-        for name, schema, instances in written:
-            told = _Told(schema)
+    """Yield the records of the file."""
+    for part in _PARTS:
+        for name, schema, instances in written_schemas(part):
+            validators = _TwoValidators(schema)
             for instance in instances:
-                if not told.valid(instance):
-                    raise ValueError(f"{part} {name}: {told.broken(instance)}")
-            shorter = next((one for whole in instances for one in _shorter(whole) if told.valid(one)), None)
+                if not validators.accept(instance):
+                    raise ValueError(f"{part} {name}: {validators.broken_keyword(instance)}")
+            shorter = next(
+                (one for whole in instances for one in _without_a_key(whole) if validators.accept(one)), None
+            )
             valid = [*instances, *([] if shorter is None else [shorter])]
             tests = [{"valid": True, "data": one} for one in valid]
-            tests += [{"valid": False, "data": one} for one in _invalid(told, instances)]
+            tests += [{"valid": False, "data": one} for one in _invalid(validators, instances)]
             if len(tests) == len(valid):
                 raise ValueError(f"{part} {name}: no change makes it invalid")
             yield {"_file": f"{part}---{name}.json", "schema": schema, "tests": tests}
 
 
-class _Told:
-    """The quick validator, and a second one that must agree about what is kept."""
+class _TwoValidators:
+    """A fast validator, and a second one that must agree about every instance that is kept."""
 
     def __init__(self, schema: Any) -> None:
-        kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
-        kind.check_schema(schema)
-        self._second = kind(schema, format_checker=kind.FORMAT_CHECKER)
-        self._quick = jsonschema_rs.validator_for(schema, validate_formats=True)
+        validator = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+        validator.check_schema(schema)
+        self._second = validator(schema, format_checker=validator.FORMAT_CHECKER)
+        self._fast = jsonschema_rs.validator_for(schema, validate_formats=True)
 
-    def valid(self, value: Any) -> bool:
-        return bool(self._quick.is_valid(value) and self._second.is_valid(value))
+    def accept(self, value: Any) -> bool:
+        return bool(self._fast.is_valid(value) and self._second.is_valid(value))
 
-    def broken(self, value: Any) -> str | None:
-        """A keyword that the value breaks."""
-        error = next(self._quick.iter_errors(value), None)
+    def broken_keyword(self, value: Any) -> str | None:
+        """Return a keyword that the value breaks, or None if it is valid."""
+        error = next(self._fast.iter_errors(value), None)
         return None if error is None else str(error.schema_path[-1])
 
-    def agreed(self, value: Any) -> bool:
+    def second_rejects(self, value: Any) -> bool:
         return not self._second.is_valid(value)
 
 
-def _invalid(told: _Told, instances: list[Any]) -> list[Any]:
+def _invalid(validators: _TwoValidators, instances: list[Any]) -> list[Any]:
     best: dict[str, tuple[int, Any]] = {}
     for whole in instances:
         for depth, changed in _changed(whole):
-            keyword = told.broken(changed)
-            if keyword and (keyword not in best or depth > best[keyword][0]) and told.agreed(changed):
+            keyword = validators.broken_keyword(changed)
+            if (
+                keyword
+                and (keyword not in best or depth > best[keyword][0])
+                and validators.second_rejects(changed)
+            ):
                 best[keyword] = (depth, changed)
     return [changed for _, changed in list(best.values())[:_MOST_INVALID]]
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield path
     entries = (
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     )
     for key, inner in entries:
-        yield from _places(inner, (*path, key))
+        yield from _paths(inner, (*path, key))
 
 
 def _changed(whole: Any) -> Iterator[tuple[int, Any]]:
-    for path in _places(whole):
+    for path in _paths(whole):
         here = _at(whole, path)
         new: list[Any] = [one for one in _STRANGE if type(one) is not type(here) or one != here]
         if isinstance(here, dict):
@@ -113,8 +147,8 @@ def _changed(whole: Any) -> Iterator[tuple[int, Any]]:
             yield len(path), _with(whole, path, one)
 
 
-def _shorter(whole: Any) -> Iterator[Any]:
-    for path in _places(whole):
+def _without_a_key(whole: Any) -> Iterator[Any]:
+    for path in _paths(whole):
         here = _at(whole, path)
         if isinstance(here, dict):
             for key in reversed(here):
@@ -130,13 +164,13 @@ def _at(whole: Any, path: tuple[Any, ...]) -> Any:
 def _with(whole: Any, path: tuple[Any, ...], value: Any) -> Any:
     if not path:
         return value
-    told = copy.deepcopy(whole)
-    _at(told, path[:-1])[path[-1]] = value
-    return told
+    changed = copy.deepcopy(whole)
+    _at(changed, path[:-1])[path[-1]] = value
+    return changed
 
 
 def main() -> None:
-    """Write the file."""
+    """Write the file and print its size."""
     folder = Path(structgen.__file__).parent / "evaluation" / "data"
     folder.mkdir(exist_ok=True)
     lines = [json.dumps(item, ensure_ascii=False, separators=(",", ":")) + "\n" for item in items()]

@@ -1,16 +1,16 @@
-"""Very large schemas, composed: a protocol, a wide form, a tagged union of devices."""
+"""Generators of very large schemas: a protocol, a wide form, a tagged union of devices."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .short import D4, D7, B, I, N, S, arr, enum, obj, ref, text
+from .schema_builders import D4, D7, B, I, N, S, arr, enum, obj, ref, text
 
-__all__ = ["ULTRA"]
+__all__ = ["LARGE"]
 
 
 def _debugger(commands: int) -> tuple[Any, list[Any]]:
-    """A protocol of requests and answers: many definitions, each with its own fields."""
+    """A protocol of requests and responses with many definitions, each with its own fields."""
     nouns = ["frame", "thread", "module", "source", "scope", "variable"]
     nouns += ["breakpoint", "register", "label", "goal", "memory", "region"]
     verbs = ["list", "read", "write", "watch", "drop", "step", "trace", "open"]
@@ -71,7 +71,7 @@ def _debugger(commands: int) -> tuple[Any, list[Any]]:
 
 
 def _catalogue(rows: int) -> tuple[Any, list[Any]]:
-    """One wide object: a form with very many fields in sections."""
+    """One wide object: a form with sections of twelve fields each."""
     sections = {}
     filled = {}
     for at in range(rows):
@@ -150,7 +150,7 @@ def _devices(kinds: int) -> tuple[Any, list[Any]]:
     ]
 
 
-ULTRA: list[tuple[str, Any, list[Any]]] = [
+LARGE: list[tuple[str, Any, list[Any]]] = [
     ("debugger-small", *_debugger(30)),
     ("debugger-large", *_debugger(90)),
     ("form-wide", *_catalogue(20)),
