@@ -10,7 +10,15 @@
 
     extract("Ann is 31.")
 
-Names are imported when they are first used: importing structgen loads neither torch nor pydantic.
+The names here are those of everyday use. Sub-packages hold the rest, and are imported with their first use too:
+
+    sg.inference   samplers, posteriors, beams, potentials      sg.models     chat models, logits processors
+    sg.types       output types, bound calls        sg.remote     models of other servers
+    sg.ltl         temporal logic, actions and plans            sg.prompts    prompt functions
+    sg.monitors    type checkers, databases, own monitors       sg.captures   parts of a text that a grammar names
+    sg.diffusion   texts with holes                             sg.errors     the tree of exceptions
+
+Importing structgen loads neither torch nor pydantic.
 """
 
 from __future__ import annotations
@@ -19,17 +27,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import diffusion, ltl, monitors
+    from . import captures as captures
+    from . import classification as classification
+    from . import diffusion as diffusion
+    from . import errors as errors
+    from . import generation as generation
+    from . import inference as inference
+    from . import ltl as ltl
+    from . import models as models
+    from . import monitors as monitors
+    from . import prompts as prompts
+    from . import remote as remote
+    from . import speculative as speculative
+    from . import types as types
     from .api import generate, run, stream, stream_items
-    from .captures import Capture, captures_of
-    from .classification import Classification, classify
+    from .classification import classify
     from .constraints.base import Constraint
     from .constraints.choice import choice
     from .constraints.composition import (
         ReasoningOptions,
         dispatch,
         forbid,
-        ltl_over,
         optional,
         reasoning,
         repeat,
@@ -40,81 +58,47 @@ if TYPE_CHECKING:
     )
     from .constraints.grammar.constraint import ebnf, gbnf, lark
     from .constraints.json_schema import Whitespace, check, json_schema
-    from .constraints.plans import Action, PlanFormat, World, plan
+    from .constraints.plans import plan
     from .constraints.regex import regex
     from .constraints.substring import substring
     from .constraints.token_limits import limit_tokens
     from .core_calls import StopFlag, call_limits
-    from .errors import DeadEnd, GenerationError, OutputInvalid, StructgenError, Truncated, TypeNotSupported
-    from .generation import SamplingOptions, potential
-    from .inference import AWRS, MH, SMC, AdaptiveRejection, ASAp, Exact, LocalMasking, Rejection
-    from .inference.known_distributions import KnownDistributions
-    from .inference.most_probable import beam
-    from .inference.posterior import Posterior
-    from .inference.sampling import sample, sample_async
+    from .errors import StructgenError
+    from .generation import SamplingOptions
+    from .inference import sample
     from .infilling import infill
     from .matcher import Matcher
-    from .models import RPG, load, with_processors, wrap
+    from .models import load, wrap
     from .monitors import code, monitored
-    from .prompts import PromptFunction, prompt
-    from .remote import RemoteModel, connect
+    from .prompts import prompt
+    from .remote import connect
     from .results import Result
     from .shelf import grammar, grammars
     from .speculative import Speculation
-    from .templates import PromptWarning
-    from .tools import run_tools, run_tools_async, tools
-    from .types import BoundCall, Thinking, constraint_for_type
+    from .tools import run_tools, tools
+    from .types import Thinking
     from .vocabulary import Vocabulary
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "ASAp": "inference",
-    "AWRS": "inference",
-    "Action": "constraints.plans",
-    "AdaptiveRejection": "inference",
-    "BoundCall": "types",
-    "Capture": "captures",
-    "Classification": "classification",
     "Constraint": "constraints.base",
-    "DeadEnd": "errors",
-    "Exact": "inference",
-    "GenerationError": "errors",
-    "KnownDistributions": "inference",
-    "LocalMasking": "inference",
-    "MH": "inference",
     "Matcher": "matcher",
-    "OutputInvalid": "errors",
-    "PlanFormat": "constraints.plans",
-    "Posterior": "inference",
-    "PromptFunction": "prompts",
-    "PromptWarning": "templates",
-    "RPG": "models",
-    "Rejection": "inference",
-    "RemoteModel": "remote",
     "ReasoningOptions": "constraints.composition",
     "Result": "results",
-    "SMC": "inference",
     "SamplingOptions": "generation",
     "Speculation": "speculative",
     "StopFlag": "core_calls",
     "StructgenError": "errors",
     "Thinking": "types",
-    "Truncated": "errors",
-    "TypeNotSupported": "errors",
     "Vocabulary": "vocabulary",
     "Whitespace": "constraints.json_schema",
-    "World": "constraints.plans",
-    "beam": "inference",
-    "check": "constraints.json_schema",
     "call_limits": "core_calls",
-    "captures_of": "captures",
+    "check": "constraints.json_schema",
     "choice": "constraints.choice",
     "classify": "classification",
     "code": "monitors",
     "connect": "remote",
-    "constraint_for_type": "types",
-    "diffusion": "diffusion",
     "dispatch": "constraints.composition",
     "ebnf": "constraints.grammar.constraint",
     "forbid": "constraints.composition",
@@ -127,22 +111,16 @@ _HOMES = {
     "lark": "constraints.grammar.constraint",
     "limit_tokens": "constraints.token_limits",
     "load": "models",
-    "ltl": "ltl",
-    "ltl_over": "constraints.composition",
     "monitored": "monitors",
-    "monitors": "monitors",
     "optional": "constraints.composition",
     "plan": "constraints.plans",
-    "potential": "generation",
     "prompt": "prompts",
     "reasoning": "constraints.composition",
     "regex": "constraints.regex",
     "repeat": "constraints.composition",
     "run": "api",
     "run_tools": "tools",
-    "run_tools_async": "tools",
     "sample": "inference",
-    "sample_async": "inference",
     "special": "constraints.composition",
     "stream": "api",
     "stream_items": "api",
@@ -151,58 +129,45 @@ _HOMES = {
     "token": "constraints.composition",
     "tokens": "constraints.composition",
     "tools": "tools",
-    "with_processors": "models",
     "wrap": "models",
 }
+"""Where each name is defined, below `structgen`."""
+_PACKAGES = (
+    "captures",
+    "classification",
+    "diffusion",
+    "errors",
+    "generation",
+    "inference",
+    "ltl",
+    "models",
+    "monitors",
+    "prompts",
+    "remote",
+    "speculative",
+    "types",
+)
+"""Sub-packages and modules that attributes lead to."""
 
 __all__ = [
-    "AWRS",
-    "MH",
-    "RPG",
-    "SMC",
-    "ASAp",
-    "Action",
-    "AdaptiveRejection",
-    "BoundCall",
-    "Capture",
-    "Classification",
     "Constraint",
-    "DeadEnd",
-    "Exact",
-    "GenerationError",
-    "KnownDistributions",
-    "LocalMasking",
     "Matcher",
-    "OutputInvalid",
-    "PlanFormat",
-    "Posterior",
-    "PromptFunction",
-    "PromptWarning",
     "ReasoningOptions",
-    "Rejection",
-    "RemoteModel",
     "Result",
     "SamplingOptions",
     "Speculation",
     "StopFlag",
     "StructgenError",
     "Thinking",
-    "Truncated",
-    "TypeNotSupported",
     "Vocabulary",
     "Whitespace",
-    "World",
     "__version__",
-    "beam",
     "call_limits",
-    "captures_of",
     "check",
     "choice",
     "classify",
     "code",
     "connect",
-    "constraint_for_type",
-    "diffusion",
     "dispatch",
     "ebnf",
     "forbid",
@@ -215,22 +180,16 @@ __all__ = [
     "lark",
     "limit_tokens",
     "load",
-    "ltl",
-    "ltl_over",
     "monitored",
-    "monitors",
     "optional",
     "plan",
-    "potential",
     "prompt",
     "reasoning",
     "regex",
     "repeat",
     "run",
     "run_tools",
-    "run_tools_async",
     "sample",
-    "sample_async",
     "special",
     "stream",
     "stream_items",
@@ -239,15 +198,19 @@ __all__ = [
     "token",
     "tokens",
     "tools",
-    "with_processors",
     "wrap",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"structgen.{name}")
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'structgen' has no attribute {name!r}")
+        raise AttributeError(
+            f"module 'structgen' has no attribute {name!r}; less common names are in sub-packages such as "
+            "structgen.inference and structgen.errors"
+        )
     module = import_module(f"structgen.{home}")
     value = module if name == home else getattr(module, name)  # a package named so can be called
     globals()[name] = value
@@ -255,4 +218,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*(name for name in globals() if name.startswith("__")), *__all__})
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__, *_PACKAGES})

@@ -428,7 +428,7 @@ class Matcher:
     def captures(self) -> list[Capture]:
         """Return the parts of the text so far that rules capture, ordered by their starts.
 
-        The text is parsed again for this; see `structgen.captures_of`.
+        The text is parsed again for this; see `structgen.captures.captures_of`.
 
         Raises:
             LimitExceeded: The text can be parsed in too many ways.

@@ -28,14 +28,14 @@ from structgen.generation.options import ALIASES, OPTION_NAMES, RENAMED_OPTIONS,
 from structgen.progress import ProgressBar
 from structgen.results import Result
 from structgen.streams import AsyncStream, ItemStream, Stream
-from structgen.templates import compile_template, render_template, warn_of_unused
+from structgen.templates import PromptWarning, compile_template, render_template, warn_of_unused
 from structgen.types import OutputType, output_type
 from structgen.types.names import enclosing_names, hint_for, undefined_names
 
 if TYPE_CHECKING:
     from structgen.protocols import LanguageModel, Prompt
 
-__all__ = ["PromptFunction", "prompt"]
+__all__ = ["PromptFunction", "PromptWarning", "prompt"]
 
 R = TypeVar("R")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]

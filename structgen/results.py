@@ -127,7 +127,7 @@ class Result(Generic[T]):
 
         Raises:
             LimitExceeded: The text can be parsed in too many ways.
-            GrammarUnsupported: The text cannot be parsed again from its bytes; see `structgen.captures_of`.
+            GrammarUnsupported: The text cannot be parsed again from its bytes; see `structgen.captures.captures_of`.
         """
         captured = self.generation.captured
         return () if captured is None else captured.captures

@@ -85,7 +85,7 @@ def test_a_misspelt_name_is_an_option_error_that_names_the_right_one(
         (lambda: sg.reasoning(int, max_token=3), "reasoning()", "max_tokens"),  # type: ignore[call-arg]
         (lambda: sg.run_tools(MODEL, "?", [print], max_round=3), "'max_round'", "Did you mean max_rounds?"),
         (lambda: sg.prompt(MODEL, sytem="x"), "'sytem'", "Did you mean system?"),
-        (lambda: sg.SMC(particels=3), "SMC() has no argument", "Did you mean particles?"),  # type: ignore[call-arg]
+        (lambda: sg.inference.SMC(particels=3), "SMC() has no argument", "Did you mean particles?"),  # type: ignore[call-arg]
         (lambda: sg.SamplingOptions(temprature=1), "SamplingOptions()", "temperature"),  # type: ignore[call-arg]
         (lambda: sg.Vocabulary.of_bytes(special=["a"]), "Vocabulary.of_bytes()", "Did you mean specials?"),  # type: ignore[call-arg]
         (lambda: sg.lark("start: /a/", "start", "lark"), "takes 1 argument without a name, but was given 3", "start="),  # type: ignore[misc]
@@ -119,10 +119,10 @@ def test_other_errors_pass_through() -> None:
 
 def test_signatures_and_documentation_stay() -> None:
     assert "max_tokens: int | None" in str(inspect.signature(sg.reasoning)).replace("'", "")
-    assert str(inspect.signature(sg.SMC)).startswith("(particles")
+    assert str(inspect.signature(sg.inference.SMC)).startswith("(particles")
     assert "Lark" in str(sg.lark.__doc__) and sg.lark.__name__ == "lark"
     assert pickle.loads(pickle.dumps(sg.lark)) is sg.lark
-    assert pickle.loads(pickle.dumps(sg.SMC(particles=3))) == sg.SMC(particles=3)
+    assert pickle.loads(pickle.dumps(sg.inference.SMC(particles=3))) == sg.inference.SMC(particles=3)
     assert issubclass(OptionError, StructgenError)
 
 
@@ -154,7 +154,7 @@ def test_options_that_a_function_takes_are_not_called_unknown() -> None:
 
 
 def test_a_class_that_inherits_its_arguments_is_named() -> None:
-    class Mine(sg.SMC):
+    class Mine(sg.inference.SMC):
         pass
 
     with pytest.raises(OptionError, match=r"^Mine\(\) has no argument 'bogus'"):

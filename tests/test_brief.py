@@ -42,15 +42,15 @@ def made() -> dict[str, Any]:
     written = sg.run(talking, LONG, str, max_tokens=2_100)
     known = DistributionModel(BYTES, lambda tokens: [1 / 257] * 257)
     posterior = sg.sample(known, LONG, sg.choice(["ab", LONG[:40]]), n=2)
-    beams = sg.beam(known, LONG, sg.choice(["ab", LONG[:40]]), width=2)
-    action = sg.Action("go_" + LONG.replace(" ", "_"))
+    beams = sg.inference.beam(known, LONG, sg.choice(["ab", LONG[:40]]), width=2)
+    action = sg.ltl.Action("go_" + LONG.replace(" ", "_"))
     matcher = sg.Matcher(alternatives, vocabulary)
     return {
         "vocabulary": vocabulary,
         "schema": sg.json_schema(Person.model_json_schema()),
         "regex": sg.regex(f"({LONG})?"),
         "choice": alternatives,
-        "capture": sg.Capture("value", LONG, 0, 9),
+        "capture": sg.captures.Capture("value", LONG, 0, 9),
         "substring": sg.substring(LONG, by="words"),
         "lark": sg.grammar("sql"),
         "sequence": LONG + alternatives + sg.regex("a"),
@@ -88,21 +88,21 @@ def made() -> dict[str, Any]:
         "options": sg.SamplingOptions(),
         "speculation": sg.Speculation(),
         "whitespace": sg.Whitespace.indented(4),
-        "samplers": [sg.Exact(), sg.SMC(), sg.AWRS()],
+        "samplers": [sg.inference.Exact(), sg.inference.SMC(), sg.inference.AWRS()],
         "shelf": sg.grammars(),
         "shelf grammar": sg.grammars()["sql"],
         "formula": sg.ltl.parse(" & ".join(f"F a{i}" for i in range(100))),
         "tool format": FORMATS["deepseek_v3"],
         "tool": read_tools([search])[0],
         "call": ToolCall("search", {"at": LONG}),
-        "bound call": sg.BoundCall(search, {"at": LONG, "also": LONG}),
+        "bound call": sg.types.BoundCall(search, {"at": LONG, "also": LONG}),
         "action": action,
         "model": known,
-        "processed": sg.with_processors(MODEL, lambda ids, logits: logits),
+        "processed": sg.models.with_processors(MODEL, lambda ids, logits: logits),
         "classification": sg.classify(known, LONG, ["ab", LONG[:40], *(f"option {i}" for i in range(50))]),
         "thinking": sg.Thinking(LONG, Person(name=LONG, tags=[LONG])),
         "reasoning options": sg.ReasoningOptions(open=LONG),
-        "known laws": sg.KnownDistributions(),
+        "known laws": sg.inference.KnownDistributions(),
         "stop flag": sg.StopFlag(),
     }
 

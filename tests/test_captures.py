@@ -243,9 +243,9 @@ def test_a_matcher_that_moves() -> None:
     assert [one.text for one in matcher.captures()] == ["19"]
     assert [one.text for one in fork.captures()] == ["12"]
     assert fork.advance(BYTES.eos_ids[0])
-    assert fork.captures() == [sg.Capture("v", "12", 1, 3)]
+    assert fork.captures() == [sg.captures.Capture("v", "12", 1, 3)]
     tokens = list(b"a12b")
-    assert sg.captures_of(fork.constraint, BYTES, tokens) == fork.captures()
+    assert sg.captures.captures_of(fork.constraint, BYTES, tokens) == fork.captures()
 
 
 def test_special_tokens() -> None:
@@ -255,15 +255,15 @@ def test_special_tokens() -> None:
     constraint = lark('start: w "!"\nw[capture]: "a" <|t|> "b"')
     matcher = sg.Matcher(constraint, vocabulary)
     assert all(map(matcher.advance, [*b"a", 257, *b"b!"]))
-    assert matcher.captures() == [sg.Capture("w", "ab", 0, 2)]
-    spelled = sg.captures_of(constraint, vocabulary, [*b"a", 257, *b"b!"], spells_specials=True)
-    assert spelled == [sg.Capture("w", "a<|t|>b", 0, 7)]
+    assert matcher.captures() == [sg.captures.Capture("w", "ab", 0, 2)]
+    spelled = sg.captures.captures_of(constraint, vocabulary, [*b"a", 257, *b"b!"], spells_specials=True)
+    assert spelled == [sg.captures.Capture("w", "a<|t|>b", 0, 7)]
 
 
 def test_results_have_them() -> None:
     constraint = lark('start: "a" v "b"\nv[capture]: /[0-9]+/')
     result = sg.run(ScriptedModel("a12b"), "?", constraint)
-    assert list(result.captures) == [sg.Capture("v", "12", 1, 3)]
+    assert list(result.captures) == [sg.captures.Capture("v", "12", 1, 3)]
     stream = sg.stream(ScriptedModel("a12b"), "?", constraint)
     assert list(stream)[-1] == "a12b"
     assert stream.result is not None and stream.result.captures == result.captures

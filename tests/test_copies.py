@@ -121,10 +121,10 @@ def constraints() -> dict[str, Any]:
         "reasoning": sg.reasoning(letters),
         "capped reasoning": sg.reasoning(letters, max_tokens=20),
         "reasoning about a type": sg.reasoning(Person),
-        "ltl_over": sg.ltl_over({"a": "a", "b": "b"}, "F b"),
+        "ltl_over": sg.ltl.ltl_over({"a": "a", "b": "b"}, "F b"),
         "plan": sg.plan(["go", "stop"], "F stop", max_steps=3),
         "tools": sg.tools([add]),
-        "type": sg.constraint_for_type(Person),
+        "type": sg.types.constraint_for_type(Person),
         "and": letters & sg.regex("a.*"),
         "or": letters | digits,
         "plus": letters + digits,
@@ -275,7 +275,7 @@ def test_posteriors_beams_and_infillings(copied: Callable[[Any], Any]) -> None:
     other = copied(posterior)
     assert (other.texts, other.log_z, other.values) == (posterior.texts, posterior.log_z, posterior.values)
     assert str(other) == str(posterior) and repr(other) == repr(posterior)
-    beams = sg.beam(model, "?", constraint, width=2)
+    beams = sg.inference.beam(model, "?", constraint, width=2)
     other = copied(beams)
     assert repr(other) == repr(beams)
     infilling = sg.infill(model, "a {{x}} b", constraints={"x": sg.regex("[0-9]{2}")}, max_tokens=20)
@@ -374,10 +374,10 @@ def test_matchers_are_forked_by_copies() -> None:
 def test_options_and_samplers() -> None:
     for one in (
         sg.SamplingOptions(top_k=4, seed=3),
-        sg.SMC(),
-        sg.MH(),
-        sg.AWRS(),
-        sg.Exact(),
+        sg.inference.SMC(),
+        sg.inference.MH(),
+        sg.inference.AWRS(),
+        sg.inference.Exact(),
     ):
         for copied in COPIES.values():
             assert repr(copied(one)) == repr(one)

@@ -23,7 +23,7 @@ ENTRIES: list[tuple[str, str, str]] = [
     ("demo", "torch", "sg.load('no/model')"),
     ("demo", "transformers", "sg.load()"),
     ("demo", "gguf", "embedded._convert(None, None)"),
-    ("progress", "tqdm", "sg.beam(model, '', sg.choice(['a', 'b']), progress=True)"),
+    ("progress", "tqdm", "sg.inference.beam(model, '', sg.choice(['a', 'b']), progress=True)"),
     ("transformers", "torch", "from structgen.integrations.transformers import ConstraintProcessor"),
     ("transformers", "transformers", "from structgen.integrations.transformers import ConstraintProcessor"),
     ("transformers", "torch", "from structgen.integrations.transformers_batching import generate_batch"),

@@ -60,7 +60,7 @@ def closed() -> sqlite3.Connection:
         (lambda: sg.Whitespace(separators=5), "separators=5", "json.dumps"),  # type: ignore[arg-type]
         (lambda: sg.Whitespace(separators=("a", "b")), "separators=('a', 'b')", "json.dumps"),
         (lambda: sg.Whitespace(blanks="x"), "blanks='x'", None),  # type: ignore[arg-type]
-        (lambda: sg.plan(["a"], format=sg.PlanFormat(write=5)), "write is an int", None),  # type: ignore[arg-type]
+        (lambda: sg.plan(["a"], format=sg.ltl.PlanFormat(write=5)), "write is an int", None),  # type: ignore[arg-type]
         (lambda: sg.load(__file__), "is a file", "folder"),
     ],
 )  # fmt: skip

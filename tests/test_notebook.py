@@ -133,7 +133,7 @@ def test_a_posterior() -> None:
 
 
 def test_beams() -> None:
-    text = shown(sg.beam(model(), "", sg.regex("(<b>|&|x){1,2}"), width=3))
+    text = shown(sg.inference.beam(model(), "", sg.regex("(<b>|&|x){1,2}"), width=3))
     assert text.startswith("Beams 3 texts, best first") and "<b>" in text
 
 

@@ -289,7 +289,7 @@ def test_a_template_that_fails_says_whose_it_is() -> None:
 
 def test_parameters_that_never_reach_the_model_are_a_warning() -> None:
     with pytest.warns(
-        sg.PromptWarning, match=r"\{review\} in the prompt of .*Write \{\{ review \}\}"
+        sg.prompts.PromptWarning, match=r"\{review\} in the prompt of .*Write \{\{ review \}\}"
     ) as told:
 
         @sg.prompt(MODEL)
@@ -297,13 +297,15 @@ def test_parameters_that_never_reach_the_model_are_a_warning() -> None:
             """Is this review good? {review}"""
 
     assert told[0].filename == __file__
-    with pytest.warns(sg.PromptWarning, match=r"does not use its parameter tone.*Write \{\{ tone \}\}"):
+    with pytest.warns(
+        sg.prompts.PromptWarning, match=r"does not use its parameter tone.*Write \{\{ tone \}\}"
+    ):
 
         @sg.prompt(MODEL)
         def reply(review: str, tone: str = "calm") -> str:
             """Answer: {{ review }}"""
 
-    with pytest.warns(sg.PromptWarning, match=r"\{item\.name!r\} in the prompt"):
+    with pytest.warns(sg.prompts.PromptWarning, match=r"\{item\.name!r\} in the prompt"):
 
         @sg.prompt(MODEL)
         def formatted(item: Person) -> str:

@@ -220,7 +220,10 @@ def test_models_without_turns_read_on() -> None:
     assert sg.generate(model, "A number: ", Even, attempts=2) == 4
     assert model.prompts[1].startswith("A number: 3\n\nThat answer is wrong:")
     assert (
-        sg.generate(sg.with_processors(model, lambda tokens, logits: logits), "Even: ", Even, attempts=2) == 4
+        sg.generate(
+            sg.models.with_processors(model, lambda tokens, logits: logits), "Even: ", Even, attempts=2
+        )
+        == 4
     )
     assert isinstance(model.prompts[-1], str)
 

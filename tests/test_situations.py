@@ -319,7 +319,7 @@ def test_there_is_an_async_loop() -> None:
     async def run() -> Any:
         left = [call("add", a=1, b=2), "3."]
         model = ScriptedModel(lambda prompt: left.pop(0))
-        return await sg.run_tools_async(model, "Go.", [add])
+        return await sg.tools.run_tools_async(model, "Go.", [add])
 
     assert asyncio.run(run()).answer == "3."
 

@@ -24,16 +24,16 @@ from .distributions import Exact
 __all__ = ["SAMPLERS", "Curve", "curve"]
 
 SAMPLERS: dict[str, tuple[Sampler, bool]] = {
-    "masking, unweighted": (sg.LocalMasking(parallel=1), False),
-    "masking, weighted": (sg.LocalMasking(parallel=1), True),
-    "rejection": (sg.Rejection(parallel=1), True),
-    "adaptive rejection": (sg.AdaptiveRejection(parallel=1), True),
-    "CARS": (sg.Exact(parallel=1), True),
-    "ASAp, unweighted": (sg.ASAp(parallel=1), False),
-    "ASAp, weighted": (sg.ASAp(parallel=1), True),
-    "SMC, 16 particles": (sg.SMC(16), True),
-    "SMC, 16 particles of ASAp": (sg.SMC(16, proposal=sg.ASAp()), True),
-    "MH, restart, 5 proposals": (sg.MH(5, cut="restart", parallel=1), True),
+    "masking, unweighted": (sg.inference.LocalMasking(parallel=1), False),
+    "masking, weighted": (sg.inference.LocalMasking(parallel=1), True),
+    "rejection": (sg.inference.Rejection(parallel=1), True),
+    "adaptive rejection": (sg.inference.AdaptiveRejection(parallel=1), True),
+    "CARS": (sg.inference.Exact(parallel=1), True),
+    "ASAp, unweighted": (sg.inference.ASAp(parallel=1), False),
+    "ASAp, weighted": (sg.inference.ASAp(parallel=1), True),
+    "SMC, 16 particles": (sg.inference.SMC(16), True),
+    "SMC, 16 particles of ASAp": (sg.inference.SMC(16, proposal=sg.inference.ASAp()), True),
+    "MH, restart, 5 proposals": (sg.inference.MH(5, cut="restart", parallel=1), True),
 }
 """Each with whether its weights are used."""
 

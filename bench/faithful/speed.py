@@ -71,7 +71,7 @@ def _smc(model: Any, particles: int, tokens: int, runs: int) -> None:
         before = time.perf_counter()
         try:
             found = sg.sample(
-                model, PROMPT, RECORD, n=particles, sampler=sg.SMC(particles), max_tokens=400, seed=run,
+                model, PROMPT, RECORD, n=particles, sampler=sg.inference.SMC(particles), max_tokens=400, seed=run,
                 max_calls=particles * tokens,
             )  # fmt: skip
             passes = found.account.passes

@@ -158,7 +158,7 @@ def _any_order() -> sg.Constraint:
         there = int(step["to"])
         return there if (there - here) % 12 in (1, 2, 11) else None
 
-    world = sg.World(0, follow)
+    world = sg.ltl.World(0, follow)
     return sg.plan(
         {"go": {"to": places}}, [f"F go({one})" for one in places], environment=world, max_steps=16
     )

@@ -54,7 +54,7 @@ class Domain:
     """A world, how it is told to a model, and its tasks."""
 
     actions: dict[str, dict[str, Sequence[str]]]
-    world: sg.World
+    world: sg.ltl.World
     told: str
     example: tuple[str, str]
     """A task and a plan for it."""
@@ -234,7 +234,7 @@ def _house() -> Domain:
     doors = "; ".join(f"{one} - {other}" for one, other in DOORS)
     found = Domain(
         actions={"fly": {"room": ROOMS}, "photo": {"room": ROOMS}},
-        world=sg.World("hall", fly),
+        world=sg.ltl.World("hall", fly),
         told=f"A drone is in the hall of a house. Doors: {doors}. Its actions, one a line: `fly ROOM` to a room next "
         "door, `photo ROOM` of the room that it is in.",
         example=("Take a photo of the pantry.", "fly kitchen\nfly pantry\nphoto pantry"),
@@ -248,7 +248,7 @@ def _house() -> Domain:
 def _table() -> Domain:
     found = Domain(
         actions={"pick": {"thing": THINGS}, "put": {"thing": THINGS, "place": PLACES}},
-        world=sg.World(("table",) * len(THINGS), move),
+        world=sg.ltl.World(("table",) * len(THINGS), move),
         told=f"A robot hand is over a table with {', '.join(THINGS)}. Its actions, one a line: `pick THING` with "
         f"an empty hand, `put THING PLACE` what it holds. Places: {', '.join(PLACES)}. The tray holds two things.",
         example=("Put the spoon on the shelf.", "pick spoon\nput spoon shelf"),

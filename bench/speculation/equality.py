@@ -66,7 +66,7 @@ def prompts(count: int) -> list[str]:
 def constraints() -> dict[str, sg.Constraint | None]:
     """One of each kind."""
     return {
-        "schema": sg.constraint_for_type(Person),
+        "schema": sg.types.constraint_for_type(Person),
         "regex": sg.regex(r"(The|A) [a-z]+( [a-z]+){2,8}(, (which|and) [a-z]+( [a-z]+){1,6})?\."),
         "grammar": sg.grammar("sql", start="select"),
         "choice": sg.repeat(

@@ -178,9 +178,9 @@ _STOP = (
     'A text that ends at a string is a constraint: structgen.text("STOP") + structgen.choice(["STOP", ""]).'
 )
 _SEVERAL = "Write n=3 for three values: generate, run and prompt functions take it."
-_BEAMS = "structgen.beam(model, prompt, type, width=4) searches with beams."
+_BEAMS = "structgen.inference.beam(model, prompt, type, width=4) searches with beams."
 _PROCESSORS = (
-    "structgen.with_processors(model, [...]) applies logits processors, repetition penalties among them."
+    "structgen.models.with_processors(model, [...]) applies logits processors, such as repetition penalties."
 )
 ALIASES = {
     **dict.fromkeys(

@@ -6,6 +6,8 @@ sequential Monte Carlo (`particles`), Metropolis-Hastings (`metropolis_hastings`
 This package names no kind of constraint.
 """
 
+from structgen.generation.potentials import Potential, potential
+
 from .bound_trie import BoundTrie
 from .known_distributions import KnownDistributions
 from .most_probable import beam
@@ -24,8 +26,10 @@ __all__ = [
     "KnownDistributions",
     "LocalMasking",
     "Posterior",
+    "Potential",
     "Rejection",
     "beam",
+    "potential",
     "sample",
     "sample_async",
 ]

@@ -47,7 +47,7 @@ class KnownDistributions:
         limit: The largest memory in bytes. The least recently visited prefixes are forgotten first.
 
     Example:
-        >>> learned = structgen.KnownDistributions()
+        >>> learned = structgen.inference.KnownDistributions()
         >>> structgen.sample(model, prompt, output, n=10, learned=learned)
 
     Raises:
@@ -157,7 +157,7 @@ class KnownDistributions:
         if differs is not None:
             raise OptionError(
                 f"what was learned belongs to another {differs}",
-                hint="Start with a new structgen.KnownDistributions().",
+                hint="Start with a new structgen.inference.KnownDistributions().",
             )
         self.model, self.is_read = task.model, False
         return self.trie

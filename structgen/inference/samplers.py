@@ -169,8 +169,8 @@ class SMC:
         if not isinstance(self.proposal, LocalMasking | AWRS | ASAp):
             raise OptionError(
                 f"the proposal of SMC is {a_kind(self.proposal)}",
-                hint="Use structgen.LocalMasking(), structgen.AWRS() or structgen.ASAp(); samplers that reject whole "
-                "texts cannot propose tokens.",
+                hint="Use LocalMasking(), AWRS() or ASAp() of structgen.inference; samplers that reject whole texts "
+                "cannot propose tokens.",
             )
         if not isinstance(self.threshold, int | float) or not 0 <= self.threshold <= 1:
             raise OptionError(f"SMC(threshold={self.threshold!r:.40}) is not a number between 0 and 1")
@@ -226,7 +226,7 @@ def sampler_of(chosen: str | Sampler) -> Sampler:
     if not isinstance(chosen, Sampler):
         raise OptionError(
             f"there is no sampler {chosen!r:.60}",
-            hint=f"The names are {', '.join(_NAMES)}; structgen.SMC(32) and the like have options.",
+            hint=f"The names are {', '.join(_NAMES)}; structgen.inference.SMC(32) and the like have options.",
         )
     return chosen
 

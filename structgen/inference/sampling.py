@@ -86,8 +86,8 @@ def sample(
         output: A constraint, or a type as in `generate`; ``output & potential`` adds a potential.
         n: The number of draws. Particles come in whole runs, so `SMC` returns at least as many, minus those without a
             text (`account.lost`).
-        sampler: A sampler or its name, such as ``"exact"`` or ``structgen.SMC(32)``.
-        potentials: Conditions of your own (`structgen.potential`), hard or soft.
+        sampler: A sampler or its name, such as ``"exact"`` or ``structgen.inference.SMC(32)``.
+        potentials: Conditions of your own (`structgen.inference.potential`), hard or soft.
         temperature: The sampling temperature, above 0.
         max_tokens: The largest number of tokens of a text, before its end; less if the model's context has less room.
         seed: The seed; None for a fresh one.
@@ -180,7 +180,9 @@ def _with_known_distributions(learned: Any, task: Task, sampler: Sampler) -> Ite
         yield
         return
     if not isinstance(learned, KnownDistributions):
-        raise OptionError(f"learned is {a_kind(learned)}", hint="Give it a structgen.KnownDistributions().")
+        raise OptionError(
+            f"learned is {a_kind(learned)}", hint="Give it a structgen.inference.KnownDistributions()."
+        )
     if not isinstance(sampler, WalkSampler):
         raise OptionError(
             f"{type(sampler).__name__} does not learn from draw to draw, so it takes no learned=...",
@@ -226,12 +228,14 @@ def _condition(output: Any, potentials: Any) -> tuple[OutputType, list[Potential
         or callable(potentials)
     ):
         raise OptionError(
-            f"potentials is {a_kind(potentials)}", hint="Make one with structgen.potential(function)."
+            f"potentials is {a_kind(potentials)}",
+            hint="Make one with structgen.inference.potential(function).",
         )
     parts += [potentials] if isinstance(potentials, Potential) else list(potentials)
     if wrong := [one for one in parts if not isinstance(one, Potential)]:
         raise OptionError(
-            f"potentials holds {wrong[0]!r:.60}", hint="Make one with structgen.potential(function)."
+            f"potentials holds {wrong[0]!r:.60}",
+            hint="Make one with structgen.inference.potential(function).",
         )
     kind = output_type(output)
     # A monitored constraint may refuse tokens when they are read, so its monitors become a potential.
@@ -313,7 +317,9 @@ def _no_draw_error(task: Task, sampler: Sampler) -> GenerationError | LimitExcee
 
 def _sampler_advice(sampler: Sampler) -> str | None:
     if isinstance(sampler, Exact | AdaptiveRejection | Rejection):
-        return "A weighted sampler (structgen.ASAp(), structgen.SMC()) gives no attempt up."
+        return (
+            "A weighted sampler (structgen.inference.ASAp(), structgen.inference.SMC()) gives no attempt up."
+        )
     if isinstance(sampler, SMC | LocalMasking | AWRS):
         return (
             "Let potentials judge prefixes (prefix=...), so that texts without a future are abandoned early."

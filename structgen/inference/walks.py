@@ -296,7 +296,8 @@ class Walks:
         if weight > 0 and self._policy != "asap":
             raise OptionError(
                 f"a potential gives the log weight {weight:g} to a text; exact samplers need at most 0",
-                hint="Subtract a bound from it, or use a weighted sampler: structgen.SMC(), structgen.ASAp(). "
+                hint="Subtract a bound from it, or use a weighted sampler: structgen.inference.SMC() or "
+                "structgen.inference.ASAp(). "
                 "A predicate returns True or False.",
             )
         if weight == -math.inf:

@@ -65,8 +65,8 @@ def with_processors(model: LanguageModel, *processors: Processor | LogitsFunctio
 
     Args:
         model: The language model.
-        processors: Each is `structgen.RPG` or another `Processor`, or a function of a row's tokens after the prompt and
-            of the logits of the next token.
+        processors: Each is `structgen.models.RPG` or another `Processor`, or a function of a row's tokens after the
+            prompt and of the logits of the next token.
 
     Raises:
         OptionError: There is no processor, or an argument is not one.
@@ -88,7 +88,7 @@ def with_processors(model: LanguageModel, *processors: Processor | LogitsFunctio
             )
     if not parts:
         raise OptionError(
-            "with_processors needs a processor", hint="with_processors(model, structgen.RPG(grammar))"
+            "with_processors needs a processor", hint="with_processors(model, structgen.models.RPG(grammar))"
         )
     return ProcessedModel(model, parts)
 

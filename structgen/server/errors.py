@@ -32,7 +32,7 @@ _LIBRARY_CLAUSE = re.compile(r", or raise the limit:? (with )?limits=\w+\([^)]*\
 _LIBRARY_CALLS = {
     "Pass it in registry=; documents are never fetched.": "Put it into $defs; documents are never fetched.",
     " For one of your own: sg.lark(), sg.gbnf(), sg.ebnf().": " For one of your own, send its text.",
-    "; structgen.SMC(32) and the like say more": "",
+    "; structgen.inference.SMC(32) and the like say more": "",
     "Name the rule to start from: start=...": "Call the first rule start (Lark) or root (GBNF, EBNF).",
 }
 """Hints that name Python calls, as requests write the same."""

@@ -36,8 +36,8 @@ def hint_of(call: Any, *args: Any, **options: Any) -> str:
         "do_sample": "temperature=0",
         "stop": "structgen.text(",
         "stop_sequences": "structgen.text(",
-        "num_beams": "structgen.beam(",
-        "repetition_penalty": "structgen.with_processors(",
+        "num_beams": "structgen.inference.beam(",
+        "repetition_penalty": "structgen.models.with_processors(",
         "response_model": "third argument",
         "zzzz": "",
     }.items(),
@@ -55,7 +55,7 @@ def test_what_other_libraries_write_leads_to_what_there_is() -> None:
 
 
 def test_other_calls_with_options() -> None:
-    assert hint_of(sg.beam, MODEL, "x", int, num_beams=3) == "Did you mean width?"
+    assert hint_of(sg.inference.beam, MODEL, "x", int, num_beams=3) == "Did you mean width?"
     assert hint_of(sg.sample, MODEL, "x", int, num_samples=3) == "Did you mean n?"
     assert hint_of(sg.sample, MODEL, "x", int, max_new_tokens=3) == "Did you mean max_tokens?"
     assert hint_of(sg.json_schema, {}, strict=True) == "Did you mean closed?"

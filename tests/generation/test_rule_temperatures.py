@@ -175,7 +175,7 @@ def test_exact_samplers_refuse_and_engines_warn() -> None:
     constraint = lark('start: x\nx[temperature=2]: "a" | "b"')
     model = ToyModel(LETTERS, lambda tokens: (0.7, 0.3, 0.0) if not tokens else (0.0, 0.0, 1.0))
     model.encode = lambda prompt: [0]  # type: ignore[attr-defined]
-    for call in (sg.sample, sg.beam):
+    for call in (sg.sample, sg.inference.beam):
         with pytest.raises(OptionError, match="rules of the grammar set temperatures"):
             call(model, "x", constraint)
     with pytest.warns(TemperatureNotApplied, match="some engine samples at one temperature"):

@@ -29,14 +29,14 @@ VOCABULARY = Vocabulary.from_tokens([b"0", b"1", None], [END])
 LANGUAGE = sg.regex("000|1[01]{2}")
 
 
-def draw(model: Any = None, **options: Any) -> sg.Posterior[str]:
+def draw(model: Any = None, **options: Any) -> sg.inference.Posterior[str]:
     chosen = model or DistributionModel(VOCABULARY, t1_distribution)
     return sg.sample(chosen, "", options.pop("output", LANGUAGE), **{"seed": 5, "n": 50, **options})
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    learned = sg.KnownDistributions()
+    learned = sg.inference.KnownDistributions()
     draw(learned=learned)
     path = tmp_path / "known.npz"
     learned.save(path)
@@ -44,10 +44,10 @@ def saved(tmp_path: Path) -> Path:
 
 
 def test_it_draws_as_before(saved: Path) -> None:
-    kept = sg.KnownDistributions()
+    kept = sg.inference.KnownDistributions()
     draw(learned=kept)
     wanted = draw(learned=kept, seed=6)
-    found = draw(learned=sg.KnownDistributions.load(saved), seed=6)
+    found = draw(learned=sg.inference.KnownDistributions.load(saved), seed=6)
     assert list(found) == list(wanted)
     assert 1 < found.account.calls <= 8  # distributions that are compared
     assert 1 < wanted.account.calls <= 8  # of another model
@@ -56,7 +56,7 @@ def test_it_draws_as_before(saved: Path) -> None:
 def test_distributions_of_another_model_are_refused() -> None:
     """Also where it says the same at first; the same model again is not asked at all."""
     model = DistributionModel(VOCABULARY, t1_distribution)
-    kept = sg.KnownDistributions()
+    kept = sg.inference.KnownDistributions()
     draw(model, learned=kept)
     assert draw(model, learned=kept).account.calls == 0
     draw(DistributionModel(VOCABULARY, t1_distribution), learned=kept)
@@ -71,35 +71,38 @@ def test_distributions_of_another_model_are_refused() -> None:
 def test_one_call_at_a_time() -> None:
     """Distributions that are forgotten all the time, by calls in several threads; and a call within a call."""
     model = DistributionModel(VOCABULARY, t1_distribution)
-    kept = sg.KnownDistributions(limit=3_000)
+    kept = sg.inference.KnownDistributions(limit=3_000)
 
-    async def together() -> list[sg.Posterior[str]]:
+    async def together() -> list[sg.inference.Posterior[str]]:
         return await asyncio.gather(
-            *(sg.sample_async(model, "", LANGUAGE, n=200, seed=seed, learned=kept) for seed in range(4))
+            *(
+                sg.inference.sample_async(model, "", LANGUAGE, n=200, seed=seed, learned=kept)
+                for seed in range(4)
+            )
         )
 
     assert [len(one) for one in asyncio.run(together())] == [200] * 4
 
     async def waiting() -> None:
         started, go_on = threading.Event(), threading.Event()
-        slow = sg.potential(lambda text: started.set() or go_on.wait(120))
+        slow = sg.inference.potential(lambda text: started.set() or go_on.wait(120))
         first = asyncio.ensure_future(
-            sg.sample_async(model, "", LANGUAGE, n=3, learned=kept, potentials=slow, seed=1)
+            sg.inference.sample_async(model, "", LANGUAGE, n=3, learned=kept, potentials=slow, seed=1)
         )
         assert await asyncio.to_thread(started.wait, 120)
         with pytest.raises(LimitExceeded, match="another call used the same KnownDistributions"):
-            await sg.sample_async(model, "", LANGUAGE, learned=kept, max_seconds=0.1)
+            await sg.inference.sample_async(model, "", LANGUAGE, learned=kept, max_seconds=0.1)
         go_on.set()
         await first
 
-    kept = sg.KnownDistributions()
+    kept = sg.inference.KnownDistributions()
     asyncio.run(waiting())
 
     def inner(text: str) -> bool:
         return bool(draw(model, learned=kept, potentials=within))
 
-    within = sg.potential(inner)
-    kept = sg.KnownDistributions()
+    within = sg.inference.potential(inner)
+    kept = sg.inference.KnownDistributions()
     with pytest.raises(GenerationError, match="used by a call that is in progress"):
         draw(model, learned=kept, potentials=within)
     assert repr(kept).startswith("<KnownDistributions of")
@@ -112,7 +115,7 @@ def test_one_call_at_a_time() -> None:
         ({"temperature": 0.5}, "temperature"),
         ({"max_tokens": 7}, "max_tokens"),
         ({"sampler": "asap"}, "sampler"),
-        ({"potentials": sg.potential(lambda text: True)}, "potential"),
+        ({"potentials": sg.inference.potential(lambda text: True)}, "potential"),
         (
             {"model": DistributionModel(Vocabulary.from_tokens([b"1", b"0", None], [END]), t1_distribution)},
             "vocabulary",
@@ -124,12 +127,12 @@ def test_distributions_about_something_else_are_refused(
     saved: Path, changed: dict[str, Any], what: str
 ) -> None:
     with pytest.raises(OptionError, match=f"belongs to another {what}"):
-        draw(learned=sg.KnownDistributions.load(saved), **changed)
+        draw(learned=sg.inference.KnownDistributions.load(saved), **changed)
 
 
 def test_distributions_under_potentials_are_not_saved(tmp_path: Path) -> None:
-    learned = sg.KnownDistributions()
-    draw(learned=learned, potentials=sg.potential(lambda text: "0" in text))
+    learned = sg.inference.KnownDistributions()
+    draw(learned=learned, potentials=sg.inference.potential(lambda text: "0" in text))
     with pytest.raises(OptionError, match="a file cannot identify functions"):
         learned.save(tmp_path / "known.npz")
 
@@ -139,7 +142,7 @@ def test_another_process_reads_them(saved: Path) -> None:
         import structgen as sg
         from tests.inference.test_known_distributions import draw
         from pathlib import Path
-        print(draw(learned=sg.KnownDistributions.load({str(saved)!r}), seed=6).account.calls)
+        print(draw(learned=sg.inference.KnownDistributions.load({str(saved)!r}), seed=6).account.calls)
     """
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
@@ -164,7 +167,7 @@ def test_damaged_files_are_refused_or_read(saved_bytes: bytes, place: int, value
 
 @pytest.fixture(scope="module")
 def saved_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    learned = sg.KnownDistributions()
+    learned = sg.inference.KnownDistributions()
     draw(learned=learned)
     path = tmp_path_factory.mktemp("known") / "known.npz"
     learned.save(path)
@@ -203,7 +206,7 @@ def test_distributions_that_do_not_fit_together_are_refused(
     _changed(parts, name, place, value)
     np.savez(saved, **parts)
     with pytest.raises(OptionError, match="was not written by KnownDistributions.save"):
-        sg.KnownDistributions.load(saved)
+        sg.inference.KnownDistributions.load(saved)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +231,7 @@ def test_parts_of_the_wrong_kind_are_refused(saved: Path, name: str, change: Any
     parts[name] = change(parts[name])
     np.savez(saved, **parts)
     with pytest.raises(OptionError, match="was not written by KnownDistributions.save"):
-        sg.KnownDistributions.load(saved)
+        sg.inference.KnownDistributions.load(saved)
 
 
 def test_tokens_beyond_the_vocabulary_are_refused(saved: Path) -> None:
@@ -239,14 +242,14 @@ def test_tokens_beyond_the_vocabulary_are_refused(saved: Path) -> None:
     parts["tokens"][place] = 77
     np.savez(saved, **parts)
     with pytest.raises(OptionError, match="belongs to another vocabulary"):
-        draw(learned=sg.KnownDistributions.load(saved))
+        draw(learned=sg.inference.KnownDistributions.load(saved))
 
 
 def test_large_files_and_missing_ones(saved: Path) -> None:
     with pytest.raises(LimitExceeded, match="holds more than 100 bytes"):
-        sg.KnownDistributions.load(saved, limit=100)
+        sg.inference.KnownDistributions.load(saved, limit=100)
     with pytest.raises(FileNotFoundError):
-        sg.KnownDistributions.load(saved.with_name("none"))
+        sg.inference.KnownDistributions.load(saved.with_name("none"))
 
 
 def test_nothing_learned_yet_is_saved_as_nothing(tmp_path: Path) -> None:
@@ -275,7 +278,7 @@ def test_memory_is_counted_as_it_grows_and_shrinks() -> None:
 
 
 def test_sampling_does_not_block_the_event_loop() -> None:
-    async def both() -> tuple[sg.Posterior[str], int]:
+    async def both() -> tuple[sg.inference.Posterior[str], int]:
         ticks, ticked = 0, threading.Event()
 
         async def tick() -> None:
@@ -287,7 +290,7 @@ def test_sampling_does_not_block_the_event_loop() -> None:
                 await asyncio.sleep(0)
 
         ticking = asyncio.ensure_future(tick())
-        found = await sg.sample_async(
+        found = await sg.inference.sample_async(
             DistributionModel(VOCABULARY, t1_distribution),
             "",
             LANGUAGE,
@@ -307,7 +310,7 @@ def test_cancelling_stops_the_sampling() -> None:
 
     async def cancelled() -> None:
         task = asyncio.ensure_future(
-            sg.sample_async(
+            sg.inference.sample_async(
                 DistributionModel(VOCABULARY, t1_distribution),
                 "",
                 LANGUAGE,

@@ -27,7 +27,7 @@ def model() -> DistributionModel:
     return DistributionModel(BITS, t1_distribution)
 
 
-def share_of_zeros(sampler: sg.MH, **options: object) -> float:
+def share_of_zeros(sampler: sg.inference.MH, **options: object) -> float:
     posterior = sg.sample(model(), "", LANGUAGE, n=COUNT, sampler=sampler, seed=8, **options)  # type: ignore[arg-type]
     return posterior.probability(lambda text: text == "000")
 
@@ -39,12 +39,12 @@ def margin(q: float) -> float:
 @pytest.mark.parametrize("proposals", [1, 2, 3, 5, 10])
 def test_restart_on_toy_t1(proposals: int) -> None:
     expected = 0.029126 + 0.570874 * 0.588 ** (proposals - 1)
-    assert share_of_zeros(sg.MH(proposals)) == pytest.approx(expected, abs=margin(expected))
+    assert share_of_zeros(sg.inference.MH(proposals)) == pytest.approx(expected, abs=margin(expected))
 
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_every_cut_tends_to_the_conditional_distribution(cut: Cut) -> None:
-    assert share_of_zeros(sg.MH(45, cut)) == pytest.approx(0.029126, abs=margin(0.029126))
+    assert share_of_zeros(sg.inference.MH(45, cut)) == pytest.approx(0.029126, abs=margin(0.029126))
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -58,7 +58,9 @@ def test_random_languages(cut: Cut, seed: int) -> None:
     language = [word for word in words if random.random() < 0.3] or ["ab"]
     constraint = sg.choice(language)
     exact = sg.sample(distribution, "", constraint, n=4000, seed=1, max_tokens=3)
-    chains = sg.sample(distribution, "", constraint, n=COUNT, sampler=sg.MH(40, cut), seed=2, max_tokens=3)
+    chains = sg.sample(
+        distribution, "", constraint, n=COUNT, sampler=sg.inference.MH(40, cut), seed=2, max_tokens=3
+    )
     for word in language:
         q = exact.probability(lambda text, word=word: text == word)
         found = chains.probability(lambda text, word=word: text == word)
@@ -73,7 +75,13 @@ def test_potentials(cut: Cut) -> None:
     masses = {text.decode(): (0.012 if text == b"000" else 0.1) for text in T1_LANGUAGE}
     masses = {text: mass * math.exp(condition(text)) for text, mass in masses.items()}
     posterior = sg.sample(
-        model(), "", LANGUAGE, n=COUNT, sampler=sg.MH(45, cut), potentials=sg.potential(condition), seed=4
+        model(),
+        "",
+        LANGUAGE,
+        n=COUNT,
+        sampler=sg.inference.MH(45, cut),
+        potentials=sg.inference.potential(condition),
+        seed=4,
     )
     for text, mass in masses.items():
         q = mass / sum(masses.values())
@@ -84,6 +92,6 @@ def test_potentials(cut: Cut) -> None:
 
 def test_nothing_to_find() -> None:
     with pytest.raises(DeadEnd):
-        share_of_zeros(sg.MH(3), potentials=sg.potential(lambda text: False))
+        share_of_zeros(sg.inference.MH(3), potentials=sg.inference.potential(lambda text: False))
     with pytest.raises(LimitExceeded, match="takes 3 tokens"):
-        share_of_zeros(sg.MH(3), max_tokens=2)
+        share_of_zeros(sg.inference.MH(3), max_tokens=2)

@@ -19,16 +19,16 @@ VOCABULARY = Vocabulary.from_tokens([b"0", b"1", None], [END])
 LANGUAGE = sg.choice(sorted(text.decode() for text in T1_LANGUAGE))
 Q = {text.decode(): (0.012 if text == b"000" else 0.1) / 0.412 for text in T1_LANGUAGE}
 SAMPLERS: list[Sampler] = [
-    sg.Exact(),
-    sg.Exact(parallel=4),
-    sg.AdaptiveRejection(),
-    sg.Rejection(),
-    sg.ASAp(),
-    sg.LocalMasking(),
-    sg.AWRS(),
-    sg.SMC(8),
-    sg.SMC(8, proposal=sg.AWRS("recursive")),
-    sg.SMC(8, proposal=sg.ASAp()),
+    sg.inference.Exact(),
+    sg.inference.Exact(parallel=4),
+    sg.inference.AdaptiveRejection(),
+    sg.inference.Rejection(),
+    sg.inference.ASAp(),
+    sg.inference.LocalMasking(),
+    sg.inference.AWRS(),
+    sg.inference.SMC(8),
+    sg.inference.SMC(8, proposal=sg.inference.AWRS("recursive")),
+    sg.inference.SMC(8, proposal=sg.inference.ASAp()),
 ]
 
 
@@ -36,7 +36,7 @@ def model() -> DistributionModel:
     return DistributionModel(VOCABULARY, t1_distribution)
 
 
-def draw(sampler: Any = "exact", **options: Any) -> sg.Posterior[str]:
+def draw(sampler: Any = "exact", **options: Any) -> sg.inference.Posterior[str]:
     return sg.sample(model(), "", options.pop("output", LANGUAGE), sampler=sampler, **{"seed": 5, **options})
 
 
@@ -51,7 +51,7 @@ def test_every_sampler_has_the_same_distribution(sampler: Sampler) -> None:
             q, abs=5 * error
         )
     assert math.exp(posterior.log_z) == pytest.approx(0.412, rel=0.15)
-    if isinstance(sampler, sg.Exact):
+    if isinstance(sampler, sg.inference.Exact):
         assert posterior.ess == pytest.approx(2000)
 
 
@@ -105,7 +105,7 @@ def test_seeds_repeat() -> None:
 def test_types_and_their_validators() -> None:
     posterior = sg.sample(model(), "", sg.choice(["000", "111"]), n=20, seed=1)
     assert set(posterior) <= {"000", "111"}
-    even = sg.potential(lambda text: text.count("1") % 2 == 0, name="even")
+    even = sg.inference.potential(lambda text: text.count("1") % 2 == 0, name="even")
     for sampler in SAMPLERS:
         assert all(value.count("1") % 2 == 0 for value in draw(sampler, n=20, potentials=even))
 
@@ -117,7 +117,7 @@ def test_soft_potentials(sampler: Sampler) -> None:
 
     expected = {text: q * math.exp(fewer(text)) for text, q in Q.items()}
     total = sum(expected.values())
-    posterior = draw(sampler, n=2000, potentials=sg.potential(fewer))
+    posterior = draw(sampler, n=2000, potentials=sg.inference.potential(fewer))
     for text, mass in expected.items():
         q = mass / total
         error = math.sqrt(q * (1 - q) / posterior.ess)
@@ -127,7 +127,7 @@ def test_soft_potentials(sampler: Sampler) -> None:
 
 
 def test_what_was_learned_is_used_again() -> None:
-    learned = sg.KnownDistributions()
+    learned = sg.inference.KnownDistributions()
     same = model()
     first = sg.sample(same, "", LANGUAGE, n=200, learned=learned, seed=5)
     again = sg.sample(same, "", LANGUAGE, n=200, learned=learned, seed=9)
@@ -148,7 +148,7 @@ def test_limits_end_it_with_what_there_is() -> None:
     posterior = draw(n=10_000, max_attempts=50)
     assert 0 < len(posterior) < 50 and posterior.account.stopped == "max_attempts"
     assert "stopped by max_attempts" in repr(posterior)
-    few = draw(sg.SMC(4), n=10_000, max_calls=30)
+    few = draw(sg.inference.SMC(4), n=10_000, max_calls=30)
     assert few.account.stopped == "max_calls" and len(few) % 4 == 0
     with pytest.raises(LimitExceeded, match="no text was drawn within max_calls") as none:
         draw(n=1, max_calls=0)
@@ -162,7 +162,13 @@ def test_limits_end_it_with_what_there_is() -> None:
 
 def test_constraints_without_mass() -> None:
     impossible = DistributionModel(VOCABULARY, lambda tokens: (1.0, 0, 0) if len(tokens) < 3 else (0, 0, 1.0))
-    for sampler in (sg.Exact(), sg.AdaptiveRejection(), sg.ASAp(), sg.LocalMasking(), sg.SMC(4)):
+    for sampler in (
+        sg.inference.Exact(),
+        sg.inference.AdaptiveRejection(),
+        sg.inference.ASAp(),
+        sg.inference.LocalMasking(),
+        sg.inference.SMC(4),
+    ):
         with pytest.raises(DeadEnd):
             sg.sample(impossible, "", sg.choice(["101"]), n=2, sampler=sampler)
     with pytest.raises(LimitExceeded):
@@ -170,8 +176,8 @@ def test_constraints_without_mass() -> None:
 
 
 def test_potentials_that_lie_or_fail() -> None:
-    lies = sg.potential(lambda text: False, prefix=lambda text: True)
-    for sampler in (sg.Exact(), sg.AWRS(), sg.SMC(4)):
+    lies = sg.inference.potential(lambda text: False, prefix=lambda text: True)
+    for sampler in (sg.inference.Exact(), sg.inference.AWRS(), sg.inference.SMC(4)):
         with pytest.raises(DeadEnd):
             draw(sampler, potentials=lies)
 
@@ -179,13 +185,13 @@ def test_potentials_that_lie_or_fail() -> None:
         raise KeyError("x")
 
     with pytest.raises(GenerationError, match="the potential fails failed on a text: KeyError"):
-        draw(potentials=sg.potential(fails))
+        draw(potentials=sg.inference.potential(fails))
     with pytest.raises(OptionError, match="returned 'yes' for a text"):
-        draw(potentials=sg.potential(lambda text: "yes"))  # type: ignore[arg-type,return-value]
+        draw(potentials=sg.inference.potential(lambda text: "yes"))  # type: ignore[arg-type,return-value]
     with pytest.raises(OptionError, match="exact samplers need at most 0"):
-        draw(potentials=sg.potential(lambda text: 1.5))
-    assert len(draw(sg.SMC(4), potentials=sg.potential(lambda text: 1.5))) == 4
-    assert all(np.isfinite(draw("asap", n=5, potentials=sg.potential(lambda text: 1.5)).weights))
+        draw(potentials=sg.inference.potential(lambda text: 1.5))
+    assert len(draw(sg.inference.SMC(4), potentials=sg.inference.potential(lambda text: 1.5))) == 4
+    assert all(np.isfinite(draw("asap", n=5, potentials=sg.inference.potential(lambda text: 1.5)).weights))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +214,7 @@ def test_potentials_that_lie_or_fail() -> None:
         ({"cancel": True}, "cancel is"),
         ({"learned": {}}, "learned is a dict"),
         ({"max_second": 1}, "Did you mean max_seconds"),
-        ({"sampler": sg.AWRS}, "Write AWRS\\(\\)"),
+        ({"sampler": sg.inference.AWRS}, "Write AWRS\\(\\)"),
     ],
 )
 def test_what_cannot_be_requested(options: dict[str, Any], message: str) -> None:
@@ -219,21 +225,21 @@ def test_what_cannot_be_requested(options: dict[str, Any], message: str) -> None
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: sg.SMC(0), "SMC\\(particles=0\\)"),
-        (lambda: sg.SMC(4, proposal=sg.Exact()), "the proposal of SMC is"),  # type: ignore[arg-type]
-        (lambda: sg.SMC(4, threshold=2), "not a number between 0 and 1"),
-        (lambda: sg.SMC(4, threshold="x"), "not a number between 0 and 1"),  # type: ignore[arg-type]
-        (lambda: sg.SMC(None), "SMC\\(particles=None\\)"),  # type: ignore[arg-type]
-        (lambda: sg.AWRS(probes=None), "probes=None"),  # type: ignore[arg-type]
-        (lambda: sg.KnownDistributions("1GB"), "not a number of bytes"),  # type: ignore[arg-type]
-        (lambda: sg.SMC(4, resampling="best"), "resampling='best'"),  # type: ignore[arg-type]
-        (lambda: sg.SMC(4, critic=3), "the critic of SMC"),  # type: ignore[arg-type]
-        (lambda: sg.AWRS("best"), "estimator='best'"),  # type: ignore[arg-type]
-        (lambda: sg.AWRS(probes=0), "probes=0"),
-        (lambda: sg.AWRS("geometric", max_checks=3), "takes no max_checks"),
-        (lambda: sg.Exact(parallel=0), "parallel=0"),
-        (lambda: sg.potential(), "needs a function"),
-        (lambda: sg.potential(3), "is a function of a text"),  # type: ignore[arg-type]
+        (lambda: sg.inference.SMC(0), "SMC\\(particles=0\\)"),
+        (lambda: sg.inference.SMC(4, proposal=sg.inference.Exact()), "the proposal of SMC is"),  # type: ignore[arg-type]
+        (lambda: sg.inference.SMC(4, threshold=2), "not a number between 0 and 1"),
+        (lambda: sg.inference.SMC(4, threshold="x"), "not a number between 0 and 1"),  # type: ignore[arg-type]
+        (lambda: sg.inference.SMC(None), "SMC\\(particles=None\\)"),  # type: ignore[arg-type]
+        (lambda: sg.inference.AWRS(probes=None), "probes=None"),  # type: ignore[arg-type]
+        (lambda: sg.inference.KnownDistributions("1GB"), "not a number of bytes"),  # type: ignore[arg-type]
+        (lambda: sg.inference.SMC(4, resampling="best"), "resampling='best'"),  # type: ignore[arg-type]
+        (lambda: sg.inference.SMC(4, critic=3), "the critic of SMC"),  # type: ignore[arg-type]
+        (lambda: sg.inference.AWRS("best"), "estimator='best'"),  # type: ignore[arg-type]
+        (lambda: sg.inference.AWRS(probes=0), "probes=0"),
+        (lambda: sg.inference.AWRS("geometric", max_checks=3), "takes no max_checks"),
+        (lambda: sg.inference.Exact(parallel=0), "parallel=0"),
+        (lambda: sg.inference.potential(), "needs a function"),
+        (lambda: sg.inference.potential(3), "is a function of a text"),  # type: ignore[arg-type]
     ],
 )
 def test_options_of_samplers(make: Any, message: str) -> None:
@@ -245,21 +251,21 @@ def test_options_of_samplers(make: Any, message: str) -> None:
 
 
 def test_beams() -> None:
-    found = sg.beam(model(), "", LANGUAGE, width=5)
+    found = sg.inference.beam(model(), "", LANGUAGE, width=5)
     assert {one.text for one in found} == set(Q)
     assert [one.log_prob for one in found] == sorted((one.log_prob for one in found), reverse=True)
     assert found[-1].value == "000" and found[-1].log_prob == pytest.approx(math.log(0.012), abs=1e-4)
-    apart = sg.beam(model(), "", LANGUAGE, width=2, groups=2, diversity=9.0)
+    apart = sg.inference.beam(model(), "", LANGUAGE, width=2, groups=2, diversity=9.0)
     assert {one.text[0] for one in apart} == {"0", "1"}
     with pytest.raises(LimitExceeded, match="takes 3 tokens"):
-        sg.beam(model(), "", LANGUAGE, max_tokens=2)
+        sg.inference.beam(model(), "", LANGUAGE, max_tokens=2)
     for limit in ({"max_calls": 1}, {"max_seconds": 0}, {"cancel": lambda: True}):
         with pytest.raises(LimitExceeded, match=f"no text within {next(iter(limit))}") as none:
-            sg.beam(model(), "", LANGUAGE, **limit)  # type: ignore[arg-type]
+            sg.inference.beam(model(), "", LANGUAGE, **limit)  # type: ignore[arg-type]
         assert none.value.account.calls <= 3
-    assert sg.beam(model(), "", LANGUAGE, max_calls=100, progress=True).stopped is None
+    assert sg.inference.beam(model(), "", LANGUAGE, max_calls=100, progress=True).stopped is None
     endless = DistributionModel(VOCABULARY, lambda tokens: (0.4, 0.4, 0.2))
-    partly = sg.beam(endless, "", sg.regex("[01]*"), width=50, max_calls=20)
+    partly = sg.inference.beam(endless, "", sg.regex("[01]*"), width=50, max_calls=20)
     assert 0 < len(partly) < 50 and partly.stopped == "max_calls"
     for options, message in (
         ({"width": 0}, "width is 0"),
@@ -268,20 +274,20 @@ def test_beams() -> None:
         ({"diversity": "x"}, "diversity is 'x'"),
         ({"length_penalty": math.inf}, "length_penalty is inf"),
         ({"seed": 1}, "unknown option 'seed' of beam"),
-        ({"output": LANGUAGE & sg.potential(bool)}, "takes no potentials"),
+        ({"output": LANGUAGE & sg.inference.potential(bool)}, "takes no potentials"),
     ):
         with pytest.raises(OptionError, match=message):
-            sg.beam(model(), "", **{"output": LANGUAGE, **options})  # type: ignore[arg-type]
+            sg.inference.beam(model(), "", **{"output": LANGUAGE, **options})  # type: ignore[arg-type]
 
 
 # What the account says of attempts without a text.
 
 
-@pytest.mark.parametrize("sampler", [*SAMPLERS, sg.MH(3)], ids=str)
+@pytest.mark.parametrize("sampler", [*SAMPLERS, sg.inference.MH(3)], ids=str)
 def test_why_nothing_came(sampler: Sampler) -> None:
     """Each sampler names what refused all texts; errors of a potential have the draws so far."""
     with pytest.raises((DeadEnd, LimitExceeded)) as nothing:
-        draw(sampler, potentials=sg.potential(lambda text: False), max_attempts=None, max_seconds=5)
+        draw(sampler, potentials=sg.inference.potential(lambda text: False), max_attempts=None, max_seconds=5)
     assert "refuse" in str(nothing.value) or "died" in str(nothing.value)
     account = nothing.value.account
     assert account.lost["refused"] > 0 and account.stopped in (None, "max_seconds", "patience")
@@ -294,29 +300,34 @@ def test_why_nothing_came(sampler: Sampler) -> None:
         return True
 
     with pytest.raises(GenerationError, match="KeyError") as failed:
-        draw(sampler, n=1000, potentials=sg.potential(fails_late))
+        draw(sampler, n=1000, potentials=sg.inference.potential(fails_late))
     assert failed.value.account.attempts >= 0
     assert failed.value.partial is None or 0 < len(failed.value.partial) < 1000
 
 
 def test_what_came_to_nothing_is_counted() -> None:
     """Of 40 texts in which the last letter decides about a half are refused."""
-    odd = sg.potential(lambda text: text[-1] == "1")
-    for sampler in (sg.LocalMasking(), sg.SMC(40, threshold=0)):
+    odd = sg.inference.potential(lambda text: text[-1] == "1")
+    for sampler in (sg.inference.LocalMasking(), sg.inference.SMC(40, threshold=0)):
         found = draw(sampler, n=40, potentials=odd)
         assert len(found) + found.account.lost["refused"] == 40 and found.account.lost["refused"] > 5
         assert "had no text" in repr(found)
     resampled = draw(
-        sg.SMC(40, threshold=1), n=400, potentials=sg.potential(prefix=lambda text: text[:2] != "11")
+        sg.inference.SMC(40, threshold=1),
+        n=400,
+        potentials=sg.inference.potential(prefix=lambda text: text[:2] != "11"),
     )
     assert resampled.account.lost.total() + len(resampled) == resampled.account.attempts == 400
-    assert draw(sg.Exact(parallel=1), n=40, potentials=odd).account.lost.keys() <= {"refused", "given up"}
+    assert draw(sg.inference.Exact(parallel=1), n=40, potentials=odd).account.lost.keys() <= {
+        "refused",
+        "given up",
+    }
 
 
 def test_room_is_looked_at_first() -> None:
     asked = []
     short = DistributionModel(VOCABULARY, lambda tokens: asked.append(1) or t1_distribution(tokens))  # type: ignore[func-returns-value]
-    for sampler in (*SAMPLERS, sg.MH(2)):
+    for sampler in (*SAMPLERS, sg.inference.MH(2)):
         with pytest.raises(LimitExceeded, match="takes 3 tokens, and 2 are left"):
             sg.sample(short, "", LANGUAGE, sampler=sampler, max_tokens=2)
     assert not asked
@@ -330,16 +341,16 @@ def test_no_longer_than_the_context() -> None:
     """Half of the texts of an endless language do not fit; those that do are drawn, and nothing raises."""
     model = DistributionModel(VOCABULARY, lambda tokens: (0.5, 0.2, 0.3))
     model.context_length = 4  # type: ignore[misc]
-    for sampler in (*SAMPLERS, sg.MH(2)):
+    for sampler in (*SAMPLERS, sg.inference.MH(2)):
         found = sg.sample(model, "", sg.regex("[01]*"), n=60, sampler=sampler, seed=1)
         assert max(map(len, found.texts)) <= 3
-    assert sg.beam(model, "", sg.regex("[01]*"), width=4)[0].text == ""
+    assert sg.inference.beam(model, "", sg.regex("[01]*"), width=4)[0].text == ""
 
 
 def test_products() -> None:
     """A constraint and potentials joined by `&`, from either side, are as if given apart."""
-    fewer = sg.potential(lambda text: -1.0 * text.count("1"))
-    odd = sg.potential(lambda text: text.count("1") % 2 == 1)
+    fewer = sg.inference.potential(lambda text: -1.0 * text.count("1"))
+    odd = sg.inference.potential(lambda text: text.count("1") % 2 == 1)
     apart = draw(n=30, potentials=[fewer, odd])
     for product in (LANGUAGE & fewer & odd, fewer & (odd & LANGUAGE), LANGUAGE & fewer):
         again = draw(n=30, output=product, potentials=() if product.potentials[1:] else odd)
@@ -352,22 +363,22 @@ def test_products() -> None:
         (int & odd) & (str & fewer)
     with pytest.raises(OptionError, match="potentials need weights"):
         sg.generate(model(), "", LANGUAGE & odd)
-    assert len(draw(n=5, output=sg.potential(lambda text: text[0] == "1"), seed=1)) == 5
-    assert set(draw(n=99, output=sg.potential(lambda text: text[:2] == "10") & odd)) == {"100"}
+    assert len(draw(n=5, output=sg.inference.potential(lambda text: text[0] == "1"), seed=1)) == 5
+    assert set(draw(n=99, output=sg.inference.potential(lambda text: text[:2] == "10") & odd)) == {"100"}
 
 
 def test_verdicts_of_numpy() -> None:
     for verdict in (np.True_, np.float32(-0.5), np.int64(0), np.array(-0.5), np.array([True])):
-        assert len(draw(n=np.int64(3), potentials=sg.potential(lambda text, v=verdict: v))) == 3  # type: ignore[misc]
+        assert len(draw(n=np.int64(3), potentials=sg.inference.potential(lambda text, v=verdict: v))) == 3  # type: ignore[misc]
     with pytest.raises(GenerationError, match="failed on a text"):
-        draw(potentials=sg.potential(lambda text: np.zeros(2)))  # type: ignore[arg-type,return-value]
+        draw(potentials=sg.inference.potential(lambda text: np.zeros(2)))  # type: ignore[arg-type,return-value]
     assert draw(temperature=np.float32(1.0)).texts == draw().texts
 
 
 def test_potentials_are_called_once_for_a_text() -> None:
     asked: list[str] = []
-    once = sg.potential(lambda text: not asked.append(text))
-    for sampler in (*SAMPLERS, sg.MH(3)):
+    once = sg.inference.potential(lambda text: not asked.append(text))
+    for sampler in (*SAMPLERS, sg.inference.MH(3)):
         asked.clear()
         draw(sampler, n=100, potentials=once)
         assert len(asked) == len(set(asked)) <= 5
@@ -376,20 +387,28 @@ def test_potentials_are_called_once_for_a_text() -> None:
 def test_limits_met_exactly_and_kept() -> None:
     needed = draw("local", n=3).account.calls
     assert len(draw("local", n=3, max_calls=needed)) == 3
-    for sampler in (sg.Exact(parallel=8), sg.LocalMasking(64), sg.MH(3, parallel=16)):
+    for sampler in (
+        sg.inference.Exact(parallel=8),
+        sg.inference.LocalMasking(64),
+        sg.inference.MH(3, parallel=16),
+    ):
         try:
             account = draw(sampler, n=1000, max_attempts=9).account
         except LimitExceeded as error:
             account = error.account
         assert account.attempts <= 9 and account.stopped == "max_attempts"
     with pytest.raises(LimitExceeded, match="no text was drawn within max_attempts"):
-        draw(sg.SMC(64), max_attempts=9)
+        draw(sg.inference.SMC(64), max_attempts=9)
     cancelled = pytest.raises(LimitExceeded, match="it was cancelled after 0 attempts")
     with cancelled:
         draw(cancel=lambda: True)
 
 
-@pytest.mark.parametrize("sampler", [sg.Exact(), sg.AdaptiveRejection(), sg.Rejection(), sg.ASAp()], ids=str)
+@pytest.mark.parametrize(
+    "sampler",
+    [sg.inference.Exact(), sg.inference.AdaptiveRejection(), sg.inference.Rejection(), sg.inference.ASAp()],
+    ids=str,
+)
 def test_masses_lie_within_what_is_certain(sampler: Sampler) -> None:
     for seed in range(40):
         posterior = draw(sampler, n=1 + seed % 5, seed=seed)
@@ -401,15 +420,19 @@ def test_masses_lie_within_what_is_certain(sampler: Sampler) -> None:
 def test_masses_of_languages_that_are_known_to_the_end() -> None:
     posterior = draw(n=300)
     assert posterior.log_z == pytest.approx(math.log(0.412), abs=1e-6)
-    assert math.isnan(draw(sg.MH(2), n=3).log_z) and "log Z unknown" in repr(draw(sg.MH(2), n=3))
+    assert math.isnan(draw(sg.inference.MH(2), n=3).log_z) and "log Z unknown" in repr(
+        draw(sg.inference.MH(2), n=3)
+    )
 
 
-@pytest.mark.parametrize("proposal", [sg.LocalMasking(), sg.AWRS(), sg.ASAp()], ids=str)
+@pytest.mark.parametrize(
+    "proposal", [sg.inference.LocalMasking(), sg.inference.AWRS(), sg.inference.ASAp()], ids=str
+)
 def test_potentials_above_nothing_weigh_as_they_say(proposal: Any) -> None:
     """Also by ASAp, which has no bounds then."""
-    liked = sg.potential(lambda text: 3.0 if text == "000" else 0.0)
+    liked = sg.inference.potential(lambda text: 3.0 if text == "000" else 0.0)
     mass = 0.4 + 0.012 * math.exp(3)
-    for sampler in (sg.ASAp(), sg.SMC(16, proposal=proposal)):
+    for sampler in (sg.inference.ASAp(), sg.inference.SMC(16, proposal=proposal)):
         posterior = draw(sampler, n=4000, potentials=liked)
         assert posterior.log_z == pytest.approx(math.log(mass), abs=0.1)
         share = posterior.probability(lambda text: text == "000")
@@ -418,7 +441,13 @@ def test_potentials_above_nothing_weigh_as_they_say(proposal: Any) -> None:
 
 @pytest.mark.parametrize(
     "sampler",
-    [sg.Exact(), sg.ASAp(), sg.LocalMasking(), sg.SMC(8, proposal=sg.ASAp()), sg.Exact(parallel=1)],
+    [
+        sg.inference.Exact(),
+        sg.inference.ASAp(),
+        sg.inference.LocalMasking(),
+        sg.inference.SMC(8, proposal=sg.inference.ASAp()),
+        sg.inference.Exact(parallel=1),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("letters", [8, 64])
@@ -462,7 +491,7 @@ def test_errors_of_others_have_what_was_drawn() -> None:
 
         failing = DistributionModel(VOCABULARY, fails)
         with pytest.raises(kind) as failed:
-            sg.sample(failing, "", LANGUAGE, n=100, sampler=sg.LocalMasking(parallel=2), seed=1)
+            sg.sample(failing, "", LANGUAGE, n=100, sampler=sg.inference.LocalMasking(parallel=2), seed=1)
         assert 0 < len(failed.value.partial) < 100 and failed.value.account.calls > 0  # type: ignore[attr-defined]
 
 
@@ -474,12 +503,14 @@ def test_independent_texts_fill_max_attempts() -> None:
 
 def test_ended_texts_are_compared_as_growing_ones_are() -> None:
     """With a potential of whole texts alone, what ASAp has learned does not favour those that still have to pay."""
-    costly = sg.potential(lambda text: -2.0 * text.count("1"))
+    costly = sg.inference.potential(lambda text: -2.0 * text.count("1"))
     plain = [
-        draw(sg.SMC(16, proposal=sg.ASAp()), n=320, potentials=costly, seed=seed).ess for seed in range(20)
+        draw(sg.inference.SMC(16, proposal=sg.inference.ASAp()), n=320, potentials=costly, seed=seed).ess
+        for seed in range(20)
     ]
-    free = sg.potential(lambda text: -2.0 * text.count("1"), prefix=lambda text: 0.0)
+    free = sg.inference.potential(lambda text: -2.0 * text.count("1"), prefix=lambda text: 0.0)
     steered = [
-        draw(sg.SMC(16, proposal=sg.ASAp()), n=320, potentials=free, seed=seed).ess for seed in range(20)
+        draw(sg.inference.SMC(16, proposal=sg.inference.ASAp()), n=320, potentials=free, seed=seed).ess
+        for seed in range(20)
     ]
     assert np.mean(plain) == pytest.approx(np.mean(steered), rel=0.01)

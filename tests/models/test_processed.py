@@ -112,7 +112,7 @@ def test_misuse_is_reported() -> None:
     with pytest.raises(OptionError, match="a processor is a function"):
         with_processors(model, 3)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="the class RPG"):
-        with_processors(model, sg.RPG)  # type: ignore[arg-type]
+        with_processors(model, sg.models.RPG)  # type: ignore[arg-type]
 
     def fails(tokens: object, logits: object) -> object:
         raise KeyError("x")
@@ -125,7 +125,7 @@ def test_misuse_is_reported() -> None:
 
 
 def test_what_was_learned_under_processors_stays_in_its_process(tmp_path: object) -> None:
-    learned = sg.KnownDistributions()
+    learned = sg.inference.KnownDistributions()
     model = with_processors(DistributionModel(VOCABULARY, distribution), half_of_last)
     sg.sample(model, "", sg.regex("a"), n=2, seed=1, learned=learned)
     with pytest.raises(OptionError, match="processors cannot be saved"):

@@ -319,7 +319,7 @@ def test_beams_are_judged() -> None:
         constraint = monitored(
             sg.choice(["xa", "xb", "yb"]), judge(lambda text: text != "xb"), repairs=repairs
         )
-        assert {one.text for one in sg.beam(model, "", constraint, width=4)} == {"xa", "yb"}
+        assert {one.text for one in sg.inference.beam(model, "", constraint, width=4)} == {"xa", "yb"}
         drawn = sg.sample(model, "", constraint, n=10, seed=1)
         assert {model.decode(one.tokens) for one in drawn.draws} <= {"xa", "yb"}
 

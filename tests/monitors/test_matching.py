@@ -198,7 +198,7 @@ def test_samplers_draw_texts_of_the_world() -> None:
         texts = {model.decode(one.tokens) for one in drawn.draws}
         assert texts <= {"x.a", "x.ab", "y.b"}
         assert texts
-    found = sg.beam(model, "", monitored(within, Members(), language=SMALL), width=3)
+    found = sg.inference.beam(model, "", monitored(within, Members(), language=SMALL), width=3)
     assert {one.text for one in found} == {"x.a", "x.ab", "y.b"}
 
 

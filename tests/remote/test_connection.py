@@ -186,7 +186,7 @@ def test_what_cannot_be_sent_is_checked_and_asked_for_again(start: Start) -> Non
 
 
 def test_temporal_logic_is_checked(start: Start) -> None:
-    plan = sg.ltl_over({"backup": '"backup"', "delete": '"delete"'}, "!delete W backup")
+    plan = sg.ltl.ltl_over({"backup": '"backup"', "delete": '"delete"'}, "!delete W backup")
     world = start(enforces=ALL, says=['["delete", "backup"]', '["backup", "delete"]'])
     with sg.connect(world.url, model="small", dialect="vllm") as model:
         assert sg.generate(model, "A plan.", plan) == '["backup", "delete"]'
@@ -441,7 +441,7 @@ def test_samplers_and_masks_are_refused_by_name(start: Start) -> None:
     with pytest.raises(errors.OptionError, match=r"sample\(\) needs the model's logits"):
         sg.sample(model, "?", Person)
     with pytest.raises(errors.OptionError, match=r"beam\(\) needs"):
-        sg.beam(model, "?", Person)
+        sg.inference.beam(model, "?", Person)
     with pytest.raises(errors.OptionError, match=r"infill\(\) needs"):
         sg.infill(model, "a [[x]] b")
     with pytest.raises(errors.VocabularyError, match="no vocabulary"):

@@ -444,11 +444,15 @@ def test_samplers_leave_slow_drafters_alone_too(drafting_clock: HandClock) -> No
     slow = Slow()
     speculation = Speculation([slow])
     model = DistributionModel(LETTERS, random_distribution(5, 5))
-    found = sg.sample(model, "x", CONSTRAINT, n=20, sampler=sg.LocalMasking(), seed=1, speculate=speculation)
+    found = sg.sample(
+        model, "x", CONSTRAINT, n=20, sampler=sg.inference.LocalMasking(), seed=1, speculate=speculation
+    )
     assert speculation.records[0].rests and slow.asked < speculation.counts["passes"] > 20
     assert (
         found.texts
-        == sg.sample(model, "x", CONSTRAINT, n=20, sampler=sg.LocalMasking(), seed=1, speculate=False).texts
+        == sg.sample(
+            model, "x", CONSTRAINT, n=20, sampler=sg.inference.LocalMasking(), seed=1, speculate=False
+        ).texts
     )
 
 
@@ -561,7 +565,7 @@ def test_what_samplers_do_not_use_is_reported() -> None:
     with pytest.warns(SpeculationWarning, match="Rejection is not used"):
         sg.sample(model, "x", CONSTRAINT, n=2, speculate=Speculation([TriGrams()], Rejection()))
     with pytest.warns(SpeculationWarning, match="MH uses no drafts"):
-        sg.sample(model, "x", CONSTRAINT, n=2, sampler=sg.MH(), speculate=Speculation())
+        sg.sample(model, "x", CONSTRAINT, n=2, sampler=sg.inference.MH(), speculate=Speculation())
 
 
 def test_a_speculation_belongs_to_a_model_of_structgen() -> None:

@@ -27,25 +27,25 @@ from tests.oracles.toy_model import ToyModel
 from tests.speculative.test_generation_drafts import DRAFTERS, Guess, Reported
 
 SAMPLERS: list[Sampler] = [
-    sg.Exact(parallel=1),
-    sg.Exact(parallel=3),
-    sg.AdaptiveRejection(parallel=2),
-    sg.Rejection(parallel=1),
-    sg.Rejection(parallel=4),
-    sg.ASAp(parallel=2),
-    sg.LocalMasking(parallel=1),
-    sg.LocalMasking(parallel=3),
-    sg.AWRS(parallel=2),
-    sg.SMC(4),
-    sg.SMC(3, proposal=sg.AWRS("recursive")),
-    sg.SMC(4, proposal=sg.ASAp()),
-    sg.MH(3, parallel=2),
+    sg.inference.Exact(parallel=1),
+    sg.inference.Exact(parallel=3),
+    sg.inference.AdaptiveRejection(parallel=2),
+    sg.inference.Rejection(parallel=1),
+    sg.inference.Rejection(parallel=4),
+    sg.inference.ASAp(parallel=2),
+    sg.inference.LocalMasking(parallel=1),
+    sg.inference.LocalMasking(parallel=3),
+    sg.inference.AWRS(parallel=2),
+    sg.inference.SMC(4),
+    sg.inference.SMC(3, proposal=sg.inference.AWRS("recursive")),
+    sg.inference.SMC(4, proposal=sg.inference.ASAp()),
+    sg.inference.MH(3, parallel=2),
 ]
 POTENTIALS: list[Any] = [
     (),
-    sg.potential(lambda text: len(text) % 2 == 0),
-    sg.potential(lambda text: "b" in text, prefix=lambda text: not text.startswith("c")),
-    sg.potential(lambda text: -0.5 * len(text)),
+    sg.inference.potential(lambda text: len(text) % 2 == 0),
+    sg.inference.potential(lambda text: "b" in text, prefix=lambda text: not text.startswith("c")),
+    sg.inference.potential(lambda text: -0.5 * len(text)),
 ]
 pytestmark = pytest.mark.filterwarnings("ignore:MH uses no drafts")
 WORDS = st.lists(st.text("abcé", min_size=1, max_size=5), min_size=1, max_size=6)
@@ -140,7 +140,7 @@ def test_what_is_forced_takes_fewer_passes(sampler: Sampler, controller: Any) ->
     model.forward_passes = 0
     found = reported_by(model, FORCED, speculate=speculation, **options)
     same(plain, found)
-    if isinstance(sampler, sg.MH):
+    if isinstance(sampler, sg.inference.MH):
         assert not speculation.counts
         return
     assert model.forward_passes < found["passes"], (
@@ -160,12 +160,12 @@ def test_a_model_has_drafts_of_its_own_unless_it_shall_not() -> None:
     sg.sample(model, "", FORCED, n=2, seed=1)
     assert own.counts["accepted"] > 0
     before = own.counts.copy()
-    sg.sample(model, "", FORCED, n=2, seed=1, sampler=sg.MH())
+    sg.sample(model, "", FORCED, n=2, seed=1, sampler=sg.inference.MH())
     assert own.counts == before
 
 
 async def _drawn(model: Any) -> Any:
-    return await sg.sample_async(model, "", FORCED, n=2, seed=1, speculate=Speculation())
+    return await sg.inference.sample_async(model, "", FORCED, n=2, seed=1, speculate=Speculation())
 
 
 def test_asynchronous_calls_drafted_too() -> None:
@@ -200,14 +200,14 @@ def test_distributions_that_were_learned_are_used_with_drafts() -> None:
     model = DistributionModel(LETTERS, letters_distribution)
     reported = []
     for speculate in (False, Speculation(controller=Fixed(4))):
-        learned = sg.KnownDistributions()
+        learned = sg.inference.KnownDistributions()
         calls = [
             {
                 "n": 3,
                 "seed": seed,
                 "learned": learned,
                 "speculate": speculate,
-                "sampler": sg.Exact(parallel=2),
+                "sampler": sg.inference.Exact(parallel=2),
             }
             for seed in (4, 5)
         ]

@@ -34,7 +34,15 @@ CONSTRAINT = sg.regex("(abcdef[xyz]){2,3}")
 
 
 @pytest.mark.parametrize(
-    "sampler", [sg.LocalMasking(1), sg.LocalMasking(3), sg.SMC(4), sg.AWRS(parallel=2), sg.ASAp(2)], ids=str
+    "sampler",
+    [
+        sg.inference.LocalMasking(1),
+        sg.inference.LocalMasking(3),
+        sg.inference.SMC(4),
+        sg.inference.AWRS(parallel=2),
+        sg.inference.ASAp(2),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("name", list(CONFIGS))
 def test_the_same_draws_in_fewer_passes(name: str, sampler: Sampler) -> None:

@@ -21,7 +21,7 @@ def backup() -> str: ...
 def delete() -> str: ...
 
 
-LIST = sg.ltl_over(ITEMS, FORMULAS, max_items=4)
+LIST = sg.ltl.ltl_over(ITEMS, FORMULAS, max_items=4)
 PLAN = sg.plan({"go": {"room": ["hall", "kitchen"]}}, ["F go(kitchen)"], max_steps=3)
 TURN = sg.tools([backup, delete], order=ORDER)
 CASES = {
@@ -37,7 +37,7 @@ CASES = {
     "in a sequence": ("Plan: " + LIST + "\n" + PLAN, [*FORMULAS, "F go(kitchen)"]),
     "either": (LIST | sg.json_schema(True), FORMULAS),
     "after a trigger": (sg.dispatch({"<list>": LIST + "</list>"}), FORMULAS),
-    "within a pattern": (sg.ltl_over({"a": "x", "b": "y"}, "F b") & sg.regex(".{0,9}"), ["F b"]),
+    "within a pattern": (sg.ltl.ltl_over({"a": "x", "b": "y"}, "F b") & sg.regex(".{0,9}"), ["F b"]),
 }
 
 

@@ -52,7 +52,7 @@ def test_special_tokens_are_read_as_markers() -> None:
     expected = sg.Thinking("hm", True)
     assert sg.generate(model, "?", kind, temperature=0) == expected
     assert list(sg.stream(model, "?", kind, temperature=0))[-1] == expected
-    assert sg.beam(model, "?", kind, width=1)[0].value == expected
+    assert sg.inference.beam(model, "?", kind, width=1)[0].value == expected
     assert sg.sample(model, "?", kind, sampler="local", seed=1).values[0] == expected
 
 
@@ -144,7 +144,7 @@ def test_values_and_constraints_can_be_pickled() -> None:
 
 
 def test_a_server_cannot_keep_a_cap() -> None:
-    model = sg.RemoteModel.__new__(sg.RemoteModel)
+    model = sg.remote.RemoteModel.__new__(sg.remote.RemoteModel)
     for call in (sg.generate, sg.stream):
         with pytest.raises(OptionError, match="cannot count the tokens of reasoning"):
             call(model, "?", sg.reasoning(Person, max_tokens=3))

@@ -67,16 +67,16 @@ COMBINATORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "dispatch": (lambda kind: sg.dispatch({"<call>": sg.regex("") + kind + "</call>"}), "so <call>{}</call>"),
     "dispatch_value": (lambda kind: sg.dispatch({"<call>": kind}, stop_after_first=True), "so <call>{}"),
     "tools_answer": (lambda kind: sg.tools([book], answer=kind), "{}"),
-    "ltl_over": (lambda kind: sg.ltl_over({"a": kind, "b": "zz"}, "a"), "[{}, zz]"),
-    "ltl_over_separator": (lambda kind: sg.ltl_over({"a": "x"}, "a & X a", separator=kind), "[x{}x]"),
-    "ltl_over_open": (lambda kind: sg.ltl_over({"a": "x"}, "a", open=kind, max_items=1), "{}x]"),
-    "ltl_over_close": (lambda kind: sg.ltl_over({"a": "x"}, "a", close=kind, max_items=1), "[x{}"),
+    "ltl_over": (lambda kind: sg.ltl.ltl_over({"a": kind, "b": "zz"}, "a"), "[{}, zz]"),
+    "ltl_over_separator": (lambda kind: sg.ltl.ltl_over({"a": "x"}, "a & X a", separator=kind), "[x{}x]"),
+    "ltl_over_open": (lambda kind: sg.ltl.ltl_over({"a": "x"}, "a", open=kind, max_items=1), "{}x]"),
+    "ltl_over_close": (lambda kind: sg.ltl.ltl_over({"a": "x"}, "a", close=kind, max_items=1), "[x{}"),
     "or": (lambda kind: sg.regex("zz") | kind, "{}"),
-    "or_reflected": (lambda kind: sg.constraint_for_type(kind | sg.regex("zz")), "{}"),
+    "or_reflected": (lambda kind: sg.types.constraint_for_type(kind | sg.regex("zz")), "{}"),
     "add": (lambda kind: sg.regex("z") + kind, "z{}"),
     "add_reflected": (lambda kind: kind + sg.regex("z"), "{}z"),
     "lark": (lambda kind: sg.lark('start: "z" @kind', constraints={"kind": kind}), "z{}"),
-    "constraint_for_type": (sg.constraint_for_type, "{}"),
+    "constraint_for_type": (sg.types.constraint_for_type, "{}"),
     "matcher": (lambda kind: sg.Matcher(kind, BYTES).constraint, "{}"),
     "open_matcher": (lambda kind: open_matcher(kind, BYTES).constraint, "{}"),
     "canvas": (lambda kind: Canvas(kind, BYTES, [Hole(3)]).constraint, "{}"),
@@ -112,21 +112,21 @@ def test_regular_types_take_part_in_what_is_regular(kind: str) -> None:
 
 
 def test_json_types_join_with_schemas() -> None:
-    joined = sg.constraint_for_type(Person) & Person
+    joined = sg.types.constraint_for_type(Person) & Person
     assert accepts(joined, TYPES["model"][1]) and not accepts(joined, TYPES["model"][2])
     with pytest.raises(CombinationError, match="not regular"):
         _ = sg.regex("[a-z]+") & Person
 
 
 def test_typing_forms_on_the_left_of_a_union() -> None:
-    whole = sg.constraint_for_type(Literal["cat"] | sg.regex("[0-9]+"))
+    whole = sg.types.constraint_for_type(Literal["cat"] | sg.regex("[0-9]+"))
     assert accepts(whole, "cat") and accepts(whole, "12") and not accepts(whole, "dog")
 
 
 def test_functions_that_draw() -> None:
     model = DistributionModel(BYTES, lambda tokens: [1 / 257] * 257)
     short: Any = Annotated[int, Field(ge=10, le=12)]
-    assert sg.beam(model, "Ten or eleven?", short, width=2)[0].value in (10, 11, 12)
+    assert sg.inference.beam(model, "Ten or eleven?", short, width=2)[0].value in (10, 11, 12)
     assert sg.sample(model, "Ten or eleven?", short, n=1, sampler="local", seed=0).values[0] in (10, 11, 12)
     filled = sg.infill(model, "I am {{age}} years old.", age=short, prompt="Age?")
     assert filled.holes["age"] in ("10", "11", "12")
@@ -140,7 +140,9 @@ def test_the_answer_of_a_tool_loop() -> None:
 
 
 def test_programs_of_types_are_shared() -> None:
-    assert compile_constraint(Person, BYTES) is compile_constraint(sg.constraint_for_type(Person), BYTES)
+    assert compile_constraint(Person, BYTES) is compile_constraint(
+        sg.types.constraint_for_type(Person), BYTES
+    )
 
 
 def test_a_monitor_may_suggest_a_type() -> None:
@@ -164,7 +166,7 @@ WRONG: dict[str, Any] = {
     "a list": ["a", "b"],
     "an object": object(),
     "a vocabulary": BYTES,
-    "a potential": sg.potential(lambda text: True),
+    "a potential": sg.inference.potential(lambda text: True),
 }
 NOT_REFUSING = ("or", "or_reflected", "add", "add_reflected", "dispatch")
 """Operators: see below."""

@@ -91,7 +91,7 @@ def test_tools_report_it_to_the_model() -> None:
         return 1
 
     text = '<tool_call>\n{"name": "buy", "arguments": {"what": {"item": "gold"}}}\n</tool_call>'
-    for run in (sg.run_tools, lambda *given: asyncio.run(sg.run_tools_async(*given))):
+    for run in (sg.run_tools, lambda *given: asyncio.run(sg.tools.run_tools_async(*given))):
         answers = [text, "Done."]
         done = run(ScriptedModel(lambda prompt: answers.pop(0)), "?", [buy])  # noqa: B023
         assert "raised KeyError: 'gold'" in done.results[0].content

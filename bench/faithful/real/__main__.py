@@ -89,8 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         alone = {
             name: _walked(model, task, chosen, sampler)
             for name, sampler in (
-                ("adaptive rejection", sg.AdaptiveRejection(parallel=chosen.particles)),
-                ("CARS", sg.Exact(parallel=chosen.particles)),
+                ("adaptive rejection", sg.inference.AdaptiveRejection(parallel=chosen.particles)),
+                ("CARS", sg.inference.Exact(parallel=chosen.particles)),
             )
         }
         results[task.name]["without examples"] = {name: asdict(outcome) for name, outcome in alone.items()}
@@ -105,13 +105,13 @@ def _outcomes(
     particles = chosen.particles
     yield "the model alone", _free(model, task, particles, chosen.seed)
     masks: dict[str, tuple[Any, int]] = {
-        "masking, unweighted": (sg.LocalMasking(parallel=particles), chosen.draws),
-        "masking, weighted": (sg.LocalMasking(parallel=particles), chosen.draws),
-        "adaptive rejection": (sg.AdaptiveRejection(parallel=particles), chosen.draws),
-        "CARS": (sg.Exact(parallel=particles), chosen.draws),
-        "ASAp": (sg.ASAp(parallel=particles), chosen.draws),
-        "MH, 5 proposals": (sg.MH(5, parallel=particles), particles),
-        f"SMC, {particles} particles": (sg.SMC(particles), particles),
+        "masking, unweighted": (sg.inference.LocalMasking(parallel=particles), chosen.draws),
+        "masking, weighted": (sg.inference.LocalMasking(parallel=particles), chosen.draws),
+        "adaptive rejection": (sg.inference.AdaptiveRejection(parallel=particles), chosen.draws),
+        "CARS": (sg.inference.Exact(parallel=particles), chosen.draws),
+        "ASAp": (sg.inference.ASAp(parallel=particles), chosen.draws),
+        "MH, 5 proposals": (sg.inference.MH(5, parallel=particles), particles),
+        f"SMC, {particles} particles": (sg.inference.SMC(particles), particles),
     }
     for name, (sampler, n) in masks.items():
         outcome = _sampled(model, task, chosen, task.constraint, sampler, n, [])
@@ -120,8 +120,12 @@ def _outcomes(
         yield name, outcome
     judged = [_asked(task, model)]
     for name, sampler, n in (
-        ("AWRS, asked", sg.AWRS(parallel=particles), particles),
-        (f"SMC of AWRS, {particles} particles, asked", sg.SMC(particles, proposal=sg.AWRS()), particles),
+        ("AWRS, asked", sg.inference.AWRS(parallel=particles), particles),
+        (
+            f"SMC of AWRS, {particles} particles, asked",
+            sg.inference.SMC(particles, proposal=sg.inference.AWRS()),
+            particles,
+        ),
     ):
         yield name, _sampled(model, task, chosen, str, sampler, n, judged)
     if rival is not None:
@@ -153,7 +157,7 @@ def _sampled(
     )
 
 
-def _outcome(run: Callable[[], sg.Posterior[Any]]) -> Outcome:
+def _outcome(run: Callable[[], sg.inference.Posterior[Any]]) -> Outcome:
     try:
         found = run()
     except (GenerationError, LimitExceeded) as error:
@@ -178,7 +182,7 @@ def _asked(task: Task, model: LanguageModel) -> Any:
         data = text.encode()
         return begins(text) and bool(matcher.native.next_bytes(data)[1])
 
-    return sg.potential(is_one, prefix=begins)
+    return sg.inference.potential(is_one, prefix=begins)
 
 
 def _free(model: LanguageModel, task: Task, rows: int, seed: int) -> Outcome:

@@ -128,7 +128,7 @@ def ltl_over(
         UnsatisfiableFormula: No list satisfies the formulas. The error names a minimal set of them in conflict.
 
     Example:
-        ``sg.ltl_over({"backup": backup, "delete": delete}, "!delete W backup")``
+        ``sg.ltl.ltl_over({"backup": backup, "delete": delete}, "!delete W backup")``
     """
     if not isinstance(items, Mapping) or not items:
         raise OptionError(

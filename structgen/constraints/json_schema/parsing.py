@@ -103,8 +103,8 @@ def _refuse_other_types(schema: Any) -> None:
         own = hasattr(schema, "model_json_schema")
         raise SchemaInvalid(
             f"{getattr(schema, '__name__', schema)!s:.60} is a Python type, not a schema",
-            hint="structgen.constraint_for_type(...) makes the constraint of a type, and generate, run and prompt "
-            "take the type itself" + ("; its schema is model_json_schema()." if own else "."),
+            hint="structgen.types.constraint_for_type(...) makes the constraint of a type, and generate, run and "
+            "prompt take the type itself" + ("; its schema is model_json_schema()." if own else "."),
         )
     if isinstance(schema, (tuple, set, frozenset)):
         raise SchemaInvalid(f"a schema must be an object or a boolean, not a Python {type(schema).__name__}")

@@ -47,7 +47,7 @@ def test_exactly_the_lists(wanted: list[Formula], most: int | None) -> None:
     }
     kinds: dict[str, Any] = {name: NESTED if name == "a" else name for name in ATOMS}
     try:
-        found = sg.ltl_over(kinds, wanted, max_items=most)
+        found = sg.ltl.ltl_over(kinds, wanted, max_items=most)
     except ConstraintError:
         assert not good
         return
@@ -59,7 +59,7 @@ def test_exactly_the_lists(wanted: list[Formula], most: int | None) -> None:
 
 def test_over_json() -> None:
     kinds = {"backup": sg.json_schema(BACKUP), "delete": sg.json_schema(DELETE)}
-    found = sg.ltl_over(kinds, ["!delete W backup", "F delete"])
+    found = sg.ltl.ltl_over(kinds, ["!delete W backup", "F delete"])
     saved, deleted = '{"tool": "backup", "to": "x"}', '{"tool": "delete", "files": [1, 2]}'
     assert fits(found, f"[{saved}, {deleted}]") and fits(found, f"[{saved}, {saved}, {deleted}, {deleted}]")
     assert not fits(found, f"[{deleted}]") and not fits(found, f"[{saved}]")
@@ -67,27 +67,27 @@ def test_over_json() -> None:
     assert all(map(matcher.advance, b'[{"tool": "')) and matcher.forced_bytes().startswith(b"backup")
     called = "Calls: " + found + "."
     assert fits(called, f"Calls: [{saved}, {deleted}].")
-    lines = sg.ltl_over(kinds, "!delete W backup", open="", close="", separator="\n")
+    lines = sg.ltl.ltl_over(kinds, "!delete W backup", open="", close="", separator="\n")
     assert fits(lines, f"{saved}\n{deleted}")
 
 
 def test_conflicts() -> None:
     with pytest.raises(UnsatisfiableFormula, match="no list satisfies F a; G !a together") as caught:
-        sg.ltl_over({"a": "x", "b": "y"}, ["F b", "F a", "G !a"])
+        sg.ltl.ltl_over({"a": "x", "b": "y"}, ["F b", "F a", "G !a"])
     assert caught.value.core == ("F a", "G !a")
     with pytest.raises(UnsatisfiableFormula, match="no list satisfies G !a & G !b$"):
-        sg.ltl_over({"a": "x", "b": "y"}, "G !a & G !b")
+        sg.ltl.ltl_over({"a": "x", "b": "y"}, "G !a & G !b")
     with pytest.raises(UnsatisfiableFormula, match="needs at least 2 items, but max_items is 1"):
-        sg.ltl_over({"a": "x", "b": "y"}, "F a & F b", max_items=1)
+        sg.ltl.ltl_over({"a": "x", "b": "y"}, "F a & F b", max_items=1)
 
 
 def test_options() -> None:
     with pytest.raises(OptionError, match="items is empty"):
-        sg.ltl_over({}, "true")
+        sg.ltl.ltl_over({}, "true")
     with pytest.raises(OptionError, match="'c' is not a type of item"):
-        sg.ltl_over({"a": "x"}, "F c")
+        sg.ltl.ltl_over({"a": "x"}, "F c")
     with pytest.raises(OptionError, match="max_items is 0"):
-        sg.ltl_over({"a": "x"}, "F a", max_items=0)
+        sg.ltl.ltl_over({"a": "x"}, "F a", max_items=0)
 
 
 @pytest.mark.parametrize(
@@ -101,17 +101,17 @@ def test_options() -> None:
     ],
 )
 def test_why_an_item_is_refused(text: str, most: int | None, said: str) -> None:
-    listed = sg.ltl_over({"a": "a", "b": "b"}, ["!b W a", "F b"], max_items=most)
+    listed = sg.ltl.ltl_over({"a": "a", "b": "b"}, ["!b W a", "F b"], max_items=most)
     message = sg.Matcher(listed, sg.Vocabulary.of_bytes()).explain(text)
     assert [one.message for one in message.rules] == ([said] if said else [])
     assert "__" not in str(message)
 
 
 def test_separators_may_be_constraints() -> None:
-    listed = sg.ltl_over(
+    listed = sg.ltl.ltl_over(
         {"a": "a", "b": "b"}, "F b", separator=sg.regex(", ?"), open="", close=sg.regex(r"\.?")
     )
     for text in ("a,b", "a, b.", "b"):
         assert sg.Matcher(listed, sg.Vocabulary.of_bytes()).explain(text).ok
     with pytest.raises(TypeNotSupported, match="3 is a value, not a type"):
-        sg.ltl_over({"a": 3}, "F a")
+        sg.ltl.ltl_over({"a": 3}, "F a")

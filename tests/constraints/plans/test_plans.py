@@ -311,7 +311,7 @@ def test_bad_input() -> None:
 
 
 def test_unknown_atoms() -> None:
-    world = sg.World(0, lambda state, step: 1 - state, lambda state: ["lit"] if state else [])
+    world = sg.ltl.World(0, lambda state, step: 1 - state, lambda state: ["lit"] if state else [])
     with pytest.raises(OptionError, match="not an action or a label"):
         sg.plan({"go": {"to": ["a", "b"]}}, "G !go(c)", environment=world)
     with pytest.warns(UserWarning, match="Did you mean lit") as said:
@@ -326,11 +326,11 @@ def test_unknown_atoms() -> None:
         with pytest.raises(OptionError, match="formula is"):
             sg.plan(["a"], wrong)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="not hashable"):
-        sg.plan(["a"], environment=sg.World([], lambda state, step: state))
+        sg.plan(["a"], environment=sg.ltl.World([], lambda state, step: state))
 
 
 def test_ends_beyond_max_steps_and_the_budget() -> None:
-    far = sg.World(0, lambda state, step: state + 1, lambda state: ["done"] if state == 10**9 else [])
+    far = sg.ltl.World(0, lambda state, step: state + 1, lambda state: ["done"] if state == 10**9 else [])
     with pytest.raises(UnsatisfiableFormula, match="no plan of 50 steps"):
         sg.plan(["go"], "F done", environment=far, max_steps=50, budget=1_000)
 
@@ -373,9 +373,9 @@ def test_a_search_that_exceeds_its_budget_is_counted() -> None:
 
 def test_ambiguous_steps() -> None:
     with pytest.raises(sg.StructgenError, match="both written"):
-        sg.plan([sg.Action("go", x=["a,b"]), sg.Action("go", x=["a"], y=["b"])], "true")
+        sg.plan([sg.ltl.Action("go", x=["a,b"]), sg.ltl.Action("go", x=["a"], y=["b"])], "true")
     with pytest.raises(sg.StructgenError, match="separator"):
-        sg.plan(["a"], "true", format=sg.PlanFormat(str, separator="aa"))
+        sg.plan(["a"], "true", format=sg.ltl.PlanFormat(str, separator="aa"))
 
 
 def test_an_unknown_completion_is_not_returned() -> None:
@@ -387,7 +387,9 @@ def test_an_unknown_completion_is_not_returned() -> None:
     plan = sg.plan(
         ["inc", "dec"],
         "F far",
-        environment=sg.World(0, lambda state, step: state + (1 if step.name == "inc" else -1), labels=far),
+        environment=sg.ltl.World(
+            0, lambda state, step: state + (1 if step.name == "inc" else -1), labels=far
+        ),
         budget=10,
     )
     matcher = sg.Matcher(plan, sg.Vocabulary.of_bytes())
@@ -399,7 +401,7 @@ def test_an_unknown_completion_is_not_returned() -> None:
             sg.plan(
                 ["a"],
                 "F kitchen",
-                environment=sg.World(0, lambda s, a: 0, labels=lambda s, message=message: message),
+                environment=sg.ltl.World(0, lambda s, a: 0, labels=lambda s, message=message: message),
             )
 
 
@@ -424,7 +426,7 @@ def test_why_a_step_is_refused(text: str, keyword: str, said: str) -> None:
     tour = sg.plan(
         {"go": {"room": rooms}},
         ["F go(kitchen)", "G !go(bathroom)", "F go(attic)"],
-        environment=sg.World("hall", follow),
+        environment=sg.ltl.World("hall", follow),
         max_steps=5,
     )
     message = sg.Matcher(tour, sg.Vocabulary.of_bytes()).explain(text)
@@ -435,7 +437,7 @@ def test_why_a_step_is_refused(text: str, keyword: str, said: str) -> None:
 
 def test_blame_where_the_world_has_no_end() -> None:
     """Without `max_steps`, the search for an impossible continuation would not terminate."""
-    odd = sg.World(
+    odd = sg.ltl.World(
         0, lambda state, step: state + len(step.name), lambda state: ["done"] if state == 3 else []
     )
     plan = sg.plan(["a", "bb"], "F done", environment=odd, max_steps=10)
@@ -453,11 +455,11 @@ def test_labels_are_collected_only_within_max_steps() -> None:
         return state + 1
 
     labels = {1: ["here"], 2: ["done"], 3: []}
-    world = sg.World(0, follow, lambda state: labels[state])  # the start is never visited
+    world = sg.ltl.World(0, follow, lambda state: labels[state])  # the start is never visited
     assert sg.plan(["go"], "F done", environment=world, max_steps=3).shortest() is not None
     assert max(asked) < 5
     asked.clear()
-    wide = sg.World(
+    wide = sg.ltl.World(
         0, lambda state, step: asked.append(0) or state + 1, lambda state: ["done"] * (state == 2)
     )
     sg.plan([f"a{number}" for number in range(20)], "F done", environment=wide, budget=100, max_steps=9)
