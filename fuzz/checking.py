@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
+from structgen.constraints.grammar.builders import ebnf, gbnf, lark
 from structgen.constraints.json_schema import check as check_schema
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex

@@ -18,7 +18,7 @@ import numpy as np
 
 from structgen import _core
 from structgen.constraints.base import IR, Constraint
-from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
+from structgen.constraints.grammar.builders import ebnf, gbnf, lark
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
 from structgen.errors import OptionError

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         token,
         tokens,
     )
-    from .constraints.grammar.constraint import ebnf, gbnf, lark
+    from .constraints.grammar.builders import ebnf, gbnf, lark
     from .constraints.json_schema import Whitespace, check, json_schema
     from .constraints.plans import plan
     from .constraints.regex import regex
@@ -100,15 +100,15 @@ _HOMES = {
     "code": "monitors",
     "connect": "remote",
     "dispatch": "constraints.composition",
-    "ebnf": "constraints.grammar.constraint",
+    "ebnf": "constraints.grammar.builders",
     "forbid": "constraints.composition",
-    "gbnf": "constraints.grammar.constraint",
+    "gbnf": "constraints.grammar.builders",
     "generate": "api",
     "grammar": "shelf",
     "grammars": "shelf",
     "infill": "infilling",
     "json_schema": "constraints.json_schema",
-    "lark": "constraints.grammar.constraint",
+    "lark": "constraints.grammar.builders",
     "limit_tokens": "constraints.token_limits",
     "load": "models",
     "monitored": "monitors",

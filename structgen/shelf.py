@@ -22,7 +22,8 @@ from typing import Literal
 
 from structgen.argument_names import checks_names
 from structgen.brief import short_repr
-from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule, gbnf, lark
+from structgen.constraints.grammar.builders import LexerRule, gbnf, lark
+from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.errors import OptionError, did_you_mean, with_kind
 from structgen.notebook import card, plain, table
 
@@ -280,7 +281,7 @@ def _made(
         return gbnf(source, start=start)
     indenter = None
     if entry.is_indented:
-        from lark.indenter import PythonIndenter
+        from lark.indenter import PythonIndenter  # here, so that other grammars do not load the lark library
 
         indenter = PythonIndenter
     if known:

@@ -61,7 +61,7 @@ def grammar_argument(arguments: argparse.Namespace) -> GrammarConstraint | None:
     _check_options(arguments)
     if all(name is None for name in grammars_given(arguments).values()):
         return None
-    from structgen.constraints.grammar.constraint import UNCHECKED
+    from structgen.constraints.grammar.builders import UNCHECKED
     from structgen.shelf import grammar
 
     start = {} if arguments.start is None else {"start": arguments.start}

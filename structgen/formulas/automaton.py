@@ -23,6 +23,7 @@ from typing import Any, Literal, get_args
 from structgen.argument_names import checks_names
 from structgen.errors import LimitExceeded, OptionError
 
+from . import drawing
 from .formula import Formula, as_formula
 from .progression import Progression
 
@@ -106,15 +107,11 @@ class Automaton:
 
     def dot(self, *, dead: bool = False) -> str:
         """Return the automaton in Graphviz's language; with `dead`, including the state that accepts nothing."""
-        from .drawing import dot
-
-        return dot(self, dead=dead)
+        return drawing.dot(self, dead=dead)
 
     def plot(self, axes: Any = None, *, dead: bool = False) -> Any:
         """Draw the automaton with matplotlib and return the axes; with `dead`, including the dead state."""
-        from .drawing import plot
-
-        return plot(self, axes, dead=dead)
+        return drawing.plot(self, axes, dead=dead)
 
     def _letters(self, state: int) -> Iterator[tuple[Letter, int]]:
         row = self.rows[state]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structgen.extras import needed
 
-from .automaton import Automaton, Branch
 from .formula import FALSE, TRUE, Formula, all_of, any_of, atom
 from .simplify import simplify
+
+if TYPE_CHECKING:
+    from .automaton import Automaton, Branch
 
 __all__ = ["dot", "plot"]
 

@@ -24,13 +24,24 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from structgen.brief import cut
 from structgen.errors import OptionError, a_kind
 
-__all__ = ["FALSE", "LAST", "TRUE", "Formula", "Op", "all_of", "any_of", "as_formula", "atom"]
+__all__ = [
+    "FALSE",
+    "LAST",
+    "TRUE",
+    "Formula",
+    "Op",
+    "all_of",
+    "any_of",
+    "as_formula",
+    "atom",
+    "install_parser",
+]
 
 Op = Literal[
     "true", "false", "last", "atom", "not", "and", "or", "implies", "iff",
@@ -153,10 +164,16 @@ def as_formula(value: Formula | str) -> Formula:
     if isinstance(value, Formula):
         return value
     if isinstance(value, str):
-        from .parsing import parse
-
-        return parse(value)
+        return _parsers[0](value)
     raise OptionError(f"a formula must be a Formula or its text, not {a_kind(value)}")
+
+
+_parsers: list[Callable[[str], Formula]] = []
+
+
+def install_parser(parse: Callable[[str], Formula]) -> None:
+    """Set the parser that `as_formula` uses. The module `parsing` calls it, since it depends on this one."""
+    _parsers[:] = [parse]
 
 
 def _again(op: Op, name: str, args: tuple[Formula, ...]) -> Formula:

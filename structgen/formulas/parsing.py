@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, get_args
 from structgen.argument_names import checks_names
 from structgen.errors import FormulaSyntaxError, OptionError
 
-from .formula import FALSE, LAST, TRUE, Formula, Op, all_of, any_of, atom, make
+from .formula import FALSE, LAST, TRUE, Formula, Op, all_of, any_of, atom, install_parser, make
 
 __all__ = ["Dialect", "parse"]
 
@@ -254,3 +254,6 @@ def _fault(
     message: str, text: str, at: int, end: int | None = None, hint: str | None = None
 ) -> FormulaSyntaxError:
     return FormulaSyntaxError(message, formula=text, position=at, end=end, hint=hint)
+
+
+install_parser(parse)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.api import check_model, run_batch
 from structgen.brief import short_repr
-from structgen.constraints.grammar.constraint import gbnf
+from structgen.constraints.grammar.builders import gbnf
 from structgen.errors import GenerationError, LimitExceeded, OptionError
 from structgen.formulas import Alphabet, Formula, automaton, english, parse, satisfiable, simplify
 from structgen.formulas.automaton import check_alphabet

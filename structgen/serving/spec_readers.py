@@ -10,7 +10,7 @@ from typing import Any
 
 from structgen.constraints.base import Constraint
 from structgen.constraints.choice import choice
-from structgen.constraints.grammar.constraint import ebnf, gbnf, lark
+from structgen.constraints.grammar.builders import ebnf, gbnf, lark
 from structgen.constraints.grammar.wrong_notation import error_if_gbnf
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.json_schema.constraint import JsonSchemaConstraint

@@ -11,7 +11,7 @@ from bench.grammars.report import slowest, table
 from bench.grammars.synthetic import synthetic
 from bench.shelf import Reader
 from structgen.constraints.base import Constraint
-from structgen.constraints.grammar.constraint import ebnf, lark
+from structgen.constraints.grammar.builders import ebnf, lark
 
 _ACCEPTED = {
     "json": ['{"a": [1, -2.5e3, "\\u00e9"], "b": {}}', "[]", '"x"', " null"],

@@ -14,7 +14,7 @@ import pytest
 
 from structgen import _core
 from structgen.constraints.base import Constraint
-from structgen.constraints.grammar.constraint import gbnf, lark
+from structgen.constraints.grammar.builders import gbnf, lark
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
 from structgen.matcher import Matcher

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from structgen._sandbox.priority import SlowWork
-from structgen.constraints.grammar.constraint import lark
+from structgen.constraints.grammar.builders import lark
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
 from structgen.serving.isolated_matcher import open_isolated_matcher

@@ -9,7 +9,7 @@ import pytest
 
 from structgen.constraints.base import Constraint
 from structgen.constraints.composition import repeat
-from structgen.constraints.grammar.constraint import gbnf, lark
+from structgen.constraints.grammar.builders import gbnf, lark
 from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
 from structgen.errors import EmptyConstraint, GrammarError, LimitExceeded

@@ -14,7 +14,7 @@ from lark.indenter import Indenter
 
 from structgen.constraints.base import Constraint
 from structgen.constraints.grammar.bracket_depth import Brackets, with_brackets
-from structgen.constraints.grammar.constraint import lark
+from structgen.constraints.grammar.builders import lark
 from structgen.errors import EmptyConstraint
 from structgen.ir.grammar import Indentation
 from structgen.matcher import Matcher

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import structgen as sg
+from structgen.constraints.grammar.builders import LexerRule
 from structgen.constraints.grammar.checking import check_grammar
-from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule
+from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.constraints.grammar.ebnf.reader import read_ebnf
 from structgen.constraints.grammar.gbnf import read_gbnf
 from structgen.errors import EmptyConstraint

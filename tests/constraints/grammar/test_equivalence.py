@@ -21,7 +21,8 @@ from lark.exceptions import LarkError
 from lark.indenter import Indenter
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, lark
+from structgen.constraints.grammar.builders import gbnf, lark
+from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.errors import EmptyConstraint, GrammarUnsupported
 from structgen.ir.grammar import Body, Grammar, Indentation
 from structgen.matcher import Matcher

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.grammar.constraint import GrammarConstraint, LexerRule, ebnf, gbnf, lark
+from structgen.constraints.grammar.builders import LexerRule, ebnf, gbnf, lark
+from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.constraints.grammar.gbnf import read_gbnf
 from structgen.constraints.grammar.lark.terminal_languages import Languages
 from structgen.constraints.json_schema import json_schema

@@ -8,7 +8,8 @@ import pytest
 
 from structgen import _core
 from structgen.constraints.expressions import nullable
-from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, lark
+from structgen.constraints.grammar.builders import gbnf, lark
+from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.ir.grammar import Body, Grammar, Rule
 from structgen.matcher import Matcher
 from tests.core.small_vocabulary import EOS, byte_vocabulary

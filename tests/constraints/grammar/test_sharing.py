@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from structgen.constraints.grammar.constraint import ebnf, lark
+from structgen.constraints.grammar.builders import ebnf, lark
 from structgen.matcher import Matcher, compile_constraint
 from structgen.vocabulary import Vocabulary
 from tests.core.small_vocabulary import EOS, allowed, byte_vocabulary

@@ -11,7 +11,7 @@ import pytest
 
 from structgen.constraints.composition import Composition
 from structgen.constraints.expressions import literal
-from structgen.constraints.grammar.constraint import lark
+from structgen.constraints.grammar.builders import lark
 from structgen.errors import EmptyConstraint
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary

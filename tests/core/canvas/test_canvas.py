@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from structgen import _core
-from structgen.constraints.grammar.constraint import lark
+from structgen.constraints.grammar.builders import lark
 from structgen.vocabulary import Vocabulary
 from tests.oracles.chi_squared import critical_value
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from lark.indenter import PythonIndenter
 
-from structgen.constraints.grammar.constraint import GrammarConstraint, gbnf, lark
+from structgen.constraints.grammar.builders import gbnf, lark
+from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.ir.grammar import Indentation
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary

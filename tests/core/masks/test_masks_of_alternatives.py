@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.grammar.constraint import gbnf
+from structgen.constraints.grammar.builders import gbnf
 from structgen.matcher import Matcher
 from structgen.tools import tools
 from structgen.vocabulary import Vocabulary

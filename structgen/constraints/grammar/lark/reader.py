@@ -42,6 +42,7 @@ from structgen.ir.grammar import Body, Grammar, Indentation, Lexer, Rule
 
 from ..bodies import EMPTY, nesting_error
 from ..characters import check_characters
+from ..constraint import GrammarConstraint
 from .dialect import rewrite
 from .lark_loader import ImportPath, Loaded, load
 from .parameters import instantiate
@@ -129,8 +130,6 @@ class _Options:
 
     def nested(self, source: Source) -> Constraint:
         """Return the constraint of a ``%lark``."""
-        from ..constraint import GrammarConstraint
-
         if self.depth >= _NESTED:
             raise LimitExceeded(
                 f"grammars are nested more than {_NESTED} deep",

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from structgen import _core
 from structgen.constraints.expressions import RE, TEXT, concat, scope
 from structgen.errors import LimitExceeded
 
@@ -31,8 +32,6 @@ class Languages:
     """One engine for the terminals of one grammar."""
 
     def __init__(self) -> None:
-        from structgen import _core
-
         self._error = _core.LimitError
         self._space = _core.RegexSpace()
         self._known: dict[int, tuple[RE, int]] = {}

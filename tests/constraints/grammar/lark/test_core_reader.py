@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from structgen.constraints.grammar.constraint import GrammarConstraint, lark
+from structgen.constraints.grammar.builders import lark
+from structgen.constraints.grammar.constraint import GrammarConstraint
 from structgen.constraints.grammar.lark.core_reader import lower_plain
 from structgen.constraints.grammar.lark.reader import read_lark
 from structgen.constraints.grammar.lowering import lower

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from structgen._core._native import RegexSpace
-from structgen.constraints.grammar.constraint import lark
+from structgen.constraints.grammar.builders import lark
 from structgen.constraints.grammar.lark.preferred_match import Preference, preference
 from structgen.errors import LimitExceeded, RegexUnsupported
 from tests.strategies.patterns import patterns, texts
