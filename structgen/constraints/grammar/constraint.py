@@ -1,7 +1,7 @@
 """The constraint "a text of this grammar".
 
-Why: once read, a grammar is a constraint like any other, independent of its notation. `builders` has a function for each
-notation.
+Why: once read, a grammar is a constraint like any other, independent of its notation. `builders` has a function for
+each notation.
 """
 
 from __future__ import annotations
