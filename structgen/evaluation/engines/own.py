@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from structgen.constraints.base import Constraint
-from structgen.constraints.grammar.constraint import ebnf, lark
+from structgen.constraints.grammar.builders import ebnf, lark
 from structgen.constraints.json_schema import json_schema
 from structgen.matcher import Matcher, compile_constraint
 from structgen.vocabulary import Vocabulary
