@@ -52,12 +52,13 @@ _MASK_BYTES_PER_VOCABULARY = 12 << 20
 """The memory of masks of all programs of a vocabulary above which the least recently used programs are evicted."""
 _PROGRAM_BYTES_PER_VOCABULARY = 256 << 20
 """The same limit for states and searches of the programs, except the newest one: a search can take hundreds of MB."""
-_LOOK_EVERY = 8
+_MEMORY_CHECK_INTERVAL = 8
 """The memory of all programs is computed for every eighth new program, because it takes as long as a small schema."""
-_LOOK_AFTER = 8 << 20
+_MEMORY_CHECK_BYTES = 8 << 20
 """It is also computed if the memory of the vocabulary's space has changed by this many bytes since the last time."""
-_LET_GO_AT_ONCE = 4
-_NAMED = 8
+_EVICTED_AT_ONCE = 4
+"""The number of programs that are removed from the cache together."""
+_MAX_LISTED = 8
 """The largest number of characters that an error lists."""
 
 
@@ -110,12 +111,15 @@ def compile_constraint(constraint: Any, vocabulary: Vocabulary) -> _core.Program
             constraint, parts, lambda ir: vocabulary.engine.compile(ir).empty_parts() is not None
         )
     known.made += 1
-    if known.made % _LOOK_EVERY == 0 or abs(vocabulary.engine.memory - known.space_memory) > _LOOK_AFTER:
+    if (
+        known.made % _MEMORY_CHECK_INTERVAL == 0
+        or abs(vocabulary.engine.memory - known.space_memory) > _MEMORY_CHECK_BYTES
+    ):
         known.evict()
         known.space_memory = vocabulary.engine.memory
     known[constraint] = program
     # A program in use keeps its masks anyway, so only a few are evicted at a time.
-    for oldest in list(known)[:_LET_GO_AT_ONCE]:
+    for oldest in list(known)[:_EVICTED_AT_ONCE]:
         if len(known) > _PROGRAMS_PER_VOCABULARY or (
             len(known) > 1 and vocabulary.engine.mask_memory > _MASK_BYTES_PER_VOCABULARY
         ):
@@ -141,8 +145,8 @@ def _unspelled(
     missing = set(vocabulary.native.missing_bytes())
     unspelled = [character for character in dict.fromkeys(text) if missing.intersection(character.encode())]
     if unspelled:
-        named = ", ".join(map(repr, unspelled[:_NAMED]))
-        why = f"no token spells {named}{', ...' if len(unspelled) > _NAMED else ''}"
+        named = ", ".join(map(repr, unspelled[:_MAX_LISTED]))
+        why = f"no token spells {named}{', ...' if len(unspelled) > _MAX_LISTED else ''}"
     else:
         why = "its tokens cannot be combined into one"
     message = (

@@ -98,7 +98,7 @@ def test_programs_are_evicted_by_what_they_hold(monkeypatch: pytest.MonkeyPatch)
     largest = max(Matcher(one, vocabulary)._program.memory for one in schemas)
     assert len(matcher_module._programs[vocabulary]) == len(schemas)
     monkeypatch.setattr(matcher_module, "_PROGRAM_BYTES_PER_VOCABULARY", 2 * largest)
-    small = [sg.regex(f"last{i}") for i in range(matcher_module._LOOK_EVERY)]
+    small = [sg.regex(f"last{i}") for i in range(matcher_module._MEMORY_CHECK_INTERVAL)]
     for one in small:
         Matcher(one, vocabulary)
     kept = list(matcher_module._programs[vocabulary])
@@ -110,8 +110,8 @@ def test_programs_are_evicted_by_what_they_hold(monkeypatch: pytest.MonkeyPatch)
 def test_programs_that_grow_while_they_are_used_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are small when they are compiled."""
     vocabulary = Vocabulary.of_bytes()
-    monkeypatch.setattr(matcher_module, "_LOOK_EVERY", 1 << 30)
-    monkeypatch.setattr(matcher_module, "_LOOK_AFTER", 1 << 20)
+    monkeypatch.setattr(matcher_module, "_MEMORY_CHECK_INTERVAL", 1 << 30)
+    monkeypatch.setattr(matcher_module, "_MEMORY_CHECK_BYTES", 1 << 20)
     monkeypatch.setattr(matcher_module, "_PROGRAM_BYTES_PER_VOCABULARY", 4 << 20)
     rng = random.Random(0)
     for i in range(8):

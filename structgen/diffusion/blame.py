@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["blame"]
 
-_MOST = 512
+_MAX_HOLE_CELLS = 512
 """The largest number of cells in holes that is tried."""
 
 
@@ -74,7 +74,7 @@ def _shortest(canvas: Canvas) -> tuple[list[int | None], float] | None:
     joined = _joined(canvas.tokens)
     holes = joined.count(None)
     most = 8
-    while holes and most * holes <= _MOST:
+    while holes and most * holes <= _MAX_HOLE_CELLS:
         free = [Hole(0, most) if token is None else token for token in joined]
         wider = Canvas(canvas.constraint, canvas.vocabulary, free, closing=canvas.closing)
         try:

@@ -30,7 +30,7 @@ from structgen.vocabulary import Vocabulary
 
 __all__ = ["GAP", "Canvas", "Gap", "Hole", "Piece"]
 
-_PROGRAMS = 16
+_MAX_PROGRAMS = 16
 
 
 class _Known(NamedTuple):
@@ -374,7 +374,7 @@ def _program(constraint: Constraint, vocabulary: Vocabulary) -> _Known:
                 hint="Grammars without a contextual lexer, indentation and other constraints in them can, most "
                 "JSON Schemas, and all regular constraints. For others sg.infill fills templates from left to right.",
             ) from None
-        if len(known) > _PROGRAMS:
+        if len(known) > _MAX_PROGRAMS:
             known.popitem(last=False)
     known.move_to_end(constraint)
     return found

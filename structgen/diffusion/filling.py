@@ -34,7 +34,7 @@ from .schedules import confidences
 __all__ = ["Filling", "fill"]
 
 Array = NDArray[np.float64]
-_NEVER = -1e5
+_MIN_LOG_PROB = -1e5
 """A log probability that is practically minus infinity."""
 _MOST_REFUSED = 64
 """The number of tokens of one cell that a monitor may refuse in one step before it is overruled."""
@@ -321,9 +321,9 @@ class _Run:
 
     def _likeliest(self, canvas: Canvas, logits: NDArray[np.float32]) -> list[int | None]:
         """Return the most probable completion; tokens ruled out by model or monitor are used only if necessary."""
-        log_p = np.maximum(_log_softmax(logits), _NEVER).astype(np.float32)
+        log_p = np.maximum(_log_softmax(logits), _MIN_LOG_PROB).astype(np.float32)
         for cell, tokens in self.banned.items():
-            log_p[cell, list(tokens)] = 2 * _NEVER
+            log_p[cell, list(tokens)] = 2 * _MIN_LOG_PROB
         found = canvas.best(log_p)
         assert found is not None  # the canvas has a completion, and all weights are finite
         return found[0]

@@ -35,9 +35,9 @@ __all__ = ["ContinuousBatch"]
 
 logger = logging.getLogger(__name__)
 
-_SLOW = 0.5
+_SLOW_FRACTION = 0.5
 """A draw is slow if it takes more than this fraction of `patience`."""
-_SLOW_DRAWS = 8
+_DRAWS_AFTER_SLOW_ONE = 8
 """After a slow draw the next draws of the row, as many as this, start on a thread of their own."""
 
 _MAX_PROMPTS = 8
@@ -227,8 +227,8 @@ class ContinuousBatch:
         self.counts.detached += sum(member.state == "drawing" for member in fresh)
         turned = [member for member in self._members if member.state == "drawn"]
         for member in turned:
-            is_slow = member.seconds > _SLOW * self._patience
-            member.slow_draws = _SLOW_DRAWS if is_slow else max(0, member.slow_draws - 1)
+            is_slow = member.seconds > _SLOW_FRACTION * self._patience
+            member.slow_draws = _DRAWS_AFTER_SLOW_ONE if is_slow else max(0, member.slow_draws - 1)
             member.state = "pending"
         return [member.row for member in turned]
 

@@ -44,7 +44,8 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
-_FEW = 256
+_FIRST_SORTED = 256
+"""The number of most probable tokens that top-p sorts first; eight times as many if they are too few."""
 
 
 def allowed_ids(mask: Array, size: int) -> NDArray[np.int64]:
@@ -269,7 +270,7 @@ def _nucleus(kept: NDArray[np.int64], scores: Array, mass: float) -> NDArray[np.
     values = scores[kept]
     masses = np.exp(values - values.max()).astype(np.float64)
     wanted = mass * masses.sum()
-    count = _FEW
+    count = _FIRST_SORTED
     while count < len(kept):
         best = np.partition(masses, len(masses) - count)[-count:]
         if best.sum() >= wanted:

@@ -222,11 +222,11 @@ ALIASES = {
 }
 """What other libraries call the options, or what is written here instead."""
 _INFINITY = float("inf")
-_SMALL = 1e-300
+_SMALLEST_POSITIVE = 1e-300
 _RANGES: tuple[tuple[str, bool, float, float, str], ...] = (
     ("temperature", False, 0, 1e6, "a number from 0 to 1,000,000"),
     ("top_k", True, 1, _INFINITY, "a whole number of 1 or more"),
-    ("top_p", False, _SMALL, 1, "above 0 and at most 1"),
+    ("top_p", False, _SMALLEST_POSITIVE, 1, "above 0 and at most 1"),
     ("min_p", False, 0, 1, "between 0 and 1"),
     ("max_tokens", True, 0, _INFINITY, "a whole number of 0 or more"),
     ("max_backtracks", True, 0, _INFINITY, "a whole number of 0 or more"),

@@ -25,7 +25,7 @@ __all__ = ["Condition", "Potential", "Product", "potential"]
 Verdict = bool | float
 Judge = Callable[[str], Verdict]
 
-_KEPT = 16 << 20
+_VERDICT_CACHE_BYTES = 16 << 20
 """The size of the cache of verdicts, in bytes of text, approximately."""
 
 
@@ -141,7 +141,7 @@ class Condition:
         self.checks = 0
         """How many times a text was judged."""
         self._known: dict[tuple[str, bool], float] = {}
-        self._room = _KEPT
+        self._room = _VERDICT_CACHE_BYTES
 
     def __bool__(self) -> bool:
         return bool(self.potentials)
@@ -178,6 +178,6 @@ class Condition:
         self._room -= len(text) + 200
         if self._room < 0:
             self._known.clear()
-            self._room = _KEPT
+            self._room = _VERDICT_CACHE_BYTES
         self._known[text, is_whole] = total
         return total

@@ -49,12 +49,12 @@ class GumbelNoise:
         """Return the index of the greatest score + noise. Logarithms are taken of the few candidates only."""
         bits = self._bits(ids, position, branch)
         top = float(scores.max())
-        near = np.flatnonzero(scores > top - _NEAR)
+        near = np.flatnonzero(scores > top - _CANDIDATE_GAP)
         values = scores[near] + _gumbel(bits[near])
         index, value = int(near[values.argmax()]), float(values.max())
         # Lower scores need noise above this to win.
-        needed = math.exp(-math.exp(min(700.0, top - _NEAR - value)))
-        lucky = np.flatnonzero((bits >= np.uint64(int(needed * 2.0**53))) & (scores <= top - _NEAR))
+        needed = math.exp(-math.exp(min(700.0, top - _CANDIDATE_GAP - value)))
+        lucky = np.flatnonzero((bits >= np.uint64(int(needed * 2.0**53))) & (scores <= top - _CANDIDATE_GAP))
         if lucky.size:
             values = scores[lucky] + _gumbel(bits[lucky])
             if float(values.max()) > value:
@@ -63,7 +63,9 @@ class GumbelNoise:
 
     def _bits(self, ids: NDArray[np.int64], position: int, branch: int) -> NDArray[np.uint64]:
         """Return 53 random bits for each token."""
-        key = _mixed(np.array([self._key ^ _mixed_int((position + (branch << 40)) & _WORD)], dtype=np.uint64))
+        key = _mixed(
+            np.array([self._key ^ _mixed_int((position + (branch << 40)) & _UINT64_MASK)], dtype=np.uint64)
+        )
         return _mixed(key + ids.astype(np.uint64) * _GOLDEN) >> np.uint64(11)
 
 
@@ -72,8 +74,9 @@ def _gumbel(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
     return noise
 
 
-_WORD = (1 << 64) - 1
-_NEAR = 6.0
+_UINT64_MASK = (1 << 64) - 1
+_CANDIDATE_GAP = 6.0
+"""Candidates that are always computed have a score less than this below the top one."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -36,9 +36,11 @@ __all__ = ["Row", "Unconstrained"]
 Choice = Callable[[StepDistribution, float], int | None]
 """From a distribution and a uniform number to a token; None leaves the draw to the plain sampler."""
 
-_NEAR = 64
+_DRAFT_MARGIN = 64
+"""The number of tokens before `draft_limit` at which drafts end."""
 _MAX_REJECTIONS = 64
-_LOOKED_AT = 8
+"""After this many refused draws at one position the text follows the witness of the constraint."""
+_REFUSALS_PER_CHECK = 8
 """The number of refused tokens after which the matcher is queried for others that it refuses by now."""
 
 
@@ -172,7 +174,7 @@ class Row:
         if self.draft_limit is None:
             return room
         # subtle: drafts change in which pass forced text reaches the limit, so drafts end well before it.
-        return min(room, self.draft_limit - _NEAR - len(self.prompt) - len(self.tokens))
+        return min(room, self.draft_limit - _DRAFT_MARGIN - len(self.prompt) - len(self.tokens))
 
     @property
     def matcher(self) -> Any:
@@ -360,7 +362,7 @@ class Row:
                 distribution.exclude(token)
                 redrawn += 1
                 # Others may have been refused with it: the judge lists them.
-                if redrawn % _LOOKED_AT == 0:
+                if redrawn % _REFUSALS_PER_CHECK == 0:
                     for one in self._judge.refused:
                         distribution.exclude(one)
                 if not distribution.is_empty:

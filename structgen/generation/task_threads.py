@@ -25,7 +25,8 @@ __all__ = ["WALL_FACTOR", "TaskThreads"]
 Task = Callable[[], None]
 WALL_FACTOR = 3.0
 """How many times `patience` a task may take on the wall clock if it uses less CPU time than `patience`."""
-_LOOK_AGAIN = 0.001
+_MIN_WAIT = 0.001
+"""The shortest time in seconds between two looks at the CPU time of a task."""
 
 
 class _Worker:
@@ -54,7 +55,7 @@ class _Worker:
         if waited >= WALL_FACTOR * patience:
             return 0.0
         left = patience - (_read_clock(self._clock) - self._used)
-        return 0.0 if left <= 0 else min(max(left, _LOOK_AGAIN), WALL_FACTOR * patience - waited)
+        return 0.0 if left <= 0 else min(max(left, _MIN_WAIT), WALL_FACTOR * patience - waited)
 
 
 def _own_clock() -> int | None:

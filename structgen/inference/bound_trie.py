@@ -32,16 +32,16 @@ Array = NDArray[Any]
 TAIL = -1
 """Drawn instead of a token: one of the tail, whose tokens are not held one by one."""
 
-_LIKELY = 2.0**-10
+_LIKELY_FRACTION = 2.0**-10
 """Tokens with at least this fraction of the allowed probability are held one by one: dozens, at most a thousand."""
 
-_FEW = 32
+_MAX_HELD_WHOLE = 32
 """A distribution over at most this many tokens is held as a whole, which is faster than selecting the likely ones."""
 
-_TINY = 1e-20
+_SMALLEST_EXACT_SUM = 1e-20
 """A probability below which float32 loses digits of the tokens that it is the sum of."""
 
-_TRIMMED_TO = 0.9
+_TRIMMED_FRACTION = 0.9
 """Fraction of the limit to which `trim` reduces the memory, because searching for leaves is not free."""
 
 
@@ -70,7 +70,7 @@ def rare_token(distribution: Distribution, allowed: Array | None, held: Array, u
         else distribution.masses * bits_of(allowed, len(distribution.masses))
     )
     masses[held] = 0
-    if float(masses.sum(dtype=np.float64)) < _TINY:
+    if float(masses.sum(dtype=np.float64)) < _SMALLEST_EXACT_SUM:
         scores = distribution.log_p.astype(np.float64)
         if allowed is not None:
             scores[bits_of(allowed, len(scores)) == 0] = -np.inf
@@ -105,7 +105,13 @@ class BoundTrie:
     def add(self, parent: Node | None, token: int, allowed: Array | None, distribution: Distribution) -> Node:
         """Add the node of `token` after `parent`; `allowed` is a mask (int32 words), or None for all tokens."""
         return self._add(
-            Node(parent, token, StepBounds(distribution.log_p, distribution.masses, allowed, _LIKELY, _FEW))
+            Node(
+                parent,
+                token,
+                StepBounds(
+                    distribution.log_p, distribution.masses, allowed, _LIKELY_FRACTION, _MAX_HELD_WHOLE
+                ),
+            )
         )
 
     def _add(self, node: Node) -> Node:
@@ -143,7 +149,7 @@ class BoundTrie:
         """Remove leaves until the limit holds; return their number. No walk may be in progress: bounds rise."""
         forgotten, enough = 0, 0
         while self._bytes > (enough or self.limit):
-            enough = int(self.limit * _TRIMMED_TO)
+            enough = int(self.limit * _TRIMMED_FRACTION)
             leaves = [node for node in self._used.values() if not node.children and node.parent]
             for (
                 node
@@ -172,10 +178,10 @@ class BoundTrie:
         order: list[Node] = []
         position_of: dict[int, int] = {}
         for node in self._used.values():
-            way = [node]
-            while way[-1].parent is not None and id(way[-1].parent) not in position_of:
-                way.append(way[-1].parent)
-            for one in reversed(way):
+            path = [node]
+            while path[-1].parent is not None and id(path[-1].parent) not in position_of:
+                path.append(path[-1].parent)
+            for one in reversed(path):
                 if id(one) not in position_of:
                     position_of[id(one)] = len(order)
                     order.append(one)

@@ -53,7 +53,7 @@ _POLICIES: dict[type, Policy] = {
     ASAp: "asap",
 }
 
-_PATIENCE = 200_000
+_MAX_WALKS_WITHOUT_TEXT = 200_000
 """The number of walks without a text after which exact samplers give up."""
 
 
@@ -190,9 +190,9 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
             return False
         if trie.root is not None and trie.root.step.bound == -math.inf:
             return False  # the model gives no text of the constraint any probability
-        if since >= _PATIENCE:
+        if since >= _MAX_WALKS_WITHOUT_TEXT:
             account.stopped = "patience"
-        return since < _PATIENCE
+        return since < _MAX_WALKS_WITHOUT_TEXT
 
     try:
         for walk in walks.run(goes_on):

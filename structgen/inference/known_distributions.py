@@ -29,13 +29,13 @@ from structgen.protocols import LanguageModel
 
 __all__ = ["KnownDistributions"]
 
-_SAME = 0.05
+_SAME_MODEL_TOLERANCE = 0.05
 """Log probabilities of one model in different arithmetic differ by less than this, those of two models by more."""
 
-_TURN = 0.05
+_LIMIT_CHECK_SECONDS = 0.05
 """Seconds between checks of the limits of a call that waits."""
 
-_COMPARED = 7
+_COMPARED_PREFIXES = 7
 """The number of prefixes that are compared in addition to the prompt, the last visited ones."""
 
 
@@ -83,7 +83,7 @@ class KnownDistributions:
                 "these KnownDistributions are used by a call that is in progress",
                 hint="Give the inner call other ones, or none.",
             )
-        while not self._lock.acquire(timeout=_TURN):
+        while not self._lock.acquire(timeout=_LIMIT_CHECK_SECONDS):
             if stops():
                 yield False
                 return
@@ -168,7 +168,7 @@ class KnownDistributions:
         nodes = self.trie.in_order()
         if any(len(node.step) and node.step.tokens[-1] >= size for node in nodes):
             return "vocabulary"
-        asked = [node for node in (*nodes[:1], *nodes[1:][-_COMPARED:]) if len(node.step)]
+        asked = [node for node in (*nodes[:1], *nodes[1:][-_COMPARED_PREFIXES:]) if len(node.step)]
         if not asked:
             return None
         reader = PrefixReader(task.model, task.prompt, len(asked), task.temperature)
@@ -177,7 +177,7 @@ class KnownDistributions:
         task.account.passes += reader.passes
         for slot, node in enumerate(asked):
             own = distributions[slot].log_p[node.step.tokens]
-            if not np.allclose(own, node.step.log_p, rtol=0, atol=_SAME):
+            if not np.allclose(own, node.step.log_p, rtol=0, atol=_SAME_MODEL_TOLERANCE):
                 return "model"
         return None
 

@@ -41,7 +41,7 @@ Array = NDArray[Any]
 Cut = Literal["restart", "uniform", "priority"]
 CUTS = ("restart", "uniform", "priority")
 
-_PATIENCE = 1_000
+_MAX_FIRST_DRAWS = 1_000
 """The largest number of first draws of a chain."""
 _LEAST_ENTROPY = 1e-6
 """Steps without a choice are cut as well, with this weight, so that every text can lead to every other one."""
@@ -141,7 +141,7 @@ class Chains:
 
     def _chain(self, random: np.random.Generator) -> Generator[Prefix, Distribution, Text]:
         text = yield from self._grow(Text(), random)
-        for _ in range(_PATIENCE - 1):
+        for _ in range(_MAX_FIRST_DRAWS - 1):
             if text.log_weight > -math.inf:
                 break
             text = yield from self._grow(Text(), random)

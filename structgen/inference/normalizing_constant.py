@@ -25,7 +25,7 @@ from structgen.generation.distributions import log_sum_exp
 
 __all__ = ["MassEstimate"]
 
-_STEPS = 60
+_BISECTION_STEPS = 60
 
 
 class MassEstimate:
@@ -58,7 +58,7 @@ class MassEstimate:
         top = min(high, float(bounds.min()))
         ratios = np.exp(np.minimum(bounds[~ended] - top, 700.0))
         least, most = 0.0, 1.0  # as multiples of exp(top)
-        for _ in range(_STEPS):
+        for _ in range(_BISECTION_STEPS):
             middle = (least + most) / 2
             too_low = ended.sum() / middle > np.sum(1 / np.maximum(ratios - middle, 1e-300))
             least, most = (middle, most) if too_low else (least, middle)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Particle", "Particles"]
 
-_BLIND = 0.01
+_UNSCORED_FRACTION = 0.01
 """The fraction of ancestors that are drawn without regard to scores."""
 
 
@@ -203,7 +203,8 @@ class Particles:
         drawn = weights - log_sum_exp(weights)
         if scored and (steered != weights).any():
             drawn = np.logaddexp(
-                math.log(_BLIND) + drawn, math.log1p(-_BLIND) + steered - log_sum_exp(steered)
+                math.log(_UNSCORED_FRACTION) + drawn,
+                math.log1p(-_UNSCORED_FRACTION) + steered - log_sum_exp(steered),
             )
         chosen = resample(drawn, len(weights), self._resampling, self._random)
         mean = self._mean()

@@ -3,7 +3,7 @@
 What: a *path* is a tokenization of a text. Paths share prefixes, and the model reads each distinct prefix once: as a
 tree if its sessions read trees, otherwise as rows.
 Invariant: a likelihood is a function of the prompt and the paths (up to the rounding of the model).
-Cost: one forward pass over the prompt, and one for each `_NODES` prefixes (or `_ROWS`, as rows).
+Cost: one forward pass over the prompt, and one for each `_NODES_PER_PASS` prefixes (or `_ROWS_PER_PASS`, as rows).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["all_paths", "likelihoods", "log_sum"]
 
-_NODES = 64
+_NODES_PER_PASS = 64
 """The number of prefixes of labels that one forward pass reads as a tree."""
-_ROWS = 16
+_ROWS_PER_PASS = 16
 """The number of prefixes that one forward pass reads as rows, each with a copy of the prompt's cache."""
 _MOST_BEGINNINGS = 4_096
 """The largest number of prefixes of all tokenizations of all labels."""
@@ -101,12 +101,16 @@ class _Scorer:
         self._reader: PrefixReader | None = None
         if not self._session.capabilities.reads_trees:
             started: Any = _Started(self._session)
-            self._reader = PrefixReader(started, prompt, parallel=max(1, min(_ROWS, len(wanted) - 1)))
+            self._reader = PrefixReader(
+                started, prompt, parallel=max(1, min(_ROWS_PER_PASS, len(wanted) - 1))
+            )
 
     def read(self, beginnings: Iterable[Prefix]) -> None:
         """Read the distributions after these prefixes that are not known, in as few passes as memory allows."""
         new = sorted({one for one in beginnings if one not in self._known})
-        read, size = (self._read_tree, _NODES) if self._reader is None else (self._read_rows, _ROWS)
+        read, size = (
+            (self._read_tree, _NODES_PER_PASS) if self._reader is None else (self._read_rows, _ROWS_PER_PASS)
+        )
         for start in range(0, len(new), size):
             read(new[start : start + size])
 
@@ -185,6 +189,7 @@ def _beginnings(path: Prefix, ends: Sequence[int]) -> list[Prefix]:
 
 
 def log_sum(logs: Any) -> float:
+    """Return the logarithm of the sum of the exponentials, -inf for no summands."""
     listed = list(logs)
     peak = max(listed, default=-math.inf)
     return peak if peak == -math.inf else peak + math.log(math.fsum(math.exp(one - peak) for one in listed))

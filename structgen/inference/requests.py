@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["is_number", "limits_of", "open_request", "output_text", "unknown_option", "whole_number"]
 
 
-_OF_SEARCHES = {
+_SEARCH_ALIASES = {
     **dict.fromkeys(("numbeams", "beamwidth", "beams", "beamsize"), "width"),
     **dict.fromkeys(("numbeamgroups", "beamgroups"), "groups"),
     **dict.fromkeys(("n", "numreturnsequences", "numsamples", "bestof", "numgenerations"), "n"),
@@ -39,7 +39,9 @@ def unknown_option(name: str, function: Callable[..., Any]) -> OptionError:
     parameters = inspect.signature(function).parameters.values()
     known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
     aliases = {
-        theirs: ours for theirs, ours in {**ALIASES, **_OF_SEARCHES}.items() if ours in known or " " in ours
+        theirs: ours
+        for theirs, ours in {**ALIASES, **_SEARCH_ALIASES}.items()
+        if ours in known or " " in ours
     }
     near = did_you_mean(name, known, aliases)
     return OptionError(

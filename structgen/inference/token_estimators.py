@@ -43,11 +43,11 @@ Array = NDArray[Any]
 Estimator = Literal["auto", "des_raj", "recursive", "geometric"]
 ESTIMATORS = ("auto", "des_raj", "recursive", "geometric")
 
-_NOTHING = 1e-12
+_ROUNDING = 1e-12
 """A total below which only rounding is left."""
-_WANTED = 0.1
+_TARGET_DEVIATION = 0.1
 """The relative deviation at which `auto` stops."""
-_REPEATS = 4
+_MAX_REPEATS = 4
 """The number of repeats after which seen tokens are removed from the distribution, by a new cumulative sum."""
 
 
@@ -85,7 +85,7 @@ class _Probes:
 
     @property
     def exhausted(self) -> bool:
-        return self._left == 0 or 1 - self.seen < _NOTHING
+        return self._left == 0 or 1 - self.seen < _ROUNDING
 
     def next(self) -> tuple[int, float, bool]:
         """Draw a new token; return it, its probability, and whether it is accepted."""
@@ -103,7 +103,7 @@ class _Probes:
 
     def _unseen(self) -> int:
         # subtle: skipping the repeats of independent draws is drawing without replacement.
-        for _ in range(_REPEATS):
+        for _ in range(_MAX_REPEATS):
             token = self._draw()
             if token not in self._seen:
                 return token
@@ -182,7 +182,7 @@ def _recursive(seen: _Probes, rejected: float, mass: float) -> float:
 def _enough_probes(seen: _Probes, most: int) -> int:
     unseen = max(0.0, 1 - seen.seen)
     deviation = unseen / (2 * seen.accepted + unseen)
-    return max(1, min(most, math.ceil((deviation / _WANTED) ** 2)))
+    return max(1, min(most, math.ceil((deviation / _TARGET_DEVIATION) ** 2)))
 
 
 def _des_raj(seen: _Probes, probes: int) -> float:

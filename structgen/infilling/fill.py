@@ -212,7 +212,7 @@ def _in_the_middle(
         raise OptionError('method "fim" fills one hole under its own constraint', hint='Use "left-to-right".')
     (prefix, suffix, middle), (before, after) = marks, template.literals
     kind = template.kinds[0]
-    way: HoleEnd = "model"
+    end: HoleEnd = "model"
     try:
         result = run(
             model,
@@ -229,6 +229,6 @@ def _in_the_middle(
         rest = matcher.witness_text() if all(map(matcher.advance, cut.result.tokens)) else None
         if rest is None:
             raise
-        inside, way = (matcher.text + rest).decode(), "completed"
+        inside, end = (matcher.text + rest).decode(), "completed"
     text = before + inside + after
-    return Infilling(text, {template.names[0]: inside}, "fim", (way,), texts=(text,))
+    return Infilling(text, {template.names[0]: inside}, "fim", (end,), texts=(text,))

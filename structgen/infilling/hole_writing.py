@@ -37,8 +37,9 @@ _READ_TOKENS = 8
 """The number of tokens of what follows a hole by which its end is selected."""
 _READ_POSITIONS = 6
 """The number of positions at which more than the first of these tokens is read."""
-_FAR = -1e6
-_BATCH = 64
+_PARTIAL_PENALTY = -1e6
+"""Added to the scores of positions of which only the first token was scored: they come after the others."""
+_POSITIONS_PER_BATCH = 64
 """The number of positions whose logits are held at a time."""
 _COMPLETED_FROM = (1, 2, 3, 5, 9, 17, 33, 1 << 30)
 """Where short completions are tried: after dropping this many last tokens, minus one."""
@@ -53,8 +54,8 @@ def write(
     for number, (index, end) in enumerate(template.groups):
         drawn = seed if not number else None if seed is None else (seed, number)
         hole = _Hole(model, asked, template, text, index, end)
-        text, way = hole.written(room, {**options, "seed": drawn})
-        ends.append(way)
+        text, hole_end = hole.written(room, {**options, "seed": drawn})
+        ends.append(hole_end)
         if hole.finished is not None and text == hole.finished:
             ends += ["model"] * (len(template.groups) - len(ends))
             break
@@ -184,12 +185,14 @@ class _Hole:
         first = min(counts)
         session.append([tokens[:first]])
         started = []
-        for start, end in pairwise([first, *range(first + _BATCH, max(counts), _BATCH), max(counts) + 1]):
+        for start, end in pairwise(
+            [first, *range(first + _POSITIONS_PER_BATCH, max(counts), _POSITIONS_PER_BATCH), max(counts) + 1]
+        ):
             logits = _read_logits(session, tokens[start : min(end, max(counts))])
             started += [_log_p(logits[count - start], follow[0]) for count in counts if start <= count < end]
         likely = sorted(range(len(counts)), key=lambda at: -started[at])[:_READ_POSITIONS]
         # The others come after these, in their own order.
-        found = [_FAR + score for score in started]
+        found = [_PARTIAL_PENALTY + score for score in started]
         read = max(counts)
         for at in sorted(likely, key=lambda at: -counts[at]):
             session.rollback(0, read - counts[at])

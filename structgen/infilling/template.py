@@ -27,9 +27,9 @@ __all__ = ["Template", "read_template"]
 
 _QUOTED = re.compile(r"\"{3}.*?\"{3}|'{3}.*?'{3}|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", re.S)
 _BRACKETS = re.compile(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*\}")
-_DEEPER = 3
+_EXTRA_LEVELS = 3
 """How many levels deeper than the template a hole may nest blocks."""
-_SHOWN = 40
+_SHOWN_CHARACTERS = 40
 _MOST_HOLES = 100
 """The largest number of holes: the time of preparing a template is quadratic in it."""
 
@@ -151,15 +151,15 @@ class Template:
             except EmptyConstraint:
                 if index == 0:
                     return EmptyConstraint(
-                        f"no text of {of:.60} begins with {started[:_SHOWN]!r}, the template's first literal"
+                        f"no text of {of:.60} begins with {started[:_SHOWN_CHARACTERS]!r}, the template's first literal"
                     )
                 name = self.names[index - 1]
                 return EmptyConstraint(
-                    f"no text of {of:.60} has {started[:_SHOWN]!r} after the hole {name!r}, for any content",
+                    f"no text of {of:.60} has {started[:_SHOWN_CHARACTERS]!r} after the hole {name!r}, for any content",
                     hint="Check that literal, and the constraint of the hole.",
                 )
         return EmptyConstraint(
-            f"no text of {of:.60} ends with {self.literals[-1][-_SHOWN:]!r}, the template's last literal"
+            f"no text of {of:.60} ends with {self.literals[-1][-_SHOWN_CHARACTERS:]!r}, the template's last literal"
             if self.literals[-1]
             else f"no text of {of:.60} ends where the template does"
         )
@@ -279,7 +279,7 @@ def _indentation(template: str) -> tuple[str, int]:
         if line.rstrip().endswith(":") and column.startswith(before) and len(column) > len(before)
     ]
     unit = next(iter(opened), None) or min(filter(None, columns), key=len, default="    ")
-    return unit, max(map(len, columns), default=0) // len(unit) + _DEEPER
+    return unit, max(map(len, columns), default=0) // len(unit) + _EXTRA_LEVELS
 
 
 def _indented(kind: Constraint, unit: str, deepest: int, before: str) -> Constraint:

@@ -35,9 +35,9 @@ __all__ = [
 _FIRST, _LATER = 4, 4
 # As a fraction of the largest logit.
 _TOLERANCE = 1e-4
-_LONGER = ("longrope", "dynamic")
+_LENGTH_DEPENDENT_ROPE = ("longrope", "dynamic")
 # The argument for a cache of keys and values; before transformers 5.24 it had the second name.
-_ATTENDED = ("cache", "past_key_values")
+_CACHE_ARGUMENTS = ("cache", "past_key_values")
 _CROPPED = {"DynamicLayer", "DynamicSlidingWindowLayer"}
 
 
@@ -119,13 +119,13 @@ def reads_trees(model: Any) -> bool:
 
 def _argument(model: Any) -> str | None:
     parameters = parameters_of(model)
-    attended = next((name for name in _ATTENDED if name in parameters), None)
+    attended = next((name for name in _CACHE_ARGUMENTS if name in parameters), None)
     if attended and kinds_of_layers(model) <= _CROPPED:
         return attended
     options = {"use_cache": True} if "use_cache" in parameters else {}
     with torch.inference_mode():
         output = model(input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device), **options)
-    names = sorted((*_ATTENDED, "cache_params"), key=lambda name: name not in parameters)
+    names = sorted((*_CACHE_ARGUMENTS, "cache_params"), key=lambda name: name not in parameters)
     # subtle: MiniMax has a cache type of its own, and takes no other.
     return next((name for name in names if type(getattr(output, name, None)) is DynamicCache), None)
 
@@ -147,7 +147,7 @@ def _same_up_to(config: Any) -> int | None:
     rotary = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     found = []
     for one in (rotary, *rotary.values()):  # some models have parameters for each type of layer
-        if not isinstance(one, dict) or one.get("rope_type", one.get("type")) not in _LONGER:
+        if not isinstance(one, dict) or one.get("rope_type", one.get("type")) not in _LENGTH_DEPENDENT_ROPE:
             continue
         lengths = (one, config.to_dict())
         names = ("original_max_position_embeddings", "max_position_embeddings")

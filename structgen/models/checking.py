@@ -25,8 +25,8 @@ _TOKENIZERS = frozenset(
     ("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json", "vocab.txt", "merges.txt")
     + ("spiece.model", "sentencepiece.bpe.model", "tekken.json", "tiktoken.model", "source.spm")
 )
-_POINTER = b"version https://git-lfs"
-_SAVE = "Save one there: model.save_pretrained(folder) and tokenizer.save_pretrained(folder)."
+_LFS_POINTER = b"version https://git-lfs"
+_SAVE_HINT = "Save one there: model.save_pretrained(folder) and tokenizer.save_pretrained(folder)."
 _ADAPTER = "adapter_config.json"
 
 
@@ -132,8 +132,8 @@ def _no_model(path: Path, names: set[str]) -> ModelError:
     if inner:
         return ModelError(f"{shown} contains no model", hint=f"Did you mean {str(path / inner[-1])!r}?")
     if not names:
-        return ModelError(f"{shown} is empty", hint=_SAVE)
-    return ModelError(f"{shown} contains no model: there is no config.json", hint=_SAVE)
+        return ModelError(f"{shown} is empty", hint=_SAVE_HINT)
+    return ModelError(f"{shown} contains no model: there is no config.json", hint=_SAVE_HINT)
 
 
 def _check_config(path: Path) -> None:
@@ -147,7 +147,7 @@ def _check_config(path: Path) -> None:
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise ModelError(
             f"config.json in {str(path)!r} does not say which kind of model it is (model_type)",
-            hint="It is not the configuration of a transformers model. " + _SAVE,
+            hint="It is not the configuration of a transformers model. " + _SAVE_HINT,
         )
 
 
@@ -168,7 +168,7 @@ def _check_weights(path: Path, names: set[str]) -> None:
             hint="Copy them there, or save the model again: model.save_pretrained(folder).",
         )
     with (path / weights[0]).open("rb") as file:
-        if file.read(len(_POINTER)) == _POINTER:
+        if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
             raise ModelError(
                 f"{weights[0]} in {str(path)!r} is a pointer of git-lfs, not the weights",
                 hint="Run `git lfs pull` in the folder.",

@@ -27,10 +27,10 @@ __all__ = ["HuggingFaceModel"]
 
 # Models pad their output layer to a round number of rows. More than this is not taken for padding.
 _MOST_PADDING = 8192
-_LOOK = 'Messages look like {"role": "user", "content": "..."}.'
+_MESSAGE_HINT = 'Messages look like {"role": "user", "content": "..."}.'
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Splits a marker in two; a noncharacter, which does not occur in text.
-_BREAK = "\ufdd0\ufdd1"
+_MARKER_BREAK = "\ufdd0\ufdd1"
 
 
 class HuggingFaceModel:
@@ -116,7 +116,7 @@ class HuggingFaceModel:
         if self._system is not None and not any(message.get("role") == "system" for message in messages):
             messages.insert(0, {"role": "system", "content": self._system})
         return self._render([self._without_markers(message) for message in messages], template or {}).split(
-            _BREAK
+            _MARKER_BREAK
         )
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -157,7 +157,10 @@ class HuggingFaceModel:
         content = message.get("content")
         if not isinstance(content, str) or not self._markers.search(content):
             return message
-        return {**message, "content": self._markers.sub(lambda m: m[0][0] + _BREAK + m[0][1:], content)}
+        return {
+            **message,
+            "content": self._markers.sub(lambda m: m[0][0] + _MARKER_BREAK + m[0][1:], content),
+        }
 
     @cached_property
     def _markers(self) -> re.Pattern[str]:
@@ -182,10 +185,10 @@ def _check_prompt(prompt: Any) -> None:
     ):
         raise PromptError(
             f"a prompt is a text or a list of messages, not {prompt!r:.60}",
-            hint=_LOOK,
+            hint=_MESSAGE_HINT,
         )
     if not is_text and not prompt:
-        raise PromptError("the list of messages is empty", hint=_LOOK)
+        raise PromptError("the list of messages is empty", hint=_MESSAGE_HINT)
     if isinstance(prompt, str):
         _check_characters(prompt)
 

@@ -144,7 +144,7 @@ class DistributionSession(Session):
             branches: list[list[int]] = []
             for token, parent in zip(nodes, parents, strict=True):
                 branches.append([*(branches[parent] if parent >= 0 else []), token])
-            node_scores = [self._after([*held, *way], prompt) for way in branches]
+            node_scores = [self._after([*held, *branch], prompt) for branch in branches]
             found.append(np.stack([*run, *node_scores]) if node_scores else run)
         self._trees = dict(enumerate(trees))
         return found

@@ -25,7 +25,7 @@ __all__ = ["HERMES", "OTHER_ROLES", "CallNotation", "plain_messages", "prompt_of
 
 _OLD_CALL = "function_call"
 """Stands for the identifier of a call in the protocol's older form, which has none."""
-_LOOK = 'Messages look like {"role": "user", "content": "..."}.'
+_MESSAGE_HINT = 'Messages look like {"role": "user", "content": "..."}.'
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _OF_OPENAI = frozenset(
     ("tool_calls", "tool_call_id", "function_call", "refusal", "audio", "annotations", "parsed", "logprobs")
@@ -146,7 +146,7 @@ def plain_messages(messages: Iterable[Any], notation: CallNotation = HERMES) -> 
 
 def _plain(given: Any, where: str, notation: CallNotation, names: dict[str, str]) -> dict[str, Any]:
     if not isinstance(given, Mapping):
-        raise PromptError(f"a message is {with_kind(given)}, not a dict", where=where, hint=_LOOK)
+        raise PromptError(f"a message is {with_kind(given)}, not a dict", where=where, hint=_MESSAGE_HINT)
     role = given.get("role")
     if not isinstance(role, str) or not role:
         found = "has no role" if role is None else f"has the role {role!r:.60}"
@@ -178,7 +178,9 @@ def _text(given: Any, where: str) -> str:
         return given or ""
     if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
         raise PromptError(
-            f"the content is {with_kind(given)}, not a text or a list of parts", where=where, hint=_LOOK
+            f"the content is {with_kind(given)}, not a text or a list of parts",
+            where=where,
+            hint=_MESSAGE_HINT,
         )
     parts = []
     for index, part in enumerate(given):

@@ -25,7 +25,7 @@ from structgen.errors import ModelError
 __all__ = ["PackedLinear", "pack_linear", "unmap"]
 
 
-_STAYS = "packed_weights_stay"
+_DTYPE_GUARD = "packed_weights_stay"
 
 
 class PackedLinear(nn.Module):
@@ -174,10 +174,10 @@ def pack_linear(model: nn.Module, *, fresh: bool = False) -> int:
                     _drop_pages(weight, files)
                 setattr(parent, name, packed[id(child)])
     # Their calls reach all children in turn.
-    if packed and not hasattr(model, _STAYS) and not isinstance(model, nn.Sequential | nn.ModuleList):
+    if packed and not hasattr(model, _DTYPE_GUARD) and not isinstance(model, nn.Sequential | nn.ModuleList):
         children = dict(model._modules)
         model._modules.clear()
-        model.add_module(_STAYS, _Stays({one.packed_dtype for one in packed.values()}))
+        model.add_module(_DTYPE_GUARD, _Stays({one.packed_dtype for one in packed.values()}))
         model._modules.update(children)
     return len(packed)
 

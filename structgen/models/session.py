@@ -580,5 +580,6 @@ def _widened(filled: NDArray[np.bool_], slots: int) -> NDArray[np.bool_]:
 
 
 def to_numpy(logits: torch.Tensor) -> NDArray[np.float32]:
+    """Return a float32 array in the memory of the CPU, of the same shape."""
     array: NDArray[np.float32] = logits.float().cpu().numpy()
     return array

@@ -23,15 +23,16 @@ from .checks import check_number, check_whole
 
 __all__ = ["Confidence", "Controller", "Costs", "Fixed", "Goodput"]
 
-_AGAIN = 64
+_DRAFT_PROBE_INTERVAL = 64
 """Every 64th pass without a draft reads a few tokens all the same, to measure their cost. In batches of n rows, where
 each token costs more, it is every (64 n)-th pass."""
-_SOME = 3
-_PLAIN = 256
+_PROBE_TOKENS = 3
+"""The number of tokens of such a pass."""
+_PLAIN_PROBE_INTERVAL = 256
 """Every 256th pass that would read drafts reads none, to measure the cost of a plain pass."""
-_LEAD = 8.0
+_LEAD_DECAY = 8.0
 """The weight of a row's tokens falls by a factor of e for each 8 tokens that it is ahead of the last row."""
-_PADS = 5
+_MAX_PADDING = 5
 """The largest number of padding tokens."""
 
 
@@ -89,13 +90,13 @@ class Costs:
         """
         if tokens <= 1 or not self.pads:
             return tokens
-        durations = [self.of(rows, length) for length in range(tokens, tokens + _PADS + 1)]
+        durations = [self.of(rows, length) for length in range(tokens, tokens + _MAX_PADDING + 1)]
         return tokens + self._padded(rows, tokens, durations)
 
     def least(self, rows: int, tokens: int, most: int | None = None) -> list[float]:
         """Return the durations for `tokens`, `tokens` + 1, ... up to `most` tokens, padded where that is faster."""
         last = tokens if most is None else most
-        durations = [self.of(rows, length) for length in range(tokens, last + _PADS + 1)]
+        durations = [self.of(rows, length) for length in range(tokens, last + _MAX_PADDING + 1)]
         if not self.pads:
             return durations[: last - tokens + 1]
         return [
@@ -110,13 +111,13 @@ class Costs:
     def more(self, rows: int) -> float:
         """Return the duration of one more token of each row, as a fraction of a pass over one."""
         first = self.of(rows, 1)
-        return min(0.5, max(0.0, (self.of(rows, 1 + _SOME) - first) / (_SOME * first)))
+        return min(0.5, max(0.0, (self.of(rows, 1 + _PROBE_TOKENS) - first) / (_PROBE_TOKENS * first)))
 
     def _padded(self, rows: int, tokens: int, durations: Sequence[float]) -> int:
         """Return the best number of padding tokens. `durations` has the durations for 0, 1, ... of them."""
         table = self.known.get(rows, {})
         best, least = 0, 0.98 * durations[0]
-        for more in range(1, _PADS + 1):
+        for more in range(1, _MAX_PADDING + 1):
             length = tokens + more
             seconds = durations[more]
             if length not in table:
@@ -239,7 +240,7 @@ class Goodput:
         least = max(1, *pending)
         margin = self.margin if rows == 1 else self.margin**2
         # A batch ends with its last row: the tokens of rows that are ahead are worth less.
-        worth = [math.exp(-one / _LEAD) for one in leads] or [1.0] * rows
+        worth = [math.exp(-one / _LEAD_DECAY) for one in leads] or [1.0] * rows
         # Draft tokens of shorter rows, up to the length of the longest, cost nothing.
         expected = sum(
             value * (1 + sum(one[: least - mine]))
@@ -262,11 +263,11 @@ class Goodput:
                 best, most = length, rate
         if best == least and any(reach):
             self._declined += 1
-            if self._declined % (_AGAIN * rows) == 0:  # a bad estimate may have been bad luck
-                best += _SOME
+            if self._declined % (_DRAFT_PROBE_INTERVAL * rows) == 0:  # a bad estimate may have been bad luck
+                best += _PROBE_TOKENS
         elif best > least:
             self._drafted += 1
-            if self._drafted % _PLAIN == 0:  # the duration of a plain pass may change, too
+            if self._drafted % _PLAIN_PROBE_INTERVAL == 0:  # the duration of a plain pass may change, too
                 best = least
         return [min(best - mine, len(one)) for one, mine in zip(reach, pending, strict=True)]
 

@@ -272,8 +272,10 @@ _FOLDED = bytes(
     for byte in range(256)
 )
 """Maps letters to lower case, and bytes outside words to a space."""
-_NEAR, _LONGEST_COPY = 24, 28
-_SHORTEST = 3
+_LONGEST_MATCH, _LONGEST_COPY = 24, 28
+"""In bytes."""
+_SHORTEST_COPY = 3
+"""Copies at the start of a word need a match of more bytes than this."""
 
 
 class Copying:
@@ -311,7 +313,7 @@ class _CopyingRow(RowDrafter):
     def propose(self, context: Context) -> Iterable[Proposal]:
         if context.is_constrained and context.matcher.forced_bytes(1):
             return ()  # forced text need not be copied
-        tail = context.tail(12)[-_NEAR:]
+        tail = context.tail(12)[-_LONGEST_MATCH:]
         folded = tail.translate(_FOLDED)
         word = len(folded) - (folded.rfind(b" ") + 1)
         kind, start = self._before(folded, word, drafted=bool(context.drafted))
@@ -336,8 +338,8 @@ class _CopyingRow(RowDrafter):
     def _before(self, folded: bytes, word: int, *, drafted: bool) -> tuple[str, int]:
         """Return the kind of copy and the end of the last match of the text's end, or -1."""
         end = len(self._folded) if drafted else len(self._folded) - 1
-        for length in (_NEAR, 12, 6, word + 1):
-            if length > len(folded) or length < word or (not word and length <= _SHORTEST):
+        for length in (_LONGEST_MATCH, 12, 6, word + 1):
+            if length > len(folded) or length < word or (not word and length <= _SHORTEST_COPY):
                 continue
             found = -1
             if length == word + 1:  # a word of the prompt is rarely copied twice

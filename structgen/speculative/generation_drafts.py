@@ -33,15 +33,16 @@ if TYPE_CHECKING:
 
 __all__ = ["GenerationDrafts"]
 
-_DRAFTS = 1 << 20
+_DRAFT_STREAM = 1 << 20
 """The branch of a row's random stream for draft tokens."""
-_WORTH = 0.6
+_WORTH_FRACTION = 0.6
 """Fraction of the marginal cost of a token that its probability must reach to be grown; below 1, to leave a margin."""
 _IDLE, _EVERY = 12, 3
 """After `_IDLE` passes without a draft, only every `_EVERY`-th pass looks for one, if drafting is expensive."""
-_TRIFLE = 0.01
+_CHEAP_FRACTION = 0.01
 """Drafting is expensive if it takes more than this fraction of the time of the forward passes."""
-_FADES = 0.98
+_TIME_DECAY = 0.98
+"""The factor by which measured times are multiplied with each pass."""
 
 
 _Parts = tuple[Context, Sequence[RowDrafter], Chances, frozenset[int]]
@@ -158,8 +159,8 @@ class GenerationDrafts:
             self._all.costs.note(rows, tokens, seconds)
             for record in self._all.records:
                 record.rested()
-        self._drafting *= _FADES
-        self._reading = self._reading * _FADES + seconds
+        self._drafting *= _TIME_DECAY
+        self._reading = self._reading * _TIME_DECAY + seconds
 
     def on_step(self, row: Any, drafted: int, accepted: int) -> None:
         """See `Drafting.on_step`."""
@@ -201,7 +202,7 @@ class GenerationDrafts:
     def _rests(self) -> bool:
         """Return whether this pass goes without drafts: no row had one for a while, and looking for them is slow."""
         weighs = self._all.weighs_drafters
-        if not weighs or self._idle < _IDLE or self._drafting < _TRIFLE * self._reading:
+        if not weighs or self._idle < _IDLE or self._drafting < _CHEAP_FRACTION * self._reading:
             return False
         self._rested = (self._rested + 1) % _EVERY
         return self._rested != 0
@@ -222,7 +223,7 @@ class GenerationDrafts:
                 Chances(self._all.chances[constraint is not None]),
                 list(row.prompt),
                 len(row.prompt),
-                uniform_stream(row.seed, _DRAFTS),
+                uniform_stream(row.seed, _DRAFT_STREAM),
             )
         return known
 
@@ -251,7 +252,7 @@ class GenerationDrafts:
         else:
             least = self._all.min_chance
             if least is None:
-                least = max(MIN_CHANCE, _WORTH * costs.more(self._rows_in_pass))
+                least = max(MIN_CHANCE, _WORTH_FRACTION * costs.more(self._rows_in_pass))
                 if (
                     self._rows_in_pass > 1
                 ):  # one row's draft may not pay for the batch, and growing takes time

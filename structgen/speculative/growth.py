@@ -43,13 +43,15 @@ Kind = tuple[str, int, int]
 """The names of those who proposed a token, its index in their runs (at most 3), and how its text starts."""
 MIN_CHANCE = 0.1
 """Candidates below this probability are ignored: reading them would cost more than it brings."""
-_SURE = 0.7
-_PRIOR = 3.0
+_SURE_CHANCE = 0.7
+"""A first proposal of at least this probability is taken without others."""
+_PRIOR_WEIGHT = 3.0
 """The weight of the prior estimate of a kind, in proposals."""
-_FORGET = 0.98
-_TOGETHER = 16
+_COUNT_DECAY = 0.98
+"""The factor by which the counts of a kind are multiplied with each of its proposals."""
+_MAX_PER_TOKEN = 16
 """The largest number of proposals of one token at a node."""
-_KINDS = 20_000
+_MAX_KINDS = 20_000
 """The largest number of kinds that are counted: users' drafters choose the names."""
 
 
@@ -64,15 +66,17 @@ class Chances:
     def of(self, kind: Kind, prior: float) -> float:
         """Return the estimated probability that a proposal of this kind is right."""
         before = prior if self.above is None else self.above.of(kind, prior)
-        return (self._right.get(kind, 0.0) + _PRIOR * before) / (self._tried.get(kind, 0.0) + _PRIOR)
+        return (self._right.get(kind, 0.0) + _PRIOR_WEIGHT * before) / (
+            self._tried.get(kind, 0.0) + _PRIOR_WEIGHT
+        )
 
     def note(self, kind: Kind, right: bool) -> None:
         """Count a proposal that was right or wrong."""
-        if len(self._tried) >= _KINDS and kind not in self._tried:  # evict the oldest kind
+        if len(self._tried) >= _MAX_KINDS and kind not in self._tried:  # evict the oldest kind
             oldest = next(iter(self._tried))
             del self._tried[oldest], self._right[oldest]
-        self._tried[kind] = self._tried.get(kind, 0.0) * _FORGET + 1
-        self._right[kind] = self._right.get(kind, 0.0) * _FORGET + right
+        self._tried[kind] = self._tried.get(kind, 0.0) * _COUNT_DECAY + 1
+        self._right[kind] = self._right.get(kind, 0.0) * _COUNT_DECAY + right
         if self.above is not None:
             self.above.note(kind, right)
 
@@ -87,7 +91,7 @@ class Tallies:
         """Count a proposal; `accepted` says whether its token was read and drawn."""
         counts = self.known.get(kind)
         if counts is None:
-            if len(self.known) >= _KINDS:
+            if len(self.known) >= _MAX_KINDS:
                 return
             counts = self.known[kind] = [0, 0, 0]
         counts[0] += 1
@@ -239,12 +243,12 @@ def candidates(
         proposed.setdefault(guess.tokens[offset], []).append((guess, offset, by))
     if len(proposed) == 1 and not alternatives:
         found = _judged(context, chances, proposed)
-        if found[0].chance >= _SURE:
+        if found[0].chance >= _SURE_CHANCE:
             return found
     for drafter in drafters:
         for guess in (*_coupled(drafter, context), *drafter.propose(context)):
             others = proposed.setdefault(guess.tokens[0], [])
-            if len(others) < _TOGETHER and all(
+            if len(others) < _MAX_PER_TOKEN and all(
                 one.kind != guess.kind or by is not drafter for one, _, by in others
             ):
                 others.append((guess, 0, drafter))

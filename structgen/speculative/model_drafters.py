@@ -33,7 +33,7 @@ from .recycling import most_probable
 __all__ = ["DraftModel", "LayerSkip"]
 
 Array = NDArray[Any]
-_COLDEST = 0.05
+_MIN_TEMPERATURE = 0.05
 """The lowest temperature of a drafter's distribution: a greedy draft needs one, too."""
 
 
@@ -117,7 +117,7 @@ class _SameRow(RowDrafter):
         self._drafts = _DraftSession(model)
         self._size, self._known = start.vocabulary.size, model.vocabulary.size
         self._most, self._least, self._width = most, least, width
-        self._temperature = max(start.temperature, _COLDEST)
+        self._temperature = max(start.temperature, _MIN_TEMPERATURE)
 
     def propose(self, context: Context) -> Iterable[Proposal]:
         logits = self._logits(context)

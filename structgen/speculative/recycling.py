@@ -32,12 +32,12 @@ __all__ = ["LogitNGrams", "SuffixStore", "TokenRecycling", "TriGrams", "most_pro
 Array = NDArray[Any]
 
 _BLOCK = 256
-_WIDTH = 4
-_CONSTRAINTS = 256
+_DEFAULT_WIDTH = 4
+_MAX_CONSTRAINTS = 256
 """The largest number of constraints whose texts are kept."""
 
 
-def most_probable(scores: Array, count: int = _WIDTH) -> Array:
+def most_probable(scores: Array, count: int = _DEFAULT_WIDTH) -> Array:
     """Return the ids of the `count` greatest scores, the greatest first. Blocks come first, for one fast pass."""
     size = len(scores) // _BLOCK * _BLOCK
     if len(scores) <= 4 * _BLOCK * count:
@@ -66,7 +66,9 @@ class LogitNGrams:
     name = "n-gram"
     gives_distributions = True
 
-    def __init__(self, orders: Sequence[int] = (3, 2, 1), width: int = _WIDTH, entries: int = 50_000) -> None:
+    def __init__(
+        self, orders: Sequence[int] = (3, 2, 1), width: int = _DEFAULT_WIDTH, entries: int = 50_000
+    ) -> None:
         if not isinstance(orders, Sequence) or isinstance(orders, str) or not orders:
             raise OptionError(f"orders is {orders!r:.40}; it must be a list of numbers of tokens")
         for order in orders:
@@ -135,7 +137,7 @@ class TokenRecycling(LogitNGrams):
 
     name = "recycled"
 
-    def __init__(self, width: int = _WIDTH, entries: int = 50_000) -> None:
+    def __init__(self, width: int = _DEFAULT_WIDTH, entries: int = 50_000) -> None:
         super().__init__((1,), width, entries)
 
 
@@ -267,7 +269,7 @@ class SuffixStore:
         self._size -= len(texts) if is_kept else 0
         texts.add(text)
         self._size += len(texts)
-        while len(self._texts) > 1 and (self._size > self._most or len(self._texts) > _CONSTRAINTS):
+        while len(self._texts) > 1 and (self._size > self._most or len(self._texts) > _MAX_CONSTRAINTS):
             self._size -= len(self._texts.popitem(last=False)[1])
 
 

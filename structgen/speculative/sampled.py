@@ -27,7 +27,7 @@ from .verifiers import Drafted
 __all__ = ["Draws", "Sampled", "WrongDrafts", "drawn_children", "grow_sampled_tree"]
 
 Array = NDArray[np.float64]
-_LEAST = 1e-3
+_MIN_REACH = 1e-3
 """Nodes below this probability are not read. The verifier still learns that they were drawn."""
 
 
@@ -112,7 +112,7 @@ def grow_sampled_tree(
         while True:
             context.reach = reach
             for token, chance in _children(context, drafters, chances, grown, node, draws):
-                if context.drafted < depth and token not in ends and reach * chance >= _LEAST:
+                if context.drafted < depth and token not in ends and reach * chance >= _MIN_REACH:
                     number += 1
                     heapq.heappush(waiting, (-reach * chance, number, node, token))
             while waiting:

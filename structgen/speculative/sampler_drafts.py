@@ -36,9 +36,9 @@ Prefix = tuple[int, ...]
 
 _READERS, _READ = 8, 40_000
 """The largest number of row drafters that rows share, and of tokens that these read: each reads the prompt."""
-_TRUST = 0.5
+_PRIOR_FACTOR = 0.5
 """Priors of proposals are multiplied by this factor, compared with those of generation."""
-_OPEN = 12
+_PASSES_TO_JUDGE = 12
 """The number of passes after which a proposal counts as wrong: exact samplers return to a prefix and continue later."""
 
 
@@ -55,7 +55,7 @@ class _SamplerChances(Chances):
     def of(self, kind: Kind, prior: float) -> float:
         """See `Chances.of`."""
         is_sure = not self.gives_up and "forced" in kind[0]
-        return super().of(kind, prior if is_sure else _TRUST * prior)
+        return super().of(kind, prior if is_sure else _PRIOR_FACTOR * prior)
 
 
 @dataclass
@@ -117,7 +117,7 @@ class SamplerDrafts:
             self._all.counts["passes"] += 1
             self._all.counts["steps"] += 1
             self._passes += 1
-            self._forget(self._passes - _OPEN)
+            self._forget(self._passes - _PASSES_TO_JUDGE)
             chains = self._chains(queries)
             drafts = nothing if chains is None else self._cut(queries, chains, rows, pads and rows == 1)
             self._all.counts["without"] += not any(drafts)

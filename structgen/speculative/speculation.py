@@ -27,7 +27,7 @@ from .verifiers import Match, Verifier
 
 __all__ = ["Speculation"]
 
-_SHOWN = 12
+_SHOWN_KINDS = 12
 """The largest number of kinds of proposals in a report."""
 
 
@@ -146,10 +146,10 @@ class Speculation:
         kinds = sorted(self.tallies.known.items(), key=lambda one: (-one[1][2], -one[1][0], one[0]))
         if kinds:
             lines.append("proposals by kind, in the order of accepted tokens:")
-        for kind, (guessed, right, accepted_) in kinds[:_SHOWN]:
+        for kind, (guessed, right, accepted_) in kinds[:_SHOWN_KINDS]:
             lines.append(f"  {kind}: {guessed} proposed, {right / guessed:.0%} right, {accepted_} accepted")
-        if len(kinds) > _SHOWN:
-            lines.append(f"  and {len(kinds) - _SHOWN} other kinds")
+        if len(kinds) > _SHOWN_KINDS:
+            lines.append(f"  and {len(kinds) - _SHOWN_KINDS} other kinds")
         for rows, table in sorted(self.costs.known.items()):
             listed = ", ".join(f"{tokens}: {seconds * 1e3:.1f}" for tokens, seconds in sorted(table.items()))
             lines.append(f"milliseconds of a pass by the tokens of a row, {_rows_in_pass(rows)}: {listed}")

@@ -16,7 +16,7 @@ __all__ = ["SuffixIndex"]
 
 Key = TypeVar("Key")
 
-_PLACES = 24
+_COMPARED_POSITIONS = 24
 """The number of positions of a pair that are compared, the last ones."""
 BREAK = -1
 """Separates two texts."""
@@ -77,7 +77,7 @@ class SuffixIndex:
             self._pairs.get((tokens[-2], tokens[-1]), ()) if len(tokens) > 1 else (),
             self._single.get(tokens[-1], ()),
         ):
-            for place in places[: -_PLACES - 1 : -1]:
+            for place in places[: -_COMPARED_POSITIONS - 1 : -1]:
                 if place == len(self._tokens) or self._tokens[place] == BREAK:
                     continue
                 length = self._length(tokens, place)

@@ -39,7 +39,7 @@ Array = NDArray[Any]
 Drafted = Literal["any", "one", "distinct", "independent", "greedy"]
 """How the children of a node were drawn from q."""
 
-_STEPS = 52
+_BISECTION_STEPS = 52
 """Steps of a bisection, down to the rounding of float64."""
 
 
@@ -194,7 +194,7 @@ def _positive(difference: Array) -> Array:
 def _factor(target: Array, draft: Array, count: int) -> float:
     """Return g between 1 and k with 1 - (1 - b)^k = g b, where b is the sum of min(p / g, q), by bisection."""
     low, high = 1.0, float(count)
-    for _ in range(_STEPS):
+    for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2
         mass = float(np.minimum(target / middle, draft).sum())
         low, high = (middle, high) if 1 - (1 - mass) ** count > middle * mass else (low, middle)

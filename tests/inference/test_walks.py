@@ -157,8 +157,8 @@ def test_random_languages_under_a_cap(
     `rare`: most tokens are not held one by one, and no distribution is kept, so that it is read again for them.
     """
     if rare:
-        monkeypatch.setattr(bounds, "_LIKELY", 0.4)
-        monkeypatch.setattr(bounds, "_FEW", -100)
+        monkeypatch.setattr(bounds, "_LIKELY_FRACTION", 0.4)
+        monkeypatch.setattr(bounds, "_MAX_HELD_WHOLE", -100)
         monkeypatch.setattr(walks_module, "MAX_DISTRIBUTION_BYTES", 0)
     words = ["".join(w) for n in range(5) for w in product("ab", repeat=n)]
     random = np.random.default_rng(seed)

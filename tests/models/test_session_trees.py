@@ -1,4 +1,4 @@
-"""Sessions that read trees: the logits at a node are those of one forward pass over the way to it, and what is kept of
+"""Sessions that read trees: the logits at a node are those of one forward pass over the path to it, and what is kept of
 a tree is as if it had been appended."""
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ CHAIN: Tree = ([30, 31, 32], [-1, 0, 1])
 NONE: Tree = ([], [])
 
 
-def way(tree: Tree, node: int) -> list[int]:
-    """The tokens from the first node down to this one."""
+def path_to(tree: Tree, node: int) -> list[int]:
+    """The tokens from the first node down to `node`."""
     tokens, parents = tree
-    return [] if node < 0 else [*way(tree, parents[node]), tokens[node]]
+    return [] if node < 0 else [*path_to(tree, parents[node]), tokens[node]]
 
 
 def close(found: Any, expected: Any) -> None:
@@ -46,7 +46,7 @@ def read_trees(
         if run:
             close(scored[: len(run)], full(name, [*held, *run])[len(held) :])
         for node in range(len(tree[0])):
-            close(scored[len(run) + node], full(name, [*held, *run, *way(tree, node)])[-1])
+            close(scored[len(run) + node], full(name, [*held, *run, *path_to(tree, node)])[-1])
     return scores
 
 
@@ -194,7 +194,7 @@ def test_half_precision(name: str, kind: Any) -> None:
 
     for held, run, tree, scored in zip(rows, runs, trees, scores, strict=True):
         for node in range(len(tree[0])):
-            near(scored[len(run) + node], [*held, *way(tree, node)])
+            near(scored[len(run) + node], [*held, *path_to(tree, node)])
     for row, path in enumerate([[1, 4], [0, 1], []]):
         session.keep(row, path)
         rows[row] = [*rows[row], *(trees[row][0][node] for node in path)]
@@ -289,9 +289,9 @@ def test_models_in_memory_and_processed_ones_read_trees(kind: str, seed: int) ->
         scores = session.append_trees(runs, trees)
         for row, (run, tree, scored) in enumerate(zip(runs, trees, scores, strict=True)):
             assert len(scored) == len(run) + len(tree[0])
-            ways = [run[: place + 1] for place in range(len(run))]
-            ways += [[*run, *way(tree, node)] for node in range(len(tree[0]))]
-            for reported, more in zip(scored, ways, strict=True):
+            paths = [run[: place + 1] for place in range(len(run))]
+            paths += [[*run, *path_to(tree, node)] for node in range(len(tree[0]))]
+            for reported, more in zip(scored, paths, strict=True):
                 np.testing.assert_allclose(reported, expected([*rows[row], *more]), rtol=1e-5)
         for row in rng.permutation(len(rows)).tolist():
             path = random_path(rng, trees[row][1])

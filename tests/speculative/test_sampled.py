@@ -220,7 +220,7 @@ def test_drafts_of_another_kind_are_refused() -> None:
 
 
 def test_bad_parts_are_reported() -> None:
-    with pytest.raises(OptionError, match="a drafter has `start`"):
+    with pytest.raises(OptionError, match="a drafter has a method `start`"):
         Speculation([3])  # type: ignore[list-item]
     with pytest.raises(OptionError, match=r"is the class TriGrams\n.*TriGrams\(\)"):
         Speculation([TriGrams])  # type: ignore[list-item]
