@@ -222,15 +222,15 @@ def test_drafts_of_another_kind_are_refused() -> None:
 def test_bad_parts_are_reported() -> None:
     with pytest.raises(OptionError, match="a drafter has a method `start`"):
         Speculation([3])  # type: ignore[list-item]
-    with pytest.raises(OptionError, match=r"is the class TriGrams\n.*TriGrams\(\)"):
+    with pytest.raises(OptionError, match=r"is the class TriGrams, not an instance\nTriGrams\(\)"):
         Speculation([TriGrams])  # type: ignore[list-item]
-    with pytest.raises(OptionError, match=r"the verifier is the class Match\n.*Match\(\)"):
+    with pytest.raises(OptionError, match=r"the verifier is the class Match, not an instance\n.*Match\(\)"):
         Speculation(verifier=Match)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="drafters is"):
         Speculation(TriGrams())  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="branching"):
         Speculation(branching="no")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="a verifier has `outcome`"):
+    with pytest.raises(OptionError, match="a verifier has a method `outcome`"):
         Speculation(verifier="match")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="depth"):
         Speculation(depth=0)
