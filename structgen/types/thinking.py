@@ -104,7 +104,7 @@ class GrowingThinking:
         if found:
             self._has_reasoned = True
             return Thinking(thought, self._answer(answer.removeprefix("\n").removeprefix("\n"), whole))
-        return Thinking(_without_beginning(thought, end), None) if thought or begin else None
+        return Thinking(_without_partial_marker(thought, end), None) if thought or begin else None
 
     def is_complete(self, path: str | Sequence[str | int] = ()) -> bool:
         """Return whether the part at `path` is complete: ``thinking``, or ``value`` and its parts."""
@@ -114,11 +114,11 @@ class GrowingThinking:
         return first == "value" and self._has_reasoned and self._answer.is_complete(tuple(inner))
 
     def holds_array(self, path: Sequence[str]) -> bool:
-        """Whether the type may have an array at `path`."""
+        """Return whether the type may have an array at `path`."""
         return bool(path) and path[0] == "value" and self._answer.holds_array(path[1:])
 
     def arrays(self) -> list[str]:
-        """The fields of the answer that may be arrays, as paths of the whole text."""
+        """Return the fields of the answer that may be arrays, as paths of the whole value."""
         return [f"value.{name}" for name in self._answer.arrays()]
 
 
@@ -129,8 +129,8 @@ def _plain(reasoning: Constraint) -> Reasoning:
     return reasoning
 
 
-def _without_beginning(text: str, marker: str) -> str:
-    """The text without the longest end that the marker begins with."""
+def _without_partial_marker(text: str, marker: str) -> str:
+    """Return the text without the longest suffix that is a proper prefix of the marker."""
     for size in range(min(len(text), len(marker) - 1), 0, -1):
         if marker.startswith(text[-size:]):
             return text[:-size]

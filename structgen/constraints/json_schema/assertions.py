@@ -87,7 +87,7 @@ def enum(reader: Reader, value: Any, node: Node) -> None:
 
 def const(reader: Reader, value: Any, node: Node) -> None:
     if "enum" in reader.schema:
-        # The alternatives of the node are taken by `enum`.
+        # `enum` already uses the alternatives of the node.
         node["allOf"] = (*node.get("allOf", ()), reader.constant(value))
         return
     reader.spelled.setdefault(reader.node_id, {})["enum"] = "const"

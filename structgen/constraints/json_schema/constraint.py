@@ -115,15 +115,15 @@ class JsonSchemaConstraint(Constraint):
     def blame(self, part: str, is_empty: Callable[[IR], bool]) -> Blame | None:
         return explain_contradiction(self._ir, part, lambda ir: is_empty(("json", ir)))
 
-    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
-        def about(question: Callable[[IR], bool]) -> Callable[[SchemaIR], bool]:
-            return lambda ir: question(("json", ir))
+    def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+        def on_ir(check: Callable[[IR], bool]) -> Callable[[SchemaIR], bool]:
+            return lambda ir: check(("json", ir))
 
-        inner = find_embedded_value(self._ir, stop) if stop.is_part else stop
+        rejected = find_embedded_value(self._ir, stop) if stop.is_part else stop
         return (
             []
-            if inner is None
-            else find_broken_rules(self._ir, inner, [about(question) for question in questions])
+            if rejected is None
+            else find_broken_rules(self._ir, rejected, [on_ir(check) for check in checks])
         )
 
     def __eq__(self, other: object) -> bool:

@@ -214,7 +214,7 @@ class _Parser:
                 path,
                 "must not have a comment next to it"
                 if self._next() == b"/"
-                else "must begin as a JSON value does",
+                else "must start like a JSON value",
             )
         word = match[0]
         if word in _LITERALS:

@@ -191,7 +191,7 @@ def _unchosen_branches(
         if branches:
             groups = [tuple(sorted(branches)) if one == group else one for one in changed[node_id][key]]
             changed[node_id] = {**changed[node_id], key: tuple(groups)}
-    # A union that holds itself may have another branch chosen further out.
+    # An outer occurrence of a recursive union may have another branch chosen.
     vague = {(tag.node_id, tag.key, tag.group) for tag in tags if len(tag.chosen) != 1}
     alone = frozenset((node_id, ((key, group),)) for node_id, key, group in chosen.keys() - vague)
     kept = reachable_nodes(changed, ir["root"])
