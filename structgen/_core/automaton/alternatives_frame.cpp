@@ -171,9 +171,9 @@ const Frame *either(Automaton &automaton, StepContext &ctx, const Frame *a, cons
       return both == one ? b : either(automaton, ctx, both, without(ctx, b, one));
     const size_t most = automaton.text().limits().max_alternatives;
     if (++count > most)
-      throw LimitError("it is open where the parts of the text end, of a sequence, a union or a grammar with other constraints "
-                       "in it: there are more than " + std::to_string(most) +
-                       " parallel readings (limit max_alternatives)");
+      throw LimitError("the text has more than " + std::to_string(most) +
+                       " parallel parses, since the parts of a sequence, a union or a grammar with other constraints in it "
+                       "can end at many places (limit max_alternatives)");
     if (!list) break;
   }
   return ctx.arena.make<AlternativesFrame>(a, b);

@@ -1,6 +1,6 @@
 // Copies the frames that the steps of one token have made out of scratch memory.
 //
-// Steps leave much behind that no longer counts. The copier moves what the state after the token still points to, and
+// Steps leave many frames that no longer count. The copier moves what the state after the token still points to, and
 // nothing else, into the memory of the matcher. Frames that are there already are shared.
 #pragma once
 

@@ -105,7 +105,7 @@ struct JsonFrame : Frame {
   JsonFrame(FrameKind own, const Frame *below, JsonControl *control) : Frame(own, below), json(control) {}
 };
 
-// A value that has not begun.
+// A value that has not started.
 struct ValueFrame : JsonFrame {
   ValueFrame(const Frame *below, JsonControl *json, ValueControl *value)
       : JsonFrame(FrameKind::Value, below, json), control(value) {}
@@ -116,7 +116,7 @@ struct ValueFrame : JsonFrame {
 // A string without its quotes, or a scalar.
 struct TextFrame : JsonFrame {
   ValueControl *control;
-  // The text state under each root formula of the value's goal, where the parent needs verdicts on them; else null.
+  // The text state under each root formula of the value's obligation, where the parent needs verdicts on them; else null.
   const TextState *root_states = nullptr;
   TextState text = TextSpace::DEAD;
   static bool includes(FrameKind kind) { return kind == FrameKind::String || kind == FrameKind::Scalar; }
@@ -170,7 +170,7 @@ struct KeyFrame : JsonFrame {
   KeyFrame(const ObjectFrame *object, const uint64_t *allowed_keys)
       : JsonFrame(FrameKind::Key, object, object->json), allowed(allowed_keys) {}
   TextState text = TextSpace::DEAD;  // of a key outside the universe
-  uint32_t escape = 0;               // the state of an escape that has begun (text/json_text.h)
+  uint32_t escape = 0;               // the state of an escape that has started (text/json_text.h)
   uint32_t length = 0;               // bytes
   uint32_t match_begin = 0, match_end = 0;  // the keys of the universe that begin with the text so far
   const uint64_t *allowed;           // a bit for each key of the universe
@@ -255,9 +255,13 @@ struct SymbolFrame : ParserFrame {
   static bool includes(FrameKind kind) { return kind == FrameKind::Symbol; }
 };
 
-// A scalar that its parent does not end by a byte of its own, so that whatever follows may begin at any byte.
+// A scalar that its parent does not end by a byte of its own, so that what follows may begin at any byte.
 inline bool is_open_ended(const Frame *scalar) {
   return scalar->parent && (is<SequenceFrame>(scalar->parent) || is<SymbolFrame>(scalar->parent));
 }
+
+// A matcher keeps about one frame for each token, so their size is most of its memory.
+static_assert(sizeof(JsonFrame) <= 32 && sizeof(TextFrame) <= 56 && sizeof(ObjectFrame) <= 96 &&
+              sizeof(KeyFrame) <= 96 && sizeof(ArrayFrame) <= 72 && sizeof(ParserFrame) <= 40);
 
 }  // namespace structgen

@@ -59,7 +59,7 @@ void drop_equal_entries(Automaton &automaton, StepContext &ctx, GrammarControl &
   const size_t most = automaton.text().limits().earley_items;
   if (entries.size() > most)
     throw LimitError("a text of the grammar has more than " + std::to_string(most) +
-                     " parallel readings (limit earley_items)");
+                     " parallel parses (limit earley_items)");
   if (entries.size() < 2 || ctx.keep_equal_parses) return;
   if (entries.size() == 2) {
     if (is_same_entry(ctx, grammar, entries[0], entries[1])) entries.pop_back();

@@ -8,7 +8,7 @@
 namespace structgen {
 namespace {
 
-// May a newline lexeme that began here be followed by a line, of whatever column?
+// May a newline lexeme that began here be followed by a line, of any column?
 bool can_line_follow(StepContext &ctx, GrammarControl &grammar, const GrammarEntry &entry) {
   if (entry.brackets > 0) return true;
   Earley::Builder builder(grammar.earley(), ctx.mask_dependencies);
@@ -22,7 +22,7 @@ std::span<const GrammarEntry> keep_entries(StepContext &ctx, std::span<const Gra
   return {kept, entries.size()};
 }
 
-// Opens or closes the blocks that the column of a new line asks for. `out` stands after the newline.
+// Opens or closes blocks, as the column of a new line requires. `out` stands after the newline.
 template <class Move>
 bool read_indentation(StepContext &ctx, const IndentationRule &rule, const GrammarEntry &entry, GrammarEntry *out,
                       const Move &move) {
@@ -163,9 +163,9 @@ const Frame *begin_others_at(Automaton &automaton, StepContext &ctx, GrammarCont
   for (uint32_t t : grammar.others(position.set->outlook)) {
     if (grammar.grammar().terminals[t].kind != GrammarTerminal::Constraint) continue;
     if (!grammar.life().other(position.set, position.brackets, t, ctx.mask_dependencies, ctx.arena)) continue;
-    const Frame *begun = begin_constraint(automaton, ctx, grammar, position, t, parent);
-    if (!begun) continue;
-    const Frame *next = read_first(ctx, begun, [&](const Frame *state) { return automaton.step(ctx, state, byte); });
+    const Frame *started = begin_constraint(automaton, ctx, grammar, position, t, parent);
+    if (!started) continue;
+    const Frame *next = read_first(ctx, started, [&](const Frame *state) { return automaton.step(ctx, state, byte); });
     out = either(automaton, ctx, next, out);
   }
   if (position.set->accepting && parent && grammar.may_end(position))

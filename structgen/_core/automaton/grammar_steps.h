@@ -32,7 +32,7 @@ bool is_same_entry(StepContext &ctx, GrammarControl &grammar, const GrammarEntry
 // Keeps one of equal entries. Throws `LimitError` for too many entries.
 void drop_equal_entries(Automaton &automaton, StepContext &ctx, GrammarControl &grammar, GrammarEntries &entries);
 
-// The position after the terminal `terminal`, which ends in `entry`; false: there is none.
+// The position after the terminal `terminal`, which ends in `entry`; false: there is no such position.
 bool after_terminal(StepContext &ctx, GrammarControl &grammar, const GrammarEntry &entry, uint32_t terminal, GrammarEntry *out);
 // The same for the constraint in the frame, wherever it began.
 bool after_constraint(Automaton &automaton, StepContext &ctx, const SymbolFrame &frame, GrammarEntry *out);
@@ -60,17 +60,17 @@ const Frame *begin_others_at(Automaton &automaton, StepContext &ctx, GrammarCont
 const Frame *begin_constraint(Automaton &automaton, StepContext &ctx, GrammarControl &grammar,
                               const GrammarEntry &position, uint32_t terminal, const Frame *parent);
 
-// Calls `read` with a constraint that `begin_constraint` has begun. Meanwhile it may not end: see UnreadConstraint.
+// Calls `read` with a constraint that `begin_constraint` has started. Meanwhile it may not end: see UnreadConstraint.
 template <class Read>
-const Frame *read_first(StepContext &ctx, const Frame *begun, const Read &read) {
-  const Frame *frame = begun;
+const Frame *read_first(StepContext &ctx, const Frame *started, const Read &read) {
+  const Frame *frame = started;
   while (!is<SymbolFrame>(frame)) {
     const auto *list = as_if<AlternativesFrame>(frame);
     frame = list ? list->first : frame->parent;
   }
   const UnreadConstraint unread{as<SymbolFrame>(frame), ctx.unread};
   ctx.unread = &unread;
-  const Frame *next = read(begun);
+  const Frame *next = read(started);
   ctx.unread = unread.outer;
   return next;
 }

@@ -5,7 +5,7 @@
 
 namespace structgen {
 
-// A value that has not begun; null where no value satisfies `control`. `space`: the white space before it.
+// A value that has not started; null where no value satisfies `control`. `space`: the white space before it.
 const Frame *begin_value(StepContext &ctx, const Frame *parent, JsonControl *json, ValueControl *control, uint16_t space);
 
 // A new frame of type `T` in place of a value whose first byte has been read.

@@ -1,6 +1,6 @@
 // The keys that an open object accepts next, by name: what a writer of whole instances chooses from.
 //
-// Steps over bytes do not tell which names the schema mentions: where other keys are allowed, every name can go on.
+// Steps over bytes do not show the names of the schema: where other keys are allowed, every name can go on.
 // Cost: that of the mask of a key.
 #pragma once
 

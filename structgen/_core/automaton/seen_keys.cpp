@@ -36,7 +36,7 @@ const Frame *close_extra_key(StepContext &ctx, const KeyFrame &key, KeyControl *
   return choose_member(control, after);
 }
 
-// Languages change between characters only, so a character that has started is read again. Bytes before the last one.
+// The number of bytes before the last character. Languages change between characters only, so that one is read again.
 size_t count_whole_characters(std::string_view read) {
   size_t whole = read.size();
   while (whole > 0 && (read[whole - 1] & 0xc0) == 0x80) --whole;

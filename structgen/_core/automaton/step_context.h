@@ -9,7 +9,7 @@
 
 namespace structgen {
 
-// Constraints that have begun in a grammar and of which nothing has been read. Such a constraint may not end yet: the
+// Constraints that have started in a grammar, before their first byte is read. Such a constraint may not end yet: the
 // grammar covers its empty text itself, and could begin another one for ever.
 struct UnreadConstraint {
   const SymbolFrame *frame;

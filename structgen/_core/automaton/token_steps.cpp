@@ -66,10 +66,10 @@ const Frame *step_set_in_grammar(Automaton &automaton, StepContext &ctx, const G
       builder.recognised(position.set, ~static_cast<Symbol>(t));
       after_token = position;
     } else if (terminal.kind == GrammarTerminal::Constraint) {
-      const Frame *begun = begin_constraint(automaton, ctx, grammar, position, t, frame.parent);
-      if (!begun) return;
+      const Frame *started = begin_constraint(automaton, ctx, grammar, position, t, frame.parent);
+      if (!started) return;
       const Frame *next =
-          read_first(ctx, begun, [&](const Frame *state) { return step_token_set(automaton, ctx, state, set); });
+          read_first(ctx, started, [&](const Frame *state) { return step_token_set(automaton, ctx, state, set); });
       others = either(automaton, ctx, next, others);
     }
   };
@@ -119,9 +119,9 @@ void add_expected_sets(Automaton &automaton, StepContext &ctx, const Frame *stat
         // A terminal that is expected leads on, except where the indentation forbids it.
         if (!terminal.is_made() && (!is_indented || after_terminal(ctx, grammar, position, t, &next)))
           out.push_back(terminal.tokens);
-      } else if (const Frame *begun = begin_constraint(automaton, ctx, grammar, position, t, frame->parent)) {
-        read_first(ctx, begun, [&](const Frame *begun_state) {
-          add_expected_sets(automaton, ctx, begun_state, out);
+      } else if (const Frame *started = begin_constraint(automaton, ctx, grammar, position, t, frame->parent)) {
+        read_first(ctx, started, [&](const Frame *inner) {
+          add_expected_sets(automaton, ctx, inner, out);
           return nullptr;
         });
       }

@@ -1,4 +1,4 @@
-// A JSON value that has not begun: its first byte decides which frame takes its place.
+// A JSON value that has not started: its first byte decides which frame takes its place.
 #include <cstring>
 
 #include "automaton/frame_operations.h"

@@ -47,7 +47,7 @@ class Engine {
       lock.unlock();
       if (space == space_) begin();
     }
-    const Call call(Program::many(limits_.call_steps, Program::SEARCH));
+    const Call call(Program::multiply(limits_.call_steps, Program::SEARCH));
     auto heap = std::make_shared<HeapAccount>();
     const HeapCharge charge(heap, space->heap(), limits_.program_bytes);
     RegexSpace &regex = space->regex();
@@ -202,14 +202,14 @@ void bind_engine(nb::module_ &m) {
       .def("empty_parts", [](std::shared_ptr<Program> p) {
         return without_gil([&]() -> std::optional<std::vector<std::string>> {
           std::vector<std::string> out;
-          if (!p->starts()) {
+          if (!p->has_text()) {
             Program::Turn turn(*p);
             const Plan &plan = p->automaton().plan();
             if (plan.json)
               for (SchemaId id : plan.json->unsatisfiable_schemas()) out.push_back(plan.json->schema().nodes[id].pointer);
             return out;
           }
-          if (!p->space().vocabulary().closed() && Matcher(p).hopeless()) return out;
+          if (!p->space().vocabulary().closed() && Matcher(p).has_no_spelling()) return out;
           return std::nullopt;
         });
       })
@@ -299,7 +299,7 @@ void bind_engine(nb::module_ &m) {
              return used_without_gil(self, [&] { return self.begin(view); });
            },
            "text"_a)
-      .def_prop_ro("is_universal", [](Matcher &self) { return used_without_gil(self, [&] { return self.universal(); }); })
+      .def_prop_ro("is_universal", [](Matcher &self) { return used_without_gil(self, [&] { return self.accepts_everything(); }); })
       .def("accepts",
            [](Matcher &self, std::vector<uint32_t> tokens) {
              return used_without_gil(self, [&] { return self.accepts(tokens); });

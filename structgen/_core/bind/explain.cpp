@@ -396,7 +396,7 @@ nb::dict describe_to_python(Matcher &matcher, std::string_view after) {
     Arena arena;
     StepContext ctx{arena};
     Automaton &automaton = matcher.program().automaton();
-    const Frame *first = read.tokens > 0 ? read.node : automaton.start(ctx);
+    const Frame *first = read.tokens > 0 ? read.state : automaton.start(ctx);
     account = for_caller(Witnessing(automaton, ctx).account(first, whole));
   }
   nb::dict d;

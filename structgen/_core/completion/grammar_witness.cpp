@@ -10,70 +10,71 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MOST_TERMINALS = 200'000;
-constexpr size_t MOST_STEPS = 200'000;
-constexpr size_t MOST_SEARCHED = 1'500;
-constexpr size_t WORK_SEARCHED = 5'000'000;  // of the parser and the search for life, on the way
-constexpr size_t WORK_READ = 4'000'000;      // the same, when a completion is read
-constexpr size_t MOST_READ_WITHIN = 20'000;  // characters of a completion
+constexpr size_t MAX_TERMINALS = 200'000;    // of the cheapest text of one symbol
+constexpr size_t MAX_POINTS = 200'000;       // of the shortest-path search over dotted rules
+constexpr size_t MAX_STATES = 1'500;         // of the breadth-first search
+constexpr size_t MAX_SEARCH_WORK = 5'000'000;  // of the parser and the liveness search, in that search
+constexpr size_t MAX_READ_WORK = 4'000'000;    // the same, when a completion is read
+constexpr size_t MAX_BOUNDED_SIZE = 20'000;  // characters of a completion, where each byte needs a liveness search
 
-// What reading has cost so far: a million takes a third of a second.
-size_t read_work(GrammarControl &g) { return g.earley().work() + g.life().work(); }
+// Work of the parser and the liveness search so far: a million takes a third of a second.
+size_t work_of(GrammarControl &g) { return g.earley().work() + g.life().work(); }
 
-// The rest of a lexeme, its shortest.
-bool rest_of(GrammarControl &g, TextSpace &text, LexemeState s, std::string *out) {
+// The shortest rest of a lexeme.
+bool shortest_rest(GrammarControl &g, TextSpace &text, LexemeState s, std::string *out) {
   return g.lexemes().complete(s) || text.regex().witness(g.lexemes().language(s), out);
 }
 
-// Do these symbols complete the grammar's text on top of `node`?
-bool completes(Automaton &a, StepContext &ctx, const GrammarFrame *node, const WitnessSymbols &symbols) {
-  GrammarControl &g = *node->grammar;
-  const Frame *n = node;
-  const size_t most = read_work(g) + WORK_READ;
+// Do these symbols complete the text of the grammar?
+bool is_completion(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame, const WitnessSymbols &symbols) {
+  GrammarControl &g = *frame->grammar;
+  const Frame *n = frame;
+  const size_t most = work_of(g) + MAX_READ_WORK;
   for (size_t i = 0; n && i < symbols.size(); ++i) {
-    n = step_symbol(a, ctx, n, symbols[i]);
-    if (read_work(g) >= most) return false;
+    n = step_symbol(automaton, ctx, n, symbols[i]);
+    if (work_of(g) >= most) return false;
   }
-  return n && a.completes(ctx, n, node->parent);
+  return n && automaton.completes(ctx, n, frame->parent);
 }
 
-class Completion {
+// The cheapest completion by the grammar, which ignores that lexemes must be separable.
+class CheapestCompletion {
  public:
-  Completion(Automaton &a, StepContext &ctx, const GrammarFrame *node)
-      : a_(a), ctx_(ctx), node_(node), g_(*node->grammar), shortest_(shortest_texts(g_, a)) {}
+  CheapestCompletion(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame)
+      : automaton_(automaton), ctx_(ctx), frame_(frame), g_(*frame->grammar), shortest_(shortest_texts(g_, automaton)) {}
 
   bool run(WitnessSymbols *out) {
-    std::vector<Try> tries;
-    for (const GrammarEntry &entry : node_->entries()) add_tries(entry, tries);
-    std::sort(tries.begin(), tries.end(), [](const Try &a, const Try &b) { return a.cost < b.cost; });
-    for (const Try &t : tries) {
+    std::vector<Candidate> candidates;
+    for (const GrammarEntry &entry : frame_->entries()) add_candidates(entry, candidates);
+    std::sort(candidates.begin(), candidates.end(), [](const Candidate &a, const Candidate &b) { return a.cost < b.cost; });
+    for (const Candidate &candidate : candidates) {
       out->clear();
-      if (write(t, out) && read(*out)) return true;
+      if (write(candidate, out) && read(*out)) return true;
     }
     out->clear();
     return false;
   }
 
  private:
-  struct Try {
+  struct Candidate {
     uint64_t cost;
     const GrammarEntry *entry;
     std::string rest;            // of the running lexeme
     std::optional<Re> boundary;  // what must not follow it
-    bool newline = false;        // it is a newline lexeme, whose column is still open
+    bool newline = false;        // the running lexeme is a newline, whose column is still open
     std::vector<uint32_t> terminals;
   };
 
-  void add_tries(const GrammarEntry &entry, std::vector<Try> &tries) {
+  void add_candidates(const GrammarEntry &entry, std::vector<Candidate> &candidates) {
     auto add = [&](const EarleySet *set, std::string rest, std::optional<Re> boundary, bool newline) {
-      Try t{rest.size(), &entry, std::move(rest), boundary, newline, {}};
-      if (!way_out(set, &t.cost, &t.terminals)) return;
-      tries.push_back(std::move(t));
+      Candidate candidate{rest.size(), &entry, std::move(rest), boundary, newline, {}};
+      if (!complete_set(set, &candidate.cost, &candidate.terminals)) return;
+      candidates.push_back(std::move(candidate));
     };
     if (entry.lex == Lexer::FRESH) return add(entry.set, {}, std::nullopt, false);
     for (const Lexer::Running &running : g_.lexer().running(entry.lex)) {
       std::string rest;
-      if (!rest_of(g_, a_.text(), running.lexeme, &rest)) continue;
+      if (!shortest_rest(g_, automaton_.text(), running.lexeme, &rest)) continue;
       LexemeState end = running.lexeme;
       for (unsigned char c : rest) end = g_.lexemes().step(end, c);
       const EarleySet *set = entry.set;
@@ -88,7 +89,7 @@ class Completion {
   }
 
   // The cheapest terminals that complete the text from `set` on.
-  bool way_out(const EarleySet *set, uint64_t *cost, std::vector<uint32_t> *out) {
+  bool complete_set(const EarleySet *set, uint64_t *cost, std::vector<uint32_t> *out) {
     if (set->accepting) return true;
     struct Point {
       Item item;
@@ -118,7 +119,7 @@ class Completion {
     for (uint32_t i = 0; i < set->count; ++i)
       for (Item item : g_.items().items(set->kernels[i])) reach(item, set->origins[i], 0, -1);
     std::vector<Item> items;
-    while (!queue.empty() && points.size() < MOST_STEPS) {
+    while (!queue.empty() && points.size() < MAX_POINTS) {
       charge();
       const auto [total, at] = queue.top();
       queue.pop();
@@ -149,15 +150,15 @@ class Completion {
     return false;
   }
 
-  bool write(const Try &t, WitnessSymbols *out) {
+  bool write(const Candidate &t, WitnessSymbols *out) {
     const IndentationRule &rule = g_.grammar().indentation;
     append_text(*out, t.rest);
     std::vector<uint32_t> columns;
     for (const IndentLevel *l = t.entry->indent; l; l = l->below) columns.insert(columns.begin(), l->column);
     std::optional<Re> boundary = t.boundary;
     size_t i = 0;
-    // Writes the line break that leads to the column which the terminals from `i` on suppose.
-    auto line = [&](bool is_first) {
+    // Writes a line break and the indentation that the terminals from `i` on describe.
+    const auto write_line = [&](bool is_first) {
       if (i < t.terminals.size() && t.terminals[i] == rule.indent) {
         columns.push_back((columns.empty() ? 0 : columns.back()) + 4);
         ++i;
@@ -175,13 +176,13 @@ class Completion {
       boundary.reset();
       return true;
     };
-    if (t.newline && !line(true)) return false;
+    if (t.newline && !write_line(true)) return false;
     while (i < t.terminals.size()) {
       charge();
       const uint32_t terminal = t.terminals[i++];
       const GrammarTerminal &what = g_.grammar().terminals[terminal];
       if (rule.active() && terminal == rule.newline) {
-        if (!line(false)) return false;
+        if (!write_line(false)) return false;
         continue;
       }
       if (rule.active() && (terminal == rule.indent || terminal == rule.dedent)) continue;  // at the end of the text
@@ -206,14 +207,14 @@ class Completion {
   }
 
   bool read(const WitnessSymbols &symbols) {
-    // Within another constraint each byte asks for life.
-    if (node_->first_entry->within != ANYTHING && symbols.size() > MOST_READ_WITHIN) return false;
-    return completes(a_, ctx_, node_, symbols);
+    // Under a second constraint, each byte needs a liveness search.
+    if (frame_->first_entry->within != ANYTHING && symbols.size() > MAX_BOUNDED_SIZE) return false;
+    return is_completion(automaton_, ctx_, frame_, symbols);
   }
 
-  Automaton &a_;
+  Automaton &automaton_;
   StepContext &ctx_;
-  const GrammarFrame *node_;
+  const GrammarFrame *frame_;
   GrammarControl &g_;
   const GrammarShortest &shortest_;
 };
@@ -259,7 +260,7 @@ bool GrammarShortest::terminals(Symbol s, std::vector<uint32_t> *out) const {
     const Symbol now = pending.back();
     pending.pop_back();
     if (now < 0) {
-      if (out->size() > MOST_TERMINALS) return false;
+      if (out->size() > MAX_TERMINALS) return false;
       out->push_back(static_cast<uint32_t>(~now));
       continue;
     }
@@ -272,56 +273,56 @@ bool GrammarShortest::terminals(Symbol s, std::vector<uint32_t> *out) const {
   return true;
 }
 
-// Breadth first over bytes: what stands side by side only in other words than the shortest.
-static bool search_symbols(Automaton &a, StepContext &ctx, const GrammarFrame *node, WitnessSymbols *out) {
+// Breadth-first search over bytes. It finds completions whose lexemes are separable only in other words than the shortest.
+static bool search_breadth_first(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame, WitnessSymbols *out) {
   struct Met {
-    const Frame *node;
-    size_t from;
-    uint32_t symbol;  // that led here
+    const Frame *state;
+    size_t from;      // the state before, by index
+    uint32_t symbol;  // that leads from there to here
   };
-  std::vector<Met> met{{node, 0, 0}};
+  std::vector<Met> met{{frame, 0, 0}};
   std::set<std::pair<uint64_t, uint64_t>> known;
-  // An ambiguous text has sets that grow with it, and each step goes through them.
-  GrammarControl &g = *node->grammar;
-  const size_t most = read_work(g) + WORK_SEARCHED;
-  auto goes_on = [&] { return met.size() < MOST_SEARCHED && read_work(g) < most; };
+  // The sets of an ambiguous text grow with the text, and each step goes through them.
+  GrammarControl &g = *frame->grammar;
+  const size_t most = work_of(g) + MAX_SEARCH_WORK;
+  auto goes_on = [&] { return met.size() < MAX_STATES && work_of(g) < most; };
   for (size_t at = 0; at < met.size() && goes_on(); ++at) {
-    const Frame *n = met[at].node;
-    if (a.completes(ctx, n, node->parent)) {
+    const Frame *n = met[at].state;
+    if (automaton.completes(ctx, n, frame->parent)) {
       for (size_t i = at; i != 0; i = met[i].from) out->insert(out->begin(), met[i].symbol);
       return true;
     }
     auto reach = [&](uint32_t symbol) {
-      const Frame *next = step_symbol(a, ctx, n, symbol);
+      const Frame *next = step_symbol(automaton, ctx, n, symbol);
       if (!next) return;
-      const Hash128 h = a.signature(next);
+      const Hash128 h = automaton.signature(next);
       if (known.insert({h.a, h.b}).second) met.push_back({next, at, symbol});
     };
-    const std::bitset<256> candidates = a.candidates(n);
+    const std::bitset<256> candidates = automaton.candidates(n);
     for (uint32_t b = 0; b < 256; ++b)
       if (candidates.test(b)) reach(b);
-    for (uint32_t set : expected_token_sets(a, ctx, n)) reach(FIRST_TOKEN_SET + set);
+    for (uint32_t set : expected_token_sets(automaton, ctx, n)) reach(FIRST_TOKEN_SET + set);
   }
   return false;
 }
 
-// A text that the search for life itself has written.
-static bool complete_by_search(Automaton &a, StepContext &ctx, const GrammarFrame *node, WitnessSymbols *out) {
-  GrammarControl &g = *node->grammar;
+// The completion that the liveness search itself writes.
+static bool complete_by_liveness(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame, WitnessSymbols *out) {
+  GrammarControl &g = *frame->grammar;
   auto found = [&](std::optional<std::string> text) {
     if (!text) return false;
     out->clear();
     append_text(*out, *text);
-    return completes(a, ctx, node, *out);
+    return is_completion(automaton, ctx, frame, *out);
   };
-  for (const GrammarEntry &entry : node->entries()) {
-    // Where anything can be written after anything, only size can have kept a completion from being found.
+  for (const GrammarEntry &entry : frame->entries()) {
+    // Where any lexeme can be written after any other, only its size can have kept a completion from being found.
     if (g.life().always() && entry.within == ANYTHING) continue;
     if (entry.lex == Lexer::FRESH) {
       if (found(g.life().completion(entry.set, entry.brackets, entry.within, ctx.arena))) return true;
       continue;
     }
-    // What may end here is followed first: a letter is a name before it is the beginning of a keyword.
+    // Lexemes that may end here come first: a letter is a name before it is the beginning of a keyword.
     for (const bool ends : {true, false})
       for (const Lexer::Running &running : g.lexer().running(entry.lex))
         if (g.lexemes().complete(running.lexeme) == ends &&
@@ -331,10 +332,10 @@ static bool complete_by_search(Automaton &a, StepContext &ctx, const GrammarFram
   return false;
 }
 
-bool complete_grammar(Automaton &automaton, StepContext &ctx, const GrammarFrame *node, WitnessSymbols *out) {
-  if (Completion(automaton, ctx, node).run(out) || complete_by_search(automaton, ctx, node, out)) return true;
+bool complete_grammar(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame, WitnessSymbols *out) {
+  if (CheapestCompletion(automaton, ctx, frame).run(out) || complete_by_liveness(automaton, ctx, frame, out)) return true;
   out->clear();
-  return node->first_entry->within == ANYTHING && search_symbols(automaton, ctx, node, out);
+  return frame->first_entry->within == ANYTHING && search_breadth_first(automaton, ctx, frame, out);
 }
 
 }  // namespace structgen

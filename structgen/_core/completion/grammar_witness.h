@@ -1,21 +1,21 @@
 // A short completion of a text of a grammar.
 //
-// Each rule has a cheapest production (Knuth's generalisation of Dijkstra's algorithm), so a dotted rule has a cheapest
-// end; the cheapest way out of an Earley set is a shortest path over dotted rules and the sets that they return to.
-// Between lexemes stands what the lexer needs to tell them apart. What comes out is read again before it is believed.
+// Each rule has a cheapest production (Knuth's generalisation of Dijkstra's algorithm), so each dotted rule has a cheapest
+// end. The cheapest completion of an Earley set is a shortest path over dotted rules and the sets that they return to.
+// Between lexemes comes what the lexer needs to separate them. Each result is read again before it is returned.
 #pragma once
 
 #include <vector>
 
-#include "liveness/costs.h"
 #include "completion/witness.h"
+#include "liveness/costs.h"
 
 namespace structgen {
 
-// Completes the text of the grammar on top (not of what may follow it in the frames below); false: none was found.
-bool complete_grammar(Automaton &automaton, StepContext &ctx, const GrammarFrame *node, WitnessSymbols *out);
+// Completes the text of the grammar on top, and nothing of the frames below; false where no completion was found.
+bool complete_grammar(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame, WitnessSymbols *out);
 
-// The cheapest text of each rule, made once for a grammar.
+// The cheapest text of each rule, computed once for a grammar.
 class GrammarShortest {
  public:
   static constexpr uint64_t FAR = RuleCosts::FAR;
@@ -32,11 +32,11 @@ class GrammarShortest {
  private:
   const Grammar &g_;
   RuleCosts rules_;
-  std::vector<uint64_t> terminals_;
+  std::vector<uint64_t> terminals_;  // the cost of each
   std::vector<WitnessSymbols> texts_;
 };
 
-// Those of `control`, which keeps them.
+// The cheapest texts of a grammar, which the grammar keeps.
 const GrammarShortest &shortest_texts(GrammarControl &control, Automaton &automaton);
 
 }  // namespace structgen

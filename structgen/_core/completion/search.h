@@ -1,4 +1,4 @@
-// The search for a completion: declared here, defined by what it completes.
+// The search for a completion: declared here, defined in the files named after what they complete.
 #pragma once
 
 #include <functional>
@@ -15,103 +15,114 @@ class WitnessSearch {
  public:
   enum class Mode : uint8_t {
     Quick,
-    Thorough,     // a key of any other name is taken where a declared one would lead too deep
-    WholeValues,  // a value that has not begun is taken as a whole, the shortest one
+    Thorough,     // keys of any other name are considered where a declared one would lead too deep
+    WholeValues,  // a value that has not started is read as a whole, the shortest one
   };
-  WitnessSearch(Automaton &a, StepContext &ctx) : a_(a), ctx_(ctx), space_(a.text().regex()) {}
+  WitnessSearch(Automaton &automaton, StepContext &ctx)
+      : automaton_(automaton), ctx_(ctx), space_(automaton.text().regex()) {}
 
-  // Steps from here on.
-  void allow(uint64_t steps, Mode mode);
-  bool run(const Frame *node, int32_t deepest, WitnessSymbols *out);
-  bool cut() const { return cut_; }
-  bool spent() const { return steps_ > budget_; }
+  // Allows so many steps from here on.
+  void set_budget(uint64_t steps, Mode mode);
+  // Appends a completion whose containers are at most `max_depth` frames deep.
+  bool run(const Frame *state, int32_t max_depth, WitnessSymbols *out);
+  bool was_cut() const { return was_cut_; }  // a deeper completion was not looked for
+  bool is_exhausted() const { return steps_ > budget_; }
   SearchFailure search_failure() const { return why_; }
   void note(SearchFailure why) { why_ = first_of(why_, why); }
 
  private:
-  static const JsonOptions &options(const Frame *n) { return as<JsonFrame>(n)->options(); }
+  // The functions `read_…` read a text from a state, append it to `out_`, and return the state after it; null, with
+  // `out_` as it was, where that text cannot be read. The functions `complete_…` complete the whole text from a state.
 
   size_t stack_used() const;
-  // Completes the text from `n`, trying the choices in order; leaves `out_` as it was on failure.
-  bool from(const Frame *n);
+  // Tries the choices in order.
+  bool complete_from(const Frame *state);
   // What a state goes on to: another one, or null where all that follows has been tried.
   struct Next {
     const Frame *state = nullptr;
     bool is_complete = false;  // a choice has completed the text
   };
-  Next next_of(const Frame *n, size_t before);
+  // `before`: the length of `out_` to restore after a choice that fails.
+  Next next_of(const Frame *state, size_t before);
   Next next_of_value(const ValueFrame *value, size_t before);
   Next next_of_object(const ObjectFrame *object);
   const Frame *next_of_array(const ArrayFrame *array);
-  const Frame *read(const Frame *n, std::string_view text);
-  const Frame *read_symbol(const Frame *n, uint32_t symbol);
-  // What is left of a grammar's text, and the frame below.
-  const Frame *grammar(const GrammarFrame *n);
-  // The end of a container, on a line of its own where lines are written.
-  const Frame *end(const ContainerFrame *n, char bracket);
-  static std::string last_line(const JsonFrame &container);
-  const Frame *comma(const ContainerFrame *n);
-  // Every text in turn, each with all that follows.
-  bool choose(const Frame *n, const std::vector<std::string> &texts, size_t before);
-  const Frame *open_object(const ValueFrame *n);
-  const Frame *open_item(const ArrayFrame *n);
+  // Reads each text in turn, and completes all that follows.
+  bool complete_after_one_of(const Frame *state, const std::vector<std::string> &texts, size_t before);
 
-  // Values as a whole (completion/values.cpp).
-  // A compact text of a value, with the white space that the policy wants.
-  const Frame *read_value_of(const Frame *n, std::string_view compact);
-  const Frame *read_space_before(const Frame *n, char c);
-  // A value after which its container can close, where that depends on which of several requirements it meets.
-  const Frame *closing_value(const ValueFrame *n);
-  const Frame *closing_item(const JsonFrame *n, ItemControl *item, uint64_t count);
-  const Frame *closing(const JsonFrame *n, const ValueControl *v, const std::function<bool(const Holds &)> &closes);
-  // A shortest value of `v`; as an item of `array`, one that counts if some are wanted, and another than there are.
-  const Frame *whole_value(const JsonFrame *n, const ValueControl *v, const ArrayFrame *array, uint64_t before);
-  // A whole item that counts for a `contains` which wants more; null when none does.
-  const Frame *counted(const JsonFrame *n, ArrayControl *array, uint64_t before);
+  const Frame *read(const Frame *state, std::string_view text);
+  const Frame *read_symbol(const Frame *state, uint32_t symbol);
+  // Reads all of these symbols, or none.
+  const Frame *read_symbols(const Frame *state, const WitnessSymbols &symbols);
+  const Frame *read_any_of(const Frame *state, std::string_view bytes);
+  const Frame *read_any_byte(const Frame *state);
+  // The rest of a grammar's text.
+  const Frame *read_rest_of_grammar(const GrammarFrame *grammar);
+  // The end of a container, on a line of its own where lines are written.
+  const Frame *read_bracket(const ContainerFrame *container, char bracket);
+  static std::string line_before_bracket(const JsonFrame &container);
+  const Frame *read_comma(const ContainerFrame *container);
+  const Frame *begin_object(const ValueFrame *value);
+  const Frame *begin_item(const ArrayFrame *array);
+
+  // Whole values (completion/values.cpp).
+  // Reads a value from its compact text, with the white space that the layout wants.
+  const Frame *read_value(const Frame *state, std::string_view compact);
+  const Frame *read_space_before(const Frame *state, char token);
+  // A value after which its container can close, where that depends on which of several requirements the value meets.
+  const Frame *read_closing_value(const ValueFrame *value);
+  const Frame *read_closing_item(const JsonFrame *state, ItemControl *item, uint64_t count);
+  const Frame *read_value_with_verdicts(const JsonFrame *state, const ValueControl *control,
+                                        const std::function<bool(const Holds &)> &are_enough);
+  // A shortest value. As an item of `array` after `count_before` others: one that counts for a `contains` that wants
+  // more, and that differs from the seen items.
+  const Frame *read_whole_value(const JsonFrame *state, const ValueControl *control, const ArrayFrame *array,
+                                uint64_t count_before);
+  // An item that counts for a `contains` that wants more; null where none does.
+  const Frame *read_counted_item(const JsonFrame *state, ArrayControl *array, uint64_t count_before);
 
   // Strings and other scalars (completion/texts.cpp).
-  const Frame *scalar_text(const Frame *n, const ValueControl *v);
-  const Frame *string(const StringFrame *n);
-  bool at_character(const StringFrame &n);
-  const Frame *any_of(const Frame *n, std::string_view bytes);
-  const Frame *any_byte(const Frame *n);
-  const Frame *scalar(const ScalarFrame *n);
+  const Frame *begin_scalar(const Frame *state, const ValueControl *control);
+  const Frame *read_rest_of_string(const StringFrame *string);
+  bool is_at_character(const StringFrame &string);
+  const Frame *read_rest_of_scalar(const ScalarFrame *scalar);
 
   // Keys (completion/keys.cpp).
-  // A frame of many branches, up to where it may end: the keys that one branch still needs, with their values.
-  const Frame *rest_of_object(const JsonFrame *n);
-  bool by_rest_of_object(const JsonFrame *n);
-  const Frame *end_escape(const KeyFrame *key);
-  const Frame *key_and_value(const JsonFrame *n, std::string_view key, Formula value);
-  // In a simple frame any key will do: the first that can be read is taken, those that are owed first.
-  const Frame *simple_key(const KeyFrame *n);
-  bool key(const KeyFrame *n, size_t before);
-  // A key of a branching frame that lets the object end right after its value: one key after the other that
-  // does not could be taken for ever.
-  bool closing_key(const KeyFrame *n, const std::vector<std::string> &texts);
-  // The i-th rest of an undeclared key that is worth a try, with its quote; false when there are no more.
-  bool extra_key(const KeyFrame *n, uint64_t i, std::string *text);
-  // The rest of a key in `re` that is not there yet.
-  bool other_key(const KeyFrame *n, Re re, std::string *rest);
+  // All keys that one branch of an object still needs, with their values. For objects with many branches.
+  const Frame *read_rest_of_object(const JsonFrame *object_or_key);
+  bool complete_by_rest_of_object(const JsonFrame *object_or_key);
+  const Frame *read_key_and_value(const JsonFrame *object_or_key, std::string_view key, Formula value);
+  // In an object without branches every key will do: the first that can be read, required ones before others.
+  const Frame *read_rest_of_key(const KeyFrame *key);
+  bool complete_from_key(const KeyFrame *key, size_t before);
+  // A key of an object with branches that lets the object end right after its value. Otherwise one key after the other
+  // that does not could be taken for ever.
+  bool complete_by_closing_key(const KeyFrame *key, const std::vector<std::string> &texts);
+  const Frame *read_rest_of_escape(const KeyFrame *key);
+  // The i-th rest of an extra key to try, with its quote; false when there are no more.
+  bool nth_extra_key(const KeyFrame *key, uint64_t i, std::string *text);
+  // The rest of a key in `re` that the object does not have.
+  bool unused_key(const KeyFrame *key, Re re, std::string *rest);
   // The i-th of infinitely many texts that tokens can spell, the shortest first; i > 0.
-  std::string name(uint64_t i);
+  std::string nth_name(uint64_t i);
 
-  Automaton &a_;
+  static constexpr std::string_view ESCAPE_BYTES = "\"\\/bfnrtu0123456789abcdef";
+  static constexpr uint64_t WHOLE_VALUE_STEPS = 100;  // what finding a shortest value counts for
+
+  Automaton &automaton_;
   StepContext &ctx_;
   RegexSpace &space_;
-  static constexpr std::string_view ESCAPE_BYTES = "\"\\/bfnrtu0123456789abcdef";
-  static constexpr uint64_t WHOLE = 100;  // steps that finding a shortest value counts for
-  std::vector<std::string> letters_;
-  std::unordered_map<const ObjectControl *, std::vector<std::string>> examples_;  // of extra keys
+  std::vector<std::string> letters_;  // of `nth_name`
+  std::unordered_map<const ObjectControl *, std::vector<std::string>> examples_;  // of extra keys, one for each class
   WitnessSymbols out_;
-  int32_t deepest_ = 0;
+  int32_t max_depth_ = 0;
   uint64_t steps_ = 0, budget_ = 0;
-  const char *base_ = nullptr;  // of the stack, where the search began
-  bool cut_ = false;
+  const char *stack_base_ = nullptr;  // where the search began
+  bool was_cut_ = false;
   SearchFailure why_ = SearchFailure::Choices;
-  std::unordered_map<Formula, size_t> taken_;  // scalars of items that must differ
+  std::unordered_map<Formula, size_t> next_scalar_;  // for items that must differ: the first scalar not yet tried
   Mode mode_ = Mode::Quick;
-  std::unordered_set<const Frame *> hopeless_;  // grammars of which no end is found
+  std::unordered_set<const Frame *> hopeless_;  // grammars and objects whose end was not found
 };
 
 }  // namespace structgen

@@ -1,158 +1,158 @@
-// Completions take some values as a whole: those that let their container close, those that count for `contains`,
-// those that must differ from others.
-#include "text/json_space.h"
-#include "json/value.h"
-#include "json/shortest/shortest_values.h"
+// Whole values in completions: those that let their container close, those that count for `contains`, and those that
+// must differ from others.
 #include "completion/search.h"
+#include "json/shortest/shortest_values.h"
+#include "json/value.h"
+#include "text/json_space.h"
 
 namespace structgen {
 namespace {
 
-constexpr uint64_t MANY_ITEMS = 64;  // of an array, from which on scalars that differ are counted through
-constexpr size_t MOST_VERDICTS = 6;  // of one value, that are tried in all combinations
+constexpr uint64_t MANY_ITEMS = 64;  // in an array, from which on the known scalars are tried one after the other
+constexpr size_t MAX_VERDICTS = 6;   // of one value, whose combinations are all tried
 
-// Has the array an item that equals this value?
-bool is_there(const ArrayFrame &array, std::string_view value) {
+bool has_item(const ArrayFrame &array, std::string_view value) {
   const Hash128 hash = read_value(value).hash;
-  for (const SeenItem *s = array.seen_items; s; s = s->previous) {
+  for (const SeenItem *item = array.seen_items; item; item = item->previous) {
     charge();
-    if (s->hash == hash) return true;
+    if (item->hash == hash) return true;
   }
   return false;
 }
 
 }  // namespace
 
-const Frame *WitnessSearch::read_value_of(const Frame *n, std::string_view compact) {
+const Frame *WitnessSearch::read_value(const Frame *state, std::string_view compact) {
   const size_t before = out_.size();
-  bool inside = false, escaped = false;
+  bool is_in_string = false, is_escaped = false;
   for (char c : compact) {
-    if (!inside) n = read_space_before(n, c);
-    if (n) n = read(n, {&c, 1});
-    if (!n) {
+    if (!is_in_string) state = read_space_before(state, c);
+    if (state) state = read(state, {&c, 1});
+    if (!state) {
       out_.resize(before);
       return nullptr;
     }
-    if (!inside) inside = c == '"';
-    else if (escaped) escaped = false;
-    else if (c == '\\') escaped = true;
-    else inside = c != '"';
+    if (!is_in_string) is_in_string = c == '"';
+    else if (is_escaped) is_escaped = false;
+    else if (c == '\\') is_escaped = true;
+    else is_in_string = c != '"';
   }
-  return n;
+  return state;
 }
 
-const Frame *WitnessSearch::read_space_before(const Frame *n, char c) {
-  const bool closes = c == ']' || c == '}', ends = closes || c == ',';
-  const bool after_scalar = is<ScalarFrame>(n);
-  if (after_scalar && !ends) return n;
-  const auto *container = as<JsonFrame>(after_scalar ? n->parent : n);
-  if (options(n).whitespace == Whitespace::Table) {
-    const uint16_t now = after_scalar ? space_start(options(n), SpaceAt::AfterValue) : as<JsonFrame>(n)->space;
-    return now == SPACE_CLOSED ? n : read(n, space_before(options(n), now, closes));
+const Frame *WitnessSearch::read_space_before(const Frame *state, char token) {
+  const bool closes = token == ']' || token == '}', ends_value = closes || token == ',';
+  const bool is_after_scalar = is<ScalarFrame>(state);
+  if (is_after_scalar && !ends_value) return state;
+  const JsonOptions &options = as<JsonFrame>(state)->options();
+  const auto *container = as<JsonFrame>(is_after_scalar ? state->parent : state);
+  const uint16_t space = is_after_scalar ? space_start(options, SpaceAt::AfterValue) : container->space;
+  if (options.whitespace == Whitespace::Table)
+    return space == SPACE_CLOSED ? state : read(state, space_before(options, space, closes));
+  if (is_after_scalar || space == SPACE_AFTER) {
+    if (closes) return read(state, line_before_bracket(*container));
+    const bool is_written_comma = token == ',' && options.whitespace == Whitespace::Written;
+    return is_written_comma ? read(state, std::string(options.before_comma, ' ')) : state;
   }
-  if ((ends && after_scalar) || as<JsonFrame>(n)->space == SPACE_AFTER) {
-    if (closes) return read(n, last_line(*container));
-    const JsonOptions &o = options(n);
-    return c == ',' && o.whitespace == Whitespace::Written ? read(n, std::string(o.before_comma, ' ')) : n;
-  }
-  if (lines(options(n)) && as<JsonFrame>(n)->space == SPACE_EMPTY && !closes) n = read(n, "\n");
-  while (n && !is<ScalarFrame>(n)) {
+  if (lines(options) && space == SPACE_EMPTY && !closes) state = read(state, "\n");
+  while (state && !is<ScalarFrame>(state)) {
     charge();
-    const char blank = space_owed(options(n), as<JsonFrame>(n)->space);
+    const char blank = space_owed(options, as<JsonFrame>(state)->space);
     if (!blank) break;
-    n = read(n, {&blank, 1});
+    state = read(state, {&blank, 1});
   }
-  return n;
+  return state;
 }
 
-const Frame *WitnessSearch::closing_value(const ValueFrame *n) {
-  const auto *container = as_if<ContainerFrame>(n->parent);
-  if (!container || container->json != n->json) return nullptr;
-  if (const auto *array = as_if<ArrayFrame>(container)) return closing_item(n, array->item, array->count);
-  const auto *object = as<ObjectFrame>(container);
-  return closing(n, n->control, [&](const Holds &holds) {
-    ObjectControl *after = n->json->objects().after(object->member->frame, object->member->group_roots, holds);
-    return n->json->objects().can_close(after, object->view());
+const Frame *WitnessSearch::read_closing_value(const ValueFrame *value) {
+  const auto *container = as_if<ContainerFrame>(value->parent);
+  if (!container || container->json != value->json) return nullptr;
+  if (const auto *array = as_if<ArrayFrame>(container)) return read_closing_item(value, array->item, array->count);
+  const auto &object = *as<ObjectFrame>(container);
+  return read_value_with_verdicts(value, value->control, [&](const Holds &holds) {
+    ObjectControl *after = object.json->objects().after(object.member->frame, object.member->group_roots, holds);
+    return object.json->objects().can_close(after, object.view());
   });
 }
 
-const Frame *WitnessSearch::closing_item(const JsonFrame *n, ItemControl *item, uint64_t count) {
-  return closing(n, item->child, [&](const Holds &holds) {
-    return n->json->arrays().can_close(n->json->arrays().after_item(item, holds), count);
+const Frame *WitnessSearch::read_closing_item(const JsonFrame *state, ItemControl *item, uint64_t count) {
+  return read_value_with_verdicts(state, item->child, [&](const Holds &holds) {
+    return state->json->arrays().can_close(state->json->arrays().after_item(item, holds), count);
   });
 }
 
-const Frame *WitnessSearch::closing(const JsonFrame *n, const ValueControl *v, const std::function<bool(const Holds &)> &closes) {
-  JsonControl &json = *n->json;
-  const std::vector<Formula> roots = json.obligation(v->obligation).roots;
-  const Formula need = json.obligation(v->obligation).condition;
-  if (roots.size() > MOST_VERDICTS || (roots.size() == 1 && need == json.formulas().leaf(0))) return nullptr;
+const Frame *WitnessSearch::read_value_with_verdicts(const JsonFrame *state, const ValueControl *control,
+                                                     const std::function<bool(const Holds &)> &are_enough) {
+  JsonControl &json = *state->json;
+  const std::vector<Formula> roots = json.obligation(control->obligation).roots;
+  const Formula need = json.obligation(control->obligation).condition;
+  if (roots.size() > MAX_VERDICTS || (roots.size() == 1 && need == json.formulas().leaf(0))) return nullptr;
   for (size_t row = size_t{1} << roots.size(); row-- > 0;) {
-    auto holds = [row](uint32_t i) { return (row >> i & 1) != 0; };
-    if (!json.formulas().evaluate(need, holds) || !closes(holds)) continue;
+    const auto holds = [row](uint32_t i) { return (row >> i & 1) != 0; };
+    if (!json.formulas().evaluate(need, holds) || !are_enough(holds)) continue;
     std::vector<Formula> all;
     for (uint32_t i = 0; i < roots.size(); ++i)
       all.push_back(holds(i) ? roots[i] : json.formulas().negation(roots[i]));
     const Formula wanted = json.formulas().conjunction(std::move(all));
     std::string text;
-    steps_ += WHOLE;
+    steps_ += WHOLE_VALUE_STEPS;
     if (!json.can_hold(wanted) || !json.shortest().text(wanted, &text)) continue;
-    if (const Frame *m = read_value_of(n, text)) return m;
+    if (const Frame *next = read_value(state, text)) return next;
   }
   return nullptr;
 }
 
-const Frame *WitnessSearch::whole_value(const JsonFrame *n, const ValueControl *v, const ArrayFrame *array, uint64_t before) {
-  JsonControl &json = *n->json;
+const Frame *WitnessSearch::read_whole_value(const JsonFrame *state, const ValueControl *control, const ArrayFrame *array,
+                                             uint64_t count_before) {
+  JsonControl &json = *state->json;
   if (array && array->control->counting)
-    if (const ValueControl *wanted = json.arrays().counted_item(array->control, before); wanted && wanted->first.any()) v = wanted;
-  const Formula f = json.obligation(v->obligation).requirement;
-  // The frame knows which scalars are taken; containers are told apart by value, one after the other.
-  std::vector<std::string> taken;
-  while (array && array->control->unique && array->count >= MANY_ITEMS) {
+    if (const ValueControl *wanted = json.arrays().counted_item(array->control, count_before); wanted && wanted->first.any())
+      control = wanted;
+  const Formula requirement = json.obligation(control->obligation).requirement;
+  const bool is_unique = array && array->control->unique;
+  // The control knows which scalars the array has; containers are compared one by one.
+  while (is_unique && array->count >= MANY_ITEMS) {
     charge();
-    const std::string *one = json.shortest().scalar(f, taken_[f]++);
+    const std::string *one = json.shortest().scalar(requirement, next_scalar_[requirement]++);
     if (!one) break;
-    steps_ += WHOLE;
-    if (spent()) return nullptr;
-    if (is_there(*array, *one)) continue;  // many scalars are compared only when they end
-    if (const Frame *m = read_value_of(n, *one)) return m;
+    steps_ += WHOLE_VALUE_STEPS;
+    if (is_exhausted()) return nullptr;
+    if (has_item(*array, *one)) continue;  // where there are many, scalars are compared only when they end
+    if (const Frame *next = read_value(state, *one)) return next;
   }
+  std::vector<std::string> excluded;
   for (;;) {
     charge();
     std::string text;
-    steps_ += WHOLE + taken.size() * 10;
-    if (!json.shortest().text(taken.empty() ? f : json.shortest().exclude(f, taken), &text)) {
+    steps_ += WHOLE_VALUE_STEPS + excluded.size() * 10;
+    const Formula f = excluded.empty() ? requirement : json.shortest().exclude(requirement, excluded);
+    if (!json.shortest().text(f, &text)) {
       note(json.shortest().search_failure());
       return nullptr;
     }
-    if (!array || !array->control->unique || !is_there(*array, text)) return read_value_of(n, text);
-    if (spent()) return nullptr;
-    taken.push_back(std::move(text));
+    if (!is_unique || !has_item(*array, text)) return read_value(state, text);
+    if (is_exhausted()) return nullptr;
+    excluded.push_back(std::move(text));
   }
 }
 
-const Frame *WitnessSearch::counted(const JsonFrame *from, ArrayControl *array, uint64_t before) {
+const Frame *WitnessSearch::read_counted_item(const JsonFrame *state, ArrayControl *array, uint64_t count_before) {
   if (!array->counting) return nullptr;
-  ValueControl *v = from->json->arrays().counted_item(array, before);
-  if (!v || v->first.none()) return nullptr;
-  ValueFrame alone(nullptr, from->json, v);
-  alone.depth = is<ValueFrame>(from) ? from->depth : from->depth + 1;
+  ValueControl *control = state->json->arrays().counted_item(array, count_before);
+  if (!control || control->first.none()) return nullptr;
+  ValueFrame alone(nullptr, state->json, control);
+  alone.depth = is<ValueFrame>(state) ? state->depth : state->depth + 1;
   alone.space = SPACE_CLOSED;
-  WitnessSearch inner(a_, ctx_);
-  inner.base_ = base_;
-  inner.allow(budget_ > steps_ ? budget_ - steps_ : 0, mode_ == Mode::Thorough ? Mode::Thorough : Mode::Quick);
+  WitnessSearch inner(automaton_, ctx_);
+  inner.stack_base_ = stack_base_;
+  inner.set_budget(budget_ > steps_ ? budget_ - steps_ : 0, mode_ == Mode::Thorough ? Mode::Thorough : Mode::Quick);
   WitnessSymbols value;
-  const bool found = inner.run(&alone, deepest_, &value);
+  const bool found = inner.run(&alone, max_depth_, &value);
   steps_ += inner.steps_;
-  cut_ = cut_ || inner.cut_;
-  if (!found) note(inner.why_);
-  if (!found) return nullptr;
-  const size_t here = out_.size();
-  const Frame *n = from;
-  for (size_t i = 0; n && i < value.size(); ++i) n = read_symbol(n, value[i]);
-  if (!n) out_.resize(here);
-  return n;
+  was_cut_ = was_cut_ || inner.was_cut_;
+  if (found) return read_symbols(state, value);
+  note(inner.why_);
+  return nullptr;
 }
 
 }  // namespace structgen

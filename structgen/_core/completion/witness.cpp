@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "completion/grammar_witness.h"
 #include "automaton/alternatives.h"
 #include "automaton/grammar_steps.h"
 #include "automaton/token_steps.h"
 #include "automaton/unique_items.h"
+#include "completion/grammar_witness.h"
 #include "completion/search.h"
 #include "text/json_space.h"
 #include "util/stack.h"
@@ -15,27 +15,41 @@ namespace structgen {
 namespace {
 
 constexpr int MAX_EXTRA_DEPTH = 200;
+constexpr size_t MAX_STACK = size_t{2} << 20;  // bytes: choices are nested calls
 constexpr uint64_t STEP_BUDGET = 400'000;
-constexpr size_t MOST_STACK = size_t{2} << 20;  // bytes: choices are made one inside another
-constexpr uint64_t FIRST_BUDGET = 20'000;  // for each depth at first: what is too shallow may try very many keys in vain
-// Of whole values, which are taken one after the other and not one inside another: enough for 131,072 keys, of which
-// each costs about 110 steps.
+constexpr uint64_t FIRST_BUDGET = 20'000;  // for each depth at first: at too low a depth very many keys may be tried in vain
+// Of whole values, which are not nested calls. Enough for 131,072 keys at about 110 steps each.
 constexpr uint64_t WHOLE_BUDGET = 20'000'000;
+
+// The same alternatives, where texts that are complete have ended. What follows them may be one state, whose shortest
+// completion is known; otherwise each text would be followed by another one for a long time.
+const Frame *end_complete_texts(Automaton &automaton, StepContext &ctx, const Frame *state) {
+  const Frame *all = nullptr;
+  bool has_ended = false;
+  each_alternative(state, [&](const Frame *one) {
+    const auto *scalar = as_if<ScalarFrame>(one);
+    const bool ends = scalar && is_open_ended(scalar) && automaton.text().complete(scalar->text);
+    const Frame *after = ends ? automaton.finish(ctx, one->parent) : nullptr;
+    has_ended |= after != nullptr;
+    all = either(automaton, ctx, after ? after : one, all);
+  });
+  return has_ended ? all : state;
+}
 
 }  // namespace
 
-void WitnessSearch::allow(uint64_t steps, Mode mode) {
+void WitnessSearch::set_budget(uint64_t steps, Mode mode) {
   budget_ = steps_ + steps;
   mode_ = mode;
 }
 
-bool WitnessSearch::run(const Frame *node, int32_t deepest, WitnessSymbols *out) {
-  deepest_ = deepest;
-  if (!base_) base_ = static_cast<const char *>(__builtin_frame_address(0));
+bool WitnessSearch::run(const Frame *state, int32_t max_depth, WitnessSymbols *out) {
+  max_depth_ = max_depth;
+  if (!stack_base_) stack_base_ = static_cast<const char *>(__builtin_frame_address(0));
   out_.clear();
-  cut_ = false;
-  if (!from(node)) {
-    if (spent()) note(SearchFailure::Attempts);
+  was_cut_ = false;
+  if (!complete_from(state)) {
+    if (is_exhausted()) note(SearchFailure::Attempts);
     return false;
   }
   out->insert(out->end(), out_.begin(), out_.end());
@@ -44,65 +58,53 @@ bool WitnessSearch::run(const Frame *node, int32_t deepest, WitnessSymbols *out)
 
 size_t WitnessSearch::stack_used() const {
   const auto *here = static_cast<const char *>(__builtin_frame_address(0));
-  return static_cast<size_t>(base_ > here ? base_ - here : here - base_);
+  return static_cast<size_t>(stack_base_ > here ? stack_base_ - here : here - stack_base_);
 }
 
-// The same readings, where texts that are complete have ended: what follows them may be one state then, whose shortest
-// completion is known. One after the other, each text would be followed by another one for a long time.
-static const Frame *with_ends(Automaton &a, StepContext &ctx, const Frame *n) {
-  const Frame *all = nullptr;
-  bool has_ended = false;
-  each_alternative(n, [&](const Frame *one) {
-    const auto *scalar = as_if<ScalarFrame>(one);
-    const bool ends = scalar && is_open_ended(scalar) && a.text().complete(scalar->text);
-    const Frame *after = ends ? a.finish(ctx, one->parent) : nullptr;
-    has_ended |= after != nullptr;
-    all = either(a, ctx, after ? after : one, all);
-  });
-  return has_ended ? all : n;
-}
-
-bool WitnessSearch::from(const Frame *n) {
+bool WitnessSearch::complete_from(const Frame *state) {
   const size_t before = out_.size();
-  while (n) {
+  while (state) {
     charge();
-    if (a_.accepts(ctx_, n)) return true;
-    if (spent()) break;
-    if (stack_used() > MOST_STACK || stack_is_short()) {
+    if (automaton_.accepts(ctx_, state)) return true;
+    if (is_exhausted()) break;
+    if (stack_used() > MAX_STACK || stack_is_short()) {
       note(SearchFailure::Stack);
       break;
     }
-    if (is<ValueFrame>(n) || is<ContainerFrame>(n))
-      if (const char blank = space_owed(options(n), as<JsonFrame>(n)->space)) {
-        n = read(n, {&blank, 1});
+    if (is<ValueFrame>(state) || is<ContainerFrame>(state)) {
+      const auto *json = as<JsonFrame>(state);
+      if (const char blank = space_owed(json->options(), json->space)) {
+        state = read(state, {&blank, 1});
         continue;
       }
-    const Next next = next_of(n, before);
+    }
+    const Next next = next_of(state, before);
     if (next.is_complete) return true;
-    n = next.state;
+    state = next.state;
   }
   out_.resize(before);
   return false;
 }
 
-WitnessSearch::Next WitnessSearch::next_of(const Frame *n, size_t before) {
-  switch (n->kind) {
-    case FrameKind::String: return {string(as<StringFrame>(n))};
-    case FrameKind::Scalar: return {scalar(as<ScalarFrame>(n))};
-    case FrameKind::Value: return next_of_value(as<ValueFrame>(n), before);
-    case FrameKind::Array: return {next_of_array(as<ArrayFrame>(n))};
-    case FrameKind::Object: return next_of_object(as<ObjectFrame>(n));
+WitnessSearch::Next WitnessSearch::next_of(const Frame *state, size_t before) {
+  switch (state->kind) {
+    case FrameKind::String: return {read_rest_of_string(as<StringFrame>(state))};
+    case FrameKind::Scalar: return {read_rest_of_scalar(as<ScalarFrame>(state))};
+    case FrameKind::Value: return next_of_value(as<ValueFrame>(state), before);
+    case FrameKind::Array: return {next_of_array(as<ArrayFrame>(state))};
+    case FrameKind::Object: return next_of_object(as<ObjectFrame>(state));
     case FrameKind::Key: {
-      const auto *open = as<KeyFrame>(n);
-      if (by_rest_of_object(open)) return {nullptr, true};
-      if (mode_ == Mode::Thorough || !open->object()->control->simple) return {nullptr, key(open, before)};
-      return {simple_key(open)};
+      const auto *key = as<KeyFrame>(state);
+      if (complete_by_rest_of_object(key)) return {nullptr, true};
+      const bool has_branches = !key->object()->control->simple;
+      if (mode_ == Mode::Thorough || has_branches) return {nullptr, complete_from_key(key, before)};
+      return {read_rest_of_key(key)};
     }
-    case FrameKind::Grammar: return {grammar(as<GrammarFrame>(n))};
+    case FrameKind::Grammar: return {read_rest_of_grammar(as<GrammarFrame>(state))};
     case FrameKind::Alternatives: {
-      if (const Frame *ended = with_ends(a_, ctx_, n); ended != n) return {ended};
-      const auto *list = as<AlternativesFrame>(n);
-      if (from(list->first)) return {nullptr, true};
+      if (const Frame *ended = end_complete_texts(automaton_, ctx_, state); ended != state) return {ended};
+      const auto *list = as<AlternativesFrame>(state);
+      if (complete_from(list->first)) return {nullptr, true};
       return {list->rest()};
     }
     default: return {nullptr};
@@ -112,82 +114,97 @@ WitnessSearch::Next WitnessSearch::next_of(const Frame *n, size_t before) {
 WitnessSearch::Next WitnessSearch::next_of_value(const ValueFrame *value, size_t before) {
   const auto *array = as_if<ArrayFrame>(value->parent);
   if (mode_ == Mode::WholeValues) {
-    const Frame *whole = whole_value(value, value->control, array, array ? array->count - 1 : 0);
-    return {whole ? whole : open_object(value)};
+    const Frame *next = read_whole_value(value, value->control, array, array ? array->count - 1 : 0);
+    return {next ? next : begin_object(value)};
   }
-  const Frame *next = closing_value(value);
+  const Frame *next = read_closing_value(value);
   if (!next && array) {
-    const bool was_cut = std::exchange(cut_, false);
-    next = counted(value, array->control, array->count - 1);
-    if (!next && cut_) return {nullptr};
-    cut_ = was_cut;
+    const bool was_cut = std::exchange(was_cut_, false);
+    next = read_counted_item(value, array->control, array->count - 1);
+    if (!next && was_cut_) return {nullptr};
+    was_cut_ = was_cut;
   }
-  if (!next) next = scalar_text(value, value->control);
+  if (!next) next = begin_scalar(value, value->control);
   if (next) return {next};
-  if (value->depth >= deepest_) {
-    cut_ = true;
+  if (value->depth >= max_depth_) {
+    was_cut_ = true;
     return {nullptr};
   }
-  return {nullptr, choose(value, {"[", "{"}, before)};
+  return {nullptr, complete_after_one_of(value, {"[", "{"}, before)};
 }
 
 const Frame *WitnessSearch::next_of_array(const ArrayFrame *array) {
-  if (const Frame *closed = end(array, ']')) return closed;
-  if (array->phase == Phase::AfterValue) return comma(array);
+  if (const Frame *closed = read_bracket(array, ']')) return closed;
+  if (array->phase == Phase::AfterValue) return read_comma(array);
   if (lines(array->options()) && array->space == SPACE_EMPTY) return read(array, "\n");
-  return open_item(array);
+  return begin_item(array);
 }
 
 WitnessSearch::Next WitnessSearch::next_of_object(const ObjectFrame *object) {
   if (object->phase == Phase::AfterKey) return {read(object, ":")};
   if (object->phase != Phase::AfterComma)
-    if (const Frame *closed = end(object, '}')) return {closed};
-  if (by_rest_of_object(object)) return {nullptr, true};
-  if (object->phase == Phase::AfterValue) return {comma(object)};
+    if (const Frame *closed = read_bracket(object, '}')) return {closed};
+  if (complete_by_rest_of_object(object)) return {nullptr, true};
+  if (object->phase == Phase::AfterValue) return {read_comma(object)};
   return {read(object, lines(object->options()) && object->space == SPACE_EMPTY ? "\n" : "\"")};
 }
 
-const Frame *WitnessSearch::read(const Frame *n, std::string_view text) {
+bool WitnessSearch::complete_after_one_of(const Frame *state, const std::vector<std::string> &texts, size_t before) {
+  for (const std::string &text : texts) {
+    const size_t here = out_.size();
+    const Frame *next = read(state, text);
+    if (next && complete_from(next)) return true;
+    out_.resize(here);
+    if (is_exhausted()) break;
+  }
+  out_.resize(before);
+  return false;
+}
+
+const Frame *WitnessSearch::read(const Frame *state, std::string_view text) {
   const size_t before = out_.size();
   for (char c : text) {
-    n = read_symbol(n, static_cast<uint8_t>(c));
-    if (!n) {
+    state = read_symbol(state, static_cast<uint8_t>(c));
+    if (!state) {
       out_.resize(before);
       return nullptr;
     }
   }
-  return n;
+  return state;
 }
 
-const Frame *WitnessSearch::read_symbol(const Frame *n, uint32_t symbol) {
+const Frame *WitnessSearch::read_symbol(const Frame *state, uint32_t symbol) {
   ++steps_;
-  const Frame *next = step_symbol(a_, ctx_, n, symbol);
+  const Frame *next = step_symbol(automaton_, ctx_, state, symbol);
   if (next) out_.push_back(symbol);
   return next;
 }
 
-const Frame *WitnessSearch::grammar(const GrammarFrame *from) {
-  if (from->parent && is_grammar_complete(ctx_, from)) return a_.finish(ctx_, from->parent);
+const Frame *WitnessSearch::read_symbols(const Frame *state, const WitnessSymbols &symbols) {
+  const size_t before = out_.size();
+  for (size_t i = 0; state && i < symbols.size(); ++i) state = read_symbol(state, symbols[i]);
+  if (!state) out_.resize(before);
+  return state;
+}
+
+const Frame *WitnessSearch::read_rest_of_grammar(const GrammarFrame *grammar) {
+  if (grammar->parent && is_grammar_complete(ctx_, grammar)) return automaton_.finish(ctx_, grammar->parent);
   WitnessSymbols rest;
-  if (hopeless_.contains(from)) return nullptr;
-  if (!complete_grammar(a_, ctx_, from, &rest) || rest.empty()) {
-    note(SearchFailure::Grammar);
-    hopeless_.insert(from);
-    return nullptr;
-  }
-  const size_t here = out_.size();
-  const Frame *n = from;
-  for (size_t i = 0; n && i < rest.size(); ++i) n = read_symbol(n, rest[i]);
-  if (!n) out_.resize(here);
-  return n;
+  if (hopeless_.contains(grammar)) return nullptr;
+  if (complete_grammar(automaton_, ctx_, grammar, &rest) && !rest.empty()) return read_symbols(grammar, rest);
+  note(SearchFailure::Grammar);
+  hopeless_.insert(grammar);
+  return nullptr;
 }
 
-const Frame *WitnessSearch::end(const ContainerFrame *n, char bracket) {
-  if (options(n).whitespace == Whitespace::Table) return read(n, space_before(options(n), n->space, true) + bracket);
-  return read(n, (n->space == SPACE_AFTER ? last_line(*n) : std::string{}) + bracket);
+const Frame *WitnessSearch::read_bracket(const ContainerFrame *container, char bracket) {
+  const JsonOptions &options = container->options();
+  if (options.whitespace == Whitespace::Table)
+    return read(container, space_before(options, container->space, true) + bracket);
+  return read(container, (container->space == SPACE_AFTER ? line_before_bracket(*container) : std::string{}) + bracket);
 }
 
-std::string WitnessSearch::last_line(const JsonFrame &container) {
+std::string WitnessSearch::line_before_bracket(const JsonFrame &container) {
   std::string text;
   if (!lines(container.options())) return text;
   text = "\n";
@@ -196,95 +213,85 @@ std::string WitnessSearch::last_line(const JsonFrame &container) {
   return text;
 }
 
-const Frame *WitnessSearch::comma(const ContainerFrame *n) {
-  if (options(n).whitespace == Whitespace::Table) return read(n, space_before(options(n), n->space, false) + ',');
-  const bool before = options(n).whitespace == Whitespace::Written && n->space == SPACE_AFTER;
-  return read(n, std::string(before ? options(n).before_comma : 0, ' ') + ',');
+const Frame *WitnessSearch::read_comma(const ContainerFrame *container) {
+  const JsonOptions &options = container->options();
+  if (options.whitespace == Whitespace::Table) return read(container, space_before(options, container->space, false) + ',');
+  const bool has_spaces = options.whitespace == Whitespace::Written && container->space == SPACE_AFTER;
+  return read(container, std::string(has_spaces ? options.before_comma : 0, ' ') + ',');
 }
 
-bool WitnessSearch::choose(const Frame *n, const std::vector<std::string> &texts, size_t before) {
-  for (const std::string &t : texts) {
-    const size_t here = out_.size();
-    const Frame *next = read(n, t);
-    if (next && from(next)) return true;
-    out_.resize(here);
-    if (spent()) break;
-  }
-  out_.resize(before);
-  return false;
+// An object whose shortest text is not known, mostly because it is too long: its keys are read one by one. Arrays are left
+// out: equal items of `uniqueItems` would be tried in every level below.
+const Frame *WitnessSearch::begin_object(const ValueFrame *value) {
+  return value->depth >= max_depth_ || is_exhausted() ? nullptr : read(value, "{");
 }
 
-// An object whose shortest text is not known, mostly since it is too long: its keys are taken one by one. Not an array: equal
-// items of `uniqueItems` would be tried in every level below.
-const Frame *WitnessSearch::open_object(const ValueFrame *n) {
-  return n->depth >= deepest_ || spent() ? nullptr : read(n, "{");
-}
-
-const Frame *WitnessSearch::open_item(const ArrayFrame *n) {
-  ItemControl *item = n->json->arrays().next_item(n->control, n->count);
+const Frame *WitnessSearch::begin_item(const ArrayFrame *array) {
+  ItemControl *item = array->json->arrays().next_item(array->control, array->count);
   if (!item) return nullptr;
-  if (mode_ == Mode::WholeValues) return whole_value(n, item->child, n, n->count);
-  if (const Frame *m = closing_item(n, item, n->count + 1)) return m;
+  if (mode_ == Mode::WholeValues) return read_whole_value(array, item->child, array, array->count);
+  if (const Frame *next = read_closing_item(array, item, array->count + 1)) return next;
   // An array reads its first item's first byte itself.
-  const bool deeper = cut_;
-  cut_ = false;
-  if (const Frame *m = counted(n, n->control, n->count)) {
-    cut_ = deeper;
-    return m;
+  const bool was_cut = std::exchange(was_cut_, false);
+  if (const Frame *next = read_counted_item(array, array->control, array->count)) {
+    was_cut_ = was_cut;
+    return next;
   }
-  if (cut_) return nullptr;  // one that counts lies deeper: others would go on for ever
-  cut_ = deeper;
+  if (was_cut_) return nullptr;  // an item that counts is deeper: others would go on for ever
+  was_cut_ = was_cut;
   for (const char *text : {"null", "true", "false"})
-    if (const Frame *m = read(n, text)) return m;
-  if (const Frame *m = scalar_text(n, item->child)) return m;
-  if (n->depth + 1 >= deepest_) {
-    cut_ = true;
+    if (const Frame *next = read(array, text)) return next;
+  if (const Frame *next = begin_scalar(array, item->child)) return next;
+  if (array->depth + 1 >= max_depth_) {
+    was_cut_ = true;
     return nullptr;
   }
-  if (const Frame *m = read(n, "[")) return m;
-  return read(n, "{");
+  if (const Frame *next = read(array, "[")) return next;
+  return read(array, "{");
 }
 
 void append_text(WitnessSymbols &out, std::string_view text) {
   for (char c : text) out.push_back(static_cast<uint8_t>(c));
 }
 
-const Frame *step_symbol(Automaton &automaton, StepContext &ctx, const Frame *node, uint32_t symbol) {
-  return symbol < FIRST_TOKEN_SET ? automaton.step(ctx, node, static_cast<uint8_t>(symbol))
-                                  : step_token_set(automaton, ctx, node, symbol - FIRST_TOKEN_SET);
+const Frame *step_symbol(Automaton &automaton, StepContext &ctx, const Frame *state, uint32_t symbol) {
+  return symbol < FIRST_TOKEN_SET ? automaton.step(ctx, state, static_cast<uint8_t>(symbol))
+                                  : step_token_set(automaton, ctx, state, symbol - FIRST_TOKEN_SET);
 }
 
-bool complete_state(Automaton &automaton, StepContext &ctx, const Frame *node, WitnessSymbols *out, bool patient, SearchFailure *why) {
+bool complete_state(Automaton &automaton, StepContext &ctx, const Frame *state, WitnessSymbols *out, bool is_patient,
+                    SearchFailure *why) {
   using Mode = WitnessSearch::Mode;
   WitnessSearch search(automaton, ctx);
-  if (const Frame *other = avoid_seen_items(automaton, ctx, node, Avoid::All)) node = other;
-  // Further items are chosen as a whole, so that they differ: no need to look at each byte of them.
-  const auto outer = std::exchange(ctx.distinct_above, INT32_MAX);
-  struct Restored {
+  if (const Frame *other = avoid_seen_items(automaton, ctx, state, Avoid::All)) state = other;
+  // Further items are chosen as a whole, so that they differ: their bytes need not be compared one by one.
+  struct Distinct {
+    explicit Distinct(StepContext &context) : ctx(context), outer(std::exchange(context.distinct_above, INT32_MAX)) {}
+    ~Distinct() { ctx.distinct_above = outer; }
     StepContext &ctx;
-    int32_t outer;
-    ~Restored() { ctx.distinct_above = outer; }
-  } const restored{ctx, outer};
-  auto deepening = [&](uint64_t budget, Mode mode) {
+    const int32_t outer;
+  } const distinct{ctx};
+  const auto deepen = [&](uint64_t budget, Mode mode) {
     for (int extra = 0; extra <= MAX_EXTRA_DEPTH; extra += extra < 4 ? 1 : extra) {
-      search.allow(budget, mode);
-      if (search.run(node, node->depth + extra, out)) return true;
-      if (search.spent() ? mode == Mode::Thorough : !search.cut()) return false;
+      search.set_budget(budget, mode);
+      if (search.run(state, state->depth + extra, out)) return true;
+      if (search.is_exhausted() ? mode == Mode::Thorough : !search.was_cut()) return false;
     }
-    if (search.cut() && !search.spent()) search.note(SearchFailure::Nesting);
+    if (search.was_cut() && !search.is_exhausted()) search.note(SearchFailure::Nesting);
     return false;
   };
-  if (deepening(FIRST_BUDGET, Mode::Quick)) return true;
-  search.allow(patient ? WHOLE_BUDGET : FIRST_BUDGET, Mode::WholeValues);
-  if (search.run(node, node->depth + MAX_EXTRA_DEPTH, out)) return true;
-  if (patient && deepening(STEP_BUDGET, Mode::Thorough)) return true;
+  if (deepen(FIRST_BUDGET, Mode::Quick)) return true;
+  search.set_budget(is_patient ? WHOLE_BUDGET : FIRST_BUDGET, Mode::WholeValues);
+  if (search.run(state, state->depth + MAX_EXTRA_DEPTH, out)) return true;
+  if (is_patient && deepen(STEP_BUDGET, Mode::Thorough)) return true;
   if (why) *why = search.search_failure();
   return false;
 }
 
-bool complete_text(Automaton &automaton, StepContext &ctx, const Frame *node, std::string *out, bool patient, SearchFailure *why) {
+bool complete_text(Automaton &automaton, StepContext &ctx, const Frame *state, std::string *out, bool is_patient,
+                   SearchFailure *why) {
   WitnessSymbols symbols;
-  if (!complete_state(automaton, ctx, node, &symbols, patient, why)) return false;
+  if (!complete_state(automaton, ctx, state, &symbols, is_patient, why)) return false;
   if (std::any_of(symbols.begin(), symbols.end(), [](uint32_t s) { return s >= FIRST_TOKEN_SET; })) return false;
   for (uint32_t s : symbols) *out += static_cast<char>(s);
   return true;

@@ -1,4 +1,4 @@
-// Completions of the text so far: as bytes, as tokens, and how many tokens they take at least.
+// Completions of the text so far, as bytes and as tokens, and the fewest tokens that were found.
 #include <algorithm>
 #include <queue>
 #include <unordered_set>
@@ -12,7 +12,7 @@ namespace structgen {
 
 namespace {
 
-// Reasons that are not bounds of the search.
+// Why there is no completion, where that is not a limit of the search.
 constexpr const char *DEAD_END = "the text so far has none: it cannot be read";
 constexpr const char *TOKENS = "the one that was found has tokens that are read whole, not as bytes";
 constexpr const char *UNSPELLED = "no tokens were found that spell one";
@@ -35,14 +35,14 @@ bool Program::shortest(std::string *out, bool *exact) {
   for (size_t i = 0; found && node && i < out->size(); ++i)
     node = automaton_->step(ctx, node, static_cast<uint8_t>((*out)[i]));
   if (found && node && automaton_->accepts(ctx, node)) return true;
-  // What the automaton does not read (too deep for its limits) is no text of it.
+  // The automaton may refuse the text, as too deep for its limits.
   *exact = false;
   out->clear();
   node = automaton_->start(ctx);
   return node && complete_text(*automaton_, ctx, node, out, false);
 }
 
-bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
+bool Matcher::witness(std::string_view after, std::string *out, bool is_patient) {
   search_failure_ = nullptr;
   return with_state(after, [&](StepContext &ctx, const Frame *n, size_t i) {
     if (!n || i < after.size()) {
@@ -50,14 +50,14 @@ bool Matcher::witness(std::string_view after, std::string *out, bool patient) {
       return false;
     }
     SearchFailure why = SearchFailure::Nothing;
-    const bool complete = complete_text(program_->automaton(), ctx, n, out, patient, &why);
+    const bool complete = complete_text(program_->automaton(), ctx, n, out, is_patient, &why);
     if (!complete) search_failure_ = why == SearchFailure::Nothing ? TOKENS : text_of(why);
     hand_over(*out);
     return complete;
   });
 }
 
-// Between tokens that are read whole, the fewest tokens that spell what is there; false if no tokens do.
+// The fewest tokens that spell a completion; false where no tokens do. Tokens that are read whole stay as they are.
 static bool fewest_tokens(Automaton &automaton, const WitnessSymbols &symbols, std::vector<uint32_t> *out) {
   const Vocabulary &vocabulary = automaton.text().vocabulary();
   for (auto at = symbols.begin();;) {
@@ -71,7 +71,7 @@ static bool fewest_tokens(Automaton &automaton, const WitnessSymbols &symbols, s
   }
 }
 
-bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
+bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool is_patient) {
   search_failure_ = nullptr;
   if (const auto *n = as_if<ScalarFrame>(state()); n && !n->parent) {
     Program::Turn turn(*program_, Program::SEARCH);
@@ -79,12 +79,12 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
       hand_over(*out);
       return true;
     }
-    out->clear();  // too many states for the fewest tokens: those of a short text
+    out->clear();  // too many states to find the fewest tokens: take those of a short text
   }
   WitnessSymbols symbols;
   const bool found = with_state({}, [&](StepContext &ctx, const Frame *n, size_t) {
     SearchFailure why = SearchFailure::Nothing;
-    const bool complete = n && complete_state(program_->automaton(), ctx, n, &symbols, patient, &why);
+    const bool complete = n && complete_state(program_->automaton(), ctx, n, &symbols, is_patient, &why);
     if (!complete) search_failure_ = n ? text_of(why) : DEAD_END;
     hand_over(symbols);
     return complete;
@@ -111,9 +111,9 @@ bool Matcher::witness_tokens(std::vector<uint32_t> *out, bool patient) {
   return spelled;
 }
 
-bool Matcher::hopeless() {
+bool Matcher::has_no_spelling() {
   Program::Turn turn(*program_);
-  return !program_->space().vocabulary().closed() && !(state() && can_be_spelled(state(), progress()));
+  return !program_->space().vocabulary().closed() && !(state() && has_spelling(state(), progress()));
 }
 
 bool Matcher::respect_limits(const Frame *from, Progress at, std::vector<uint32_t> *tokens) {
@@ -126,12 +126,12 @@ bool Matcher::respect_limits(const Frame *from, Progress at, std::vector<uint32_
     const size_t before = read;
     while (read < tokens->size()) {
       Progress after = at;
-      const Frame *next = read_token(ctx, from, (*tokens)[read], after);
+      const Frame *next = step(ctx, from, (*tokens)[read], after);
       if (!next) break;
       from = next;
       at = after;
       ++read;
-      if (at.ended_part) break;  // where the completion may have gone on
+      if (at.ended_part) break;  // the completion may have gone on inside the part
     }
     if (automaton.accepts(ctx, from)) {
       tokens->resize(read);
@@ -146,10 +146,10 @@ bool Matcher::respect_limits(const Frame *from, Progress at, std::vector<uint32_
   return false;
 }
 
-bool Matcher::can_be_spelled(const Frame *node, Progress at) {
+bool Matcher::has_spelling(const Frame *node, Progress at) {
   constexpr size_t MOST_KNOWN = 100'000;
-  if (is<ScalarFrame>(node) && !node->parent) return true;  // a regular expression: see `TextSpace::spellable`
-  auto &known = program_->spelled();
+  if (is<ScalarFrame>(node) && !node->parent) return true;  // the steps of a regular expression check it: `TextSpace::spellable`
+  auto &known = program_->has_spelling();
   const Hash128 key = stack_signature(program_->automaton(), node, at.tokens);
   if (const auto it = known.find(key); it != known.end()) return it->second;
   Arena ahead;
@@ -169,15 +169,15 @@ bool Matcher::can_be_spelled(const Frame *node, Progress at) {
   return known[key] = can;
 }
 
-// Where some byte is only part of longer tokens, a completion need not be one that tokens spell. The tokens that masks
-// allow are followed, nearest to the end of the text first: as near as a completion in bytes is long.
+// Where some byte is only part of longer tokens, a completion in bytes need not be one that tokens can spell. This search
+// follows the tokens that masks allow, best first: the distance to the end is estimated by a completion in bytes.
 Matcher::Search Matcher::search_tokens(const Frame *from, Progress start, std::vector<uint32_t> *out) {
-  constexpr size_t SHARE = 50;  // of the work of a call: one state of many that a call may have to decide
+  constexpr size_t SHARE = 50;  // a fraction of the work of a call, which may have to decide many states
   const uint64_t most = work::done() + program_->space().limits().call_steps / SHARE;
   constexpr size_t FAR = 1'000'000;
   struct Met {
-    const Frame *node;
-    size_t from;
+    const Frame *state;
+    size_t from;  // the state before, by index
     uint32_t token;
     Progress at;
   };
@@ -192,17 +192,17 @@ Matcher::Search Matcher::search_tokens(const Frame *from, Progress start, std::v
   while (!queue.empty()) {
     const size_t at = queue.top().second;
     queue.pop();
-    if (automaton.accepts(ctx, met[at].node)) {
+    if (automaton.accepts(ctx, met[at].state)) {
       for (size_t i = at; i != 0; i = met[i].from) out->insert(out->begin(), met[i].token);
       return Search::Found;
     }
-    const std::shared_ptr<const Mask> mask = program_->masks().mask(scratch, met[at].node);
+    const std::shared_ptr<const Mask> mask = program_->masks().mask(scratch, met[at].state);
     for (uint32_t token = 0; token < vocabulary.size(); ++token) {
       if (!mask->test(token)) continue;
       if (work::done() > most) return Search::Cut;
       const Arena::Mark before = path.mark();
       Progress after = met[at].at;
-      const Frame *next = read_token(ctx, met[at].node, token, after);
+      const Frame *next = step(ctx, met[at].state, token, after);
       if (!next || !known.insert(stack_signature(automaton, next, after.tokens)).second) {
         path.release(before);
         continue;
@@ -218,7 +218,7 @@ Matcher::Search Matcher::search_tokens(const Frame *from, Progress start, std::v
 }
 
 std::optional<size_t> Matcher::least_tokens(size_t room) {
-  Program::Least &known = program_->least();
+  Program::LeastTokens &known = program_->least_tokens();
   std::unique_lock lock(known.mutex, std::try_to_lock);
   while (!lock.owns_lock() && !lock.try_lock_for(std::chrono::milliseconds(10))) work::check();
   auto enough = [&] { return known.tokens && *known.tokens <= room; };
@@ -229,7 +229,7 @@ std::optional<size_t> Matcher::least_tokens(size_t room) {
   if (start && !start->parent) {
     TextSpace &space = program_->space();
     const Vocabulary &vocabulary = space.vocabulary();
-    // A short text is found at once; one of the fewest tokens takes a search over all states.
+    // A short text is found quickly; one with the fewest tokens takes a search over all states.
     if (!std::exchange(known.text_tried, true)) {
       if (std::string text; first.witness({}, &text, false))
         if (auto tokens = vocabulary.fewest_tokens(text)) found(tokens->size());
@@ -242,7 +242,7 @@ std::optional<size_t> Matcher::least_tokens(size_t room) {
     if (!std::exchange(known.witness_tried, true)) {
       Program::Turn turn(*program_, Program::SEARCH);
       std::vector<uint32_t> tokens;
-      known.is_cut = true;  // until the search has ended, which a limit may prevent
+      known.is_cut = true;  // until the search has ended: a limit may throw
       if (space.fewest_tokens(start->text, &tokens, &known.is_cut)) found(tokens.size());
     }
     return enough() || !known.is_cut ? known.tokens : std::nullopt;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t BYTES = 256;
 
-// While it lives, moves of a grammar's parser are written down.
+// While it lives, the moves of a grammar's parser are recorded.
 class Recording {
  public:
   Recording(GrammarControl &g, StepContext &ctx, EarleyTrace &trace) : earley_(g.earley()), ctx_(ctx) {
@@ -32,13 +32,13 @@ class Recording {
   StepContext &ctx_;
 };
 
-// Places are numbered where they are made: mostly by the unit after them. Those at which nothing has started are past the
-// unit that was read last, as it ended what leads there: a special token, or the bracket of a JSON value.
-void note_fresh(const Frame *n, const GrammarControl *top, EarleyTrace &trace) {
+// A place is numbered when it is made, mostly by the unit after it. A place at which nothing has started comes after the unit
+// that was read last, since that unit ended what leads there: a special token, or the bracket of a JSON value.
+void number_new_places(const Frame *n, const GrammarControl *top, EarleyTrace &trace) {
   for (; n; n = n->parent) {
     charge();
     if (const auto *list = as_if<AlternativesFrame>(n)) {
-      note_fresh(list->first, top, trace);
+      number_new_places(list->first, top, trace);
       continue;
     }
     const auto *grammar = as_if<GrammarFrame>(n);
@@ -48,12 +48,12 @@ void note_fresh(const Frame *n, const GrammarControl *top, EarleyTrace &trace) {
   }
 }
 
-// What is open at the end of the text.
-void note_open(const Frame *n, const GrammarControl *top, GrammarTrace &out) {
+// Records what is open at the end of the text.
+void record_open(const Frame *n, const GrammarControl *top, GrammarTrace &out) {
   for (; n; n = n->parent) {
     charge();
     if (const auto *list = as_if<AlternativesFrame>(n)) {
-      note_open(list->first, top, out);
+      record_open(list->first, top, out);
       continue;
     }
     const auto *parser = as_if<ParserFrame>(n);
@@ -76,33 +76,33 @@ void note_open(const Frame *n, const GrammarControl *top, GrammarTrace &out) {
   }
 }
 
-// Lets the text end in every way in which it can.
-void end_everywhere(Automaton &automaton, StepContext &ctx, const Frame *n) {
+// Ends the text in every possible way, so that the moves at its end are recorded.
+void end_text(Automaton &automaton, StepContext &ctx, const Frame *n) {
   each_alternative(n, [&](const Frame *one) {
     if (const auto *grammar = as_if<GrammarFrame>(one)) positions_of(ctx, *grammar);
     automaton.accepts(ctx, one);
   });
 }
 
-// The rules around what a state reads.
-class Scopes {
+// Finds the rules around what a state reads, and the highest of their temperatures.
+class EnclosingRules {
  public:
-  explicit Scopes(Automaton &automaton) : automaton_(automaton) {}
+  explicit EnclosingRules(Automaton &automaton) : automaton_(automaton) {}
 
   void look(const Frame *n) {
     each_alternative(n, [&](const Frame *one) { look_at(one); });
   }
 
-  std::optional<double> found;
+  std::optional<double> highest;  // temperature
 
  private:
   void look_at(const Frame *n) {
-    if (const auto *scalar = as_if<ScalarFrame>(n); scalar && is_over(*scalar)) {
+    if (const auto *scalar = as_if<ScalarFrame>(n); scalar && must_end(*scalar)) {
       const Frame *after = automaton_.finish(ctx_, n->parent);
       if (after) return look(after);
     }
     const auto *grammar = as_if<GrammarFrame>(n);
-    if (!grammar) return around(n);
+    if (!grammar) return look_around(n);
     GrammarControl &g = *grammar->grammar;
     bool outside = false;
     for (const GrammarEntry &entry : grammar->entries()) {
@@ -116,19 +116,19 @@ class Scopes {
       if (runs) continue;
       for (uint32_t t : g.items().expected(entry.set->outlook)) outside |= climb(g, entry.set, ~static_cast<Symbol>(t));
     }
-    if (outside) around(n);
+    if (outside) look_around(n);
   }
 
-  // Has a text that is followed by something been read to its end, so that it can only end here?
-  bool is_over(const ScalarFrame &scalar) const {
+  // Can an open-ended text only end here?
+  bool must_end(const ScalarFrame &scalar) const {
     TextSpace &text = automaton_.text();
     if (!is_open_ended(&scalar) || !text.complete(scalar.text)) return false;
     const auto &row = text.row(scalar.text);
     return std::all_of(row.begin(), row.end(), [](TextState to) { return to == TextSpace::DEAD; });
   }
 
-  // The grammar around a constraint in it.
-  void around(const Frame *n) {
+  // Goes on with the grammar around a constraint.
+  void look_around(const Frame *n) {
     do n = n->parent;
     while (n && !is<SymbolFrame>(n));
     const auto *symbol = as_if<SymbolFrame>(n);
@@ -136,11 +136,11 @@ class Scopes {
     bool outside = false;
     for (const GrammarEntry &entry : symbol->entries())
       outside |= climb(*symbol->grammar, entry.set, ~static_cast<Symbol>(symbol->terminal));
-    if (outside) around(symbol);
+    if (outside) look_around(symbol);
   }
 
-  // From a symbol that is expected at a place to the rules that expect it, up to the first that has a temperature. True: some
-  // way ends at the start of the grammar.
+  // Goes from a symbol that is expected at a place to the rules that expect it, up to the first with a temperature. True: some
+  // path reaches the start of the grammar.
   bool climb(GrammarControl &g, const EarleySet *set, Symbol symbol) {
     const std::vector<double> &temperatures = g.grammar().temperatures;
     if (temperatures.empty()) return true;
@@ -156,7 +156,7 @@ class Scopes {
         for (Item item : items) {
           const uint32_t rule = g.items().head(item);
           if (!origin || rule >= temperatures.size()) outside = true;
-          else if (!std::isnan(temperatures[rule])) found = std::max(found.value_or(0), temperatures[rule]);
+          else if (!std::isnan(temperatures[rule])) highest = std::max(highest.value_or(0), temperatures[rule]);
           else pending.push_back({origin, static_cast<Symbol>(rule)});
         }
         items.clear();
@@ -172,7 +172,7 @@ class Scopes {
   }
 
   Automaton &automaton_;
-  Arena arena_;  // of what follows a text that is over
+  Arena arena_;  // holds the states after texts that must end
   StepContext ctx_{arena_};
   std::set<std::pair<const EarleySet *, Symbol>> seen_;
 };
@@ -183,7 +183,7 @@ GrammarTrace trace_grammar(Automaton &automaton, StepContext &ctx, std::span<con
   GrammarTrace out;
   const Frame *n = automaton.start(ctx);
   const auto *start = as_if<GrammarFrame>(n);
-  if (!start) return out;  // it has no text, at least without the limits of its tokens
+  if (!start) return out;  // the grammar has no text
   GrammarControl *const top = start->grammar;
   const Recording recording(*top, ctx, out.places);
   out.places.number(start->first_entry->set);
@@ -194,10 +194,10 @@ GrammarTrace trace_grammar(Automaton &automaton, StepContext &ctx, std::span<con
     n = next;
     ++out.places.position;
     ++out.read;
-    note_fresh(n, top, out.places);
+    number_new_places(n, top, out.places);
   }
-  note_open(n, top, out);
-  end_everywhere(automaton, ctx, n);
+  record_open(n, top, out);
+  end_text(automaton, ctx, n);
   return out;
 }
 
@@ -210,11 +210,11 @@ bool sets_temperature(const Plan &plan) {
          std::any_of(g.terminals.begin(), g.terminals.end(), [](const auto &t) { return t.plan && sets_temperature(*t.plan); });
 }
 
-std::optional<double> temperature_at(Automaton &automaton, const Frame *n) {
-  if (!n) return std::nullopt;
-  Scopes scopes(automaton);
-  scopes.look(n);
-  return scopes.found;
+std::optional<double> temperature_at(Automaton &automaton, const Frame *state) {
+  if (!state) return std::nullopt;
+  EnclosingRules rules(automaton);
+  rules.look(state);
+  return rules.highest;
 }
 
 }  // namespace structgen

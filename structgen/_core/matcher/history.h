@@ -1,8 +1,8 @@
 // The tokens that a matcher has read, each with the state after it.
 //
-// A fork freezes what both sides have read so far and shares it; each goes on in entries of its own. Frozen parts
-// more than double in size towards the beginning: a freeze copies what is smaller, so there are few parts however
-// many forks there were, and a fork costs about the logarithm of the length.
+// A fork freezes the entries so far, and both sides share them; each side adds entries of its own. Towards the
+// beginning, each frozen part has more than twice the size of the next: a freeze copies what is smaller. So there are few
+// parts after any number of forks, and a fork costs about the logarithm of the length.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class History {
  public:
   struct Entry {
     uint32_t token;
-    uint8_t lacking;  // bytes that the last character of the text still lacks
-    const Frame *node;
+    uint8_t missing_bytes;  // of the last character of the text
+    const Frame *state;
     Arena::Mark mark;
   };
 
@@ -35,7 +35,7 @@ class History {
     return p->entries[i - p->first];
   }
   void push_back(const Entry &entry) { own_.push_back(entry); }
-  // Drops the last `n` entries.
+  // Removes the last `n` entries.
   void drop(size_t n) {
     const size_t own = std::min(n, own_.size());
     own_.resize(own_.size() - own);
@@ -60,7 +60,7 @@ class History {
     }
     return out;
   }
-  // Bytes that no fork shares.
+  // In bytes, without what a fork shares.
   size_t memory() const {
     size_t total = own_.capacity() * sizeof(Entry);
     for (const std::shared_ptr<const Part> *p = &shared_; *p && p->use_count() == 1; p = &(*p)->before)
@@ -71,7 +71,7 @@ class History {
  private:
   struct Part {
     std::shared_ptr<const Part> before;
-    size_t first;  // the index of its first entry; of `before` only the entries up to it count
+    size_t first;  // the index of the first entry; only the entries of `before` up to it count
     std::vector<Entry> entries;
   };
 
@@ -90,7 +90,7 @@ class History {
   }
 
   std::shared_ptr<const Part> shared_;
-  size_t shared_count_ = 0;  // entries of `shared_`, and of those before it, that are of this history
+  size_t shared_count_ = 0;  // entries of `shared_` and of the parts before it that belong to this history
   std::vector<Entry> own_;
 };
 

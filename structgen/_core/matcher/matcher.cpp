@@ -16,17 +16,17 @@
 namespace structgen {
 namespace {
 
-// Where the parts that end in one token are noted.
-struct Ended {
-  Ended(StepContext &context, std::vector<const SequenceFrame *> *parts) : ctx(context) { ctx.ended_parts = parts; }
-  ~Ended() { ctx.ended_parts = nullptr; }
-  Ended(const Ended &) = delete;
+// Collects the parts that end in one token.
+struct EndedParts {
+  EndedParts(StepContext &context, std::vector<const SequenceFrame *> *parts) : ctx(context) { ctx.ended_parts = parts; }
+  ~EndedParts() { ctx.ended_parts = nullptr; }
+  EndedParts(const EndedParts &) = delete;
   StepContext &ctx;
 };
 
 }  // namespace
 
-bool Program::starts() {
+bool Program::has_text() {
   Turn turn(*this);
   Arena arena;
   StepContext ctx{arena};
@@ -37,13 +37,13 @@ Matcher::Matcher(std::shared_ptr<Program> program) : program_(std::move(program)
   Program::Turn turn(*program_);
   StepContext ctx{arena_};
   const Frame *start = program_->automaton().start(ctx);
-  read(0, start, 0);
+  append(0, start, 0);
 }
 
 std::shared_ptr<const Mask> Matcher::mask() {
   Program::Turn turn(*program_);
   if (finished_ || !state()) {
-    return new_mask(program_->space().mask_pool());  // allows nothing
+    return new_mask(program_->space().mask_pool());  // no token is allowed
   }
   Scratch scratch(scratch_);
   const std::shared_ptr<const Mask> all = program_->masks().mask(scratch_, state());
@@ -54,28 +54,28 @@ std::shared_ptr<const Mask> Matcher::mask() {
   for (uint32_t token = 0; token < vocabulary.size(); ++token) {
     if (!all->test(token) || (all->complete && vocabulary.is_eos(token))) continue;
     Progress at = progress();
-    if (!run(ctx, state(), token, at)) kept->clear(token);
+    if (!step_spellable(ctx, state(), token, at)) kept->clear(token);
     scratch_.release({});
   }
   return kept;
 }
 
-const Frame *Matcher::run(StepContext &ctx, const Frame *node, uint32_t token, Progress &at) {
-  const Frame *next = read_token(ctx, node, token, at);
-  return next && !program_->space().vocabulary().closed() && !can_be_spelled(next, at) ? nullptr : next;
+const Frame *Matcher::step_spellable(StepContext &ctx, const Frame *state, uint32_t token, Progress &at) {
+  const Frame *next = step(ctx, state, token, at);
+  return next && !program_->space().vocabulary().closed() && !has_spelling(next, at) ? nullptr : next;
 }
 
-const Frame *Matcher::read_token(StepContext &ctx, const Frame *node, uint32_t token, Progress &at) {
-  if (!node) return nullptr;
+const Frame *Matcher::step(StepContext &ctx, const Frame *state, uint32_t token, Progress &at) {
+  if (!state) return nullptr;
   Automaton &automaton = program_->automaton();
   std::vector<const SequenceFrame *> ended;
-  const Ended noted(ctx, automaton.counts_tokens() ? &ended : nullptr);
+  const EndedParts collected(ctx, automaton.counts_tokens() ? &ended : nullptr);
   ctx.token = at.tokens;
-  node = step_token(automaton, ctx, node, token);
+  const Frame *next = step_token(automaton, ctx, state, token);
   ++at.tokens;
-  at.lacking = lacking_after(at.lacking, program_->space().vocabulary().token(token));
-  const Frame *after = end_token(automaton, ctx, node, at.tokens, at.lacking > 0);
-  at.ended_part = after != node;
+  at.missing_bytes = lacking_after(at.missing_bytes, program_->space().vocabulary().token(token));
+  const Frame *after = end_token(automaton, ctx, next, at.tokens, at.missing_bytes > 0);
+  at.ended_part = after != next;
   return after;
 }
 
@@ -85,22 +85,22 @@ bool Matcher::advance(uint32_t token) {
   const Vocabulary &v = program_->space().vocabulary();
   Scratch scratch(scratch_);
   if (v.is_eos(token) && program_->automaton().accepts(scratch.ctx, state())) {
-    read(token, state(), 0);
+    append(token, state(), 0);
     finished_ = true;
     return true;
   }
   if (token >= v.size()) return false;
   Progress at = progress();
-  const Frame *next = run(scratch.ctx, state(), token, at);
+  const Frame *next = step_spellable(scratch.ctx, state(), token, at);
   if (next) next = FrameCopier(scratch_, arena_).copy(next);
   if (!next) return false;
-  read(token, next, at.lacking);
+  append(token, next, at.missing_bytes);
   return true;
 }
 
-void Matcher::read(uint32_t token, const Frame *node, uint8_t lacking) {
+void Matcher::append(uint32_t token, const Frame *state, uint8_t missing_bytes) {
   const Uncounted own;
-  history_.push_back({token, lacking, node, arena_.mark()});
+  history_.push_back({token, missing_bytes, state, arena_.mark()});
 }
 
 bool Matcher::begin(std::string_view bytes) {
@@ -108,26 +108,26 @@ bool Matcher::begin(std::string_view bytes) {
   if (history_.size() > 1 || finished_) return false;
   Scratch scratch(scratch_);
   Automaton &automaton = program_->automaton();
-  StepContext &ctx = scratch.ctx;  // all of it is the end of one token
+  StepContext &ctx = scratch.ctx;  // all bytes are the end of one token
   std::vector<const SequenceFrame *> ended;
-  const Ended noted(ctx, &ended);
+  const EndedParts collected(ctx, &ended);
   const Frame *next = state();
   for (size_t i = 0; next && i < bytes.size(); ++i) {
     ctx.is_last_byte = i + 1 == bytes.size();
     next = automaton.step(ctx, next, static_cast<uint8_t>(bytes[i]));
   }
-  const uint8_t lacking = lacking_after(history_.back().lacking, bytes);
-  if (next) next = end_token(automaton, ctx, skip_ended_lexemes(automaton, ctx, next), bytes.empty() ? 0 : 1, lacking > 0);
+  const uint8_t missing_bytes = lacking_after(history_.back().missing_bytes, bytes);
+  if (next) next = end_token(automaton, ctx, skip_ended_lexemes(automaton, ctx, next), bytes.empty() ? 0 : 1, missing_bytes > 0);
   if (next) next = FrameCopier(scratch_, arena_).copy(next);
   if (!next) return false;
   const Uncounted own;
-  begun_ += bytes;
+  first_bytes_ += bytes;
   history_ = {};
-  history_.push_back({0, lacking, next, arena_.mark()});
+  history_.push_back({0, missing_bytes, next, arena_.mark()});
   return true;
 }
 
-bool Matcher::universal() {
+bool Matcher::accepts_everything() {
   Program::Turn turn(*program_);
   const auto *scalar = as_if<ScalarFrame>(state());
   return scalar && !scalar->parent && !finished_ &&
@@ -148,7 +148,7 @@ size_t Matcher::accepts(std::span<const uint32_t> tokens) {
       ++n;
       break;
     }
-    const Frame *next = tokens[n] < v.size() ? run(ctx, node, tokens[n], at) : nullptr;
+    const Frame *next = tokens[n] < v.size() ? step_spellable(ctx, node, tokens[n], at) : nullptr;
     if (!next) break;
     node = next;
   }
@@ -159,7 +159,7 @@ std::vector<uint32_t> Matcher::forced(size_t most) {
   Program::Turn turn(*program_);
   std::vector<uint32_t> out;
   if (finished_) return out;
-  Arena path;  // states of the run; masks use the scratch memory
+  Arena path;  // holds the states; masks use the scratch memory
   StepContext ctx{path};
   const Frame *node = state();
   Progress at = progress();
@@ -168,7 +168,7 @@ std::vector<uint32_t> Matcher::forced(size_t most) {
     uint32_t token;
     if (m->complete || !m->only(&token)) break;
     out.push_back(token);
-    node = run(ctx, node, token, at);
+    node = step_spellable(ctx, node, token, at);
   }
   return for_caller(out);
 }
@@ -183,27 +183,27 @@ std::string Matcher::forced_bytes(size_t most) {
   const Frame *node = state();
   a.limit_token_work(ctx);  // all of them together
   try {
-    // A token that may be read whole need not begin with the byte that its text would go on with.
+    // A token that may be read whole need not start with the byte that must come next.
     while (node && out.size() < most && !a.accepts(ctx, node) && expected_token_sets(a, ctx, node).empty()) {
       std::bitset<256> candidates = a.candidates(node);
       const Frame *only = nullptr;
-      int alive = 0, which = 0;
+      int live = 0, which = 0;
       count_byte_as_token(ctx, progress().tokens + out.size());
-      for (int b = 0; b < 256 && alive < 2; ++b)
+      for (int b = 0; b < 256 && live < 2; ++b)
         if (candidates.test(static_cast<size_t>(b)))
           if (const Frame *next = a.step(ctx, node, static_cast<uint8_t>(b))) {
-            ++alive;
+            ++live;
             only = next;
             which = b;
           }
-      if (alive != 1) break;
+      if (live != 1) break;
       out += static_cast<char>(which);
-      // Tokens of single bytes may use up a part here, and something else may follow then.
+      // Tokens of single bytes may use up the tokens of a part here, and then something else may follow.
       if (may_be_cut(a, only, progress().tokens + out.size())) break;
       node = skip_ended_lexemes(a, ctx, only);  // once for all bytes that may come next
     }
   } catch (const LimitError &) {
-    if (out.empty()) throw;  // what was found is forced nevertheless
+    if (out.empty()) throw;  // what was found is forced all the same
   }
   return for_caller(out);
 }
@@ -233,12 +233,12 @@ std::optional<double> Matcher::temperature() {
   return temperature_at(program_->automaton(), state());
 }
 
-std::shared_ptr<const Mask> Matcher::beginning(size_t place, uint32_t terminal) {
+std::shared_ptr<const Mask> Matcher::beginning(size_t position, uint32_t terminal) {
   Program::Turn turn(*program_);
   const auto *grammar = as_if<GrammarFrame>(state());
   if (!grammar) return new_mask(program_->space().mask_pool());
   Scratch scratch(scratch_);
-  return program_->masks().beginning(scratch_, grammar, place, terminal);
+  return program_->masks().beginning(scratch_, grammar, position, terminal);
 }
 
 void Matcher::rollback(size_t n) {
@@ -257,7 +257,7 @@ Matcher::Matcher(Matcher *origin)
     : program_(origin->program_),
       arena_(origin->arena_.fork()),
       history_(origin->history_.fork()),
-      begun_(origin->begun_),
+      first_bytes_(origin->first_bytes_),
       finished_(origin->finished_) {}
 
 void Matcher::reset() { rollback(history_.size() - 1); }
@@ -272,7 +272,7 @@ bool Matcher::complete() {
 std::string Matcher::text() const {
   std::vector<uint32_t> read = tokens();
   if (finished_) read.pop_back();
-  std::string out = begun_;
+  std::string out = first_bytes_;
   for (uint32_t token : read) out += program_->space().vocabulary().token(token);
   return out;
 }
@@ -280,13 +280,13 @@ std::string Matcher::text() const {
 Matcher::Whole Matcher::last_whole() const {
   const Vocabulary &vocabulary = program_->space().vocabulary();
   const auto &sets = program_->automaton().token_sets();
-  Whole out{history_.at(0).node, 0, 0};
-  size_t bytes = begun_.size();
+  Whole out{history_.at(0).state, 0, 0};
+  size_t bytes = first_bytes_.size();
   for (size_t i = 1; i < history_.size() && !sets.empty(); ++i) {
     const History::Entry &entry = history_.at(i);
     bytes += vocabulary.token(entry.token).size();
     if (std::any_of(sets.begin(), sets.end(), [&](const auto &set) { return set.second->has(entry.token); }))
-      out = {entry.node, i, bytes};
+      out = {entry.state, i, bytes};
   }
   return out;
 }
@@ -323,14 +323,14 @@ void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, 
         std::memcpy(out + i * words, bits.data(), std::min(words, bits.size()) * 4);
         if (words > bits.size()) std::memset(out + i * words + bits.size(), 0, (words - bits.size()) * 4);
       } catch (...) {
-        // One request's failure is its own: its row allows nothing, the others are filled.
+        // A failure concerns one request only: its row allows no token, and the other rows are filled.
         std::memset(out + i * words, 0, words * 4);
         std::lock_guard lock(failure_mutex);
         if (!failure) failure = std::current_exception();
       }
     }
   };
-  // Programs over one space take turns on it: a thread more than there are spaces would only wait.
+  // Programs over one space use it in turn: more threads than spaces would only wait.
   std::set<const TextSpace *> spaces;
   for (Matcher *m : matchers) spaces.insert(&m->program().space());
   const size_t count = std::min<size_t>(threads, spaces.size());
@@ -338,7 +338,7 @@ void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, 
   try {
     for (size_t i = 1; i < count; ++i) others.emplace_back(work, true);
   } catch (const std::system_error &) {
-    // The system has no more threads to give; those that there are do it all.
+    // The system allows no more threads; the existing ones do all the work.
   }
   work(false);
   for (std::thread &t : others) t.join();

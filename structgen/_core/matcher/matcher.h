@@ -1,8 +1,7 @@
 // One constraint, one sequence: tokens in, masks out.
 //
-// A matcher is a stack of automaton states, one per token read. Rolling back pops, forking
-// shares it. A matcher is used by one thread at a time (`Use`); matchers of the same or of different
-// programs may be used by several at once.
+// A matcher is a stack of automaton states, one per token read. A rollback pops states, a fork shares the stack. One thread
+// uses a matcher at a time (`Use`). Several threads may use different matchers at once, also of the same program.
 #pragma once
 
 #include <algorithm>
@@ -24,10 +23,10 @@
 
 namespace structgen {
 
-// A compiled constraint on a vocabulary, shared by its matchers.
+// A compiled constraint over a vocabulary, shared by its matchers.
 class Program {
  public:
-  // `heap`: what it has allocated so far, `nodes` of regular expressions among it.
+  // `heap`: what the program has allocated so far; `nodes` of them belong to regular expressions.
   Program(std::unique_ptr<Plan> plan, std::shared_ptr<TextSpace> space, std::shared_ptr<HeapAccount> heap, size_t nodes)
       : nodes_(nodes),
         heap_(std::move(heap)),
@@ -38,32 +37,32 @@ class Program {
     const HeapCharge freed(HeapCharge::NO_PROGRAM, space_->heap(), SIZE_MAX);
     masks_.reset();
     automaton_.reset();
-    spelled_ = {};
+    has_spelling_ = {};
   }
 
   TextSpace &space() { return *space_; }
-  // Are some tokens of text read whole, whatever their bytes are?
+  // Does the constraint name tokens of text, so that they are read whole?
   bool names_text_tokens() const {
     const auto &sets = automaton_->token_sets();
     return std::any_of(sets.begin(), sets.end(), [](const auto &set) { return set.second->has_text(); });
   }
   Automaton &automaton() { return *automaton_; }
   Masks &masks() { return *masks_; }
-  // Bytes that it made: its own, and what it was the first to need of its space.
+  // In bytes: the program, and what it was the first to need of its space.
   size_t memory() const { return heap_->memory(); }
-  // Is there a text, as far as bytes are concerned?
-  bool starts();
-  // A shortest text of a JSON Schema, and whether it is known to be one; false when none was found.
+  // Does the constraint have a text, at least as bytes?
+  bool has_text();
+  // A short text of a JSON Schema; false where none was found. `exact`: no text is shorter.
   bool shortest(std::string *out, bool *exact);
 
-  // Exclusive use of the program's space, on the program's own account of states, nodes, bytes and work: a
-  // constraint that explodes meets its limits alone, and the others on the space go on.
+  // Exclusive use of the program's space. States, nodes, bytes and work are charged to the program: a constraint that
+  // explodes meets its limits alone, and the others on the space go on.
   class Turn {
    public:
-    // `share`: of the work that a call may do; searches for texts may do more.
+    // `share`: a multiple of the work that a call may do; searches for texts may do more.
     explicit Turn(Program &program, size_t share = 1)
         : lock_(program.space_->hold()),
-          call_(many(program.space_->limits().call_steps, share)),
+          call_(multiply(program.space_->limits().call_steps, share)),
           heap_(program.heap_, program.space_->heap(), program.space_->limits().program_bytes),
           program_(program) {
       RegexSpace &regex = program.space_->regex();
@@ -92,28 +91,28 @@ class Program {
   };
 
   static constexpr size_t SEARCH = 4;  // the share of calls that compile, or search for whole texts
-  static uint64_t many(uint64_t steps, size_t share) { return steps < UINT64_MAX / share ? steps * share : steps; }
+  static uint64_t multiply(uint64_t steps, size_t share) { return steps < UINT64_MAX / share ? steps * share : steps; }
 
-  // Answers "alive" for lack of budget that this program asked for; `texts` of them before it was made.
+  // Verdicts "live" for this program that were given because a search met its limit.
   uint64_t unproven() const { return unproven_ + automaton_->unproven(); }
   void add_unproven(uint64_t texts) { unproven_ += texts; }
 
-  // How many tokens the shortest texts found take; found out when first asked for.
-  struct Least {
+  // The number of tokens in the shortest texts that were found so far.
+  struct LeastTokens {
     ForkMutex mutex{ForkMutex::ShortestTexts};
     bool text_tried = false, witness_tried = false, shortest_tried = false;
-    bool is_cut = false;      // the search for the fewest tokens of a plain text
-    size_t least_length = 0;  // of a plain text, in characters; a lower bound
+    bool is_cut = false;      // the search for the fewest tokens of a regular expression's text met its limit
+    size_t least_length = 0;  // of such a text, in characters; a lower bound
     std::optional<size_t> tokens;
   };
-  Least &least() { return least_; }
+  LeastTokens &least_tokens() { return least_tokens_; }
 
-  // By `Automaton::stack_signature`: can tokens spell a completion? Only for vocabularies where that is a question.
-  std::unordered_map<Hash128, bool, HashOf128> &spelled() { return spelled_; }
+  // By `stack_signature`: can tokens spell a completion of the state? Empty for vocabularies that spell all texts.
+  std::unordered_map<Hash128, bool, HashOf128> &has_spelling() { return has_spelling_; }
 
  private:
-  Least least_;
-  std::unordered_map<Hash128, bool, HashOf128> spelled_;
+  LeastTokens least_tokens_;
+  std::unordered_map<Hash128, bool, HashOf128> has_spelling_;
   size_t states_ = 0, nodes_ = 0;
   uint64_t unproven_ = 0;
   std::shared_ptr<HeapAccount> heap_;
@@ -128,67 +127,66 @@ class Matcher {
   ~Matcher() {
     const Uncounted own;
     history_ = {};
-    begun_ = {};
+    first_bytes_ = {};
   }
 
   UseFlag &in_use() { return in_use_; }
 
   std::shared_ptr<const Mask> mask();
   bool advance(uint32_t token);
-  // Read bytes that no token of the sequence stands for, before its first one: what a token that was read elsewhere ends
-  // with. False, and nothing changed, where they cannot begin a text.
+  // Reads bytes before the first token that belong to no token of the sequence: the end of a token that was read
+  // elsewhere. False, and nothing changes, where no text starts with them.
   bool begin(std::string_view bytes);
-  // Is every continuation, of valid UTF-8, a text? Told of regular expressions only.
-  bool universal();
+  // Is every continuation in valid UTF-8 a text? False also for constraints that are no regular expression.
+  bool accepts_everything();
   size_t accepts(std::span<const uint32_t> tokens);
   std::vector<uint32_t> forced(size_t most);
   std::string forced_bytes(size_t most);
   void rollback(size_t n);
   std::unique_ptr<Matcher> fork();
   void reset();
-  bool complete();  // the text so far is in the language
+  bool complete();  // the text so far satisfies the constraint
   bool finished() const { return finished_; }
-  bool dead() const { return history_.back().node == nullptr; }
+  bool dead() const { return history_.back().state == nullptr; }
   std::vector<uint32_t> tokens() const { return history_.tokens(); }
   std::string text() const;
-  // The state after the last token that may have been read whole, how many tokens were read until then, and their bytes.
+  // The state after the last token that may have been read whole, and the number of tokens and bytes up to there.
   struct Whole {
-    const Frame *node;
+    const Frame *state;
     size_t tokens, bytes;
   };
   Whole last_whole() const;
-  // How many leading bytes of `text` can follow.
+  // The number of leading bytes of `text` that can follow.
   size_t viable_bytes(std::string_view text);
   // Bytes that can come next, and whether the text may end.
   std::bitset<256> next_bytes(std::string_view after, bool *may_end);
-  // Shortest-first completion of the current text, as bytes; false when none was found.
-  bool witness(std::string_view after, std::string *out, bool patient = true);
-  // Why the last of these searches found nothing; null where it did not look in vain.
+  // A short completion of the text so far and `after`, as bytes; false where none was found.
+  bool witness(std::string_view after, std::string *out, bool is_patient = true);
+  // Why the last search found nothing; null where it found a completion.
   const char *search_failure() const { return search_failure_; }
-  // Tokens of a short completion: the fewest for a regular expression, otherwise the fewest that
-  // spell the witness.
-  bool witness_tokens(std::vector<uint32_t> *out, bool patient = true);
-  // Does no sequence of tokens complete the text, for sure? Only where tokens do not spell all that their bytes do.
-  bool hopeless();
-  // Tokens of a text of the constraint, from its beginning: of one that fits `room` where one is found, otherwise of
-  // the shortest one found. Nothing where none was found, or not all of a pattern's states were looked at.
+  // Tokens of a short completion: the fewest for a regular expression, otherwise the fewest that spell the witness.
+  bool witness_tokens(std::vector<uint32_t> *out, bool is_patient = true);
+  // Is it certain that no sequence of tokens completes the text? Only where tokens cannot spell every text.
+  bool has_no_spelling();
+  // The number of tokens of some text of the constraint, from its beginning: at most `room` where such a text is found,
+  // otherwise of the shortest one found. Nothing where none was found, or where a pattern has too many states to decide.
   std::optional<size_t> least_tokens(size_t room);
-  // The terminals that the text of a grammar is made of, oldest first, for each place that it may stand at if nothing
-  // more is read into its last lexeme. Of other constraints: nothing.
+  // The terminals of the text of a grammar, oldest first, for each position of its parser if nothing more is read into the
+  // last lexeme. Empty for other constraints.
   std::vector<std::vector<uint32_t>> lexemes();
-  // How a text of a grammar can be cut into terminals, from its beginning: units are bytes, and special tokens from 256 on.
+  // How a text of a grammar can be cut into terminals, from its beginning. Units are bytes, and special tokens from 256 on.
   GrammarTrace trace(std::span<const uint32_t> units);
-  // At which temperature the next token is sampled, where a rule of the grammar says so.
+  // The temperature of the next token, where a rule of the grammar has one.
   std::optional<double> temperature();
-  // Tokens that begin a lexeme of `terminal` at such a place.
-  std::shared_ptr<const Mask> beginning(size_t place, uint32_t terminal);
-  const Frame *state() const { return history_.back().node; }
+  // Tokens that start a lexeme of `terminal` at a position of the parser.
+  std::shared_ptr<const Mask> beginning(size_t position, uint32_t terminal);
+  const Frame *state() const { return history_.back().state; }
   Program &program() { return *program_; }
   std::shared_ptr<Program> shared_program() { return program_; }
-  // Bytes that no fork shares.
+  // In bytes, without what a fork shares.
   size_t memory() const { return arena_.own_memory() + history_.memory(); }
 
-  // Runs `text` and hands the state before the byte that fails (or after all of it).
+  // Reads `text`, and calls `fn` with the state before the first byte that cannot follow, or after all of it, and its offset.
   template <class Fn>
   auto with_state(std::string_view text, Fn fn) {
     Program::Turn turn(*program_, Program::SEARCH);
@@ -207,7 +205,7 @@ class Matcher {
   }
 
  private:
-  // Memory for the states of one call, given back at its end, also where a limit ends it.
+  // Memory for the states of one call. It is released at the end of the call, also where a limit ends it.
   struct Scratch {
     explicit Scratch(Arena &arena) : ctx{arena} {}
     ~Scratch() { ctx.arena.release({}); }
@@ -216,26 +214,27 @@ class Matcher {
   };
   explicit Matcher(Matcher *origin);
   struct Progress {
-    uint64_t tokens;      // that have been read
-    uint8_t lacking = 0;  // bytes that the character at the end still lacks
-    bool ended_part = false;  // a part ended there because its tokens were used up
+    uint64_t tokens;            // read so far
+    uint8_t missing_bytes = 0;  // of the character at the end
+    bool ended_part = false;    // the last token used up the tokens of a part, which ended
   };
-  Progress progress() const { return {history_.size() - 1 + (begun_.empty() ? 0 : 1), history_.back().lacking}; }
-  void read(uint32_t token, const Frame *node, uint8_t lacking);
-  // The state after a token that is read at `at`, which moves on.
-  const Frame *run(StepContext &ctx, const Frame *node, uint32_t token, Progress &at);
-  const Frame *read_token(StepContext &ctx, const Frame *node, uint32_t token, Progress &at);
-  // Where tokens do not spell all that their bytes do: does some sequence of tokens complete the text?
-  bool can_be_spelled(const Frame *node, Progress at);
+  Progress progress() const { return {history_.size() - 1 + (first_bytes_.empty() ? 0 : 1), history_.back().missing_bytes}; }
+  void append(uint32_t token, const Frame *state, uint8_t missing_bytes);
+  // The state after a token, and in `at` the progress after it. Null also where no tokens spell a completion.
+  const Frame *step_spellable(StepContext &ctx, const Frame *state, uint32_t token, Progress &at);
+  const Frame *step(StepContext &ctx, const Frame *state, uint32_t token, Progress &at);
+  // Where tokens cannot spell every text: does some sequence of tokens complete the text?
+  bool has_spelling(const Frame *state, Progress at);
   enum class Search : uint8_t { Found, Nothing, Cut };
   Search search_tokens(const Frame *from, Progress at, std::vector<uint32_t> *out);
-  // Makes of tokens that complete the text, but for the ends of parts with `max_tokens`, some that do; false where none are found.
+  // Changes a completion that ignores the limits of parts with `max_tokens` into one that respects them; false where none
+  // is found.
   bool respect_limits(const Frame *from, Progress at, std::vector<uint32_t> *tokens);
 
   std::shared_ptr<Program> program_;
   Arena arena_, scratch_;
   History history_;
-  std::string begun_;  // bytes before the first token
+  std::string first_bytes_;  // before the first token
   const char *search_failure_ = nullptr;
   bool finished_ = false;
   UseFlag in_use_{
@@ -243,7 +242,7 @@ class Matcher {
       "state"};
 };
 
-// Fills row i of `out` (words per row) with the mask of matcher i; uses up to `threads` threads, one a space.
+// Fills row i of `out` (`words` words per row) with the mask of matcher i. Uses up to `threads` threads, one for each space.
 void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, unsigned threads);
 
 }  // namespace structgen
