@@ -123,7 +123,7 @@ def report_batch(url: str) -> None:
         f"  batch: {passes:.0f} passes of {told['structgen_pass_rows_total'] / passes:.1f} rows, "
         f"{1e3 * told['structgen_pass_seconds_total'] / passes:.0f} ms each; "
         f"prompts {told['structgen_prompt_seconds_total']:.0f} s; "
-        f"{told['structgen_turns_left_behind_total']:.0f} turns not waited for; "
+        f"{told['structgen_late_masks_total']:.0f} masks not waited for; "
         f"{told['structgen_compiler_worker_starts_total']:.0f} starts of compiling processes"
     )
 

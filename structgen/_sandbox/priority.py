@@ -11,7 +11,7 @@ __all__ = ["LOW", "LOWEST", "SlowWork", "lower_priority", "run_when_idle"]
 LOWEST = 19
 """Niceness steps for `lower_priority`: the lowest priority there is."""
 LOW = 10
-"""Niceness steps for work that found no idle processor: it gets about a tenth of one beside other work."""
+"""Niceness steps for work that found no idle processor: it gets about a tenth of one next to other work."""
 
 
 class SlowWork:

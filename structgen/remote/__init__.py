@@ -1,4 +1,4 @@
-"""Models behind a server with the OpenAI protocol, for the same typed calls as local ones: `connect`."""
+"""Models of servers that implement the OpenAI API, for the same typed calls as local models: `connect`."""
 
 from structgen.attempts import Account, Attempt
 

@@ -1,6 +1,6 @@
-"""`connect`: an address to a model that typed calls take.
+"""`connect`: return the model of a server for typed calls.
 
-Cost: none before the first call, which asks the server what it is.
+Cost: none before the first call, which requests the list of models.
 """
 
 from __future__ import annotations
@@ -41,52 +41,55 @@ def connect(
     headers: Mapping[str, str] | None = None,
     extra_body: Mapping[str, Any] | None = None,
 ) -> RemoteModel:
-    """A model behind a server, such as ``connect("http://localhost:8000/v1")``, for typed calls.
+    """Connect to a server for typed calls, such as ``connect("http://localhost:8000/v1")``.
 
-    model            its name; may be left out where the server has one model
-    api_key          sent as a bearer token to this server, and nowhere else
-    dialect          how structure is asked for: "structured_outputs" (also "vllm", "structgen"), "sglang",
-                     "llama.cpp", "json_schema" (also "openai"), "json_object", "none"; None finds out
-    weaken           where the server refuses a constraint by name, or the dialect cannot carry it: True sends it in a
-                     weaker dialect or not at all, with the warning `errors.ConstraintNotSent` after a refusal, and
-                     checks the answer here; False raises
+    The first call of the model sends the first request. One answer has a budget of `attempts`, `seconds` and `tokens`.
 
-    The budget of one answer:
+    Args:
+        url: The address, usually ending in ``/v1``.
+        model: The model's name. May be left out if the server has only one model.
+        api_key: Sent as a bearer token to this server, and to no other address.
+        dialect: The form of structured outputs: "structured_outputs" (also "vllm", "structgen"), "sglang",
+            "llama.cpp", "json_schema" (also "openai"), "json_object" or "none". None detects it.
+        weaken: What happens if the server refuses a constraint by name, or the dialect cannot express it. True sends it
+            in a weaker dialect or not at all, with the warning `errors.ConstraintNotSent` after a refusal, and checks
+            the answer locally. False raises.
+        attempts: The most requests for one answer. From the second on, the model sees its answer and the problem. The
+            option `attempts` of a call takes precedence.
+        seconds: The time for one answer, pauses included.
+        tokens: The tokens of all attempts of one answer; None allows `max_tokens` in each.
+        request_seconds: The time without a byte from the server after which a request is retried.
+        tries: How often a request is made while the server is busy or unreachable, with growing pauses.
+        concurrency: Concurrent requests of a batch, such as `map` makes.
+        headers: Sent with each request.
+        extra_body: Fields that are added to the body of each request for an answer.
 
-    attempts         how often the model may be asked; from the second time on it is shown its answer and what is
-                     wrong with it. The option `attempts` of a call goes before this one
-    seconds          for all of it, pauses included
-    tokens           that may be generated in all attempts; None: `max_tokens` in each
+    Returns:
+        The model.
 
-    The traffic:
-
-    request_seconds  without a byte from the server until a request is given up and made again
-    tries            how often a request is made while the server is busy or out of reach, with growing pauses
-    concurrency      requests at a time in a batch, as `map` makes them
-    headers          sent with each request
-    extra_body       fields put into the body of each request for an answer
-
-    The first call sends the first request. Raises `OptionError`, and `PackageMissing` without the extra ``remote``.
+    Raises:
+        OptionError: An argument is invalid.
+        PackageMissing: The extra ``remote`` is not installed.
     """
     require("structgen.connect()", "remote", "httpx2", "httpcore2")
     budget = Budget(_whole("attempts", attempts), _positive("seconds", seconds), _tokens(tokens))
     if model is not None and (not isinstance(model, str) or not model):
-        raise OptionError(f"model is {with_kind(model)}; it is the name of a model on the server")
+        raise OptionError(f"model is {with_kind(model)}; it must be the name of a model on the server")
     if api_key is not None and (
         not isinstance(api_key, str)
         or not api_key.strip()
         or not (api_key.isascii() and api_key.isprintable())
     ):
         raise OptionError(
-            "api_key is not a line of ASCII text that has something in it",
+            "api_key is not a non-empty line of ASCII text",
             hint="Leave it out for a server without keys.",
         )
     if not isinstance(weaken, bool):
-        raise OptionError(f"weaken is {with_kind(weaken)}; it is True or False")
+        raise OptionError(f"weaken is {with_kind(weaken)}; it must be True or False")
     chosen = dialect_named(_NAMED.get(dialect, dialect)) if dialect is not None else None
     for name, given in (("headers", headers), ("extra_body", extra_body)):
         if given is not None and not isinstance(given, Mapping):
-            raise OptionError(f"{name} is {with_kind(given)}; it is a dict")
+            raise OptionError(f"{name} is {with_kind(given)}; it must be a dict")
     _check_headers(headers or {})
     _check_extra(extra_body or {})
     transport = Transport(
@@ -123,7 +126,7 @@ def _check_headers(headers: Mapping[Any, Any]) -> None:
                 hint='Write, for example, headers={"X-Team": "search"}.',
             )
         if name.lower() in _OF_THE_TRANSPORT:
-            raise OptionError(f"the header {name!r:.60} cannot be set: it is made for each request")
+            raise OptionError(f"the header {name!r:.60} cannot be set: each request has its own")
 
 
 def _check_extra(extra: Mapping[Any, Any]) -> None:
@@ -132,7 +135,7 @@ def _check_extra(extra: Mapping[Any, Any]) -> None:
             raise OptionError(f"extra_body has the key {with_kind(name)}; keys are texts")
         if name in _OUR_FIELDS:
             raise OptionError(
-                f"extra_body has {name!r}, which is made for each request",
+                f"extra_body has {name!r}, which each request sets itself",
                 hint="Use the prompt, sg.stream() or n= instead.",
             )
         try:
@@ -144,7 +147,7 @@ def _check_extra(extra: Mapping[Any, Any]) -> None:
 def _whole(name: str, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
         return value
-    raise OptionError(f"{name} is {value!r:.40}; it is a whole number of 1 or more")
+    raise OptionError(f"{name} is {value!r:.40}; it must be a whole number of 1 or more")
 
 
 def _tokens(value: int | None) -> int | None:
@@ -154,7 +157,7 @@ def _tokens(value: int | None) -> int | None:
 def _positive(name: str, value: object) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
         return float(value)
-    raise OptionError(f"{name} is {value!r:.40}; it is a number of seconds above 0")
+    raise OptionError(f"{name} is {value!r:.40}; it must be a number of seconds above 0")
 
 
 assert set(_NAMED.values()) <= set(DIALECTS)

@@ -1,10 +1,10 @@
 """A deadline for whole requests: connecting, sending, headers and body together.
 
-Why: an HTTP client's time-out is for one read. A server that sends a byte of its headers now and then holds such a
-client for hours.
-Invariant: while a thread is `under` a deadline, no operation on a socket of the client waits past it, and each looks at
-the deadline before it begins. What remains unbounded is the system's look-up of names.
-Cost: one comparison for each operation.
+Why: an HTTP client's time-out applies to one read. A server that sends one byte of its headers at a time could hold
+such a client for hours.
+Invariant: while a thread is `under` a deadline, no socket operation of the client waits past it, and each checks the
+deadline before it starts. Only the system's name look-up is unbounded.
+Cost: one comparison per operation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import httpx2
 __all__ = ["timed_client", "under"]
 
 _PIECE = 1 << 12
-"""Bytes that are sent before the deadline is looked at."""
+"""Bytes that are sent between two checks of the deadline."""
 _thread = threading.local()
 
 
@@ -45,9 +45,9 @@ def under(deadline: _Deadline) -> Iterator[None]:
 
 
 def timed_client() -> httpx2.Client:
-    """Return a client that follows no redirects and keeps to the deadline of `under`."""
+    """Return a client that follows no redirects and obeys the deadline of `under`."""
     client = httpx2.Client(follow_redirects=False)
-    # subtle: httpx2 passes no network backend on, though httpcore2 takes one. Proxies have pools of their own.
+    # subtle: httpx2 has no option for a network backend, though httpcore2 takes one. Proxies have pools of their own.
     for transport in (client._transport, *client._mounts.values()):
         if transport is not None:
             pool: Any = transport._pool  # type: ignore[attr-defined]

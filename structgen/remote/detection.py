@@ -1,12 +1,12 @@
-"""Which dialect a server speaks: what its list of models says, then a question whose answer shows it.
+"""Detect the dialect of a server, from its list of models or by short test requests.
 
-Why: a server that does not know a field of a request mostly ignores it in silence, so being accepted proves nothing.
-What: `GET /models` names the model, if none was given, and in ``owned_by`` often the program. Where that is not known,
-each dialect is asked, from the richest on, for a text that no model writes by itself; what comes back shows whether the
-server keeps the model to it.
-Invariant: a dialect that was found has kept a model to a constraint, or is of a program that is known to.
-A refusal that does not name the constraint proves nothing either: a request without one shows what it is about.
-Cost: at most six requests of a few tokens, once for each connection; none where `dialect` is given.
+Why: most servers silently ignore an unknown field of a request, so an accepted request proves nothing.
+What: `GET /models` names the model, if none was given, and often the program, in ``owned_by``. If the program is not
+known, each dialect, richest first, requests a text that no model writes by itself. The answer shows whether the server
+enforces the constraint.
+Invariant: a detected dialect has enforced a constraint, or belongs to a program that is known to.
+A refusal that does not name the constraint proves nothing either; then a request without one is made.
+Cost: at most six requests of a few tokens, once per connection; none if `dialect` is given.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from structgen.constraints.choice import choice
 from structgen.errors import RemoteError
 from structgen.types import output_type
 
-from .dialects import DIALECTS, Dialect, carried
+from .dialects import DIALECTS, Dialect, request_part
 from .refusals import cause_of, wants_completion_tokens
 from .transport import Deadline, Transport, error_in
 
-__all__ = ["Server", "ask_models", "content_of", "first_choice", "probe", "text_of"]
+__all__ = ["Server", "content_of", "first_choice", "list_models", "probe", "text_of"]
 
 _PROGRAMS = {
     "vllm": "structured_outputs",
@@ -32,12 +32,12 @@ _PROGRAMS = {
     "llamacpp": "llama.cpp",
 }
 _MOST_MODELS = 8
-"""Named in an error."""
+"""Models that an error names."""
 _REFUSED = frozenset({400, 404, 415, 422, 501})
 
 
 class Server:
-    """What `GET /models` tells."""
+    """The list of models of a server."""
 
     def __init__(self, data: Any) -> None:
         listed = data.get("data") if isinstance(data, dict) else None
@@ -48,24 +48,22 @@ class Server:
         ]
 
     def only_model(self, url: str) -> str:
-        """The model's name where there is one to take."""
+        """Return the name of the only model. Raises `RemoteError` if there are several, or none is listed."""
         names = [str(one["id"]) for one in self.models]
         if len(names) == 1:
             return names[0]
         shown = ", ".join(names[:_MOST_MODELS]) + (", ..." if len(names) > _MOST_MODELS else "")
         raise RemoteError(
-            f"the server has {len(names)} models" + (f": {shown}" if names else " that it tells of"),
+            f"the server has {len(names)} models" + (f": {shown}" if names else " in its list"),
             where=url,
             hint="Name one with model=."
             + (
-                ""
-                if names or "/v1" in url
-                else " Most addresses end with /v1, and this one has no such part."
+                "" if names or "/v1" in url else " Most addresses end with /v1; this one does not contain it."
             ),
         )
 
     def dialect(self, model: str) -> Dialect | None:
-        """That of the program, if it is a known one."""
+        """Return the dialect of the server's program; None if the program is not known."""
         for one in self.models:
             name = one.get("owned_by")
             if one["id"] == model and isinstance(name, str) and name.lower() in _PROGRAMS:
@@ -73,8 +71,8 @@ class Server:
         return None
 
 
-def ask_models(transport: Transport, deadline: Deadline) -> Server:
-    """What the server tells of its models; nothing where it has no such list."""
+def list_models(transport: Transport, deadline: Deadline) -> Server:
+    """Request the list of models; it is empty if the server has none."""
     try:
         return Server(transport.get("/models", deadline))
     except RemoteError as error:
@@ -84,7 +82,7 @@ def ask_models(transport: Transport, deadline: Deadline) -> Server:
 
 
 def probe(transport: Transport, model: str, deadline: Deadline) -> tuple[Dialect, str]:
-    """Find the richest dialect in which the server keeps a model to what it is asked for.
+    """Find the richest dialect that the server enforces.
 
     Returns:
         The dialect, and the name of the field that limits the length of an answer.
@@ -96,42 +94,42 @@ def probe(transport: Transport, model: str, deadline: Deadline) -> tuple[Dialect
     for name in ("structured_outputs", "json_schema"):
         dialect = DIALECTS[name]
         wanted = f"ok-{secrets.token_hex(3)}"
-        part = carried(dialect, output_type(choice([wanted])))
+        part = request_part(dialect, output_type(choice([wanted])))
         assert part is not None
-        text = server.ask(part.body)
+        text = server.request(part.body)
         if text is not None and wanted == (_inside(text) if part.wrapped else text.strip()):
             return dialect, server.length_key
     any_object = DIALECTS["json_object"]
     assert any_object.json_only is not None
-    text = server.ask(any_object.json_only)
-    # It may run to the end of its few tokens; no model that is asked to say hello begins so by itself.
+    text = server.request(any_object.json_only)
+    # The answer may be cut off; but no model that should say hello starts with a brace by itself.
     found = any_object if text is not None and text.lstrip()[:1] == "{" else DIALECTS["none"]
     return found, server.length_key
 
 
 def content_of(data: Any) -> tuple[str | None, str | None, Any]:
-    """Text, why it ended, and the message, of an answer that is not streamed; no text: None."""
+    """Return the text, the finish reason and the message of a response that is not streamed."""
     first = first_choice(data)
     message = first.get("message") if isinstance(first, dict) else None
     if not isinstance(message, dict) or not isinstance(first, dict):
         if (error := error_in(data)) is not None:
             raise RemoteError(f"the server answers with an error: {error}")
-        raise RemoteError(f"the server's answer holds no message: {json.dumps(data)[:120]}")
+        raise RemoteError(f"the server's answer contains no message: {json.dumps(data)[:120]}")
     finish = first.get("finish_reason")
     return text_of(message.get("content")), finish if isinstance(finish, str) else None, message
 
 
 def first_choice(data: Any) -> Any:
-    """The choice with the index 0, of an answer or of an event of a stream."""
+    """Return the choice with index 0 of a response or of an event of a stream."""
     choices = data.get("choices") if isinstance(data, dict) else None
     listed = choices if isinstance(choices, list) else []
     return next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
 
 
 def text_of(content: Any) -> str | None:
-    """The text of a content, which is a text or a list of parts; None if it has no text.
+    """Return the text of a content, which is a text or a list of parts; None if it has no text.
 
-    Parts of other types, such as the reasoning of a model, are no part of the answer.
+    Parts of other types, such as reasoning, do not belong to the answer.
     """
     if not isinstance(content, list):
         return content if isinstance(content, str) else None
@@ -144,15 +142,15 @@ def text_of(content: Any) -> str | None:
 
 
 class _Probe:
-    """Short requests under a constraint, and one without where a refusal does not say what it is about."""
+    """Makes short requests under a constraint, and one without if a refusal does not name its cause."""
 
     def __init__(self, transport: Transport, model: str, deadline: Deadline) -> None:
         self.transport, self.model, self.deadline = transport, model, deadline
         self.length_key = "max_tokens"
         self._answers_plain = False
 
-    def ask(self, part: dict[str, Any]) -> str | None:
-        """What the server answers under a constraint; None where it refuses the constraint."""
+    def request(self, part: dict[str, Any]) -> str | None:
+        """Return the answer to a request with this constraint; None if the server refuses the constraint."""
         try:
             return self._answer(part)
         except RemoteError as error:

@@ -1,11 +1,11 @@
-"""How constraints are put into a request: one table of dialects, from the richest to none.
+"""How a request contains its constraint: one table of dialects, from the richest to none.
 
-Why: servers that call themselves OpenAI-compatible differ in nothing as much as in structured outputs.
-What: a dialect says which kinds of constraints it can carry and under which keys. `carried` makes the part of the
-request body for one output type, and says whether the answer comes wrapped in an object, as servers need that take
-nothing but schemas of objects.
-Invariant: what is sent allows every value of the type, so that it excludes no right answer (as far as the server reads
-patterns and formats as we do); what cannot be said is not sent (None) and is left to the local check.
+Why: OpenAI-compatible servers differ most in structured outputs.
+What: a dialect says which kinds of constraints it can express, and under which keys. `request_part` returns the part of
+the request body for one output type, and whether the answer is wrapped in an object, for servers that accept only
+schemas of objects.
+Invariant: what is sent allows every value of the type, so it excludes no right answer (as far as the server reads
+patterns and formats as we do). What a dialect cannot express is not sent (None); the local check covers it.
 Source: the request formats of OpenAI, vLLM (`structured_outputs`), SGLang and llama.cpp's server, November 2026.
 """
 
@@ -22,22 +22,22 @@ from structgen.constraints.regex import RegexConstraint, regex
 from structgen.errors import OptionError
 from structgen.types import OutputType
 
-__all__ = ["DIALECTS", "WRAPPED", "Carried", "Dialect", "carried", "dialect_named", "weaker"]
+__all__ = ["DIALECTS", "WRAPPED", "Dialect", "RequestPart", "dialect_named", "request_part", "weaker"]
 
 WRAPPED = "value"
-"""The key of the object that an answer may be wrapped in."""
+"""The key of the value in the object that may wrap an answer."""
 _LONGEST_SCHEMA = 1 << 20
 
 
 @dataclass(frozen=True)
-class Carried:
-    """A part of a request body."""
+class RequestPart:
+    """The part of a request body that contains the constraint."""
 
     body: dict[str, Any]
     wrapped: bool = False
-    """Is the answer an object with the value under `WRAPPED`?"""
+    """Whether the answer is an object with the value under `WRAPPED`."""
     enforced: bool = True
-    """Will the server keep the model to it (if it does what it says)?"""
+    """Whether the server promises to enforce it."""
 
 
 Carry = Callable[[Any], dict[str, Any]]
@@ -45,20 +45,20 @@ Carry = Callable[[Any], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Dialect:
-    """One way to ask for structure."""
+    """One form of structured outputs."""
 
     name: str
     schema: Carry | None = None
     choice: Carry | None = None
     regex: Carry | None = None
     grammar: Callable[[str, str], dict[str, Any] | None] | None = None
-    """From a format (``Lark``, ``GBNF``, ``EBNF``) and a source."""
+    """Takes a format (``Lark``, ``GBNF``, ``EBNF``) and a source; returns None for other formats than the server's."""
     objects_only: bool = False
     """Schemas must describe objects."""
     json_only: dict[str, Any] | None = None
-    """What asks for any JSON object."""
+    """The part of a body that requires any JSON object."""
     options: frozenset[str] = frozenset()
-    """Sampling options beyond those of the protocol."""
+    """Sampling options beyond those of the OpenAI API."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dialect_named, (self.name,)
@@ -116,7 +116,7 @@ DIALECTS: dict[str, Dialect] = {
         Dialect("none"),
     )
 }
-"""By name, from the richest on."""
+"""By name, richest first."""
 
 _WEAKER = {
     "structured_outputs": "json_schema",
@@ -128,45 +128,50 @@ _WEAKER = {
 
 
 def dialect_named(name: object) -> Dialect:
-    """The dialect of a name."""
+    """Return the dialect of a name. Raises `OptionError`."""
     if isinstance(name, str) and name in DIALECTS:
         return DIALECTS[name]
     raise OptionError(f"there is no dialect {name!r:.60}", hint=f"The dialects are {', '.join(DIALECTS)}.")
 
 
 def weaker(dialect: Dialect) -> Dialect | None:
-    """What to try where a server refuses a request in `dialect`; None after the last."""
+    """Return the next dialect after a server refused `dialect`; None after the last."""
     name = _WEAKER.get(dialect.name)
     return None if name is None else DIALECTS[name]
 
 
-def carried(dialect: Dialect, output: OutputType) -> Carried | None:
-    """How the constraint of `output` is put into a request; None where it cannot be."""
+def request_part(dialect: Dialect, output: OutputType) -> RequestPart | None:
+    """Return the part of a request for a constraint; None if the dialect cannot express it.
+
+    Args:
+        dialect: The dialect.
+        output: The output type with its constraint.
+    """
     constraint = output.constraint
     if isinstance(constraint, RegexConstraint) and dialect.regex is not None and _is_its_pattern(constraint):
-        return Carried(dialect.regex(constraint.pattern))
+        return RequestPart(dialect.regex(constraint.pattern))
     if isinstance(constraint, ChoiceConstraint) and dialect.choice is not None:
-        return Carried(dialect.choice(list(constraint.texts)))
+        return RequestPart(dialect.choice(list(constraint.texts)))
     if isinstance(constraint, GrammarConstraint) and dialect.grammar is not None:
         source = constraint.grammar.source
         default = "start" if constraint.format == "Lark" else "root"
         body = dialect.grammar(constraint.format, source) if source and constraint.start == default else None
-        return None if body is None else Carried(body)
+        return None if body is None else RequestPart(body)
     schema = _schema_of(output)
     if schema is None:
         return None
     if dialect.schema is not None:
         if output.is_json and not (dialect.objects_only and schema.get("type") != "object"):
-            return Carried(dialect.schema(schema))
+            return RequestPart(dialect.schema(schema))
         wrapped = _wrapped(schema)
-        return None if wrapped is None else Carried(dialect.schema(wrapped), wrapped=True)
+        return None if wrapped is None else RequestPart(dialect.schema(wrapped), wrapped=True)
     if dialect.json_only is not None and output.is_json and schema.get("type") == "object":
-        return Carried(dialect.json_only, enforced=False)
+        return RequestPart(dialect.json_only, enforced=False)
     return None
 
 
 def _is_its_pattern(constraint: RegexConstraint) -> bool:
-    """Is the pattern all there is to it, without flags?"""
+    """Return whether the pattern alone, without flags, is the constraint."""
     return regex(constraint.pattern, dialect=constraint.dialect) == constraint
 
 
@@ -178,7 +183,7 @@ def _schema_of(output: OutputType) -> dict[str, Any] | None:
         return None
     schema = json.loads(output.schema)
     if isinstance(schema, dict) and "$ref" in schema and schema.keys() <= {"$ref", "$defs"}:
-        # A recursive model at the top: servers look for a type there.
+        # A recursive model at the top: servers expect a type at the root.
         name = str(schema["$ref"]).rpartition("/")[2]
         inner = schema.get("$defs", {}).get(name)
         if isinstance(inner, dict):
@@ -187,7 +192,7 @@ def _schema_of(output: OutputType) -> dict[str, Any] | None:
 
 
 def _wrapped(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """An object with a value of the schema; None where references would lead elsewhere then."""
+    """Return the schema of an object that contains a value; None if references would then point elsewhere."""
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema", "$id")}
     found = [part for part in _references(inner) if not part.startswith("#/$defs/")]
     if found or any(not part.startswith("#/$defs/") for part in _references(schema.get("$defs", {}))):

@@ -1,7 +1,7 @@
-"""The form of an answer in words, for a server that does not enforce it.
+"""Describe the format of an answer in the prompt, for a server that does not enforce it.
 
-Why: such a server leaves it to the model to keep to a form, so the prompt must describe it.
-Invariant: the user's messages are unchanged where the server enforces the constraint.
+Why: with such a server only the prompt can make the model follow the format.
+Invariant: the user's messages are unchanged if the server enforces the constraint.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from structgen.attempts import Message
 from structgen.constraints.choice import ChoiceConstraint
 from structgen.types import OutputType
 
-__all__ = ["told"]
+__all__ = ["with_format_description"]
 
 _MOST_SCHEMA = 16_000
 
 
-def told(messages: Sequence[Message], output: OutputType) -> list[Message]:
-    """The messages with what the answer must look like in the last of them."""
+def with_format_description(messages: Sequence[Message], output: OutputType) -> list[Message]:
+    """Return the messages, with a description of the answer's format at the end of the last one."""
     form = _form(output)
     if not form or not messages:
         return list(messages)

@@ -1,9 +1,9 @@
-"""A model behind a server, as the typed calls see it: texts that are asked for, checked, and asked for again.
+"""The model of a server for typed calls: its answers are checked, and requested again if they are wrong.
 
-Why: typed code moves from a laptop to a server unchanged. A remote model gives no logits, so it is no
-`structgen.models.LanguageModel`; it answers whole prompts (`answers`, `answer_steps`), which `structgen.api` asks for.
-Invariant: what a local model can and a remote one cannot is refused by name, never left out in silence.
-Cost: a batch is as many requests as it has prompts, `concurrency` at a time.
+Why: typed code moves from a laptop to a server unchanged. A remote model returns no logits, so it is not a
+`structgen.protocols.LanguageModel`; it answers whole prompts (`answers`, `answer_steps`), which `structgen.api` calls.
+Invariant: a feature that only local models have is refused by name, never silently ignored.
+Cost: one request per prompt of a batch, `concurrency` at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from structgen.generation import SamplingOptions
 from structgen.results import Result
 from structgen.types import OutputType
 
-from .detection import ask_models, probe
+from .detection import list_models, probe
 from .dialects import Dialect
 from .retrying import Budget, RemoteStep, Run
 from .transport import Cancelled, Deadline, Transport
@@ -42,16 +42,16 @@ T = TypeVar("T")
 Cancel = Callable[[], bool]
 _REMEMBERED = 256
 _UNENFORCED = frozenset({"json_object", "none"})
-"""Dialects that cannot say what an answer must be."""
+"""Dialects that cannot express a constraint."""
 _ONLY_LOCAL: tuple[tuple[str, Any, str], ...] = (
-    ("close_within_budget", False, "Raise max_tokens; an answer that is cut off is asked for again."),
-    ("noise", "gumbel", "Leave it out: the server draws by its own random numbers."),
+    ("close_within_budget", False, "Raise max_tokens; an answer that is cut off is requested again."),
+    ("noise", "gumbel", "Leave it out: the server uses its own random numbers."),
 )
 
 
 @dataclass
 class RemoteResult(Result[T]):
-    """A `Result` of a server; it has no tokens and no weights."""
+    """A `Result` of a server, without tokens and weights."""
 
     account: Account = field(default_factory=Account)
 
@@ -61,7 +61,7 @@ class RemoteResult(Result[T]):
 
 
 class RemoteModel:
-    """Made by `structgen.connect`. Threads may share it."""
+    """A model of a server; `structgen.connect` returns it. Threads may share it."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class RemoteModel:
         self.extra = dict(extra_body or {})
         self._lock, self._warning = threading.Lock(), threading.RLock()
         self._weaker: OrderedDict[Constraint, tuple[Dialect, tuple[str, ...]]] = OrderedDict()
-        """What the server took instead of its own dialect, and what it refused, by constraint."""
+        """By constraint: the dialect that the server accepted instead of its usual one, and its refusals."""
         self._ignored: OrderedDict[Constraint, None] = OrderedDict()
         """Constraints that the server ignored."""
         self._was_probed = False
@@ -97,12 +97,12 @@ class RemoteModel:
 
     @property
     def model(self) -> str:
-        """The name of the model; asks the server where none was given."""
+        """The name of the model; requests it from the server if none was given."""
         return self.known(Deadline.within(self.budget.seconds))[0]
 
     @property
     def dialect(self) -> str:
-        """The name of the dialect that the server speaks; asks it where none was given."""
+        """The name of the server's dialect; detected by requests if none was given."""
         return self.known(Deadline.within(self.budget.seconds))[1].name
 
     def close(self) -> None:
@@ -126,22 +126,22 @@ class RemoteModel:
     def __repr__(self) -> str:
         return f"<model {self._model or '(the only one)'} at {self.url}>"
 
-    # What a local model has, and a remote one has not.
+    # Features of local models that a remote one lacks.
 
     @property
     def vocabulary(self) -> NoReturn:
-        """A remote model has none: raises `VocabularyError`."""
+        """Raises `VocabularyError`: a remote model has no vocabulary."""
         raise VocabularyError(
-            "a remote model has no vocabulary: its server gives texts, not tokens and logits",
+            "a remote model has no vocabulary: its server returns texts, not tokens and logits",
             hint="Samplers, masks, infilling and processors need a local model: structgen.load(), structgen.wrap().",
         )
 
     @property
     def context_length(self) -> None:
-        """Not known; the server refuses prompts that are too long."""
+        """None: not known. The server refuses prompts that are too long."""
         return None
 
-    # What `structgen.api` asks.
+    # Called by `structgen.api`.
 
     def answers(
         self,
@@ -151,7 +151,18 @@ class RemoteModel:
         *,
         cancel: Cancel | None = None,
     ) -> list[Result[Any]]:
-        """One result for each prompt, `concurrency` at a time. Raises `OptionError` and `PromptError` only."""
+        """Return one result per prompt, `concurrency` requests at a time.
+
+        Args:
+            prompts: Texts or lists of messages.
+            output: The type of the answers.
+            options: Sampling options, one per prompt.
+            cancel: Called repeatedly; True ends all requests.
+
+        Raises:
+            OptionError: A remote model does not support an option.
+            PromptError: A message is invalid. All other errors are in the results.
+        """
         asked = [(_checked_messages(prompt), each) for prompt, each in zip(prompts, options, strict=True)]
         for each in options:
             _check_options(each)
@@ -169,7 +180,7 @@ class RemoteModel:
     def answer_steps(
         self, prompt: Any, output: OutputType, options: SamplingOptions, *, cancel: Cancel | None = None
     ) -> Iterator[RemoteStep]:
-        """The answer as it grows; after a wrong answer it starts again from nothing."""
+        """Yield the unfinished answer; after a wrong answer it starts again from an empty text."""
         messages = _checked_messages(prompt)
         _check_options(options)
         return self._steps(messages, options, output, cancel, streaming=True)
@@ -197,10 +208,10 @@ class RemoteModel:
             yield run.ended("failed", error)
 
     def known(self, deadline: Deadline) -> tuple[str, Dialect]:
-        """The model's name and the server's dialect, found out once."""
+        """Return the model's name and the server's dialect, which are detected once."""
         with self._lock:
             if self._model is None or self._dialect is None:
-                server = ask_models(self.transport, deadline)
+                server = list_models(self.transport, deadline)
                 if self._model is None:
                     self._model = server.only_model(self.url)
                 if self._dialect is None:
@@ -211,21 +222,21 @@ class RemoteModel:
             return self._model, self._dialect
 
     def dialect_for(self, constraint: Constraint, usual: Dialect) -> tuple[Dialect, tuple[str, ...]]:
-        """The dialect to send a constraint in, and what the server said to richer ones."""
+        """Return the dialect for a constraint, and the server's refusals of richer ones."""
         with self._lock:
             return self._weaker.get(constraint, (usual, ()))
 
     def remember(
         self, constraint: Constraint, dialect: Dialect, refused: Sequence[str], *, is_sent: bool
     ) -> None:
-        """Send the constraint in a weaker dialect from now on, and warn once that it is so."""
-        # subtle: the warning comes first. Where warnings are errors nothing is remembered, so every call raises.
+        """Send the constraint in a weaker dialect from now on, and warn once."""
+        # subtle: the warning comes first. If warnings are errors, nothing is remembered, so every call raises.
         with self._warning:
             if constraint not in self._weaker:
-                now = f"it is sent as {dialect.name} now" if is_sent else "it is not sent any more"
+                now = f"from now on it is sent as {dialect.name}" if is_sent else "it is no longer sent"
                 self._warn(
                     f"the server at {self.url} refused {constraint.describe():.200} ({refused[-1]}); {now}. Answers "
-                    "are checked here all the same. weaken=False of structgen.connect() makes this an error."
+                    "are still checked locally. weaken=False of structgen.connect() makes this an error."
                 )
             with self._lock:
                 self._weaker[constraint] = (dialect, tuple(refused))
@@ -233,14 +244,14 @@ class RemoteModel:
                     self._weaker.popitem(last=False)
 
     def warn_unenforced(self, dialect: Dialect) -> None:
-        """Warn once of a server that was found to keep to no constraint."""
+        """Warn once about a server that was found to enforce no constraint."""
         with self._warning:
             if self._has_warned or not self._was_probed:
                 return
             if dialect is self._dialect and dialect.name in _UNENFORCED:
                 self._warn(
-                    f"the server at {self.url} keeps a model to no constraint in any dialect that is known here. The "
-                    "model is shown the form in its prompt, and answers are checked here. "
+                    f"the server at {self.url} enforces no constraint in any known dialect. The prompt describes the "
+                    "format to the model, and answers are checked locally. "
                     f"dialect={dialect.name!r} of structgen.connect() says that this is intended."
                 )
                 self._has_warned = True
@@ -260,7 +271,7 @@ class RemoteModel:
             if constraint in self._ignored:
                 return
             said = _ignored_message(self.url, constraint, dialect, problem)
-            self._warn(f"{said}. Answers are checked here all the same. {_OTHER_DIALECT}")
+            self._warn(f"{said}. Answers are still checked locally. {_OTHER_DIALECT}")
             with self._lock:
                 self._ignored[constraint] = None
                 while len(self._ignored) > _REMEMBERED:
@@ -270,7 +281,7 @@ class RemoteModel:
         warnings.warn(message, ConstraintNotSent, stacklevel=2)
 
 
-_OTHER_DIALECT = "Another dialect= of structgen.connect() may be one that the server keeps to."
+_OTHER_DIALECT = "The server may enforce another dialect= of structgen.connect()."
 
 
 def _ignored_message(url: str, constraint: Constraint, dialect: Dialect, problem: str) -> str:
@@ -281,7 +292,7 @@ def _ignored_message(url: str, constraint: Constraint, dialect: Dialect, problem
 
 
 def _checked_messages(prompt: Any) -> list[Message]:
-    """The messages of a prompt. What they hold beside their role is the server's to judge, but it must be JSON."""
+    """Return the messages of a prompt. Their contents must be JSON; the server checks the rest."""
     messages = messages_of(prompt)
     for place, message in enumerate(messages):
         role = message.get("role")
@@ -298,7 +309,7 @@ def _checked_messages(prompt: Any) -> list[Message]:
             raise PromptError(
                 f"the message cannot be written as JSON: {error}",
                 where=f"messages[{place}]",
-                hint="Contents are texts, or lists of parts. Images are sent as URLs or as base64 texts.",
+                hint="Contents are texts or lists of parts. Send images as URLs or as base64 text.",
             ) from None
     return messages
 
@@ -306,4 +317,4 @@ def _checked_messages(prompt: Any) -> list[Message]:
 def _check_options(options: SamplingOptions) -> None:
     for name, usual, hint in _ONLY_LOCAL:
         if getattr(options, name) != usual:
-            raise OptionError(f"a remote model cannot keep the sampling option {name!r}", hint=hint)
+            raise OptionError(f"a remote model does not support the sampling option {name!r}", hint=hint)

@@ -1,11 +1,11 @@
-"""Which refusals of a server are about the constraint: the only ones that a request without it can help.
+"""Find out whether a server refused a request because of its constraint.
 
-Why: a server answers 400 to a prompt that is too long, to an image and to an unknown model as it does to a schema that
-it cannot compile. Leaving the constraint out helps only in the last case.
-What: an error page names its cause by a field (``param``, or ``loc`` of a validator) or in its sentence. Field names
-of constraints (``response_format``, ``structured_outputs``, ...) count wherever they stand; words such as "schema" or
-"grammar" count only where no other field is named and nothing says that the prompt is at fault. A length that does not
-fit is never the constraint's fault alone: more tokens help. Copies of the request in the page ("input") are not read.
+Why: a server answers 400 to a prompt that is too long, an image or an unknown model, as well as to a schema that it
+cannot compile. Leaving the constraint out helps only in the last case.
+What: an error page names its cause by a field (``param``, or ``loc`` of a validator) or in its sentence. Field names of
+constraints (``response_format``, ``structured_outputs``, ...) count anywhere. Words such as "schema" or "grammar" count
+only if no other field is named and nothing blames the prompt. A length that does not fit is never the fault of the
+constraint alone: more tokens help. Copies of the request in the page ("input") are ignored.
 Invariant: a page that does not name the constraint is not taken for a refusal of it.
 """
 
@@ -36,7 +36,7 @@ _WORD = re.compile(
 )
 _LOCATION = re.compile(r"""['"]loc['"]\s*:\s*[\[(]([^\])]*)[\])]""")
 _ECHO = re.compile(r"""['"](?:input|failed_generation)['"]\s*:.*""", re.DOTALL)
-"""From where a page quotes the request or an answer."""
+"""Matches the part of a page that quotes the request or an answer."""
 _OTHER_CAUSE = re.compile(
     r"context[ _-]?(length|window|size)|max(imum)?[ _-]?(model|sequence|input|context)[ _-]?len"
     r"|(prompt|inputs?|messages?|conversation)\b.{0,60}\b(too (long|large|many)|exceeds?|longer than)"
@@ -47,15 +47,15 @@ _OTHER_CAUSE = re.compile(
     r"|\bmodel_not_found\b|api[ _-]?key|\bunauthori|\bcredential|\bquota|\bbilling|\brate[ _]limit",
     re.IGNORECASE,
 )
-"""Sentences about the rest of a request, which no weaker constraint repairs."""
+"""Sentences about the rest of a request, which a weaker constraint does not repair."""
 _LENGTH = re.compile(
     r"context[ _-]?(length|window|size)|\bmax_(completion_|new_|output_)?tokens\b|\btoo many tokens",
     re.IGNORECASE,
 )
 _PROPERTY = re.compile(r"\bpropert(y|ies)\b", re.IGNORECASE)
-"""What a sentence about a part of a schema holds; such a part may be called max_tokens."""
+"""A word of sentences about a part of a schema; such a part may be named max_tokens."""
 _FIELDS = frozenset({"regex", "grammar", "ebnf", "format", "schema", "response_schema"})
-"""Whole names of fields that `_FIELD` does not hold, since they are common words."""
+"""Whole names of fields that are too common as words for `_FIELD`."""
 
 
 def is_bad_request(error: RemoteError) -> bool:
@@ -64,12 +64,12 @@ def is_bad_request(error: RemoteError) -> bool:
 
 
 def cause_of(error: RemoteError) -> Cause:
-    """Return what a refusal names as its cause; "unknown" where it names nothing that is known here."""
+    """Return what a refusal names as its cause; "unknown" if it names nothing that is known here."""
     if not is_bad_request(error):
         return "other"
     fields, sentence = _cause(error.body or error.message)
     if _LENGTH.search(sentence) and not _PROPERTY.search(sentence):
-        return "other"  # also where the field is that of the constraint: its shortest text does not fit
+        return "other"  # even if the field is the constraint's: its shortest text does not fit
     if any(_is_constraint_field(name) for name in fields):
         return "constraint"
     named = _FIELD.search(sentence) or (None if fields else _WORD.search(sentence))
@@ -87,7 +87,7 @@ def wants_completion_tokens(error: RemoteError) -> bool:
 
 
 def _cause(page: str) -> tuple[list[str], str]:
-    """The fields that an error page names, and what it says in words."""
+    """Return the fields that an error page names, and its sentences."""
     try:
         data = json.loads(page)
     except (ValueError, RecursionError):
@@ -107,7 +107,7 @@ def _cause(page: str) -> tuple[list[str], str]:
 
 
 def _parts(data: Any, depth: int) -> Iterator[dict[str, Any] | str]:
-    """The objects of an error page that may name a field, and its sentences."""
+    """Yield the objects of an error page that may name a field, and its sentences."""
     if isinstance(data, str):
         yield data
     elif depth and isinstance(data, list):

@@ -1,11 +1,11 @@
-"""One answer of a server: ask, judge, tell what was wrong, ask again, within a budget.
+"""One answer of a server: request it, check it, and request it again with feedback, within a budget.
 
-What: an attempt sends the constraint in the server's dialect, reads the answer, and has it judged. Where it is wrong
-the model is shown its answer and what is wrong with it, until it is right or the budget of attempts, tokens or seconds
-is spent. Where the server refuses the constraint by name (`refusals`), a weaker dialect is tried.
-Invariant: an answer that is complete has been judged right; what has been asked and answered is all in its `account`.
-A weaker dialect is remembered, with a warning, only after a request in it has succeeded.
-Cost: one request an attempt.
+What: an attempt sends the constraint in the server's dialect, and checks the answer locally. If it is wrong, the next
+attempt shows the model its answer and the problem, until the answer is right or the budget of attempts, tokens or
+seconds is spent. If the server refuses the constraint by name (`refusals`), a weaker dialect is used.
+Invariant: a complete answer has passed the check; its `account` lists all attempts. A weaker dialect is remembered,
+with a warning, only after a request in it has succeeded.
+Cost: one request per attempt.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from structgen.generation import Finish, Generation, SamplingOptions, Timing
 from structgen.types import OutputType
 
 from .detection import content_of, first_choice, text_of
-from .dialects import Carried, Dialect, carried, weaker
-from .format_prompt import told
+from .dialects import Dialect, RequestPart, request_part, weaker
+from .format_prompt import with_format_description
 from .refusals import cause_of, is_bad_request, wants_completion_tokens
 from .transport import BrokenOff, Deadline, error_in
-from .validation import Beginning, Verdict, judge
+from .validation import PartialAnswer, Verdict, judge
 
 if TYPE_CHECKING:
     from .model import RemoteModel
@@ -35,18 +35,22 @@ __all__ = ["Budget", "RemoteStep", "Run"]
 _STOPPED = frozenset({"content_filter", "error", "abort"})
 """Values of `finish_reason` for an incomplete answer, other than the token limit."""
 _AFTER_LOSS = 0.1
-"""Seconds, doubled each time."""
+"""Seconds before a lost stream is requested again; doubled each time."""
 _UNNAMED = (
-    "The server does not say what it refuses, so the constraint was not left out. If the constraint is the cause, "
+    "The server does not state what it refuses, so the constraint was not left out. If the constraint is the cause, "
     "choose a weaker dialect= of structgen.connect()."
 )
 _MOST_CHARACTERS, _MOST_PER_TOKEN = 1 << 16, 256
-"""Of a streamed answer, and for each token that it may have."""
+"""A streamed answer may have so many characters, plus so many for each token of its budget."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What one answer may take."""
+    """The budget of one answer.
+
+    `attempts` requests, `seconds` in total including pauses, and `tokens` in all attempts; None is `max_tokens` in
+    each.
+    """
 
     attempts: int
     seconds: float
@@ -55,7 +59,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class RemoteStep:
-    """An answer that grows: its text so far, and at the end what became of it."""
+    """An unfinished answer: its text so far, and in the last step its result."""
 
     text: str
     generation: Generation | None = None
@@ -64,19 +68,19 @@ class RemoteStep:
 
 @dataclass
 class _Reply:
-    """What one request gave."""
+    """The reply to one request."""
 
     text: str = ""
     finish: str | None = None
     refusal: str = ""
     has_text: bool = False
-    """Whether the answer has a text, perhaps an empty one. Tool calls and reasoning are none."""
+    """Whether the answer has text, perhaps an empty one. Tool calls and reasoning are not text."""
     prompt_tokens: int = 0
     tokens: int = 0
 
 
 class Run:
-    """One answer on its way."""
+    """One answer in progress."""
 
     def __init__(
         self,
@@ -100,6 +104,7 @@ class Run:
         """Whether the server accepted the constraint and ignored it."""
 
     def attempts(self, streaming: bool) -> Iterator[RemoteStep]:
+        """Request the answer until it is right or the budget is spent."""
         extra: list[Message] = []
         for number in range(self.most_attempts):
             self.room = self._room()
@@ -113,16 +118,16 @@ class Run:
             extra = feedback(self.verdict.text, self.verdict.problem, self.reply.finish == "length")
             if not self.deadline.left:
                 break
-        yield self.ended("failed", self._told())
+        yield self.ended("failed", self._budget_error())
 
     def _attempt(self, number: int, extra: list[Message], streaming: bool) -> Iterator[RemoteStep]:
-        """Ask once, in the richest dialect that the server takes for this constraint."""
+        """Request the answer once, in the richest dialect that the server accepts for this constraint."""
         name, usual = self.model.known(self.deadline)
         dialect, refused = self.model.dialect_for(self.output.constraint, usual)
         self.account.refused = list(refused)
         length_key, lost = self.model.length_key, 0
         while True:
-            part = None if self.output.is_free_text else carried(dialect, self.output)
+            part = None if self.output.is_free_text else request_part(dialect, self.output)
             self._check_strength(dialect, part)
             body = self._body(name, dialect, part, number, extra, length_key)
             began = time.perf_counter()
@@ -136,7 +141,7 @@ class Run:
                 lost += 1
                 if (
                     not streaming or lost >= self.model.transport.tries
-                ):  # whole answers were tried again already
+                ):  # the transport has already retried whole answers
                     raise
                 self.deadline.pause(_AFTER_LOSS * 2**lost)
                 continue
@@ -146,7 +151,7 @@ class Run:
                     continue
                 dialect = self._weakened(dialect, part, error)
                 continue
-            # What the server refused counts from here on, since a request without it has succeeded.
+            # From here on, what the server refused counts, since a request without it has succeeded.
             self.model.length_key = length_key
             if len(self.account.refused) > len(refused):
                 self.model.remember(
@@ -161,20 +166,20 @@ class Run:
             self._note(began, dialect if part is not None else None)
             return
 
-    def _check_strength(self, dialect: Dialect, part: Carried | None) -> None:
-        """Raise, or warn once, where the server will not keep the model to the constraint."""
+    def _check_strength(self, dialect: Dialect, part: RequestPart | None) -> None:
+        """Raise, or warn once, if the server will not enforce the constraint."""
         if self.output.is_free_text or (part is not None and part.enforced):
             return
         if not self.model.weaken:
             raise OptionError(
                 f"the server at {self.model.url} cannot be sent {self.output.constraint.describe()} "
                 f"in the dialect {dialect.name!r}, and weaken=False was chosen",
-                hint="With weaken=True of structgen.connect() answers are only checked here, and wrong ones lead to "
-                "another attempt.",
+                hint="With weaken=True of structgen.connect() answers are checked locally only, and a wrong one "
+                "leads to another attempt.",
             )
         self.model.warn_unenforced(dialect)
 
-    def _weakened(self, dialect: Dialect, part: Carried | None, error: RemoteError) -> Dialect:
+    def _weakened(self, dialect: Dialect, part: RequestPart | None, error: RemoteError) -> Dialect:
         """Return the next dialect that sends something else; raise `error` if the constraint is not to blame."""
         if part is None or not is_bad_request(error):
             raise error
@@ -184,7 +189,7 @@ class Run:
         if cause != "constraint" or not self.model.weaken:
             raise error
         found = weaker(dialect)
-        while found is not None and (other := carried(found, self.output)) is not None:
+        while found is not None and (other := request_part(found, self.output)) is not None:
             if other.body != part.body:
                 break
             found = weaker(found)
@@ -197,7 +202,7 @@ class Run:
         self,
         name: str,
         dialect: Dialect,
-        part: Carried | None,
+        part: RequestPart | None,
         number: int,
         extra: list[Message],
         length_key: str,
@@ -206,7 +211,10 @@ class Run:
         enforced = part is not None and part.enforced and not self.is_ignored
         body: dict[str, Any] = {
             "model": name,
-            "messages": [*(self.messages if enforced else told(self.messages, self.output)), *extra],
+            "messages": [
+                *(self.messages if enforced else with_format_description(self.messages, self.output)),
+                *extra,
+            ],
             length_key: self.room,
             "temperature": options.effective_temperature,
         }
@@ -227,7 +235,7 @@ class Run:
         if both := sorted(sent.keys() & self.model.extra.keys()):
             raise OptionError(
                 f"extra_body of structgen.connect() has {both[0]!r}, which carries the constraint",
-                hint="Leave it out; or choose dialect='none', and answers are only checked here.",
+                hint="Leave it out; or choose dialect='none', and answers are checked locally only.",
             )
         return {**body, **sent, **self.model.extra}
 
@@ -241,13 +249,13 @@ class Run:
 
     def _streamed(self, body: dict[str, Any], wrapped: bool) -> Iterator[RemoteStep]:
         body = {**body, "stream": True, "stream_options": {"include_usage": True}}
-        beginning = Beginning(self.output)
+        beginning = PartialAnswer(self.output)
         most = _MOST_CHARACTERS + _MOST_PER_TOKEN * self.room
         has_choices = False
         for event in self.model.transport.stream("/chat/completions", body, self.deadline):
             if event is None:
                 if not has_choices:
-                    raise RemoteError("the server's answer holds no message", where=self.model.url)
+                    raise RemoteError("the server's answer contains no message", where=self.model.url)
                 return
             has_choices = has_choices or first_choice(event) is not None
             self._count(event)
@@ -265,17 +273,17 @@ class Run:
             shown = None if wrapped else beginning(self.text)
             if shown is not None:
                 yield RemoteStep(shown)
-        if self.reply.finish is None:  # neither that nor [DONE]: the server went away
+        if self.reply.finish is None:  # neither a finish reason nor [DONE]: the connection was lost
             raise BrokenOff("the stream ended before the answer did", where=self.model.url)
 
     def _piece(self, event: Any) -> str:
-        """The text that an event of a stream adds."""
+        """Return the text that an event of a stream adds."""
         if isinstance(event, dict) and event.get("error"):
-            raise RemoteError(f"the server stops with an error: {error_in(event)}", where=self.model.url)
+            raise RemoteError(f"the server stopped with an error: {error_in(event)}", where=self.model.url)
         first = first_choice(event)
         if first is None:
             return ""
-        if "message" in first:  # it does not stream
+        if "message" in first:  # the server does not stream
             text, self.reply.finish, message = content_of(event)
             refusal = message.get("refusal")
         else:
@@ -298,7 +306,7 @@ class Run:
                 if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
                     setattr(self.reply, name, value)
 
-    def _judged(self, part: Carried | None) -> Verdict:
+    def _judged(self, part: RequestPart | None) -> Verdict:
         reply = self.reply
         if reply.refusal:
             problem = f"the model refuses: {reply.refusal[:200]}"
@@ -308,7 +316,7 @@ class Run:
             problem = f"the answer has no text{why}"
             return Verdict("", problem, OutputInvalid(problem, text=""))
         verdict = judge(self.output, reply.text, wrapped=part is not None and part.wrapped)
-        # A text may be whole where it was cut off; it is taken then, as a local one is at the last token.
+        # A text that was cut off may still be complete; it is then accepted, like a local one at its last token.
         if reply.finish in _STOPPED and (self.output.is_free_text or not verdict.is_right):
             problem = f"the server stopped the answer (finish_reason {reply.finish!r})"
             return Verdict(reply.text, problem, OutputInvalid(problem, text=reply.text))
@@ -319,7 +327,7 @@ class Run:
     def _cut(self, reply: _Reply) -> Verdict:
         tokens = reply.tokens or self._estimate()
         problem = f"the answer was cut off after {tokens} token{'s' * (tokens != 1)}"
-        hint = "Raise max_tokens, or ask for less."
+        hint = "Raise max_tokens, or request a shorter answer."
         return Verdict(
             reply.text, problem, Truncated(f"{problem}: {reply.text[-60:]!r}", text=reply.text, hint=hint)
         )
@@ -335,14 +343,14 @@ class Run:
         self.account.attempts.append(Attempt(self.reply.text, self.verdict.problem, tokens, seconds, name))
 
     def _room(self) -> int:
-        """How many tokens the next attempt may have."""
+        """Return the token budget of the next attempt."""
         tokens = self.model.budget.tokens
         if tokens is None:
             return self.options.max_tokens
         return max(0, min(self.options.max_tokens, tokens - self.account.tokens))
 
-    def _told(self) -> StructgenError:
-        """The error of the last attempt, with how many there were."""
+    def _budget_error(self) -> StructgenError:
+        """Return the error of the last attempt, with the number of attempts and the budget that is spent."""
         count = len(self.account.attempts)
         spent = (
             "seconds" if not self.deadline.left else "attempts" if count >= self.most_attempts else "tokens"
@@ -377,7 +385,7 @@ class Run:
 
 
 def _seed(seed: Any, attempt: int) -> int:
-    """A server's seed: the user's own in the first attempt, another one, always the same, in each later one."""
+    """Return the seed for the server: the user's own in the first attempt, a fixed other one in each later attempt."""
     parts = list(seed) if isinstance(seed, (list, tuple)) else [seed]
     if len(parts) == 1 and not attempt and int(parts[0]) < 2**63:
         return int(parts[0])

@@ -1,14 +1,12 @@
-"""Requests to a server that speaks the OpenAI protocol: limits, patience and clear errors, and nothing about answers.
+"""Requests to a server that implements the OpenAI API, with limits, retries and clear errors.
 
-Why: a server is a stranger. It may be busy, slow, gone, or send more than anyone asked for; what is above sees JSON, a
-stream of JSON, or one `RemoteError`.
-What: 408, 409, 425, 429, 5xx, time-outs and lost connections are tried again with growing pauses (as long as
-``Retry-After`` says, if it says so), as often and as long as the caller's deadline allows. Everything else is told at
-once, with what the server said.
-Invariant: no call lasts longer than its deadline, which holds for connecting, headers and body together (`timed`). None
-reads more than `MOST_BYTES`, as they come over the wire: answers are not decompressed. Redirects are not followed and
-the key is in no message.
-Cost: one connection pool a server.
+Why: a server may be busy, slow, gone, or send too much. Callers see JSON, a stream of JSON, or one `RemoteError`.
+What: 408, 409, 425, 429, 5xx, time-outs and lost connections are retried with growing pauses (or after the pause in
+``Retry-After``), while the caller's deadline allows it. Everything else is raised at once, with the server's message.
+Invariant: no call lasts longer than its deadline, which covers connecting, headers and body (`deadlines`). No call
+reads more than `MOST_BYTES` from the wire: responses are not decompressed. Redirects are not followed, and no message
+contains the key.
+Cost: one connection pool per server.
 """
 
 from __future__ import annotations
@@ -32,25 +30,25 @@ from structgen.extras import needed
 __all__ = ["MOST_BYTES", "BrokenOff", "Cancelled", "Deadline", "Transport", "error_in"]
 
 MOST_BYTES = 16 << 20
-"""Of one answer."""
+"""Upper bound of one response, in bytes."""
 _MOST_ERROR_BYTES = 1 << 16
 _TRY_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _SLICE = 0.25
-"""Seconds between two looks at whether to stop."""
+"""Seconds between two checks for a cancellation."""
 
 
 class BrokenOff(RemoteError):
-    """The connection was lost in the middle of an answer."""
+    """The connection was lost in the middle of a response."""
 
 
 class Cancelled(GenerationError):
-    """The caller asked to stop."""
+    """The caller cancelled the request."""
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """When to give up, and whether the caller wants to stop."""
+    """The end of the time for an answer, and the caller's cancellation."""
 
     end: float
     """On the clock of `time.monotonic`."""
@@ -70,8 +68,8 @@ class Deadline:
             raise Cancelled("generation was cancelled")
         if not self.left:
             raise RemoteError(
-                "the time for this answer is over",
-                hint="Raise `seconds` of structgen.connect(), or ask for less.",
+                "the time for this answer is used up",
+                hint="Raise `seconds` of structgen.connect(), or request a shorter answer.",
             )
 
     def pause(self, seconds: float) -> None:
@@ -97,7 +95,7 @@ class Transport:
     ) -> None:
         self._address = _checked_url(url)
         self.url = str(_without_password(self._address))
-        """The address as messages show it."""
+        """The address, without a password."""
         self.tries = tries
         self.request_seconds = request_seconds
         sent = {
@@ -113,36 +111,39 @@ class Transport:
         self._client: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the connections, which a copy opens again; the key is a part of it."""
+        """All but the connections, which a copy opens again. The key is included."""
         return {**self.__dict__, "_lock": None, "_client": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
 
     def get(self, path: str, deadline: Deadline) -> Any:
-        """The JSON at `path`."""
-        return _json(b"".join(self._patiently("GET", path, None, deadline, whole=True)), self.url)
+        """Return the JSON at `path`. Raises `RemoteError`."""
+        return _json(b"".join(self._with_retries("GET", path, None, deadline, whole=True)), self.url)
 
     def post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Any:
-        """The JSON that the server answers `body` with."""
-        return _json(b"".join(self._patiently("POST", path, body, deadline, whole=True)), self.url)
+        """Post `body` and return the JSON of the response. Raises `RemoteError`."""
+        return _json(b"".join(self._with_retries("POST", path, body, deadline, whole=True)), self.url)
 
     def stream(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Iterator[Any]:
-        """The JSON of each event of a stream, then None for ``[DONE]``. A server that does not stream gives one."""
+        """Yield the JSON of each event of a stream, then None for ``[DONE]``.
+
+        A server may send one response instead.
+        """
         buffer, searched = bytearray(), 0
         is_stream: bool | None = None
-        for piece in self._patiently("POST", path, body, deadline, whole=False):
+        for piece in self._with_retries("POST", path, body, deadline, whole=False):
             buffer += piece
             if is_stream is None:
-                if not (begun := piece.lstrip()):
+                if not (start := piece.lstrip()):
                     continue
-                is_stream = not begun.startswith(b"{")
+                is_stream = not start.startswith(b"{")
             while is_stream and (end := buffer.find(b"\n", searched)) >= 0:
                 line = bytes(buffer[:end]).strip()
                 del buffer[: end + 1]
                 searched = 0
                 if not line.startswith(b"data:"):
-                    continue  # names of events, comments that keep the connection
+                    continue  # names of events, comments that keep the connection open
                 data = line[5:].strip()
                 if data == b"[DONE]":
                     yield None
@@ -159,10 +160,13 @@ class Transport:
                 self._client.close()
                 self._client = None
 
-    def _patiently(
+    def _with_retries(
         self, method: str, path: str, body: Mapping[str, Any] | None, deadline: Deadline, *, whole: bool
     ) -> Iterator[bytes]:
-        """The bytes of the answer; tried again until it is there, or only until its first bytes are (not `whole`)."""
+        """Yield the bytes of the response.
+
+        Retries until it is complete, or only until its first bytes (not `whole`).
+        """
         last: RemoteError | None = None
         for number in range(self.tries):
             if last is not None:
@@ -170,7 +174,7 @@ class Transport:
                 wanted = getattr(last, "retry_after", None)
                 pause = pause if wanted is None else wanted
                 if pause >= deadline.left:
-                    raise last  # what the server said last says more than that time is over
+                    raise last  # more informative than an error about the deadline
                 deadline.pause(pause)
             deadline.check()
             try:
@@ -181,8 +185,8 @@ class Transport:
                         yield next(pieces, b"")
                         yield from pieces
                 return
-            except _Again as again:
-                last = again.error
+            except _Temporary as fault:
+                last = fault.error
             except BrokenOff as error:
                 if not whole:
                     raise
@@ -198,7 +202,7 @@ class Transport:
 
         from .deadlines import under
 
-        # Escaped, so that half a character in a prompt is the server's to judge.
+        # Escaped, so that a lone surrogate in a prompt reaches the server, which decides about it.
         content = None if body is None else json.dumps(body).encode()
         began = False
         timeout = max(0.01, min(self.request_seconds, deadline.left))
@@ -213,9 +217,9 @@ class Transport:
                     raise self._refused(response, deadline)
                 if response.headers.get("content-encoding", "identity") != "identity":
                     raise RemoteError(
-                        "the server's answer is compressed, which was not asked for",
+                        "the server's answer is compressed, although the request forbids it",
                         where=self.url,
-                        hint="Leave Accept-Encoding out of `headers` of structgen.connect(); or a proxy does this.",
+                        hint="Leave Accept-Encoding out of `headers` of structgen.connect(), or check for a proxy.",
                     )
                 pieces, read = response.iter_raw(), 0
                 while True:
@@ -241,11 +245,11 @@ class Transport:
                 where=self.url,
                 hint="Raise `request_seconds` of structgen.connect()."
                 if timed_out
-                else "Is it running, and is this its address? It ends in /v1 for most servers.",
+                else "Is it running, and is this its address? Most addresses end in /v1.",
             )
-            if began:  # half an answer has been passed on
+            if began:  # a part of the response has been passed on
                 raise BrokenOff(fault.message, where=fault.where, hint=fault.hint) from error
-            raise _Again(fault) from error
+            raise _Temporary(fault) from error
 
     def _refused(self, response: Any, deadline: Deadline) -> Exception:
         import httpx2
@@ -253,7 +257,7 @@ class Transport:
         from .deadlines import under
 
         content = bytearray()
-        # The status says enough where its page does not come.
+        # If the page does not arrive, the status is enough.
         with contextlib.suppress(httpx2.HTTPError, RemoteError), under(deadline):
             for piece in response.iter_raw():
                 content += piece
@@ -262,7 +266,7 @@ class Transport:
         status = response.status_code
         place = response.headers.get("location") if 300 <= status < 400 else None
         fault = RemoteError(
-            f"the server answers {status}: {f'go to {place:.200}' if place else _said(bytes(content))}",
+            f"the server answers {status}: {f'go to {place:.200}' if place else _message_of(bytes(content))}",
             status=status,
             body=bytes(content[:_MOST_ERROR_BYTES]).decode("utf-8", "replace"),
             where=self.url,
@@ -271,7 +275,7 @@ class Transport:
         if status not in _TRY_AGAIN:
             return fault
         fault.retry_after = _seconds(response.headers.get("retry-after"))  # type: ignore[attr-defined]
-        return _Again(fault)
+        return _Temporary(fault)
 
     def _opened(self) -> Any:
         with self._lock:
@@ -283,7 +287,7 @@ class Transport:
 
 
 def _client_of_environment(make: Callable[[], Any]) -> Any:
-    """A client, with the proxies and certificates that the environment names."""
+    """Return a client with the proxies and certificates that the environment names."""
     variables = "ALL_PROXY, HTTP_PROXY, HTTPS_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
     try:
         return make()
@@ -299,19 +303,19 @@ def _client_of_environment(make: Callable[[], Any]) -> Any:
         ) from error
 
 
-class _Again(Exception):
-    """A fault that may be gone in a moment."""
+class _Temporary(Exception):
+    """A fault after which the request is retried."""
 
     def __init__(self, error: RemoteError) -> None:
         super().__init__(str(error))
         self.error = error
 
 
-_REDIRECTED = "Redirects are not followed: give the address that the server names in the end."
+_REDIRECTED = "Redirects are not followed: pass the address that the server redirects to."
 _HINTS = {
-    401: "Give the right api_key=.",
-    403: "Give an api_key= that may do this.",
-    404: "Check the address (it ends in /v1 for most servers) and the model's name.",
+    401: "Pass the right api_key=.",
+    403: "Pass an api_key= with this permission.",
+    404: "Check the address (most end in /v1) and the model's name.",
     429: "The server limits requests: lower `concurrency`, or wait.",
 }
 
@@ -320,7 +324,7 @@ _DELAY = re.compile(r"[0-9]{1,12}(\.[0-9]{0,12})?")
 
 
 def _seconds(header: str | None) -> float | None:
-    """Return what ``Retry-After`` says (RFC 9110, 10.2.3: seconds, or a date); None where it says nothing usable."""
+    """Return what ``Retry-After`` says (RFC 9110, 10.2.3: seconds, or a date); None if it is missing or invalid."""
     text = (header or "").strip()
     if _DELAY.fullmatch(text):
         return float(text)
@@ -330,11 +334,11 @@ def _seconds(header: str | None) -> float | None:
             then = then.replace(tzinfo=datetime.UTC)
         return max(0.0, (then - datetime.datetime.now(datetime.UTC)).total_seconds())
     except (ValueError, TypeError, IndexError, OverflowError):
-        return None  # the usual pause will do
+        return None  # the usual pause applies
 
 
 def error_in(data: Any) -> str | None:
-    """What an error page says, in one line; None if the page says no error."""
+    """Return the message of an error page in one line; None if the page reports no error."""
     if not isinstance(data, dict):
         return None
     found = data.get("error", data.get("message", data.get("detail")))
@@ -342,7 +346,7 @@ def error_in(data: Any) -> str | None:
     return None if not found else _one_line(found if isinstance(found, str) else json.dumps(found))
 
 
-def _said(content: bytes) -> str:
+def _message_of(content: bytes) -> str:
     text = content.decode("utf-8", "replace")
     with contextlib.suppress(ValueError, RecursionError):
         text = error_in(json.loads(text)) or text
@@ -361,7 +365,7 @@ def _json(data: bytes, url: str) -> Any:
         raise RemoteError(
             f"the server's answer is not JSON: {shown!r}",
             where=url,
-            hint="Is this the address of a server with the OpenAI protocol? It ends in /v1 for most.",
+            hint="Is this the address of a server with the OpenAI API? Most addresses end in /v1.",
         ) from None
 
 
@@ -373,7 +377,7 @@ def _checked_url(url: object) -> str:
             parts is not None
             and parts.scheme in ("http", "https")
             and host
-            and parts.port != 0  # raises where it is no number, or too large
+            and parts.port != 0  # raises if it is not a number, or too large
             and str(url).isprintable()
             and " " not in str(url)
             and all(0 < len(one) < 64 for one in host.removesuffix(".").split("."))
@@ -389,7 +393,7 @@ def _checked_url(url: object) -> str:
     if parts.query or parts.fragment:
         raise OptionError(
             f"the address {_without_password(url)!r:.80} has a part after {'?' if parts.query else '#'!r}",
-            hint="Requests go to paths below the address. What each request needs is set by extra_body= or headers=.",
+            hint="Requests go to paths below the address. Set fields of requests with extra_body= or headers=.",
         )
     return str(url).rstrip("/")
 

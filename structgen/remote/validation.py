@@ -1,11 +1,10 @@
-"""The local check of a remote answer: the text as our own matcher and the type's validators see it.
+"""Check a remote answer locally, with our own matcher and the type's validators.
 
-Why: what a server enforces is its own affair, and some constraints (temporal logic, monitors, combinations) it cannot
-be told of. Whatever comes is checked here, with the place and the reason where it is wrong, which the model is told.
-What: the bytes of the answer are read under the constraint, over a vocabulary of single bytes. Of JSON it is the value
-that counts: white space, the order of keys and the spelling of numbers are as the server likes them. A code fence
-around a whole answer, reasoning (`<think>...</think>`) before it, and blanks at its ends, are taken away if it is right
-without them.
+Why: servers differ in what they enforce, and no server accepts some constraints (temporal logic, monitors,
+combinations). Each answer is checked here; the position and the reason of a fault go into the feedback for the model.
+What: the bytes of the answer are read under the constraint, over a vocabulary of single bytes. For JSON only the value
+counts: white space, the order of keys and the spelling of numbers are free. A code fence around the whole answer,
+reasoning (`<think>...</think>`) before it, and blanks at its ends are removed if the answer is right without them.
 Invariant: a text that passes is a value of the type: `Result.value` cannot fail.
 Cost: compiling the constraint once, then linear in the text.
 """
@@ -28,7 +27,7 @@ from structgen.vocabulary import Vocabulary
 
 from .dialects import WRAPPED
 
-__all__ = ["Beginning", "Verdict", "judge", "unfenced"]
+__all__ = ["PartialAnswer", "Verdict", "judge", "unfenced"]
 
 _FENCED = re.compile(r"\s*```[\w+.#-]*[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL)
 _REASONING = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
@@ -37,14 +36,14 @@ _TOKENS = re.compile(r'("(?:[^"\\]|\\.)*"?)|[ \t\r\n]+', re.DOTALL)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of an answer."""
+    """The result of checking an answer."""
 
     text: str
-    """The answer without what stood around it."""
+    """The answer, without fences, reasoning and blanks around it."""
     problem: str = ""
-    """Why it is wrong, for the model and for people; empty where it is right."""
+    """Why it is wrong, for the model and for people; empty if it is right."""
     error: StructgenError | None = None
-    """The same as an error."""
+    """The problem as an error; None if the answer is right."""
     is_misfit: bool = False
     """Whether the text violates the constraint itself, which a server that enforces it cannot send."""
 
@@ -53,8 +52,8 @@ class Verdict:
         return self.error is None
 
 
-class Beginning:
-    """What of one growing answer partial values can be made of: of JSON as far as it is JSON, without a code fence."""
+class PartialAnswer:
+    """The part of an unfinished answer that partial values can be read from: valid JSON, without a code fence."""
 
     def __init__(self, output: OutputType) -> None:
         self._parser = JsonReader() if output.is_json else None
@@ -62,7 +61,7 @@ class Beginning:
         self._is_wrong = False
 
     def __call__(self, text: str) -> str | None:
-        """The part to show of the text so far; None where there is nothing, or nothing right."""
+        """Return the part of the text so far to show; None if there is no valid part."""
         if self._parser is None:
             return text
         if self._is_wrong:
@@ -83,7 +82,13 @@ class Beginning:
 
 
 def judge(output: OutputType, text: str, *, wrapped: bool = False) -> Verdict:
-    """Check the answer `text`; `wrapped`: it should be an object that holds the value."""
+    """Check an answer.
+
+    Args:
+        output: The type of the value.
+        text: The answer.
+        wrapped: The answer should be an object that contains the value; see `dialects.WRAPPED`.
+    """
     if output.is_free_text:
         return Verdict(text)
     if wrapped:
@@ -92,7 +97,7 @@ def judge(output: OutputType, text: str, *, wrapped: bool = False) -> Verdict:
             return inner
         text = _as_text(output, inner)
     readings = dict.fromkeys((text, text.strip(), unfenced(text)))
-    if output.is_json:  # blanks around it mean nothing
+    if output.is_json:  # blanks around JSON have no meaning
         readings = dict.fromkeys((text.strip(), unfenced(text)))
     if not wrapped and (answer := _without_reasoning(text)) is not text:
         readings |= dict.fromkeys((answer.strip(), unfenced(answer)))
@@ -106,13 +111,13 @@ def judge(output: OutputType, text: str, *, wrapped: bool = False) -> Verdict:
 
 
 def unfenced(text: str) -> str:
-    """What is inside of a code fence, if the text is one; without blanks around it."""
+    """Return a text without the code fence and the blanks around it."""
     found = _FENCED.fullmatch(text)
     return (found[1] if found else text).strip()
 
 
 def _without_reasoning(text: str) -> str:
-    """The text after the reasoning at its beginning, which some servers leave in it."""
+    """Return the text after the reasoning at its beginning, which some servers do not remove."""
     found = _REASONING.match(text)
     return text if found is None else text[found.end() :]
 
@@ -120,14 +125,14 @@ def _without_reasoning(text: str) -> str:
 def _judged(output: OutputType, text: str) -> Verdict:
     constraint = _form_is_free(output.constraint)
     problem = ""
-    if output.is_json and not _is_json(text):  # the place is shown in the text as it came
+    if output.is_json and not _is_json(text):  # the fault is shown in the original text
         problem = _misfit(_form_is_free(output.constraint, "flexible"), text)
     problem = problem or _misfit(constraint, _compacted(text) if output.is_json else text)
     if problem:
         error = OutputInvalid(
             f"the answer does not satisfy {constraint.describe()}: {problem}",
             text=text,
-            hint="The server did not keep the model to it; another dialect= may (see structgen.connect).",
+            hint="The server did not enforce it; it may enforce another dialect= (see structgen.connect).",
         )
         return Verdict(text, problem, error, is_misfit=True)
     try:
@@ -138,11 +143,11 @@ def _judged(output: OutputType, text: str) -> Verdict:
 
 
 def _misfit(constraint: Constraint, text: str) -> str:
-    """Where and why the text is not of the constraint; empty if it is."""
+    """Return where and why the text violates the constraint; empty if it does not."""
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
-        return f"character {error.start} of it is half of one"
+        return f"character {error.start} is a lone surrogate"
     matcher = open_matcher(constraint, _bytes())
     warn_of_temperatures(matcher, "The server")
     judge = matcher.judge
@@ -152,7 +157,7 @@ def _misfit(constraint: Constraint, text: str) -> str:
     for position, byte in enumerate(data):
         if not judge.advance(byte):
             shown = len(data[:position].decode("utf-8", "replace"))
-            return f"a monitor or the constraint refuses what stands here:\n{show_place(text, shown)}"
+            return f"a monitor or the constraint refuses the text here:\n{show_place(text, shown)}"
     if not judge.is_complete():
         return "the text ends too early"
     return "" if judge.is_right() else "a monitor finds a fault in the finished text"
@@ -165,7 +170,7 @@ def _bytes() -> Vocabulary:
 
 @lru_cache(maxsize=256)
 def _form_is_free(constraint: Constraint, whitespace: WhitespaceName = "compact") -> Constraint:
-    """The same values in any JSON spelling, with white space of this kind."""
+    """Return a constraint with the same JSON values in any spelling, with white space of this kind."""
     if not isinstance(constraint, JsonSchemaConstraint):
         return constraint
     free = replace(constraint.options, whitespace=whitespace, ordered=False, escapes="all", integers="any")
@@ -181,12 +186,12 @@ def _is_json(text: str) -> bool:
 
 
 def _compacted(text: str) -> str:
-    """A JSON text without white space between its tokens."""
+    """Return a JSON text without white space between its tokens."""
     return _TOKENS.sub(lambda found: found[1] or "", text)
 
 
 def _unwrapped(text: str) -> object:
-    """The value in the object; a verdict where there is none."""
+    """Return the value in the object, or a verdict if the text is not such an object."""
     stripped = unfenced(text)
     try:
         data = json.loads(stripped)

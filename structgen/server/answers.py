@@ -1,7 +1,7 @@
-"""Finished texts as OpenAI's interface shows them: choices, chunks, usage. `streaming` has those that grow.
+"""Finished texts in the form of OpenAI's API: choices, chunks, usage. `streaming` handles unfinished ones.
 
-Invariant: `finish_reason` is "stop" only for a text that is whole (in its constraint, or ended by the model or a stop
-string), "tool_calls" for whole calls, "length" for what was cut off, perhaps in the middle of a call.
+Invariant: `finish_reason` is "stop" only for a complete text (under its constraint, or ended by the model or a stop
+string), "tool_calls" for complete calls, "length" for a text that was cut off, perhaps in the middle of a call.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Choice:
 
 @dataclass
 class Answer:
-    """What all parts of one answer have in common."""
+    """What all parts of one response have in common."""
 
     request: CompletionRequest
     identity: str = field(default_factory=lambda: secrets.token_hex(12))
@@ -62,13 +62,13 @@ class Answer:
     def whole(
         self, choices: list[Choice], usage: dict[str, int], details: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The body of an answer that is not streamed."""
-        shown = [self._choice(place, one) for place, one in enumerate(choices)]
+        """Return the body of a response that is not streamed."""
+        shown = [self._choice(index, one) for index, one in enumerate(choices)]
         body = {**self.envelope(chunk=False), "choices": shown, "usage": usage}
         return body if details is None else {**body, "structgen": details}
 
-    def _choice(self, place: int, choice: Choice) -> dict[str, Any]:
-        shown: dict[str, Any] = {"index": place, "finish_reason": choice.reason}
+    def _choice(self, index: int, choice: Choice) -> dict[str, Any]:
+        shown: dict[str, Any] = {"index": index, "finish_reason": choice.reason}
         if self.is_chat:
             message: dict[str, Any] = {"role": "assistant", "content": choice.text, "refusal": None}
             if choice.reasoning is not None:
@@ -85,16 +85,23 @@ class Answer:
         return shown
 
     def shown_logprobs(self, scored: list[dict[str, Any]]) -> dict[str, Any]:
-        """As chats and as completions have them."""
+        """Return log probabilities in the form of the endpoint."""
         if self.is_chat:
             return {"content": scored, "refusal": None}
         return _legacy(scored, has_top=self.request.top_logprobs > 0)
 
     def chunk(
-        self, place: int, delta: dict[str, Any] | str, reason: str | None = None, **more: Any
+        self, index: int, delta: dict[str, Any] | str, reason: str | None = None, **more: Any
     ) -> dict[str, Any]:
-        """A part of a choice; a text for completions, a delta for chats."""
-        shown: dict[str, Any] = {"index": place, "finish_reason": reason, "logprobs": None}
+        """Return one chunk of a choice.
+
+        Args:
+            index: The index of the choice.
+            delta: A text for completions, an object for chats.
+            reason: The finish reason, in the last chunk.
+            **more: Further fields; those that are None are left out.
+        """
+        shown: dict[str, Any] = {"index": index, "finish_reason": reason, "logprobs": None}
         shown["delta" if self.is_chat else "text"] = delta
         shown.update({key: value for key, value in more.items() if value is not None})
         chunk = {**self.envelope(chunk=True), "choices": [shown]}
@@ -107,12 +114,12 @@ class Answer:
 
 
 def usage_of(prompt: int, drawn: int) -> dict[str, int]:
-    """Show how many tokens a request took."""
+    """Return the token counts of a request."""
     return {"prompt_tokens": prompt, "completion_tokens": drawn, "total_tokens": prompt + drawn}
 
 
 def shown_call(call: PartialCall) -> dict[str, Any]:
-    """Show a call, with an id of its own."""
+    """Return a call with a new id."""
     return {
         "id": new_call_id(),
         "type": "function",
@@ -163,10 +170,10 @@ def choice_of(request: CompletionRequest, sequence: SequenceRow, vocabulary: Any
 
 def _scored(vocabulary: Any, token: int, score: float | None) -> dict[str, Any]:
     data = vocabulary.token_bytes(token)
-    if data is None:  # a special token, which is no text
+    if data is None:  # a special token, which has no text
         name = next((text for text, number in vocabulary.specials.items() if number == token), "")
         return {"token": name, "logprob": _bounded(score), "bytes": None}
-    return {"token": data.decode("utf-8", "replace"), "logprob": _bounded(score), "bytes": list(data)}
+    return {"token": data.decode("utf-8", "reindex"), "logprob": _bounded(score), "bytes": list(data)}
 
 
 def _bounded(score: float | None) -> float:
@@ -174,10 +181,10 @@ def _bounded(score: float | None) -> float:
 
 
 def _legacy(scored: list[dict[str, Any]], *, has_top: bool) -> dict[str, Any]:
-    offsets, place = [], 0
+    offsets, index = [], 0
     for one in scored:
-        offsets.append(place)
-        place += len(one["token"])
+        offsets.append(index)
+        index += len(one["token"])
     top = [{each["token"]: each["logprob"] for each in reversed(one["top_logprobs"])} for one in scored]
     return {
         "tokens": [one["token"] for one in scored],
@@ -188,7 +195,7 @@ def _legacy(scored: list[dict[str, Any]], *, has_top: bool) -> dict[str, Any]:
 
 
 def whole_turn(reader: PartialTurn, text: str, *, is_cut_off: bool = False) -> PartialTurn:
-    """Return the reader after it has read a finished text. Raises `ApiError`: what was drawn is no turn."""
+    """Return the reader after it has read a finished text. Raises `ApiError` if the text is not a turn."""
     try:
         reader.feed(text, ends=True)
     except OutputInvalid as error:

@@ -1,7 +1,7 @@
-"""The application: routes of OpenAI's interface, keys, limits, streams, errors.
+"""The application: routes of OpenAI's API, keys, limits, streams, errors.
 
-Invariant: the event loop does nothing that takes long; whatever happens to a connection, its request leaves.
-Everything that goes wrong is told in OpenAI's shape.
+Invariant: the event loop does nothing that takes long. A request is released however its connection ends. All errors
+have the form of OpenAI's API.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .errors import ApiError, bad_request
 from .paths import ENDPOINTS, OPEN_PATHS, path_in_app
 from .prompt_threads import SHORT
 from .service import Client, RunningRequest, Service
-from .streaming import parts_of
+from .streaming import chunks_of
 
 with needed("the server", extra="server"):
     from fastapi import FastAPI, Request
@@ -37,16 +37,23 @@ __all__ = ["make_app"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _BODY_SECONDS = 60.0
+"""Time for the body of a request to arrive."""
 _TAKE_SECONDS = 10.0
-_GONE = 499  # what web servers write down where the client has left
+"""Time for a client to read the rest of a stream after the deadline."""
+_GONE = 499  # the status that web servers log when a client has disconnected
 
 
 class _ClientGone(Exception):
-    """Nobody waits for the answer."""
+    """The client has disconnected."""
 
 
 def make_app(service: Service, *, owns: bool = True) -> FastAPI:
-    """The application of a service, which it starts and closes unless somebody else `owns` it."""
+    """Return the application of a service.
+
+    Args:
+        service: The service.
+        owns: Whether the application starts and closes the service.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -61,11 +68,11 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
 
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:
-        return await _answered(service, request, "chat")
+        return await _answer(service, request, "chat")
 
     @app.post("/v1/completions")
     async def completions(request: Request) -> Response:
-        return await _answered(service, request, "completion")
+        return await _answer(service, request, "completion")
 
     @app.get("/v1/models")
     async def models() -> Response:
@@ -93,7 +100,7 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
         return Response(service.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.exception_handler(ApiError)
-    async def told(request: Request, error: ApiError) -> Response:
+    async def api_error(request: Request, error: ApiError) -> Response:
         return JSONResponse(error.body, error.status, error.headers)
 
     @app.exception_handler(HTTPException)
@@ -107,7 +114,7 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
 
     app.add_middleware(_Gate, service=service)
     if origins := service.settings.cors_origins:
-        # Outside of the gate: browsers ask for leave without a key, and must see refusals, too.
+        # Outside the gate: preflight requests of browsers carry no key, and browsers must see refusals, too.
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(origins),
@@ -119,7 +126,7 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
 
 
 class _Gate:
-    """Keys, counting, and the answer where something unforeseen happened."""
+    """Middleware that checks keys, counts requests, and answers unexpected errors."""
 
     def __init__(self, app: Any, service: Service) -> None:
         self._app, self._service = app, service
@@ -163,7 +170,7 @@ class _Gate:
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         kind, _, key = given.partition(b" ")
         digest = _digest(key.strip())
-        # subtle: every key is compared, so that the time says nothing.
+        # subtle: every key is compared, so that the time reveals nothing.
         found = [hmac.compare_digest(digest, one) for one in self._keys]
         return kind.lower() == b"bearer" and any(found)
 
@@ -185,7 +192,7 @@ def _model(service: Service) -> dict[str, Any]:
 # -- one request
 
 
-async def _answered(service: Service, request: Request, endpoint: Endpoint) -> Response:
+async def _answer(service: Service, request: Request, endpoint: Endpoint) -> Response:
     try:
         body = await _body(request, service.settings.max_body)
     except ClientDisconnect:  # in the middle of its request
@@ -241,9 +248,9 @@ async def _whole(service: Service, completion: CompletionRequest, client: Client
 async def _events(
     service: Service, completion: CompletionRequest, running: RunningRequest, deadline: float
 ) -> AsyncIterator[bytes]:
-    """Server-sent events; an error in the middle is an event, too, and the last one."""
+    """Yield server-sent events. An error in the middle is the last event."""
     try:
-        async for part in parts_of(completion, running, service.model.vocabulary, deadline):
+        async for part in chunks_of(completion, running, service.model.vocabulary, deadline):
             yield _event(part)
         yield b"data: [DONE]\n\n"
     except TimeoutError:
@@ -260,8 +267,10 @@ def _event(part: dict[str, Any]) -> bytes:
 
 
 class _Stream(StreamingResponse):
-    """Whatever happens to the connection, `stack` is closed: even if nothing of the stream was asked for, and if its
-    client takes nothing of it until some seconds after the deadline."""
+    """A stream that closes `stack` at its end, however it ends.
+
+    That includes a stream of which nothing was read, and a client that reads nothing until after the deadline.
+    """
 
     def __init__(self, events: AsyncIterator[bytes], stack: AsyncExitStack, deadline: float) -> None:
         super().__init__(
@@ -276,7 +285,7 @@ class _Stream(StreamingResponse):
             async with asyncio.timeout_at(self._deadline + _TAKE_SECONDS):
                 await super().__call__(scope, receive, send)
         except TimeoutError:
-            logger.info("a stream was not taken in time")
+            logger.info("a client did not read its stream in time")
         finally:
             await self._stack.aclose()
 
@@ -285,7 +294,7 @@ class _Stream(StreamingResponse):
 
 
 def _client_of(request: Request) -> str:
-    """Who shares one turn with others: those with the same key, or at the same address."""
+    """Return who sent a request, for fair turns: its key, or its address."""
     key = request.headers.get("authorization") if request.app.state.service.settings.api_keys else None
     return key or (request.client.host if request.client else "")
 
@@ -304,21 +313,21 @@ async def _body(request: Request, most: int) -> bytes:
                     raise too_large
                 parts.append(part)
     except TimeoutError:
-        raise ApiError(408, "the body did not come in time") from None
+        raise ApiError(408, "the body did not arrive in time") from None
     if not size:
-        raise bad_request(None, "the body is empty; it is a JSON object")
+        raise bad_request(None, "the body is empty; it must be a JSON object")
     return b"".join(parts)
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, T], deadline: float) -> T:
-    """What `work` gives, unless the client hangs up or the time is over before."""
+    """Return the result of `work`, unless the client disconnects or the deadline passes first."""
     service: Service = request.app.state.service
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_until_gone(request.receive))
     try:
         left = deadline - asyncio.get_running_loop().time()
         await asyncio.wait({task, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        if task.cancelled():  # with the thread that it waited for, at the end
+        if task.cancelled():  # together with the thread that it waited for, when the server ends
             raise ApiError(503, "the server is shutting down", code="draining")
         if task.done():
             return task.result()
@@ -338,4 +347,4 @@ async def _until_gone(receive: Callable[[], Awaitable[Any]]) -> None:
 
 def _too_long(service: Service) -> ApiError:
     seconds = service.settings.request_seconds
-    return ApiError(504, f"the answer was not there within {seconds:g} seconds", code="timeout")
+    return ApiError(504, f"the answer was not complete within {seconds:g} seconds", code="timeout")

@@ -1,10 +1,10 @@
-"""What a request asks for: the fields of OpenAI's interface, vLLM's and our own, read into one record.
+"""Read a request into one record: the fields of OpenAI's API, vLLM's and our own.
 
     OpenAI    messages or prompt, response_format, tools, tool_choice, n, stop, seed, temperature, ...
     vLLM      structured_outputs (and the older guided_*), top_k, min_p
-    our own   structgen: a grammar of the shelf, plans and orders of calls by temporal logic, samplers
+    our own   structgen: a ready-made grammar, plans and orders of calls by temporal logic, samplers
 
-Invariant: what cannot be done is refused by the name of its field. A request has one constraint at most.
+Invariant: an unsupported field is refused by its name. A request has at most one constraint.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _LONGEST_STOP = 1_000
 _MOST_LOGPROBS = 20
 _TO_UNSIGNED = 1 << 64
 _LEAST_MASS = 1e-9
-"""A `top_p` of 0 keeps the most probable token, as this does."""
-_LIKELY = "tokens are drawn as the model finds them likely"
+"""Stands for a `top_p` of 0, which keeps the most probable token alone."""
+_LIKELY = "tokens are sampled from the model's distribution"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class CompletionRequest:
     variables: dict[str, Any] = field(default_factory=dict)
     """Of the chat template."""
     reasoning: ReasoningFormat | None = None
-    """How reasoning is written before the answer; None if there is none."""
+    """How reasoning is written before the answer; None without reasoning."""
     top_logprobs: int = 0
     """Number of most probable tokens to show for each position."""
 
@@ -91,7 +91,7 @@ class CompletionRequest:
         return PartialTurn(None, think=markers, optional=self.reasoning.optional)
 
     def compiler_spec(self) -> tuple[Kind, Any] | None:
-        """Kind and spec of the constraint, with the reasoning before it; None if there is none."""
+        """Kind and spec of the constraint, with the reasoning before it; None without a constraint."""
         spec, reasoning = self.spec, self.reasoning
         if spec is None:
             return None
@@ -105,20 +105,30 @@ class CompletionRequest:
 def read_request(
     body: Mapping[str, Any], endpoint: Endpoint, settings: ServerSettings, template: ChatTemplate
 ) -> CompletionRequest:
-    """Raises `ApiError`."""
+    """Read the JSON object of a request.
+
+    Args:
+        body: The object.
+        endpoint: The endpoint that received it.
+        settings: Defaults and upper bounds.
+        template: The model's chat template.
+
+    Raises:
+        ApiError: A field is unknown, unsupported or invalid.
+    """
     fields = Fields(body)
     model = fields.text("model")
     if model is None:
         raise bad_request("model", "model is missing")
     stream = fields.flag("stream")
-    told = fields.object("stream_options")
+    stream_options = fields.object("stream_options")
     include_usage = False
-    if told is not None:
+    if stream_options is not None:
         if not stream:
             raise bad_request("stream_options", "stream_options are for requests with stream=true")
-        include_usage = told.flag("include_usage")
-        told.only("include_obfuscation", [False], "nothing is padded")
-        told.end()
+        include_usage = stream_options.flag("include_usage")
+        stream_options.only("include_obfuscation", [False], "nothing is padded")
+        stream_options.end()
     n = fields.number("n", 1, settings.max_choices, whole=True, default=1)
     stops = _stops(fields)
     own = fields.object("structgen")
@@ -134,23 +144,23 @@ def read_request(
     else:
         prompt = _prompt(fields)
         fields.only("echo", [False], "the prompt is not part of an answer")
-        fields.only("best_of", [1], "ask for n answers, or for a sampler (structgen.sampler)")
-        fields.only("suffix", [""], "completions go on from a prompt")
+        fields.only("best_of", [1], "use n, or a sampler (structgen.sampler)")
+        fields.only("suffix", [""], "completions continue a prompt")
     closes = None if own is None else own.take("closed")
     if not isinstance(closes, bool | None):
         raise bad_request("structgen.closed", f"structgen.closed is {closes!r:.60}; it is true or false")
     spec = _constraint(fields, own, tools, reasoning, closes, settings)
     sampler = None if own is None else read_sampler(own, settings)
     options = _options(fields, own, settings, endpoint, wants_scores=logprobs or details, sampler=sampler)
-    _no_more(fields)
+    _take_fixed(fields)
     if own is not None:
         own.end()
     fields.end()
     if stops and spec is not None:
         raise bad_request(
             "stop",
-            "stop cannot be combined with structured outputs or tools: an answer that is cut off there is none of "
-            "those that were asked for. Let the constraint itself say where it ends.",
+            "stop cannot be combined with structured outputs or tools: an answer that is cut off would violate its "
+            "constraint. Let the constraint say where the answer ends.",
         )
     if sampler is not None:
         for name, is_given in (("stream", stream), ("stop", stops), ("logprobs", logprobs)):
@@ -187,16 +197,14 @@ def _prompt(fields: Fields) -> Any:
         return prompt
     if isinstance(prompt, list) and prompt and all(type(one) is int and one >= 0 for one in prompt):
         return prompt
-    raise bad_request(
-        "prompt", "prompt is a text that is not empty, or token ids; one of them in each request"
-    )
+    raise bad_request("prompt", "prompt must be one non-empty text, or one list of token ids")
 
 
 def _stops(fields: Fields) -> tuple[str, ...]:
     given = fields.take("stop")
     stops = [given] if isinstance(given, str) else [] if given is None else given
     if not isinstance(stops, list) or not all(isinstance(one, str) and one for one in stops):
-        raise bad_request("stop", "stop is a text or a list of texts, none of them empty")
+        raise bad_request("stop", "stop must be a non-empty text or a list of them")
     if len(stops) > _MOST_STOPS or any(len(one) > _LONGEST_STOP for one in stops):
         raise bad_request("stop", f"stop has at most {_MOST_STOPS} texts of {_LONGEST_STOP} characters")
     return tuple(stops)
@@ -225,7 +233,7 @@ _STRUCTURED: dict[str, Kind] = {
 
 
 _ANSWERS = ("json", "json_object", "regex", "choice", "grammar", "shelf")
-"""What the answer of a turn with tools may be."""
+"""Kinds of constraints that the answer of a turn with tools may have."""
 
 
 def _constraint(
@@ -236,7 +244,7 @@ def _constraint(
     closes: bool | None,
     settings: ServerSettings,
 ) -> ConstraintSpec | None:
-    # Objects of vLLM's fields stay open, as there, unless the request closes them.
+    # Objects in vLLM's fields stay open, as in vLLM, unless the request closes them.
     found = [
         *_response_format(fields, settings.closed_objects if closes is None else closes),
         *_structured_outputs(fields, closed=closes is True),
@@ -245,7 +253,7 @@ def _constraint(
     ]
     if len(found) > 1:
         params = " and ".join(one.param for one in found)
-        raise bad_request(found[1].param, f"{params} are given; a request has one constraint")
+        raise bad_request(found[1].param, f"{params} are given; a request has at most one constraint")
     spec = found[0] if found else None
     if tools is not None:
         return _turn(tools, spec, reasoning)
@@ -260,7 +268,7 @@ def _constraint(
 def _turn(
     tools: RequestedTools, answer: ConstraintSpec | None, reasoning: ReasoningFormat | None
 ) -> ConstraintSpec:
-    """A turn that is calls, or an answer under its own constraint."""
+    """Return the spec of a turn: calls, or an answer with its own constraint."""
     if answer is not None:
         if answer.kind not in _ANSWERS:
             raise bad_request(answer.param, f"{answer.param} cannot be combined with tools")
@@ -312,7 +320,7 @@ def _structured_outputs(fields: Fields, *, closed: bool) -> list[ConstraintSpec]
         value = given.take(key)
         if value is not None and not (key == "json_object" and value is False):
             found.append(ConstraintSpec(kind, value, given.name(key), closed and kind == "json"))
-    given.only("disable_any_whitespace", [False], "white space is bounded, but not forbidden")
+    given.only("disable_any_whitespace", [False], "white space is bounded, not forbidden")
     given.only("disable_fallback", [True, False], "")
     given.end()
     if len(found) != 1:
@@ -330,7 +338,7 @@ def _guided(fields: Fields, *, closed: bool) -> list[ConstraintSpec]:
 
 
 def _own(own: Fields, tools: RequestedTools | None) -> list[ConstraintSpec]:
-    """Our own constraints: ``grammar`` (a text, or {"name": ...} of the shelf) and ``plan``."""
+    """Return our own constraints: ``grammar`` (a text, or {"name": ...} of a ready-made one) and ``plan``."""
     found = []
     grammar = own.take("grammar")
     if isinstance(grammar, str):
@@ -398,26 +406,26 @@ def _options(
         raise bad_request(None, str(error)) from None
 
 
-def _no_more(fields: Fields) -> None:
-    """What others know and we do only in one way."""
+def _take_fixed(fields: Fields) -> None:
+    """Take fields of other servers for which this one has a single behaviour."""
     fields.ignored(
         "user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "request_id"
     )
     fields.only("store", [False], "nothing is stored")
-    fields.only("service_tier", ["auto", "default"], "there is one tier")
-    fields.only("modalities", [["text"]], "answers are texts")
+    fields.only("service_tier", ["auto", "default"], "there is only one tier")
+    fields.only("modalities", [["text"]], "answers are text")
     for name, nothing in (("frequency_penalty", 0), ("presence_penalty", 0), ("repetition_penalty", 1)):
         fields.only(name, [nothing], f"{_LIKELY}, without penalties")
     fields.only("logit_bias", [{}], f"{_LIKELY}; a constraint can forbid texts")
-    fields.only("min_tokens", [0], "a constraint can ask for longer texts")
+    fields.only("min_tokens", [0], "a constraint can require longer texts")
     fields.only("ignore_eos", [False], "texts end where the model ends them")
-    fields.only("skip_special_tokens", [True], "special tokens are no text")
-    fields.only("spaces_between_special_tokens", [True, False], "")  # there are none
+    fields.only("skip_special_tokens", [True], "special tokens are not text")
+    fields.only("spaces_between_special_tokens", [True, False], "")  # no effect without special tokens
     fields.only("include_stop_str_in_output", [False], "a text ends before its stop string")
     fields.only("stop_token_ids", [[]], "texts end where the model ends them, or at a text of stop")
-    fields.only("use_beam_search", [False], f"{_LIKELY}; structgen.sampler draws in other ways")
+    fields.only("use_beam_search", [False], f"{_LIKELY}; structgen.sampler offers other methods")
     fields.only("length_penalty", [1], f"{_LIKELY}, without penalties")
     fields.only("add_generation_prompt", [True], "the answer is a message of its own")
     fields.only("continue_final_message", [False], "the answer is a message of its own")
-    fields.only("functions", [[]], "write tools, of which functions are the older form")
-    fields.only("function_call", ["none"], "write tool_choice, of which function_call is the older form")
+    fields.only("functions", [[]], "use tools, which replace functions")
+    fields.only("function_call", ["none"], "use tool_choice, which replaces function_call")

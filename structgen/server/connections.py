@@ -40,7 +40,7 @@ class Connections:
     def __init__(self, most: int, most_of_client: int) -> None:
         self._most, self._most_of_client = most, most_of_client
         self._open: dict[Any, str] = {}
-        """Each with the address of its client."""
+        """The address of the client of each connection."""
         self._of: Counter[str] = Counter()
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Errors as OpenAI's interface tells them: a status, and a body that names the parameter."""
+"""Errors in the form of OpenAI's API: a status, and a body that names the parameter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TYPES = {
 
 
 _LIBRARY_OPTION = re.compile(r"^Raise it|limits\(|limits=|^Allow the calls more time")
-"""Hints about options of Python calls, which a client of the server cannot set."""
+"""Matches hints about options of Python calls, which a client of the server cannot set."""
 _LIBRARY_CLAUSE = re.compile(r", or raise the limit:? (with )?limits=\w+\([^)]*\)")
 
 _LIBRARY_CALLS = {
@@ -35,15 +35,15 @@ _LIBRARY_CALLS = {
     "; structgen.inference.SMC(32) and the like say more": "",
     "Name the rule to start from: start=...": "Call the first rule start (Lark) or root (GBNF, EBNF).",
 }
-"""Hints that name Python calls, as requests write the same."""
+"""Replaces hints about Python calls by what a request writes instead."""
 
 
 class ShuttingDown(GenerationError):
-    """The request was not at fault, and may be sent to another server."""
+    """The server is shutting down. The request is not at fault, and may be sent to another server."""
 
 
 class ApiError(Exception):
-    """What a client is told instead of an answer."""
+    """An error response."""
 
     def __init__(
         self, status: int, message: str, *, param: str | None = None, code: str | None = None
@@ -54,8 +54,8 @@ class ApiError(Exception):
     @property
     def body(self) -> dict[str, Any]:
         kind = _TYPES.get(self.status, "invalid_request_error")
-        told = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
-        return {"error": {name: None if value is None else as_text(value) for name, value in told.items()}}
+        fields = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        return {"error": {name: None if value is None else as_text(value) for name, value in fields.items()}}
 
     @property
     def headers(self) -> dict[str, str]:
@@ -65,7 +65,7 @@ class ApiError(Exception):
 
 
 def as_text(value: str) -> str:
-    """With halves of characters, which UTF-8 cannot write, as they are escaped."""
+    """Return a text with lone surrogates escaped, which UTF-8 cannot encode."""
     return value.encode("utf-8", "backslashreplace").decode()
 
 
@@ -73,29 +73,41 @@ def message_of(error: StructgenError) -> str:
     """Return an error's text with a hint that a client can follow."""
     if not error.hint:
         return str(error)
-    told = copy.copy(error)
-    told.hint = _LIBRARY_CLAUSE.sub("", error.hint)
+    shown = copy.copy(error)
+    shown.hint = _LIBRARY_CLAUSE.sub("", error.hint)
     for of_python, of_requests in _LIBRARY_CALLS.items():
-        told.hint = told.hint.replace(of_python, of_requests)
-    if _LIBRARY_OPTION.search(told.hint):
-        told.hint = "Send a smaller or simpler one."
-    return str(told)
+        shown.hint = shown.hint.replace(of_python, of_requests)
+    if _LIBRARY_OPTION.search(shown.hint):
+        shown.hint = "Send a smaller or simpler one."
+    return str(shown)
 
 
 def bad_request(param: str | None, message: str, code: str | None = None) -> ApiError:
-    """A request that cannot be answered as it is."""
+    """Return the error for an invalid request.
+
+    Args:
+        param: The field at fault.
+        message: What is wrong with it.
+        code: A name for programs.
+    """
     return ApiError(400, message, param=param, code=code)
 
 
 def _is_end(error: StructgenError) -> bool:
-    """Return whether the request was given up because the server ends. A client that has left gets no answer."""
+    """Return whether a request was dropped because the server ends, or because its client has disconnected."""
     return isinstance(error, ShuttingDown) or (
         isinstance(error, LimitExceeded) and error.limit == "disconnected"
     )
 
 
 def of_error(error: StructgenError, param: str | None, prompt: str = "messages") -> ApiError:
-    """What the library says of a request, before anything is generated; `prompt` is the field with the prompt."""
+    """Return the response for an error of the library before generation starts.
+
+    Args:
+        error: The error.
+        param: The field at fault.
+        prompt: The field that holds the prompt.
+    """
     if _is_end(error):
         return ApiError(503, "the server is shutting down", code="draining")
     if (status := temporary_status(error)) is not None:

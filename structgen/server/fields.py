@@ -1,6 +1,6 @@
-"""Reads a request's JSON object key by key: what is not read is refused by name.
+"""Read a request's JSON object key by key, and refuse unknown keys by name.
 
-Invariant: a key is used, or it says what happens anyway, or the request is refused; none is passed over.
+Invariant: each key is used, or requires what the server does anyway, or the request is refused.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse_body(data: bytes) -> dict[str, Any]:
-    """The object that a body is."""
+    """Return the JSON object of a request's body. Raises `ApiError`."""
     try:
-        # subtle: given bytes, json takes other encodings than UTF-8, and surrogates that are encoded on their own.
+        # subtle: given bytes, json also accepts other encodings than UTF-8, and lone surrogates in UTF-8.
         text = data.decode("utf-8-sig")
         body = loads_unique(text, parse_constant=_no_constant)
     except RecursionError:
-        raise bad_request(None, "the body is nested too deep") from None
+        raise bad_request(None, "the body is nested too deeply") from None
     except RepeatedKey as error:
         raise bad_request(None, f"the body is ambiguous: {error}") from None
     except ValueError as error:  # JSON, UTF-8, and numbers of too many digits
@@ -43,13 +43,13 @@ def parse_body(data: bytes) -> dict[str, Any]:
     if _ESCAPED_SURROGATE.search(text) and (found := _lone_surrogate(body)) is not None:
         where, half = found
         raise bad_request(
-            where or None, f"{where or 'the body'} holds {half!r}, half of a character, which is no text"
+            where or None, f"{where or 'the body'} holds {half!r}, a lone surrogate, which is not valid text"
         )
     return body
 
 
 def _lone_surrogate(value: Any, where: str = "") -> tuple[str, str] | None:
-    """The first text with half of a character: its place and that half."""
+    """Return the path and value of the first lone surrogate."""
     if isinstance(value, str):
         half = _SURROGATE.search(value)
         return None if half is None else (where, half[0])
@@ -65,7 +65,7 @@ def _lone_surrogate(value: Any, where: str = "") -> tuple[str, str] | None:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _is_deep(value: Any, most: int) -> bool:
@@ -87,7 +87,7 @@ def _plain(bound: float) -> str:
 
 
 class Fields:
-    """The keys of one object; `where` is what errors call it."""
+    """The keys of one JSON object, each of which is taken once."""
 
     def __init__(self, given: Mapping[str, Any], where: str = "") -> None:
         self._given = dict(given)
@@ -95,18 +95,18 @@ class Fields:
         self._known: list[str] = []
 
     def name(self, key: str) -> str:
-        """What errors call a key."""
+        """Return the path of a key, for errors."""
         return self._where + key
 
     def take(self, key: str) -> Any:
-        """The value of a key; None where it is not given."""
+        """Take the value of a key; None if it is missing."""
         self._known.append(key)
         return self._given.pop(key, None)
 
     def number(
         self, key: str, low: float, high: float = math.inf, *, whole: bool = False, default: Any = None
     ) -> Any:
-        """A number from `low` to `high`."""
+        """Take a number from `low` to `high`. Raises `ApiError`."""
         value = self.take(key)
         if value is None:
             return default
@@ -119,7 +119,7 @@ class Fields:
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """True or false."""
+        """Take a boolean. Raises `ApiError`."""
         value = self.take(key)
         if value is None:
             return default
@@ -134,7 +134,7 @@ class Fields:
         return value
 
     def object(self, key: str) -> Fields | None:
-        """An object, to be read in its turn."""
+        """Take an object. Raises `ApiError`."""
         value = self.take(key)
         if value is None:
             return None
@@ -143,7 +143,13 @@ class Fields:
         return Fields(value, self.name(key))
 
     def only(self, key: str, allowed: Sequence[Any], why: str) -> None:
-        """A key that is taken where it asks for what happens anyway."""
+        """Take a key that may only state what the server does anyway. Raises `ApiError`.
+
+        Args:
+            key: The key.
+            allowed: Its allowed values.
+            why: The reason why other values are not supported.
+        """
         value = self.take(key)
         if value is not None and value not in allowed:
             raise bad_request(
@@ -151,17 +157,17 @@ class Fields:
             )
 
     def ignored(self, *keys: str) -> None:
-        """Keys that say nothing about the answer."""
+        """Take keys that do not affect the answer."""
         for key in keys:
             self.take(key)
 
     def rest(self) -> dict[str, Any]:
-        """All that was not taken."""
+        """Take all remaining keys."""
         rest, self._given = self._given, {}
         return rest
 
     def end(self) -> None:
-        """Nothing else may be there."""
+        """Raise `ApiError` if keys remain."""
         for key, value in self._given.items():
             if value is not None:
                 raise self._unknown(key)

@@ -1,6 +1,6 @@
-"""Start the server from Python: `serve` answers until a signal comes, `serving` while a block runs.
+"""Start the server from Python: `serve` until a signal arrives, `serving` while a block runs.
 
-Why: a program that has its model in memory, a notebook or a test needs the server without a second process.
+Why: a notebook, a test, or a program that has its model in memory needs the server without a second process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .settings import SETTING_NAMES, ServerSettings
 
 __all__ = ["listening_socket", "serve", "serving"]
 
-_LOOK = 0.01
+_POLL_SECONDS = 0.01
 
 
 def serve(
@@ -30,8 +30,8 @@ def serve(
 
     Args:
         model: What `structgen.load` or `structgen.wrap` returned.
-        host: The address to listen on; the default is reached from this machine alone.
-        port: The port; 0 takes any that is free.
+        host: The address to listen on; the default accepts connections from this machine only.
+        port: The port; 0 takes a free one.
         log_level: "warning", "info" (every request) or "debug".
         **settings: Fields of `ServerSettings`, such as ``model_name``, ``api_keys`` and ``max_rows``.
 
@@ -39,7 +39,7 @@ def serve(
         The exit status, 0.
 
     Raises:
-        OptionError: A setting is wrong, the model is of another kind, or the port is in use.
+        OptionError: A setting is wrong, the model is not a local language model, or the port is in use.
         ModelError: The processes that compile constraints do not start.
     """
     service, door = _prepared(model, host, port, settings)
@@ -56,14 +56,14 @@ def serving(model: Any, *, host: str = "127.0.0.1", port: int = 0, **settings: A
     Args:
         model: What `structgen.load` or `structgen.wrap` returned.
         host: The address to listen on.
-        port: The port; 0 takes any that is free.
+        port: The port; 0 takes a free one.
         **settings: Fields of `ServerSettings`.
 
     Yields:
         The address for clients, such as ``http://127.0.0.1:43210/v1``.
 
     Raises:
-        OptionError: A setting is wrong, the model is of another kind, or the port is in use.
+        OptionError: A setting is wrong, the model is not a local language model, or the port is in use.
         ModelError: The server does not start.
     """
     service, door = _prepared(model, host, port, settings)
@@ -80,7 +80,7 @@ def serving(model: Any, *, host: str = "127.0.0.1", port: int = 0, **settings: A
             while not server.started:
                 if not thread.is_alive():
                     raise ModelError("the server ended while it started", hint="Its log says why.")
-                time.sleep(_LOOK)
+                time.sleep(_POLL_SECONDS)
             bound, number = door.getsockname()[:2]
             yield f"http://{f'[{bound}]' if ':' in bound else bound}:{number}/v1"
         finally:
@@ -90,7 +90,7 @@ def serving(model: Any, *, host: str = "127.0.0.1", port: int = 0, **settings: A
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address. Raises `OptionError` where it cannot be."""
+    """Return a socket that is bound to an address. Raises `OptionError` if it cannot be bound."""
     door: socket.socket | None = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -102,14 +102,14 @@ def listening_socket(host: str, port: int) -> socket.socket:
             door.close()
         raise OptionError(
             f"cannot listen on {host}:{port}: {error}",
-            hint="Choose another host or port; port 0 takes any that is free.",
+            hint="Choose another host or port; port 0 takes a free one.",
         ) from None
     door.set_inheritable(False)
     return door
 
 
 def _prepared(model: Any, host: str, port: int, settings: dict[str, Any]) -> tuple[Any, socket.socket]:
-    """The service and its socket. What can be wrong is found before processes start."""
+    """Return the service and its socket. Checks all arguments before processes start."""
     require("the server", "server", "fastapi", "uvicorn", "h11", "prometheus_client")
     if not is_language_model(model):
         raise OptionError(

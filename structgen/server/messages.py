@@ -1,9 +1,9 @@
-"""Messages of a request to what the chat template takes.
+"""Convert the messages of a request to what the chat template takes.
 
-Why: templates differ in what they know of tools, so the system message describes the tools to the model, in the form
+Why: templates differ in their support of tools. So the system message describes the tools to the model, in the form
 that the constraint requires. Earlier calls and their results are shown in that form, too.
-What: histories are taken as OpenAI's server takes them. A message that a client received is sent back as it is, with
-keys that say nothing to the model, and with arguments that are empty or were cut off.
+What: histories are accepted as OpenAI's server accepts them. Clients send back messages as they received them, with
+keys that mean nothing to the model, and with arguments that are empty or were cut off.
 Invariant: a message of a client cannot forge a turn (its markers are read as plain text, see `models.hugging_face`).
 """
 
@@ -33,16 +33,16 @@ _RECEIVED = (
 
 
 def read_messages(fields: Fields, tools: RequestedTools | None, format: ToolFormat) -> list[dict[str, Any]]:
-    """The messages as a chat template takes them.
+    """Return the messages as a chat template takes them.
 
     Args:
-        fields: Those of the request.
-        tools: What the answer may call.
-        format: How earlier calls are shown, also where the answer may call nothing.
+        fields: The fields of the request.
+        tools: The tools that the answer may call.
+        format: How earlier calls are shown, even if the answer may call no tool.
     """
     given = fields.take("messages")
     if not isinstance(given, list) or not given:
-        raise bad_request("messages", "messages is a list of messages that is not empty")
+        raise bad_request("messages", "messages must be a list with at least one message")
     checked = [_checked(one, f"messages[{place}]") for place, one in enumerate(given)]
     try:
         plain = plain_messages(checked, format)
@@ -62,7 +62,7 @@ def read_messages(fields: Fields, tools: RequestedTools | None, format: ToolForm
 
 
 def _checked(given: Any, where: str) -> dict[str, Any]:
-    """The message with the keys that say something to a model; all others are known, or refused."""
+    """Return a message with the keys that matter to a model; other known keys are dropped, unknown ones refused."""
     if not isinstance(given, dict):
         raise bad_request(where, f"{where} is {with_kind(given)}, not an object")
     fields = Fields(given, where)
@@ -89,7 +89,7 @@ def _checked(given: Any, where: str) -> dict[str, Any]:
 
 
 def _calls(fields: Fields, where: str) -> list[dict[str, Any]]:
-    """The calls of a message; ``function_call`` is their older form."""
+    """Return the calls of a message; ``function_call`` is their older form."""
     calls, older = fields.take("tool_calls"), fields.take("function_call")
     place = f"{where}.tool_calls"
     if calls is not None and not isinstance(calls, list):
@@ -107,4 +107,4 @@ def _check_call(given: Any, where: str) -> None:
     name = function.get("name") if isinstance(function, dict) else None
     arguments = function.get("arguments") if isinstance(function, dict) else None
     if not isinstance(name, str) or not name or not isinstance(arguments, str | dict | None):
-        raise bad_request(where, f'{where} has no "function" with a name and arguments as a text of JSON')
+        raise bad_request(where, f'{where} has no "function" with a name and arguments as JSON text')

@@ -1,7 +1,7 @@
-"""What Prometheus is told: requests, tokens, waiting times, the batch, the compiler.
+"""Metrics for Prometheus: requests, tokens, waiting times, the batch, the compiler.
 
-Invariant: labels are from small fixed sets, so that no client can make series.
-Cost: counters of the batch and the compiler are read when somebody asks for the metrics.
+Invariant: labels come from small fixed sets, so no client can create time series.
+Cost: counters of the batch and the compiler are read only when the metrics are requested.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from structgen.extras import needed
+from structgen.serving.probes import SECONDS
 
 with needed("the server", extra="server"):
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -23,9 +24,9 @@ _GAPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2, 5)
 
 
 class Metrics:
-    """Of one server. `engine` and `compiler` are those of the service."""
+    """The metrics of one server."""
 
-    def __init__(self, engine: Any, compiler: Any) -> None:
+    def __init__(self, model_thread: Any, compiler: Any) -> None:
         registry = self._registry = CollectorRegistry()
         self.requests = Counter(
             "structgen_requests", "Requests by endpoint and status", ["endpoint", "status"], registry=registry
@@ -33,61 +34,69 @@ class Metrics:
         self.constraints = Counter(
             "structgen_constraints", "Requests by kind of constraint", ["kind"], registry=registry
         )
-        self.open = Gauge("structgen_open_requests", "Waiting or being answered", registry=registry)
+        self.open = Gauge(
+            "structgen_open_requests", "Requests that wait or are being answered", registry=registry
+        )
         self.prompt_tokens = Counter("structgen_prompt_tokens", "Tokens of prompts", registry=registry)
         self.tokens = Counter("structgen_generated_tokens", "Tokens of answers", registry=registry)
-        self.forced = Counter("structgen_forced_tokens", "Those that were the only choice", registry=registry)
+        self.forced = Counter(
+            "structgen_forced_tokens", "Generated tokens that were the only allowed choice", registry=registry
+        )
         self.first_token = Histogram(
-            "structgen_first_token_seconds", "Until the first token", buckets=_SECONDS, registry=registry
+            "structgen_first_token_seconds",
+            "Seconds until the first token",
+            buckets=_SECONDS,
+            registry=registry,
         )
         self.gap = Histogram(
-            "structgen_token_gap_seconds", "Between two rounds of a row", buckets=_GAPS, registry=registry
+            "structgen_token_gap_seconds",
+            "Seconds between two steps of a row",
+            buckets=_GAPS,
+            registry=registry,
         )
         self.total = Histogram(
-            "structgen_request_seconds", "Until the last token", buckets=_SECONDS, registry=registry
+            "structgen_request_seconds", "Seconds until the last token", buckets=_SECONDS, registry=registry
         )
-        registry.register(_Counts(engine, compiler))
+        registry.register(_Counts(model_thread, compiler))
 
     def page(self) -> bytes:
-        """In the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
 class _Counts(Collector):
-    def __init__(self, engine: Any, compiler: Any) -> None:
-        self._engine, self._compiler = engine, compiler
+    def __init__(self, model_thread: Any, compiler: Any) -> None:
+        self._model_thread, self._compiler = model_thread, compiler
 
     def collect(self) -> Iterable[Any]:
-        batch = self._engine.batch
+        batch = self._model_thread.batch
         counts = batch.counts
-        yield GaugeMetricFamily("structgen_rows_running", "Texts in the batch", batch.running)
-        yield GaugeMetricFamily("structgen_rows_waiting", "Texts that wait for a place", batch.waiting)
-        for name, told, value in (
+        yield GaugeMetricFamily("structgen_rows_running", "Rows in the batch", batch.running)
+        yield GaugeMetricFamily("structgen_rows_waiting", "Rows that wait to join the batch", batch.waiting)
+        for name, description, value in (
             ("passes", "Forward passes of the batch", counts.passes),
-            ("pass_rows", "Rows of all passes together", counts.rows),
+            ("pass_rows", "Rows of all passes, summed", counts.rows),
             ("pass_seconds", "Seconds in these passes", counts.seconds),
-            ("prompt_seconds", "Seconds in reading prompts", counts.prompt_seconds),
-            ("turns_left_behind", "Masks that were not waited for", counts.detached),
-            ("passes_failed", "Passes that raised", counts.failed),
+            ("prompt_seconds", "Seconds of prefill", counts.prompt_seconds),
+            ("late_masks", "Masks that a pass did not wait for", counts.detached),
+            ("passes_failed", "Passes that failed", counts.failed),
         ):
-            yield CounterMetricFamily(f"structgen_{name}", told, value)
+            yield CounterMetricFamily(f"structgen_{name}", description, value)
         stats = self._compiler.stats
         for name in ("hits", "misses", "joined", "refused", "timed_out", "slow", "worker_starts"):
             yield CounterMetricFamily(
                 f"structgen_compiler_{name}", f"Constraints: {name}", getattr(stats, name)
             )
-        yield GaugeMetricFamily("structgen_compiler_entries", "Constraints that are kept", stats.entries)
-        yield GaugeMetricFamily("structgen_compiler_mask_bytes", "Memory of masks", stats.mask_bytes)
+        yield GaugeMetricFamily("structgen_compiler_entries", "Constraints in the cache", stats.entries)
+        yield GaugeMetricFamily("structgen_compiler_mask_bytes", "Bytes of cached masks", stats.mask_bytes)
         yield _histogram(stats)
 
 
 def _histogram(stats: Any) -> HistogramMetricFamily:
-    from structgen.serving.compiler import SECONDS
-
     total, buckets = 0, []
     for bound, count in zip((*map(str, SECONDS), "+Inf"), stats.compile_seconds, strict=True):
         total += count
         buckets.append((bound, float(total)))
-    family = HistogramMetricFamily("structgen_compile_seconds", "To compile a constraint", labels=[])
+    family = HistogramMetricFamily("structgen_compile_seconds", "Seconds to compile a constraint", labels=[])
     family.add_metric([], buckets=buckets, sum_value=stats.compile_seconds_sum)
     return family

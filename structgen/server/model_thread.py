@@ -49,7 +49,7 @@ _MAX_YIELD_SECONDS = 0.025
 
 
 def _find_malloc_trim() -> Callable[[], Any]:
-    """Return glibc's `malloc_trim`, or a function that does nothing where there is none."""
+    """Return glibc's `malloc_trim`, or a function that does nothing on other systems."""
     try:
         found = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError, TypeError):

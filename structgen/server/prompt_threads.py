@@ -1,6 +1,6 @@
-"""Tokenize prompts outside the event loop, in fair turns.
+"""Tokenize prompts outside the event loop, with a fair share for each client.
 
-Why: tokenizing a megabyte takes a second, and a tokenizer may be used by one thread at a time.
+Why: tokenizing a megabyte takes a second, and only one thread at a time may use a tokenizer.
 What: there are two threads, each with its own tokenizer: one for requests of at most `SHORT` bytes, one for longer
 ones. Each serves its queue by start-time fair queueing (Goyal, Vin and Cheng, 1997), so that every client gets the same
 share of bytes. `least_tokens_of` bounds the number of tokens by the bytes of a text, so that prompts that are far too
@@ -50,7 +50,7 @@ class FairQueue(Generic[T]):
     def take(self) -> T:
         """Remove and return the next item."""
         self._now, _, what = heapq.heappop(self._heap)
-        # A client that has used up no more than all others starts with them anyway.
+        # A client that has used no more than the others starts with them anyway.
         self._ends = {client: end for client, end in self._ends.items() if end > self._now and self._heap}
         return what
 
@@ -89,7 +89,7 @@ class _Worker:
                     return
                 work, future = self._queue.take()
             if not future.set_running_or_notify_cancel():
-                continue  # its client has left
+                continue  # its client has disconnected
             try:
                 future.set_result(work(self._model))
             except BaseException as error:
@@ -152,7 +152,7 @@ def least_tokens_of(model: Any) -> Callable[[str], int]:
 
 
 def _keeps_bytes(part: dict[str, Any] | None) -> bool:
-    """Does a normalizer or pre-tokenizer leave every byte of a text in it?"""
+    """Return whether a normalizer or pre-tokenizer keeps every byte of a text."""
     if part is None:
         return True
     kind = part["type"]

@@ -1,13 +1,13 @@
-"""Reasoning apart from the answer, and the variables of the chat template that switch it.
+"""Reasoning before an answer, and the variables of the chat template that control it.
 
-What: `ChatTemplate` finds out how the model's template treats reasoning, by what it writes at the end of a prompt. Some
-templates open the reasoning, some close an empty one, and with some the model decides.
+What: `ChatTemplate` finds out how the model's template treats reasoning, from what it writes at the end of a prompt.
+Some templates open the reasoning, some close an empty one, and with others the model decides.
 
     chat_template_kwargs   variables of the template; only those that it reads
     reasoning_effort       the variable of that name; "none" also switches off what the template can switch off
-    structgen.reasoning, structgen.max_reasoning   what the template says, overridden for one request
+    structgen.reasoning, structgen.max_reasoning   override the template for one request
 
-Invariant: no text of a client gets into a prompt by a variable: texts are a few words without any sign of a marker.
+Invariant: no variable can forge a turn: text values are a few words without the characters of markers.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ class ReasoningFormat:
     """How reasoning is written before an answer."""
 
     open: str
-    """Empty if the prompt ends with it."""
+    """The opening marker; empty if the prompt ends with it."""
     close: str
     optional: bool = False
     most: int | None = None
-    """The most characters of it."""
+    """Upper bound of its characters."""
 
     @property
     def choice(self) -> bool | str:
-        """As `structgen.tools` takes it."""
+        """The value of the option `reasoning` of `structgen.tools`."""
         return "optional" if self.optional else True if self.open else "begun"
 
     def options(self) -> dict[str, Any]:
-        """As `structgen.reasoning` takes them."""
+        """Return the options for `structgen.reasoning`."""
         return {
             "open": self.open or None,
             "close": self.close,
@@ -74,7 +74,7 @@ class ReasoningFormat:
 
 
 class ChatTemplate:
-    """What the server knows of the chat template of its model; safe to use from any thread."""
+    """The chat template of the model. Safe to use from any thread."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -91,7 +91,7 @@ class ChatTemplate:
         return re.search(rf"\b{re.escape(name)}\b", self.source) is not None
 
     def reasoning_format(self, variables: Mapping[str, Any]) -> ReasoningFormat | None:
-        """How the model reasons after a prompt with these variables; None if it does not."""
+        """Return how the model reasons after a prompt with these variables; None if it does not."""
         markers = next((one for one in _MARKERS if any(mark in self.source for mark in one)), None)
         if markers is None:
             return None
@@ -118,7 +118,7 @@ class ChatTemplate:
 
 
 def _variables_of(template: Any) -> frozenset[str] | None:
-    """The variables that a template reads; None where it is not one template of plain Jinja."""
+    """Return the variables that a template reads; None if it is not one plain Jinja template."""
     if not isinstance(template, str):
         return None
     environment = jinja2.Environment(extensions=["jinja2.ext.loopcontrols", "jinja2.ext.do"])
@@ -129,7 +129,7 @@ def _variables_of(template: Any) -> frozenset[str] | None:
 
 
 def read_variables(fields: Fields, template: ChatTemplate) -> dict[str, Any]:
-    """The variables of the chat template that a request sets. Raises `ApiError`."""
+    """Return the variables of the chat template that a request sets. Raises `ApiError`."""
     found: dict[str, Any] = {}
     effort = fields.text("reasoning_effort")
     if effort is not None:
@@ -170,7 +170,7 @@ def read_variables(fields: Fields, template: ChatTemplate) -> dict[str, Any]:
 def read_reasoning(
     own: Fields | None, template: ChatTemplate, variables: Mapping[str, Any], *, is_on: bool
 ) -> ReasoningFormat | None:
-    """How the answer reasons: as the template says, or as ``structgen.reasoning`` does."""
+    """Return how the answer reasons: as the template says, unless ``structgen.reasoning`` overrides it."""
     reasoning = template.reasoning_format(variables) if is_on else None
     if own is None:
         return reasoning

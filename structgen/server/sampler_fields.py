@@ -24,21 +24,21 @@ _PROPOSALS = ("local", "masking", "awrs", "asap")
 
 @dataclass(frozen=True)
 class RequestedSampler:
-    """For `structgen.sample`."""
+    """A sampler for `structgen.sample`."""
 
     name: str
     sampler: Sampler
     limits: dict[str, Any]
-    """`max_seconds`, `max_calls`, `max_attempts`, as far as they are given."""
+    """Those of `max_seconds`, `max_calls` and `max_attempts` that the request sets."""
 
     @property
     def rows(self) -> int:
-        """How many rows of the model's cache it takes at most."""
+        """The most rows of the model's cache that it uses."""
         return int(getattr(self.sampler, self.rows_option))
 
     @property
     def rows_option(self) -> str:
-        """The option that says so."""
+        """The option that sets `rows`."""
         return "particles" if isinstance(self.sampler, SMC) else "parallel"
 
     def check_memory(self, tokens: int, token_bytes: int, most: int) -> None:
@@ -56,7 +56,7 @@ class RequestedSampler:
 
 
 def read_sampler(own: Fields, settings: ServerSettings) -> RequestedSampler | None:
-    """The sampler, if one is asked for."""
+    """Return the sampler that a request names, if any. Raises `ApiError`."""
     given = own.take("sampler")
     limits = {
         "max_seconds": own.number("max_seconds", 0, settings.request_seconds),
@@ -66,7 +66,7 @@ def read_sampler(own: Fields, settings: ServerSettings) -> RequestedSampler | No
     limits = {name: value for name, value in limits.items() if value is not None}
     if given is None:
         if limits:
-            raise bad_request(f"structgen.{next(iter(limits))}", "this is an option of structgen.sampler")
+            raise bad_request(f"structgen.{next(iter(limits))}", "this option needs structgen.sampler")
         return None
     if not settings.samplers:
         raise bad_request(

@@ -1,4 +1,4 @@
-"""What whoever runs the server may choose: one frozen record, checked when it is made."""
+"""The settings of the server: one frozen record, checked when it is made."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s?#@]+")
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Limits bound what one request, and all of them together, can take."""
+    """Settings of one server. Limits bound the resources of one request, and of all together."""
 
     model_name: str = "structgen"
-    """What clients call the model."""
+    """The name of the model, which clients send."""
     api_keys: tuple[str, ...] = field(default=(), repr=False)
-    """Each opens ``/v1``; none: everybody may come in."""
+    """Keys for ``/v1``; without keys, anyone may send requests."""
     max_rows: int = 16
-    """Texts that are drawn at a time, in one batch."""
+    """Rows of the batch: texts that are generated at the same time."""
     max_queue: int = 256
-    """Requests that are waiting or being answered; more get the status 429."""
+    """Open requests; more get the status 429."""
     max_body: int = 1 << 20
-    """Bytes of a request."""
+    """Upper bound of a request's body, in bytes."""
     max_connections: int = 1024
-    """Connections that are open; for one more the oldest one without a complete request is closed."""
+    """Open connections. For one more, the oldest one without a complete request is closed."""
     max_client_connections: int = 256
-    """The same of one address."""
+    """Open connections from one address."""
     header_seconds: float = 10.0
-    """For the header of a request to come, from the moment at which the connection is open."""
+    """Time for the header of a request to arrive after its connection was opened."""
     unread_seconds: float = 60.0
-    """A client that takes nothing of its answer for so long is cut off."""
+    """A client that reads nothing of its response for so long is disconnected."""
     max_tokens: int = 4096
     """The most tokens of an answer."""
     default_tokens: int = 512
-    """Where a request does not say how many. (OpenAI's default is the model's context.)"""
+    """Tokens of an answer if the request sets no limit. (OpenAI's default is the model's context.)"""
     max_choices: int = 8
     """The most answers of one request, `n`."""
     max_particles: int = 32
-    """The most particles, lanes or draws of a sampler."""
+    """The most particles, parallel texts or draws of a sampler."""
     request_seconds: float = 300.0
-    """After so long a request is given up with the status 504."""
+    """Time limit of a request; then it ends with the status 504."""
     drain_seconds: float = 30.0
-    """How long running requests may take to end once the server is told to stop."""
+    """Time for running requests to end after the server was signalled to stop."""
     patience: float = 0.01
-    """Seconds that all wait for the mask of one; who takes longer sits out a pass of the model."""
+    """Seconds that a pass waits for the mask of one row; a row with a later mask skips the pass."""
     prompt_tokens: int = 32
-    """Tokens of new prompts that are read between two passes for those who run."""
+    """Tokens of new prompts that are prefilled between two passes of running rows."""
     tool_format: str = "hermes"
     """How the model writes tool calls: a name of `structgen.tools.FORMATS`."""
     reasoning: str = "auto"
-    """``auto``: what a model writes between the markers of its chat template is apart from its answer. ``off``: it is
-    part of it."""
+    """``auto``: text between the reasoning markers of the chat template is returned apart from the answer. ``off``: it
+    is part of the answer."""
     closed_objects: bool = True
-    """Objects of a `response_format` that declare their keys have no others, unless the schema speaks of them."""
+    """Objects of a `response_format` that declare their keys have no others, unless the schema mentions others."""
     cors_origins: tuple[str, ...] = ()
-    """Web pages of these origins may call the server from a browser; ``*``: all."""
+    """Web pages of these origins may call the server from a browser; ``*`` allows all."""
     samplers: int = 1
-    """Requests with a sampler of their own that run at a time; 0: such requests are refused."""
+    """Requests with a sampler that run at the same time; with 0, such requests are refused."""
     sampler_bytes: int = 1 << 30
-    """Memory of the model's cache that one of them may take: rows (particles, lanes) times tokens."""
+    """Memory of the model's cache that one of them may use, in bytes: rows (particles, parallel texts) times tokens."""
     stall_seconds: float = 120.0
-    """``/health`` fails where no step of the batch is finished for so long."""
+    """``/health`` fails if no step of the batch has finished for so long."""
     compilers: int = 2
-    """Processes that try out constraints; with one alone, new ones wait behind one that takes long."""
+    """Processes for compile probes. With only one, new constraints wait for a slow one."""
     limits: RequestLimits = field(default_factory=lambda: RequestLimits(whitespace="json.dumps"))
-    """Of constraints."""
+    """Limits on constraints."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -81,7 +81,9 @@ class ServerSettings:
                 least = 0 if one.name in _MAY_BE_NONE else None
                 _check_number(one.name, getattr(self, one.name), one.type, least)
         if not isinstance(self.model_name, str) or not self.model_name:
-            raise OptionError(f"model_name is {with_kind(self.model_name)}; it is the name that clients send")
+            raise OptionError(
+                f"model_name is {with_kind(self.model_name)}; it must be the name that clients send"
+            )
         for name in ("api_keys", "cors_origins"):
             given = getattr(self, name)
             if isinstance(given, str) or not all(isinstance(text, str) for text in given):
@@ -101,10 +103,11 @@ class ServerSettings:
             object.__setattr__(self, "default_tokens", self.max_tokens)
         if self.tool_format not in FORMATS:
             raise OptionError(
-                f"there is no tool format {self.tool_format!r:.40}", hint=f"There are {', '.join(FORMATS)}."
+                f"there is no tool format {self.tool_format!r:.40}",
+                hint=f"The formats are {', '.join(FORMATS)}.",
             )
         if self.reasoning not in ("auto", "off"):
-            raise OptionError(f"reasoning is {self.reasoning!r:.40}; it is 'auto' or 'off'")
+            raise OptionError(f"reasoning is {self.reasoning!r:.40}; it must be 'auto' or 'off'")
         for origin in self.cors_origins:
             if origin != "*" and not _ORIGIN.fullmatch(origin):
                 raise OptionError(
@@ -112,14 +115,14 @@ class ServerSettings:
                     hint="An origin is a scheme, a host and perhaps a port: https://example.com:8443; or *.",
                 )
         if any(not key.strip() for key in self.api_keys):
-            raise OptionError("an API key is empty", hint="Leave keys out to let everybody in.")
+            raise OptionError("an API key is empty", hint="Leave the keys out to accept all requests.")
 
 
 SETTING_NAMES = tuple(one.name for one in fields(ServerSettings))
 
 
 def _check_number(name: str, value: Any, kind: str, least: int | None) -> None:
-    """Refuse what is no number of this kind; `least` None: it is above 0."""
+    """Raise `OptionError` unless a value is a number of its kind and at least `least`; None means above 0."""
     kinds = int if kind == "int" else (int, float)
     is_number = isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
     if is_number and (value > 0 or value == least):

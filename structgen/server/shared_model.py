@@ -1,11 +1,11 @@
-"""A model for samplers, whose passes are made by the engine's thread, between those of the batch.
+"""A model for samplers, whose passes run on the model's thread, between those of the batch.
 
-Why: samplers (`structgen.sample`) drive sessions of their own, step by step; run in the engine's thread they would keep
-everybody waiting until they are through, in a thread of their own two passes would run at once.
+Why: samplers (`structgen.sample`) drive sessions of their own, step by step. On the model's thread they would block all
+requests until they end; on a thread of their own, two passes would run at the same time.
 What: a forward pass gets at most `part()` tokens, or one token of each of a few rows. The batch runs a step after each
 pass, so a sampler delays others no more than the prefill of a prompt does.
-Cost: a thread switch a pass; and each waits for one pass of the other. While rows move between groups (see
-`_SharedSession`) the model's cache of some of them is there twice.
+Cost: a thread switch per pass; the sampler and the batch each wait for one pass of the other. While rows move between
+groups (see `_SharedSession`), the model's cache of some of them exists twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["SharedModel"]
 
 class Run(Protocol):
     def __call__(self, function: Callable[[], Any], /, *, reads: bool = False) -> Any:
-        """Run a function on the model's thread. `reads`: it is a forward pass, whose duration counts."""
+        """Run a function on the model's thread. `reads`: it is a forward pass, whose duration is measured."""
 
 
 Part = Callable[[], int]
@@ -38,7 +38,7 @@ _TOKENS_PER_ROW = 2
 
 
 class SharedModel:
-    """The model as `structgen.sample` takes it.
+    """The model in the form that `structgen.sample` takes.
 
     Args:
         run: Runs a function on the thread of the model, between two passes of the batch.
@@ -53,7 +53,7 @@ class SharedModel:
         self.context_length = model.context_length
 
     def encode(self, prompt: Any) -> list[int]:
-        """The tokens of the one prompt of this request, whatever is asked."""
+        """Return the tokens of the request's prompt; `prompt` is ignored."""
         return list(self._prompt)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -61,7 +61,7 @@ class SharedModel:
         return text
 
     def start(self, prompts: Sequence[Sequence[int]]) -> Any:
-        """A session over prompts, which are read in parts."""
+        """Return a session over prompts, which are prefilled in parts."""
         first = max(1, self._part() // max(1, len(prompts)))
         heads = [list(prompt[:first]) for prompt in prompts]
         session = self._run(lambda: self._model.start(heads), reads=True)

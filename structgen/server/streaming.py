@@ -1,7 +1,7 @@
-"""The parts of a streamed answer: what is new in each row, as deltas.
+"""The chunks of a streamed response: what is new in each row, as deltas.
 
-Invariant: what was sent stays. The parts of a choice make up what the same request without `stream` is answered with.
-A row that fails does not end the others: its error is the last event of the stream.
+Invariant: what was sent is never revoked. The chunks of a choice add up to the response without `stream`. A row that
+fails does not end the others: its error is the last event of the stream.
 Cost: linear in the text.
 """
 
@@ -20,13 +20,13 @@ from .errors import ApiError
 from .service import RunningRequest
 from .ticket import SequenceRow
 
-__all__ = ["ChoiceStream", "parts_of"]
+__all__ = ["ChoiceStream", "chunks_of"]
 
 
-async def parts_of(
+async def chunks_of(
     request: CompletionRequest, running: RunningRequest, vocabulary: Any, deadline: float
 ) -> AsyncIterator[dict[str, Any]]:
-    """The chunks of a stream. Raises `ApiError`, when all rows have ended, if one of them failed.
+    """Yield the chunks of a stream. Raises `ApiError`, after all rows have ended, if one of them failed.
 
     Args:
         asked: The request.
@@ -45,7 +45,7 @@ async def parts_of(
         for index in streams:
             yield answer.chunk(index, {"role": "assistant", "content": ""})
     while streams:
-        # subtle: for this alone, since what is cancelled while a part is sent is not this generator.
+        # subtle: only around this wait; a cancellation while a chunk is sent does not reach this generator.
         async with asyncio.timeout_at(deadline):
             await running.wait_for_change()
         for index, stream in list(streams.items()):
@@ -81,11 +81,11 @@ class ChoiceStream:
         self._read = ""
         self._sent = self._thought = ""
         self._calls: list[str] = []
-        """Of each call that was sent, the arguments so far."""
+        """The name and arguments that were sent of each call."""
         self.has_ended = False
 
     def new_chunks(self, answer: Answer) -> Iterator[dict[str, Any]]:
-        """What is new. Raises `ApiError` if the row has failed."""
+        """Yield what is new. Raises `ApiError` if the row has failed."""
         index, sequence = self._index, self._sequence
         # subtle: the finish is read first, since the model's thread writes it last.
         finish = sequence.finish
@@ -121,7 +121,7 @@ class ChoiceStream:
                 yield answer.chunk(self._index, {"tool_calls": [delta]})
 
     def _follow(self, reader: PartialTurn, text: str, *, ends: bool) -> str:
-        if not text.startswith(self._read):  # the row went back from a dead end
+        if not text.startswith(self._read):  # the row has backtracked from a dead end
             again = self._request.reader()
             assert again is not None
             self._reader = reader = again
@@ -151,4 +151,4 @@ class ChoiceStream:
 
 
 def _went_back() -> ApiError:
-    return ApiError(422, "the text went back from a dead end, before what was sent already", code="dead_end")
+    return ApiError(422, "the text backtracked from a dead end, past what was already sent", code="dead_end")

@@ -1,4 +1,4 @@
-"""Tools of a request: definitions to the spec of a turn."""
+"""Read the tools of a request, and make the spec of a turn that may call them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class RequestedTools:
     offered: tuple[Tool, ...]
     format: ToolFormat
     spec: dict[str, Any]
-    """For the compiler."""
+    """The spec for the compiler."""
     described: bool = True
     forms: Forms = field(default_factory=dict)
-    """Of the compiled constraint, which is made elsewhere; known once it is there."""
+    """The forms of the compiled constraint; set once it is compiled."""
 
     def reader(self, reasoning: ReasoningFormat | None) -> PartialTurn:
         """Return a reader of one turn, whole or while it is written."""
@@ -51,7 +51,7 @@ class RequestedTools:
         )
 
     def reasoning_markers(self, reasoning: ReasoningFormat) -> tuple[str, str]:
-        """The texts around the reasoning, which the format may write in its own way."""
+        """Return the markers around the reasoning, which the format may write in its own way."""
         begin, end = self.format.think
         return (begin if reasoning.open else ""), end
 
@@ -61,7 +61,7 @@ class RequestedTools:
 
 
 def read_tool_format(own: Fields | None, settings: ServerSettings) -> ToolFormat:
-    """How calls are written: those of the answer, and earlier ones."""
+    """Return the format of calls, of the answer's and of earlier ones. Raises `ApiError`."""
     chosen = None if own is None else own.text("tool_format")
     name = settings.tool_format if chosen is None else chosen
     if name not in FORMATS:
@@ -70,7 +70,7 @@ def read_tool_format(own: Fields | None, settings: ServerSettings) -> ToolFormat
 
 
 def read_requested_tools(fields: Fields, own: Fields | None, format: ToolFormat) -> RequestedTools | None:
-    """The tools, if there are any that may be called."""
+    """Return the tools that an answer may call; None if it may call no tool. Raises `ApiError`."""
     given, choice = fields.take("tools"), fields.take("tool_choice")
     parallel = fields.take("parallel_tool_calls")
     if parallel is not None and not isinstance(parallel, bool):
@@ -100,9 +100,9 @@ def read_requested_tools(fields: Fields, own: Fields | None, format: ToolFormat)
 
 
 def _choice(given: Any, offered: tuple[Tool, ...]) -> tuple[str, frozenset[str] | None]:
-    """Whether tools must be called, and which may be; None: all of them.
+    """Return the mode of `tool_choice`, and the names of the tools that may be called; None allows all.
 
-    subtle: a tool may be called "none", so tools that are chosen by name are never a choice of that name.
+    subtle: a tool may be named "none", so a tool that is chosen by name is never taken for a mode.
     """
     if given is None:
         return "auto", None
@@ -134,7 +134,7 @@ def _choice(given: Any, offered: tuple[Tool, ...]) -> tuple[str, frozenset[str] 
 
 
 def _name_in(choice: Any) -> Any:
-    """The name of a tool in a choice, which some clients write without "function" around it."""
+    """Return the name of a tool in a choice, which some clients write without "function" around it."""
     inner = choice.get("function", choice) if isinstance(choice, dict) else None
     return inner.get("name") if isinstance(inner, dict) else None
 
@@ -144,6 +144,6 @@ def _known(names: Iterable[Any], offered: tuple[Tool, ...]) -> frozenset[str]:
     for name in names:
         if not isinstance(name, str) or name not in there:
             raise bad_request(
-                "tool_choice", f"tool_choice names {name!r:.60}, which is no tool of this request"
+                "tool_choice", f"tool_choice names {name!r:.60}, which is not a tool of this request"
             )
     return frozenset(names)

@@ -1,9 +1,9 @@
-"""The application under uvicorn, until it is told to stop.
+"""Run the application under uvicorn until a signal stops it.
 
-The first SIGTERM or SIGINT drains: new requests get the status 503, `/health` says so, and running ones are answered;
-when none is left the server ends. Those that are not answered within `drain_seconds` are told so with the status 503,
-or as the last event of their stream. A second signal ends the process at once. So does the time: what does not end
-within `_END_SECONDS` after that, for whatever fault, is ended by the system.
+The first SIGTERM or SIGINT drains the server: new requests get the status 503, `/health` reports it, and running
+requests are answered. The server ends after the last one. Requests that are not answered within `drain_seconds` get the
+status 503, or an error as the last event of their stream. A second signal ends the process at once. The system also
+ends it if it is still running `_END_SECONDS` later, for example because a thread hangs.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ with needed("the server", extra="server"):
 __all__ = ["config_of", "serve", "wait_until_ready"]
 
 _KEEP_ALIVE = 30
-_LOOK = 0.05
-_TELL_SECONDS = 5.0
-"""For telling those who are not answered in time."""
+_POLL_SECONDS = 0.05
+_REFUSE_SECONDS = 5.0
+"""Time to send errors to clients that are not answered in time."""
 _END_SECONDS = 30.0
-"""For all threads to end, once everybody has been answered or told."""
+"""Time for all threads to end after all clients have got a response."""
 
 
 def serve(
@@ -45,14 +45,27 @@ def serve(
     say: Callable[[str], None] = lambda text: None,
     log_level: str = "warning",
 ) -> int:
-    """Answer until a signal comes; the exit status. Raises `ModelError` where no constraint could be compiled."""
+    """Serve until a signal arrives.
+
+    Args:
+        service: The service, which is closed in the end.
+        sockets: Sockets that are bound to an address.
+        say: Prints a status line.
+        log_level: uvicorn's log level.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        ModelError: No process that compiles constraints starts.
+    """
     wait_until_ready(service)
     _Server(config_of(service, log_level), service, say).run(sockets)
     return 0
 
 
 def wait_until_ready(service: Service) -> None:
-    """Wait for a process that compiles constraints. Raises `ModelError` where none starts, and closes the service."""
+    """Wait for a process that compiles constraints. If none starts, close the service and raise `ModelError`."""
     try:
         service.compiler.wait_until_ready()
     except (StructgenError, OSError) as error:
@@ -64,7 +77,7 @@ def wait_until_ready(service: Service) -> None:
 
 
 def config_of(service: Service, log_level: str = "warning") -> uvicorn.Config:
-    """How uvicorn serves the application."""
+    """Return uvicorn's configuration for a service."""
     return uvicorn.Config(
         make_app(service),
         http=guarded(service.settings),
@@ -85,7 +98,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Instead of uvicorn's, which would close the door before anybody could be told."""
+        """Replaces uvicorn's method, which would close the socket before clients could get an error."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
@@ -113,10 +126,10 @@ class _Server(uvicorn.Server):
             if running
             else "stopping"
         )
-        # subtle: a thread of C, which needs neither the interpreter nor the event loop.
-        with contextlib.suppress(RuntimeError, OSError, ValueError):  # no one reads the standard error
+        # subtle: this timer is a C thread, which needs neither the interpreter nor the event loop.
+        with contextlib.suppress(RuntimeError, OSError, ValueError):  # the standard error is closed
             faulthandler.dump_traceback_later(
-                self._service.settings.drain_seconds + _TELL_SECONDS + _END_SECONDS, exit=True
+                self._service.settings.drain_seconds + _REFUSE_SECONDS + _END_SECONDS, exit=True
             )
         self._draining = asyncio.get_running_loop().create_task(self._drain())
 
@@ -124,13 +137,13 @@ class _Server(uvicorn.Server):
         clock: Any = asyncio.get_running_loop().time
         end = clock() + self._service.settings.drain_seconds
         while self._service.open and clock() < end:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_SECONDS)
         if self._service.open:
             self._say(f"{self._service.open} requests were not answered in time")
-            # subtle: whoever waits for a text, or for a constraint, is told by these; uvicorn would just hang up.
+            # subtle: closing the service sends errors to waiting clients; uvicorn would only close their connections.
             await asyncio.to_thread(self._service.close)
-            end = clock() + _TELL_SECONDS
+            end = clock() + _REFUSE_SECONDS
             while self._service.open and clock() < end:
-                await asyncio.sleep(_LOOK)
+                await asyncio.sleep(_POLL_SECONDS)
             self.force_exit = bool(self._service.open)
         self.should_exit = True

@@ -80,7 +80,7 @@ class IsolatableConstraint:
             is_wanted: Called repeatedly while it waits; False ends the wait.
 
         Raises:
-            StructgenError: There is no process, or it refuses the constraint.
+            StructgenError: No process can be started, or it refuses the constraint.
         """
         compiled = self.compiled
         if compiled is None:
@@ -127,7 +127,7 @@ class IsolatableConstraint:
         return None if compiled is None else compiled.in_own_engine()
 
     def in_fresh_engine(self, matcher: Matcher) -> Matcher | None:
-        """Return a matcher in an engine that has room, in place of `matcher`; None if there is none."""
+        """Return a matcher in an engine that has room, in place of `matcher`; None if the constraint is isolated."""
         compiled = self.compiled
         if compiled is None:
             return None
@@ -143,7 +143,7 @@ class IsolatableConstraint:
 
         Args:
             room: The search stops at a text of at most `room` tokens.
-            isolated: Returns a matcher for the search, if one is needed.
+            isolated: Returns a matcher for the search, if the known length does not answer it.
         """
         if self.least_tokens is not None and self.least_tokens <= room:
             return self.least_tokens

@@ -6,7 +6,7 @@ What: each call of the core may take `CALL_SECONDS` of CPU time here. A matcher 
 slow repeatedly, migrates: a matcher process replays its tokens. A matcher that exceeds a limit of the shared engine
 continues in a new engine once, since another constraint may have filled the old one.
 Invariant: masks are the same in either place. A call is stopped when the client has disconnected.
-Cost: some microseconds per call beside the matcher's own.
+Cost: some microseconds per call in addition to the matcher's own.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class ProbeProcess:
         self._forker = subprocess.Popen(
             _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=child_environment()
         )
-        if self._is_closed:  # subtle: by another thread, which found no process to kill
+        if self._is_closed:  # subtle: by another thread, before there was a process to kill
             self._forker.kill()
         try:
             self._send(self._hello)
@@ -189,7 +189,7 @@ class ProbeProcess:
             end_process(forker)
 
     def _exchange(self, data: bytes, may_continue: Callable[[], bool]) -> bytes:
-        """Return the answer to a request. After an exception, the worker is another one, or there is none."""
+        """Return the answer to a request. After an exception, the worker has been replaced or killed."""
         with contextlib.ExitStack() as slow:
             return self._answer(data, may_continue, slow)
 
@@ -347,7 +347,7 @@ class ProbeProcess:
             raise _Starved from None
 
     def _receive(self, deadline: float) -> bytes:
-        """Read the next frame. Raises `TimeoutError`, or `_Died` if there is none."""
+        """Read the next frame. Raises `TimeoutError`, or `_Died` if the output has ended."""
         output = self._output
 
         def wait() -> None:

@@ -298,7 +298,7 @@ class CompileProbes(ABC, Generic[Outcome]):
             return
         except StructgenError as error:
             outcome = error
-        except Exception as error:  # whatever it is, the futures must be resolved
+        except Exception as error:  # any error must resolve the futures
             logger.exception("compiling a constraint failed")
             outcome = crash(error, "compiling the request's constraint")
         if worker is not None and (isinstance(outcome, StructgenError) or _is_slow(outcome)):

@@ -1,12 +1,12 @@
-"""One request's constraint as engines drive it: accept, validate, roll back, fill a row, with their stop tokens.
+"""One request's constraint as serving engines drive it: accept, validate, roll back, fill a row, with stop tokens.
 
-Why: vLLM and SGLang ask for the same moves in other words, and both bring stop tokens of a request, which are ends of
-text for it though the vocabulary does not know them.
-Invariant: an end of text is allowed if and only if the text is complete. After an end nothing more is read, and the row
-is left to the engine. Where the core meets a limit, or no token is left, the sequence has *failed*: its row allows
-everything, since an engine cannot draw from nothing, and the next token is refused, so that the engine ends this
+Why: vLLM and SGLang need the same operations under different names. Both add stop tokens of a request, which end its
+text although the vocabulary does not list them as such.
+Invariant: an end of text is allowed if and only if the text is complete. After an end, further tokens are ignored, and
+the row allows everything. If the core meets a limit, or no token is allowed, the sequence has *failed*: its row allows
+everything, since an engine cannot sample from an empty mask, and the next token is refused. The engine then ends this
 request, and only this one, with an error.
-Cost: that of the matcher, and at most `CALL_SECONDS` of CPU time for each call.
+Cost: that of the matcher, and at most `CALL_SECONDS` of CPU time per call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from structgen.matcher import Matcher
 __all__ = ["CALL_SECONDS", "ConstrainedSequence", "fill_rows"]
 
 CALL_SECONDS = 1.0
-"""CPU time of one call of the core; a sequence that needs more has failed."""
+"""Limit on the CPU time of one call of the core; a sequence that needs more has failed."""
 
 
 class ConstrainedSequence:
@@ -33,7 +33,7 @@ class ConstrainedSequence:
 
     matcher: Matcher
     failure: str | None
-    """Why the request cannot go on; None: it can."""
+    """Why the request cannot continue; None if it can."""
 
     def __init__(self, matcher: Matcher, stop_ids: Iterable[int] = ()) -> None:
         self.matcher = matcher
@@ -45,16 +45,16 @@ class ConstrainedSequence:
 
     @property
     def is_ended(self) -> bool:
-        """Has an end of text been read?"""
+        """Whether an end of text has been read."""
         return self._ended
 
     @property
     def is_plain(self) -> bool:
-        """Its row is what the matcher fills, and no more."""
+        """Whether its row is exactly the matcher's mask."""
         return not self._more and not self._ended and self.failure is None
 
     def advance(self, token: int) -> bool:
-        """Read a token; False, and nothing changed, if it is not allowed. After the end it is not looked at."""
+        """Append a token. Return False, and change nothing, if it is not allowed. After the end, tokens are ignored."""
         if self._ended:
             return True
         if self.failure is not None:
@@ -62,7 +62,7 @@ class ConstrainedSequence:
         try:
             with _bounded():
                 if token in self._ends:
-                    # subtle: the matcher reads its own ends only, to which a stop token of the request does not belong.
+                    # subtle: the matcher accepts only its vocabulary's ends, not stop tokens of the request.
                     self._ended = self.matcher.is_complete()
                     return self._ended
                 return self.matcher.advance(token)
@@ -71,26 +71,26 @@ class ConstrainedSequence:
             return False
 
     def accepted(self, tokens: Sequence[int]) -> int:
-        """How many of these tokens can follow, in order, the end of text included. Does not advance."""
+        """Return how many of these tokens can follow, in order, including an end of text. Changes nothing."""
         if self._ended or self.failure is not None:
             return 0
-        place = next((i for i, token in enumerate(tokens) if token in self._ends), len(tokens))
+        end = next((i for i, token in enumerate(tokens) if token in self._ends), len(tokens))
         try:
             with _bounded():
-                count = self.matcher.accepts(list(tokens[:place]))
-                if count < place or place == len(tokens):
+                count = self.matcher.accepts(list(tokens[:end]))
+                if count < end or end == len(tokens):
                     return count
-                return place + self._completes(tokens[:place])
+                return end + self._completes(tokens[:end])
         except LimitExceeded:
             return 0
 
     def _completes(self, tokens: Sequence[int]) -> bool:
-        """Would the text be complete after these tokens, which can follow?"""
+        """Return whether the text would be complete after these tokens, which are known to be allowed."""
         ahead = self.matcher.fork()
         return all(ahead.advance(token) for token in tokens) and ahead.is_complete()
 
     def rollback(self, count: int) -> None:
-        """Undo the last `count` tokens that were read, the end of text included."""
+        """Remove the last `count` tokens, including an end of text."""
         if count <= 0:
             return
         if self._ended:
@@ -104,27 +104,32 @@ class ConstrainedSequence:
         self._ended, self.failure = False, None
 
     def fork(self) -> ConstrainedSequence:
-        """An independent one in the same state."""
+        """Return an independent sequence in the same state."""
         made = object.__new__(type(self))
         made.matcher = self.matcher.fork()
         made._more, made._ends, made._ended, made.failure = self._more, self._ends, self._ended, self.failure
         return made
 
     def fill(self, out: NDArray[np.int32], row: int) -> None:
-        """Write the mask into row `row` of `out`, int32 ``[rows, words]``; all ones after the end."""
+        """Write the mask into one row. After the end, it is all ones.
+
+        Args:
+            out: int32 ``[rows, words]``.
+            row: The row to write.
+        """
         if self._ended or self.failure is not None:
             out[row] = -1
             return
         try:
             with _bounded():
                 self.matcher.native.fill(out, row)
-        except Exception as error:  # LimitError; whatever it is, the engine must live
+        except Exception as error:  # a LimitError or a fault; the engine must survive either
             self._fail(str(error), out, row)
             return
         self.finish_row(out, row)
 
     def finish_row(self, out: NDArray[np.int32], row: int) -> None:
-        """After the matcher filled the row: the request's own stop tokens, and what an empty row means."""
+        """Add the request's own stop tokens to a row that the matcher filled, and fail if the row is empty."""
         line = out[row]
         if self._more:
             try:
@@ -151,9 +156,14 @@ def _bounded() -> _core.CallLimits:
 
 
 def fill_rows(sequences: Sequence[ConstrainedSequence], out: NDArray[np.int32], threads: int = 1) -> None:
-    """Fill row i with the mask of sequence i, in one call of the core, without the GIL.
+    """Write the mask of sequence i into row i, in one call of the core that releases the GIL.
 
-    Those of one engine take turns; those with an engine of their own are filled at the same time.
+    Sequences of one engine are filled one after the other, those of different engines in parallel.
+
+    Args:
+        sequences: One per row.
+        out: int32 ``[rows, words]``.
+        threads: How many engines to use in parallel.
     """
     plain = all(sequence.is_plain for sequence in sequences)
     if not plain:
@@ -164,7 +174,7 @@ def fill_rows(sequences: Sequence[ConstrainedSequence], out: NDArray[np.int32], 
         with _bounded():
             _core.fill_masks([sequence.matcher.native for sequence in sequences], out, threads)
     except _core.LimitError:
-        # A row that failed is empty; filling it again tells why.
+        # A row that failed is empty; filling it again finds the reason.
         for row, sequence in enumerate(sequences):
             if not out[row].any():
                 sequence.fill(out, row)

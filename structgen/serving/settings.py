@@ -1,11 +1,11 @@
-"""What whoever runs a server may set, from one environment variable.
+"""Settings of the engine plugins, from one environment variable.
 
-Why: an engine's plugins are loaded in several processes, without arguments; they all see the same environment.
-Invariant: an unknown name or a wrong value stops the start, by name; it is never ignored.
+Why: an engine loads its plugins in several processes, without arguments; all of them see the same environment.
+Invariant: an unknown name or an invalid value is an error that names it.
 
     STRUCTGEN_SERVING='{"compile_seconds": 2, "workers": 3, "whitespace": "compact"}'
 
-Fields of `structgen.serving.requests.RequestLimits`, and `workers` (processes that try specs out), `mask_threads`.
+The names are the fields of `structgen.serving.limits.RequestLimits`, `workers` and `mask_threads`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["VARIABLE", "Settings", "read_settings"]
 
 VARIABLE = "STRUCTGEN_SERVING"
 _OWN_SERVER = ("max_matcher_processes", "matcher_bytes", "step_seconds")
-"""Of what only our own server has."""
+"""Limits of the OpenAI-compatible server only."""
 
 
 @dataclass(frozen=True)
@@ -31,22 +31,29 @@ class Settings:
 
     limits: RequestLimits = DEFAULT_LIMITS
     workers: int = 3
-    """Processes that try specs out, where requests come in."""
+    """Processes for compile probes, where requests come in."""
     mask_threads: int = 4
-    """Threads that fill masks at once, of specs with engines of their own."""
+    """Threads that fill masks in parallel, of constraints with engines of their own."""
 
 
 def read_settings(text: str | None = None) -> Settings:
-    """From the environment, or from JSON text. Raises `OptionError`."""
+    """Read the settings.
+
+    Args:
+        text: JSON; None reads the environment variable `VARIABLE`.
+
+    Raises:
+        OptionError: The text is not JSON, a name is unknown, or a value is invalid.
+    """
     text = os.environ.get(VARIABLE, "") if text is None else text
     if not text.strip():
         return Settings()
     try:
         given = json.loads(text)
     except ValueError as error:
-        raise OptionError(f"{VARIABLE} is no JSON: {error}") from None
+        raise OptionError(f"{VARIABLE} is not valid JSON: {error}") from None
     if not isinstance(given, dict):
-        raise OptionError(f"{VARIABLE} is {given!r:.60}; it is a JSON object")
+        raise OptionError(f"{VARIABLE} must be a JSON object, not {given!r:.60}")
     usual: dict[str, Any] = {
         field.name: getattr(DEFAULT_LIMITS, field.name)
         for field in fields(RequestLimits)
@@ -70,7 +77,7 @@ _NAMES = {"whitespace": ("flexible", "compact", "json.dumps", "indented"), "inte
 def _check(name: str, value: Any, usual: Any) -> None:
     if name in _NAMES:
         if value not in _NAMES[name]:
-            raise OptionError(f"{name} is {value!r:.60}; it is one of {', '.join(_NAMES[name])}")
+            raise OptionError(f"{name} is {value!r:.60}; it must be one of {', '.join(_NAMES[name])}")
         return
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     right = (
@@ -80,4 +87,4 @@ def _check(name: str, value: Any, usual: Any) -> None:
     )
     if not right:
         kind = "true or false" if isinstance(usual, bool) else "a number above 0"
-        raise OptionError(f"{name} is {value!r:.60}; it is {kind}")
+        raise OptionError(f"{name} is {value!r:.60}; it must be {kind}")

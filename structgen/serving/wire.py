@@ -3,8 +3,8 @@
 Why: hostile input may take over the process that compiles it. It must not reach the serving process through a pickle.
 The parent may send pickles to its children. What comes back is data and is checked when it is read.
 What: a message is a kind, JSON content and a tail of raw bytes (masks). An error crosses by the name of its class and
-its plain fields, and is rebuilt from `structgen.errors` alone. A tree (an IR) is written as one JSON document a line,
-of which each may refer to those before it: what is shared in it, such as the pattern of a format, is written once.
+its plain fields, and is rebuilt from `structgen.errors` alone. A tree (an IR) is written as lines of JSON. A line may
+refer to earlier lines, so a shared subtree, such as the pattern of a format, is written once.
 Invariant: `unpack`, `decode_error` and `load_tree` raise `Garbled` for anything that `pack`, `encode_error` and
 `dump_tree` did not write.
 """
@@ -37,7 +37,7 @@ _KINDS: dict[str, type[StructgenError]] = {
     if isinstance(kind, type) and issubclass(kind, StructgenError)
 }
 _SHARED = "\0"
-"""The only key of a reference to an earlier line."""
+"""The only key of an object that refers to an earlier line."""
 _Plain = str | int | float | None
 _CONTAINERS = (tuple, list, dict)
 _LEAVES = frozenset({str, int, float, bool, type(None)})
@@ -48,7 +48,13 @@ class Garbled(Exception):
 
 
 def pack(kind: str, content: Any = None, tail: bytes = b"") -> bytes:
-    """Write a message. `content` is what JSON can hold."""
+    """Return a message.
+
+    Args:
+        kind: Says how to read the message.
+        content: Anything that JSON can hold.
+        tail: Raw bytes.
+    """
     head = json.dumps([kind, content]).encode()
     return b"".join((_LENGTH.pack(len(head)), head, tail))
 
@@ -64,7 +70,7 @@ def unpack(data: bytes) -> tuple[str, Any, bytes]:
     except (struct.error, ValueError, TypeError, RecursionError) as error:
         raise Garbled(f"not a message: {error!r:.80}") from None
     if not isinstance(kind, str):
-        raise Garbled("the kind of a message is a text")
+        raise Garbled("the kind of a message must be a text")
     return kind, content, data[end:]
 
 
@@ -87,7 +93,7 @@ def decode_error(content: Any) -> StructgenError:
     if kind is None or not isinstance(fields, dict) or not isinstance(fields.get("message"), str):
         raise Garbled("not an error")
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    # subtle: a class without its defaults fails where it is shown, so they are set first.
+    # subtle: an error without its default fields fails when it is shown, so they are set first.
     error = kind(fields["message"])
     known = vars(error)
     if not all(name in known and _is_plain(value) for name, value in fields.items()):
@@ -136,9 +142,9 @@ def dump_tree(tree: Any) -> bytes | None:
 
 
 def _shared_parts(tree: Any) -> tuple[set[int], set[int]]:
-    """Return which containers occur more than once in a tree, and which others hold one of these, by `id`.
+    """Return which containers occur more than once in a tree, and which others contain one of these, by `id`.
 
-    Most containers are neither, and are written as they are. Raises `TypeError` for a key that is no text.
+    Most containers are neither, and are written as they are. Raises `TypeError` for a key that is not a text.
     """
     shared: set[int] = set()
     outer: set[int] = set()
@@ -148,7 +154,7 @@ def _shared_parts(tree: Any) -> tuple[set[int], set[int]]:
         part = todo.pop()
         own = id(part)
         if isinstance(part, dict) and not all(isinstance(key, str) for key in part):
-            raise TypeError("a key is a text")
+            raise TypeError("a key must be a text")
         for value in part.values() if isinstance(part, dict) else part:
             if value.__class__ in _LEAVES or not isinstance(value, _CONTAINERS):
                 continue
@@ -174,7 +180,7 @@ def load_tree(data: bytes) -> Any:
             return content
         at = content[_SHARED]
         if type(at) is not int or not 0 <= at < len(shared):
-            raise Garbled("a reference to a line that was not read yet")
+            raise Garbled("a reference to a later line")
         return shared[at]
 
     try:
@@ -186,11 +192,11 @@ def load_tree(data: bytes) -> Any:
 
 
 def _not_a_number(name: str) -> Any:
-    raise Garbled(f"a tree has no {name}")
+    raise Garbled(f"a tree cannot contain {name}")
 
 
 def crash(error: BaseException, doing: str) -> LimitExceeded:
-    """Make the error of an unforeseen exception. It says that this program has a fault, not the request."""
+    """Return the error for an unexpected exception. It says that this program is at fault, not the request."""
     return LimitExceeded(
         f"an internal error while {doing}: {type(error).__name__}: {error!s:.200}",
         limit="internal",

@@ -127,8 +127,8 @@ def test_an_empty_text_is_an_answer(serving: Serve) -> None:
         ({"error": {"message": "model overloaded", "code": 529}}, "answers with an error: model overloaded"),
         ({"error": "boom"}, "answers with an error: boom"),
         ({"detail": "no such deployment"}, "no such deployment"),
-        ({"choices": []}, "holds no message"),
-        ([], "holds no message"),
+        ({"choices": []}, "contains no message"),
+        ([], "contains no message"),
     ],
     ids=str,
 )
@@ -151,7 +151,7 @@ def test_redirects_say_where_to(serving: Serve) -> None:
 def test_streams_without_an_answer(serving: Serve) -> None:
     world = serving(faults=[streamed(), streamed(delta(content="I"), {"error": {"message": "gone"}})])
     with connected(world) as model:
-        with pytest.raises(errors.RemoteError, match="holds no message"):
+        with pytest.raises(errors.RemoteError, match="contains no message"):
             list(sg.stream(model, "?", str))
         with pytest.raises(errors.RemoteError, match="stops with an error: gone$"):
             list(sg.stream(model, "?", str))
@@ -230,8 +230,8 @@ def test_reasoning_that_a_server_leaves_in_the_text(serving: Serve) -> None:
         ({"extra_body": {"x": object()}}, "extra_body\\['x'\\] cannot be written as JSON"),
         ({"extra_body": {"x": float("nan")}}, "extra_body\\['x'\\] cannot be written as JSON"),
         ({"extra_body": {5: 6}}, "keys are texts"),
-        ({"extra_body": {"stream": True}}, "'stream', which is made for each request"),
-        ({"extra_body": {"messages": []}}, "'messages', which is made for each request"),
+        ({"extra_body": {"stream": True}}, "'stream', which each request sets itself"),
+        ({"extra_body": {"messages": []}}, "'messages', which each request sets itself"),
         ({"api_key": ""}, "api_key"),
         ({"api_key": "a\rb"}, "api_key"),
     ],

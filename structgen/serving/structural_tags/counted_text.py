@@ -1,8 +1,8 @@
-"""Free text of at most so many tokens, until an end: `any_text` with `max_tokens` in a tag.
+"""Free text with a limit on its tokens, until an end: `any_text` with `max_tokens` in a tag.
 
-Why: with its end a free text is one regular expression; where its tokens are counted, it is a part of its own.
-Invariant: the end comes first where it occurs first, as without a count.
-Cost: the ends are compared with one another.
+Why: free text with its end is one regular expression, but a text whose tokens are counted is a separate part.
+Invariant: the text ends where an end first occurs, as without a limit.
+Cost: each end is compared with all others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ __all__ = ["counted_text"]
 
 
 def counted_text(inside: RE, ends: Sequence[str], max_tokens: int) -> Constraint:
-    """Return texts of `inside` of at most `max_tokens` tokens, each with the end that occurs first in both together."""
+    """Return the constraint of a text and the first end that occurs in it.
+
+    Args:
+        inside: The language of the text before its end.
+        ends: The texts that end it.
+        max_tokens: The most tokens of the text before its end.
+    """
     parts = []
     for end in ends:
         stretch = before(end, ends)

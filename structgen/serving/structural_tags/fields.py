@@ -1,6 +1,6 @@
-"""The fields of a structural tag, read with their types.
+"""Read the fields of a structural tag with their types.
 
-Why: a field of the wrong type would mean something else in silence ("yes" is no true).
+Why: a field of the wrong type would silently mean something else: "yes" is not true.
 Invariant: each function returns a value of its type, or raises `ConstraintError` with the path to the field.
 """
 
@@ -18,13 +18,13 @@ _MOST = (1 << 31) - 1
 
 
 def check_fields(form: Mapping[str, Any], known: set[str], where: str) -> None:
-    """Refuse fields that are not known, which would be ignored in silence otherwise."""
+    """Raise `ConstraintError` for unknown fields, which would be silently ignored otherwise."""
     strange = [key for key in form if key not in known]
     if strange:
         raise ConstraintError(
             f"{strange[0]!r:.60} is not supported here",
             where=where,
-            hint=f"What may stand here: {', '.join(sorted(known))}.",
+            hint=f"The fields here are {', '.join(sorted(known))}.",
         )
 
 
@@ -45,7 +45,7 @@ def text(form: Mapping[str, Any], key: str, where: str, default: str | None = No
 
 
 def items(form: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    """Return a field that is a list of something."""
+    """Return a field that is a list with at least one item."""
     value = form.get(key)
     if not isinstance(value, (list, tuple)):
         raise _wrong(key, "a list that is not empty", value, where)
@@ -55,7 +55,7 @@ def items(form: Mapping[str, Any], key: str, where: str) -> list[Any]:
 
 
 def texts(form: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    """Return a field that is a list of texts, each once; none where the field is missing or null."""
+    """Return a field that is a list of texts, without repetitions; empty if the field is missing or null."""
     value = form.get(key)
     if value is None:
         return ()
@@ -84,7 +84,7 @@ def whole(form: Mapping[str, Any], key: str, where: str, default: int | None = N
 
 @contextmanager
 def at(where: str) -> Iterator[None]:
-    """Put the path to a field before the place that an error inside it names."""
+    """Put the path to a field before the position that an error inside names."""
     try:
         yield
     except StructgenError as error:
