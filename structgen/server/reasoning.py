@@ -61,7 +61,7 @@ class ReasoningFormat:
     @property
     def choice(self) -> bool | str:
         """The value of the option `reasoning` of `structgen.tools`."""
-        return "optional" if self.optional else True if self.open else "begun"
+        return "optional" if self.optional else True if self.open else "opened"
 
     def options(self) -> dict[str, Any]:
         """Return the options for `structgen.reasoning`."""

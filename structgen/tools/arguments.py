@@ -1,8 +1,8 @@
-"""The arguments of a call in each notation: what may be written, and what was.
+"""The three notations of arguments: the constraint of what may be written, and the reader of what was written.
 
-Why: formats differ in their markers, which are data, and in the notation of arguments, which are these three.
-Invariant: what is written reads back as arguments that the tool's schema accepts; a schema that a notation cannot
-write exactly is refused.
+Why: formats differ in their markers, which are data, and in the notation of arguments, which is one of three.
+Invariant: what the constraint allows reads back as arguments that the tool's schema accepts. A schema that a notation
+cannot express exactly is refused.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ __all__ = ["NOTATIONS", "Notation", "arguments_of"]
 
 @dataclass(frozen=True)
 class Notation:
-    """Both directions of one notation."""
+    """One notation, for writing and for reading."""
 
     write: Callable[[Tool, ToolFormat], tuple[Body, dict[str, Form]]]
-    """What may be written, and what `read` has to know of it."""
+    """Returns the body of the arguments, and the forms of their values for `read`."""
     read: Callable[[str, int, Tool, Mapping[str, Form] | None], tuple[dict[str, Any], int]]
-    """From a text, the place where the arguments begin, and what `write` told, to them and the place where they
-    end."""
+    """Returns the arguments, and the position after them, from a text, their position, and the forms."""
 
 
 def arguments_of(tool: Tool, format: ToolFormat) -> tuple[Body, dict[str, Form]]:
-    """What may be written, and the forms of its values; an error says whose parameters it is about."""
+    """Return the body of a tool's arguments, and the forms of their values. Errors name the tool."""
     try:
         if format.arguments != "json":
-            _write_json(tool, format)  # says what is wrong with the schema, at its place in the whole
+            _write_json(tool, format)  # reports errors in the schema with their position in the whole
         return NOTATIONS[format.arguments].write(tool, format)
     except (ConstraintError, LimitExceeded) as error:
         parameters = f"the parameters of {tool.name}"
@@ -51,7 +50,7 @@ def arguments_of(tool: Tool, format: ToolFormat) -> tuple[Body, dict[str, Form]]
 
 
 def _write_json(tool: Tool, format: ToolFormat) -> Body:
-    # Of the whole schema; a part of a larger constraint keeps no text of it.
+    # For the whole schema: a part of a larger constraint keeps no text of it.
     return body_of(
         part_of_schema(tool.parameters, (), ordered=True, whitespace=format.whitespace, integers="digits")
     )

@@ -1,4 +1,4 @@
-"""The bodies that tool calls are made of: templates with special tokens in them, lists with optional items."""
+"""Grammar bodies for tool calls: templates with special tokens, lists with optional items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["EMPTY", "choice_of", "listed", "pieces", "sequence_of", "text_of"]
 
 
 def pieces(template: str, specials: Sequence[str]) -> Body:
-    """Exactly this text, in which `specials` are special tokens where the tokenizer has them."""
+    """Return the body of exactly this text. `specials` in it are special tokens if the tokenizer has them."""
     if not template:
         return EMPTY
     if not specials:
@@ -25,8 +25,8 @@ def pieces(template: str, specials: Sequence[str]) -> Body:
 
 
 def listed(items: Sequence[tuple[Body, bool]], separator: Body) -> Body:
-    """Items in this order with a separator between any two; those that are not required may be missing."""
-    tails = [EMPTY]  # what follows once an item is written, from the last item to the first
+    """Return items in this order, with a separator between any two. Optional items may be missing."""
+    tails = [EMPTY]  # the rest after each item, from the last item to the first
     for body, required in reversed(items):
         more = sequence_of((separator, body))
         tails.append(sequence_of((more if required else choice_of((EMPTY, more)), tails[-1])))

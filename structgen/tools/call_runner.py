@@ -1,12 +1,12 @@
-"""Calls of tools: run those of one turn, wait for async ones, end the wait in time, and keep what came of each.
+"""Run the tool calls of one turn, with time-outs, and keep the result of each.
 
-What: `CallRunner.run` is for loops without an event loop: async tools run in one private event loop, in a thread, for
-the whole conversation. `CallRunner.run_async` is for the caller's event loop: async tools run there, others in threads.
-Of one turn, async calls run concurrently, and meanwhile the others one after another, in the order of the turn. Calls
-that have an order run one after another.
-Invariant: what a tool raises, arguments that it refuses, and time-outs are results, unless the caller wants them
-raised; `KeyboardInterrupt`, `SystemExit` and cancellation always come through.
-Cost: a thread for a call that is not async, where it has a time-out or an event loop must go on.
+What: `CallRunner.run` needs no event loop: async tools run in one private event loop, in a thread, for the whole
+conversation. `CallRunner.run_async` uses the caller's event loop: async tools run there, others in threads. The async
+calls of one turn run concurrently; the others run meanwhile, one after another, in the order of the turn. Calls with an
+order all run one after another.
+Invariant: errors of a tool, refused arguments and time-outs are results, unless the caller wants them raised.
+`KeyboardInterrupt`, `SystemExit` and cancellation are always raised.
+Cost: a thread for a call that is not async, if it has a time-out or must not block an event loop.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ __all__ = ["CallResult", "CallRunner", "Execute", "OnError"]
 Execute = Callable[[ToolCall], Any]
 OnError = Literal["report", "raise"]
 _GRACE = 0.5
-"""Seconds in which an event loop should have cancelled an async tool; one that blocks its loop is abandoned."""
+"""Seconds for an event loop to cancel an async tool; a tool that blocks its loop longer is abandoned."""
 _MOST_ITEMS = 10_000
-"""Items of a generator that are read."""
+"""The most items that are read from a generator."""
 
 
 @short_repr
 @dataclass(frozen=True)
 class CallResult:
-    """A call that was made, or refused."""
+    """The result of a call that was made or refused."""
 
     call: ToolCall
     value: Any = None
-    """What the function returned; of a coroutine what it came to, of a generator the list of its items."""
+    """What the function returned: for a coroutine its result, for a generator the list of its items."""
     error: Exception | None = None
-    """What it raised; `OutputInvalid` if it does not take the arguments, `ToolTimeout` if it took too long."""
+    """The error: `OutputInvalid` if the tool does not accept the arguments, `ToolTimeout` if it took too long."""
 
     @property
     def content(self) -> str:
-        """What the model is shown: a text as it is, everything else as JSON."""
+        """The text that the model is shown: a text unchanged, any other value as JSON."""
         if self.error is None:
             return shown(self.value)
         return shown({"error": _message(self.error, self.call)})
@@ -75,7 +75,7 @@ class CallRunner:
         self._thread: threading.Thread | None = None
 
     def run(self, calls: Sequence[ToolCall], *, concurrent: bool) -> list[CallResult]:
-        """Make the calls of a turn and wait for their results; `concurrent`: async ones may overlap."""
+        """Run the calls of a turn and return their results. With `concurrent`, async calls may overlap."""
         results: dict[int, CallResult] = {}
         started: dict[int, tuple[Future[CallResult], _Clock]] = {}
         try:
@@ -98,13 +98,13 @@ class CallRunner:
                     if running.done() or clock.left() == 0:
                         results[place] = self._collected(running, clock, calls[place])
                         del waiting_for[place]
-        finally:  # with an error, or Ctrl-C, no other call goes on
+        finally:  # after an error or Ctrl-C, no other call continues
             for running, _ in started.values():
                 running.cancel()
         return [results[place] for place in range(len(calls))]
 
     async def run_async(self, calls: Sequence[ToolCall], *, concurrent: bool) -> list[CallResult]:
-        """The same in the caller's event loop."""
+        """Run the calls of a turn in the caller's event loop; see `run`."""
         overlapping = self._overlapping(calls) if concurrent else []
         results: dict[int, CallResult] = {}
 
@@ -137,12 +137,12 @@ class CallRunner:
     # -- parts
 
     def _overlapping(self, calls: Sequence[ToolCall]) -> list[int]:
-        """The places of the calls that run concurrently: async ones, if there are several."""
+        """Return the indices of the calls that run concurrently: async ones, if there are several."""
         places = [place for place, call in enumerate(calls) if self._is_async(call)]
         return places if len(places) > 1 else []
 
     def _run(self, call: ToolCall) -> CallResult:
-        """Make one call and wait for its result."""
+        """Run one call and wait for its result."""
         try:
             ready, clock = self._ready(call), _Clock(self._timeout)
             value = ready() if self._timeout is None else self._finished(_in_thread(ready), clock, call)
@@ -155,7 +155,7 @@ class CallRunner:
             return self._failed(call, error)
 
     async def _result_of(self, call: ToolCall) -> CallResult:
-        """Make one call in this event loop and await its result."""
+        """Run one call in this event loop and await its result."""
         try:
             ready, clock = self._ready(call), _Clock(self._timeout)
             value = ready() if self._is_async(call) else asyncio.wrap_future(_in_thread(ready))
@@ -164,7 +164,7 @@ class CallRunner:
             return self._failed(call, error)
 
     def _collected(self, running: Future[CallResult], clock: _Clock, call: ToolCall) -> CallResult:
-        """The result of a call that was started in the private event loop."""
+        """Return the result of a call that was started in the private event loop."""
         try:
             found: CallResult = self._finished(running, clock, call)
             return found
@@ -172,7 +172,7 @@ class CallRunner:
             return self._failed(call, error)
 
     def _ready(self, call: ToolCall) -> Callable[[], Any]:
-        """The call with validated arguments; raises `OutputInvalid` where they are refused."""
+        """Return the call with validated arguments. Raises `OutputInvalid` if they are refused."""
         ready, execute = self._tools[call.name].validate(call.arguments), self._execute
 
         def make() -> Any:
@@ -182,7 +182,7 @@ class CallRunner:
                 assert execute is not None
                 return _listed(execute(call))
             except StopIteration as error:
-                # subtle: it would end the loop's own generator, and no future takes it.
+                # subtle: a StopIteration would end the loop's own generator, and futures do not accept one.
                 raise RuntimeError("the tool raised StopIteration") from error
 
         return make
@@ -204,7 +204,7 @@ class CallRunner:
         )
 
     def _finished(self, running: Future[Any], clock: _Clock, call: ToolCall, grace: float = 0.0) -> Any:
-        """The result from another thread, if it comes in time."""
+        """Return the result from another thread. Raises `ToolTimeout`."""
         left = clock.left()
         wait([running], None if left is None else left + grace)
         if not running.done():
@@ -212,17 +212,17 @@ class CallRunner:
         return running.result()
 
     async def _resolved(self, value: Any, clock: _Clock, call: ToolCall) -> Any:
-        """What an awaitable comes to in the end, if it comes in time."""
+        """Return the result of an awaitable. Raises `ToolTimeout`."""
         while _is_async(value):
             value = await self._awaited(value, clock, call)
             if inspect.isgenerator(value):
                 value = asyncio.wrap_future(_in_thread(functools.partial(_listed, value)))
-        if clock.left() == 0:  # it blocked the event loop, or ignored that it was cancelled
+        if clock.left() == 0:  # it blocked the event loop, or ignored its cancellation
             raise self._late(call)
         return value
 
     async def _awaited(self, value: Any, clock: _Clock, call: ToolCall) -> Any:
-        """The result of what is async, if it comes in time."""
+        """Return the result of an async call. Raises `ToolTimeout`."""
         try:
             async with asyncio.timeout(clock.left()) as limit:
                 return [one async for one in _first(value)] if inspect.isasyncgen(value) else await value
@@ -242,7 +242,7 @@ class CallRunner:
 
 
 class _Clock:
-    """The seconds that are left to a call; None: any number."""
+    """The time that remains to a call; None is any time."""
 
     def __init__(self, seconds: float | None) -> None:
         self._end = None if seconds is None else time.monotonic() + seconds
@@ -256,7 +256,7 @@ def _or_forever(left: float | None) -> float:
 
 
 def _in_thread(ready: Callable[[], Any]) -> Future[Any]:
-    """Start a call in a thread of its own, which does not keep the process from ending."""
+    """Start a call in a daemon thread."""
     running: Future[Any] = Future()
     context = contextvars.copy_context()
 
@@ -276,7 +276,7 @@ def _is_async(value: Any) -> bool:
 
 
 def _listed(value: Any) -> Any:
-    """The items of a generator, which can be read only once; other values as they are."""
+    """Return the list of a generator's items; other values unchanged."""
     return list(itertools.islice(value, _MOST_ITEMS)) if inspect.isgenerator(value) else value
 
 
@@ -290,7 +290,7 @@ async def _first(items: AsyncIterator[Any]) -> AsyncIterator[Any]:
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped, then end what still runs in it."""
+    """Run a loop until it is stopped, then cancel its remaining tasks."""
     try:
         is_stopped = False
         while not is_stopped:
@@ -298,8 +298,8 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
                 loop.run_forever()
                 is_stopped = True
             except (SystemExit, KeyboardInterrupt):
-                # subtle: asyncio lets these out of the loop. The caller, who waits for the tool, gets
-                # them only if the loop goes on.
+                # subtle: asyncio raises these out of the loop. The caller, who waits for the tool, gets
+                # them only if the loop continues.
                 pass
         loop.run_until_complete(_end_tasks())
     finally:
@@ -315,7 +315,7 @@ async def _end_tasks() -> None:
 
 
 def _message(error: Exception, call: ToolCall) -> str:
-    """What the model is shown of an error: what is wrong, without hints that are for programmers."""
+    """Return the message of an error for the model, without hints for programmers."""
     if isinstance(error, ToolTimeout):
         return error.message
     if isinstance(error, OutputInvalid):

@@ -1,9 +1,9 @@
-"""Is there an object that the parameters of a tool allow?
+"""Check that some object satisfies the schema of a tool's parameters.
 
-Why: a tool that can never be called would be left out of the turn in silence where calls are optional.
-Invariant: what is refused has no arguments for certain. Where that takes too long to find out, nothing is refused.
-Cost: nothing for schemas of the usual keywords; 50 ms of CPU time at most for others. Most of those take 0.1 ms where
-the tools of a list share a vocabulary: to make its engine takes several times as long.
+Why: a tool that can never be called would silently be left out of turns with optional calls.
+Invariant: a tool is refused only if it is proven that it has no arguments. If that takes too long, it is accepted.
+Cost: nothing for schemas of the usual keywords; at most 50 ms of CPU time for others. Most of these take 0.1 ms if the
+tools of a list share a vocabulary, since building its engine takes several times as long.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _BOUNDS: Mapping[object, tuple[str, ...]] = {
     "string": ("minLength", "maxLength"),
     "array": ("minItems", "maxItems"),
 }
-"""By type, the keywords between which a whole number must lie."""
+"""By type, the keywords that bound a size."""
 _MAPPING = (dict, Mapping)
-"""The usual class first, which costs less to check."""
+"""The most common class first, since the check is then cheaper."""
 _MOST_CHARACTERS = 20_000
 _SECONDS = 0.05
 
@@ -40,8 +40,8 @@ def check_can_be_called(parameters: Mapping[str, Any], name: str, byte_tokens: V
 
     Args:
         parameters: The schema.
-        name: Of the tool, for the message.
-        byte_tokens: `Vocabulary.of_bytes()`, the same for all tools of a list.
+        name: The tool's name, for the message.
+        byte_tokens: `Vocabulary.of_bytes()`, shared by all tools of a list.
     """
     try:
         if _surely_has_value(parameters) or len(str(parameters)) > _MOST_CHARACTERS:
@@ -56,11 +56,11 @@ def check_can_be_called(parameters: Mapping[str, Any], name: str, byte_tokens: V
             hint='Write {"type": "object", "properties": {}} for a tool without parameters.',
         ) from empty
     except (StructgenError, RecursionError):
-        return  # what is wrong with the schema is said where it is compiled
+        return  # errors in the schema are reported when it is compiled
 
 
 def _surely_has_value(schema: object) -> bool:
-    """Return whether that shows at a glance."""
+    """Return whether a value of the schema surely exists, from its keywords alone."""
     if not isinstance(schema, _MAPPING):
         return schema is True
     keywords = schema.keys() - _ANNOTATIONS

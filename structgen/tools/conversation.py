@@ -1,4 +1,4 @@
-"""What `run_tools` gives back: the messages, the rounds, and the answer as a text and as a value."""
+"""The result of `run_tools`: the messages, the rounds, and the answer as a text and as a value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Conversation", "Round"]
 @short_repr
 @dataclass(frozen=True)
 class Round:
-    """One turn of the model, and what its calls gave."""
+    """One turn of the model, and the results of its calls."""
 
     turn: AssistantTurn
     results: tuple[CallResult, ...]
@@ -30,10 +30,10 @@ class Round:
 @short_repr
 @dataclass
 class Conversation:
-    """What `run_tools` gives back."""
+    """The result of `run_tools`."""
 
     messages: list[dict[str, Any]]
-    """All of it, as the model was shown it; the answer is the last one."""
+    """All messages, as the model was shown them; the last one is the answer."""
     rounds: list[Round] = field(default_factory=list)
     output: OutputType | None = field(default=None, repr=False)
     """The type of the final answer, if one was given."""
@@ -53,9 +53,9 @@ class Conversation:
 
     @cached_property
     def value(self) -> Any:
-        """The final answer, validated as the type that `answer=` named; without one its text.
+        """The final answer, validated as the type of `answer=`; without one, its text.
 
-        Raises `OutputInvalid` where the type's own Python validators refuse it.
+        Raises `OutputInvalid` if a Python validator of the type refuses it.
         """
         return self.answer if self.output is None else self.output.validate(self.answer)
 

@@ -38,12 +38,12 @@ _OPENING = frozenset(
         "const", "enum",
     }
 )  # fmt: skip
-"""Keywords by which an object may have more keys than its `properties`."""
+"""Keywords that allow or require other keys than those of `properties`."""
 _REFERENCES_JOIN = 2019
 _CONST = 6
-_BESIDE_REFERENCES = frozenset({"$schema", "$id", "id", "$defs", "definitions", "title", "description"})
+_KEPT_WITH_REFERENCE = frozenset({"$schema", "$id", "id", "$defs", "definitions", "title", "description"})
 _KEYS = frozenset({"name", "description", "type", "strict", "function"})
-"""What a definition without parameters may have."""
+"""Keys of a definition without parameters."""
 
 _FORM = 'A definition is {"type": "function", "function": {"name": ..., "description": ..., "parameters": {...}}}.'
 
@@ -60,25 +60,29 @@ class ToolCall:
 @short_repr
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """Made by `read_tool`."""
+    """A tool that a model may call; `read_tool` returns it."""
 
     name: str
     description: str
     parameters: dict[str, Any]
-    """The schema that arguments follow: an object."""
+    """The schema of the arguments, which are an object."""
     function: Callable[..., Any] | None = None
     described: dict[str, Any] = field(default_factory=dict)
-    """The schema as the model is told of it."""
+    """The schema that the model is shown."""
 
     def definition(self) -> dict[str, Any]:
-        """As OpenAI's interface writes it."""
-        told = {"name": self.name, "description": self.description, "parameters": self.described}
-        return {"type": "function", "function": {key: value for key, value in told.items() if value}}
+        """Return the definition in the form of OpenAI's API."""
+        fields = {"name": self.name, "description": self.description, "parameters": self.described}
+        return {"type": "function", "function": {key: value for key, value in fields.items() if value}}
 
     def validate(self, arguments: Mapping[str, Any]) -> Callable[[], Any] | dict[str, Any]:
-        """The call, ready to be made, of a function; of a definition alone the arguments.
+        """Validate arguments.
 
-        Raises `OutputInvalid` where they are not what the tool takes.
+        Returns:
+            A function without parameters that makes the call; for a definition without a function, the arguments.
+
+        Raises:
+            OutputInvalid: The tool does not accept the arguments.
         """
         if self.function is not None:
             call: BoundCall = self._output.validate(json.dumps(arguments, ensure_ascii=False))
@@ -100,32 +104,38 @@ class Tool:
 
 
 def read_tools(given: Any) -> tuple[Tool, ...]:
-    """The tools of a list of definitions and functions."""
+    """Return the tools of a list of definitions and functions. Raises `ConstraintError`."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise ConstraintError(
-            f"tools are a list, not {with_kind(given)}",
+            f"tools must be a list, not {with_kind(given)}",
             hint=f"Write [{given.__name__}]." if callable(given) and hasattr(given, "__name__") else _FORM,
         )
     byte_tokens = Vocabulary.of_bytes()
     tools = tuple(read_tool(one, f"tool {place}", byte_tokens) for place, one in enumerate(given))
     if not tools:
         raise ConstraintError(
-            "there are no tools in this list", hint="Without tools a plain constraint serves."
+            "there are no tools in this list", hint="Without tools, use a plain constraint."
         )
     names: set[str] = set()
     for tool in tools:
         if tool.name in names:
             raise ConstraintError(
-                f"two tools are called {tool.name!r}", hint="Calls are told apart by their names."
+                f"two tools have the name {tool.name!r}", hint="Each tool needs a name of its own."
             )
         names.add(tool.name)
     return tools
 
 
 def read_tool(given: Any, where: str = "tool", byte_tokens: Vocabulary | None = None) -> Tool:
-    """A tool: one of OpenAI's definitions, the inner part of one, or a Python function.
+    """Return a tool.
 
-    `byte_tokens` is `Vocabulary.of_bytes()`, the same for all tools of a list.
+    Args:
+        given: A tool definition of OpenAI's API, its inner object, or a Python function.
+        where: What errors call it.
+        byte_tokens: `Vocabulary.of_bytes()`, shared by all tools of a list.
+
+    Raises:
+        ConstraintError: The definition is invalid, or no arguments satisfy its schema.
     """
     if isinstance(given, Tool):
         return given
@@ -134,10 +144,10 @@ def read_tool(given: Any, where: str = "tool", byte_tokens: Vocabulary | None = 
             return _of_function(given)
         hint = _FORM
         if isinstance(given, type):
-            hint = "A class is no tool. Give a function whose parameters have the types."
+            hint = "A class is not a tool. Pass a function whose parameters have the types."
         elif callable(given):
-            hint = "Give a function or a bound method, such as [thing.method]; its name is the tool's."
-        raise ConstraintError(f"{with_kind(given)} is no tool", where=where, hint=hint)
+            hint = "Pass a function or a bound method, such as [thing.method]; its name is the tool's."
+        raise ConstraintError(f"{with_kind(given)} is not a tool", where=where, hint=hint)
     if given.get("type", "function") != "function":
         raise ConstraintError(
             f"it has the type {given['type']!r:.60}", where=where, hint="Only functions can be called."
@@ -183,7 +193,7 @@ def _of_function(function: Callable[..., Any]) -> Tool:
 
 
 def _closed(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The schema of the arguments: of its values the objects, and of their keys those that it speaks of."""
+    """Return the schema of the arguments: objects only, without undeclared keys unless it mentions others."""
     schema = _of_objects(parameters, name)
     draft = draft_of(str(schema.get("$schema", "")))
     opening = _OPENING - {"const"} if draft is not None and draft.number < _CONST else _OPENING
@@ -204,7 +214,7 @@ def _needs_more_keys(schema: Mapping[str, Any]) -> bool:
 
 
 def _of_objects(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Arguments are an object, whatever else the schema may allow."""
+    """Return the schema restricted to objects. Raises `ConstraintError` if it allows none."""
     schema = dict(parameters)
     kinds = schema.get("type", "object")
     if "object" not in (kinds if isinstance(kinds, (list, tuple)) else [kinds]):
@@ -220,14 +230,14 @@ def _of_objects(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not refers_alone:
         _check_values(schema, name)
     if refers_alone:
-        # subtle: before 2019-09 what stands beside a reference is ignored, "type" too
-        kept = {key: value for key, value in schema.items() if key in _BESIDE_REFERENCES}
+        # subtle: before 2019-09, keywords next to a reference are ignored, including "type"
+        kept = {key: value for key, value in schema.items() if key in _KEPT_WITH_REFERENCE}
         schema = {**kept, "allOf": [{"$ref": schema["$ref"]}]}
     return {**schema, "type": "object"}
 
 
 def _check_values(schema: Mapping[str, Any], name: str) -> None:
-    """Refuse a `const` or an `enum` without an object: no call could be written, and "auto" would hide that."""
+    """Refuse a `const` or an `enum` without an object: no call is possible, and "auto" would hide that."""
     for keyword, values in (("const", [schema.get("const")]), ("enum", schema.get("enum"))):
         if keyword not in schema or not isinstance(values, (list, tuple)):
             continue
@@ -247,7 +257,7 @@ def _are_types(kinds: object) -> bool:
 def _checked_name(name: str, where: str) -> str:
     if not _NAME.fullmatch(name):
         raise ConstraintError(
-            f"{name!r:.80} is no name that a model could call",
+            f"{name!r:.80} is not a valid name of a tool",
             where=where,
             hint="A name has letters, digits, _, - and dots, at most 128 of them.",
         )
@@ -255,5 +265,5 @@ def _checked_name(name: str, where: str) -> str:
 
 
 def names_of(tools: Sequence[Tool]) -> str:
-    """Their names, for messages."""
+    """Return the names of tools, for messages."""
     return ", ".join(tool.name for tool in tools)

@@ -1,9 +1,9 @@
-"""How the common model families write tool calls: one table, nothing but texts.
+"""How the common model families write tool calls: one table of texts.
 
-Why: the constraint of a turn, the reader of a finished one and the prompt all follow the same few texts, so a format
-is a row here and no code. A format of your own is one more `ToolFormat`.
-What: ``$name`` and ``$arguments`` in `call` stand for what they say. A text of `specials` is a special token where the
-tokenizer has it as one, and plain text elsewhere; free text never holds one of them.
+Why: the constraint of a turn, the reader of a finished one and the prompt all use the same few texts. So a format is a
+row of data, without code. A format of your own is one more `ToolFormat`.
+What: ``$name`` and ``$arguments`` in `call` are placeholders. A text of `specials` is a special token if the tokenizer
+has one of that name, and plain text otherwise; free text never contains one of them.
 Sources: the chat templates and model cards of the families (Hermes 2 Pro, Qwen 2.5 and 3, Qwen3-Coder, Llama 3.1 to
 4, Mistral v3 to v13, DeepSeek V3, R1 and V3.1), OpenAI's description of harmony.
 """
@@ -29,37 +29,37 @@ class ToolFormat:
 
     name: str
     models: str
-    """Who writes it."""
+    """The model families that use it."""
     call: str
     """One call, with ``$name`` and ``$arguments``."""
     marker: str
-    """What calls begin with: free text does not hold it, or (`at_start`) not begin with it."""
+    """The beginning of calls. Free text does not contain it, or (`at_start`) does not begin with it."""
     begin: str = ""
-    """Before the first call."""
+    """The text before the first call."""
     between: str | None = None
-    """Between two calls; None: a turn has one call at most."""
+    """The text between two calls; None if a turn has at most one call."""
     end: str = ""
-    """After the last call."""
+    """The text after the last call."""
     at_start: bool = False
-    """A turn is text or calls: no text stands before a call."""
+    """A turn is text or calls, without text before a call."""
     arguments: Notation = "json"
-    """``json``: an object. ``python``: keyword arguments. ``xml``: one element for each parameter."""
+    """``json``: an object. ``python``: keyword arguments. ``xml``: one element per parameter."""
     whitespace: WhitespaceName = "json.dumps"
-    """Of JSON."""
+    """White space in JSON."""
     specials: tuple[str, ...] = ()
     think: tuple[str, str] = ("<think>", "</think>")
-    """Around the reasoning."""
+    """The texts around the reasoning."""
     say: tuple[str, str] = ("", "")
-    """Around text that comes before calls."""
+    """The texts around text before calls."""
     answer: tuple[str, str] = ("", "")
-    """Around text that is the answer."""
+    """The texts around the answer."""
     result: str = "$result"
-    """How `run_tools` shows what a call gave, in a message of the role `result_role`; ``$name`` and ``$result``."""
+    """How `run_tools` shows the result of a call, with ``$name`` and ``$result``, in a message of `result_role`."""
     result_role: str = "tool"
 
     @property
     def is_framed(self) -> bool:
-        """Whether every text has a frame of its own, so that line ends between them are no one's."""
+        """Whether every text has markers of its own."""
         return bool(self.answer[0])
 
 
@@ -166,11 +166,11 @@ _LISTED = (
 )
 
 FORMATS: dict[str, ToolFormat] = {one.name: one for one in _LISTED}
-"""By name."""
+"""The formats by name."""
 
 
 def tool_format(given: str | ToolFormat) -> ToolFormat:
-    """The format of this name, or the one that is given."""
+    """Return the format of a name, or the given format. Raises `OptionError`."""
     if isinstance(given, ToolFormat):
         return given
     if given not in FORMATS:

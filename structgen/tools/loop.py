@@ -1,13 +1,13 @@
-"""The loop: generate a turn, read its calls, run them, show the model what they gave, until it answers.
+"""The tool loop: generate a turn, read its calls, run them, show the model their results, until it answers.
 
-What: each round is one generation under the constraint of a turn. Arguments are validated against the tool before it is
-run. After `max_rounds` rounds with calls a last one without them must answer, so the loop ends. `run_tools` and
-`run_tools_async` share `_rounds`, which yields what has to be done next and is sent what came of it.
-Invariant: a call that is run is one that its tool takes; what a function raises is shown to the model as the result of
-the call, and noted. Where calls have an order, each round begins where the calls before it have led, and is given the
-number of calls that later rounds can make: so the conversation never ends against the order, nor comes to where it
-would have to. The same seed draws the same conversation, as far as the functions are repeatable.
-Cost: a generation a round; a round reads the whole conversation again.
+What: each round is one generation under the constraint of a turn. Arguments are validated against the tool before it
+runs. After `max_rounds` rounds with calls, a last round without calls must answer, so the loop ends. `run_tools` and
+`run_tools_async` share `_rounds`, a generator that yields the next step and receives its result.
+Invariant: each call that runs has arguments that its tool accepts. An error of a function is shown to the model as the
+result of the call, and recorded. With an order, each round starts in the state after the earlier calls, and knows how
+many calls later rounds can make. So the conversation never ends against the order, nor reaches a state where it would
+have to. The same seed gives the same conversation if the functions are deterministic.
+Cost: one generation per round, with a prefill of the whole conversation.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _Rounds = Generator[Any, Any, Conversation]
 
 @dataclass(frozen=True)
 class _Turn:
-    """A turn that is to be generated."""
+    """A turn to generate."""
 
     messages: list[dict[str, Any]]
     constraint: ToolTurn
@@ -55,7 +55,7 @@ class _Turn:
 
 @dataclass(frozen=True)
 class _Calls:
-    """The calls of a turn that are to be made."""
+    """The calls of a turn to run."""
 
     calls: Sequence[ToolCall]
     concurrent: bool
@@ -87,34 +87,34 @@ def run_tools(
 ) -> Conversation:
     """Let the model call tools until it answers.
 
-    The options before `max_rounds` are those of `structgen.tools`; `tool_choice` is that of the first round, later
-    ones are "auto", and the one after `max_rounds` is "none". `order` holds for the calls of all rounds, after those in
-    `earlier`, which are calls of the prompt: the answer comes only when it does. If `max_rounds` rounds are too few for
-    it, that is an error before anything is generated. A call counts when it is made, whatever its function raises.
+    The options before `max_rounds` are those of `structgen.tools`. `tool_choice` applies to the first round; later
+    rounds are "auto", and the one after `max_rounds` is "none". `order` applies to the calls of all rounds, after those
+    in `earlier`, which are calls of the prompt. The model can answer only when the order holds. If `max_rounds` rounds
+    are too few for it, that is an error before anything is generated. A call counts even if its function raises.
 
     Async tools run in an event loop of their own, in a thread. Those of one turn run concurrently, while other tools
     run one after another; with `order` all calls run one after another.
 
     Args:
-        model: The model, here or behind a server.
+        model: A local model, or that of a server.
         prompt: A text or messages.
-        definitions: Python functions, async ones too, or tool definitions of OpenAI's interface.
+        definitions: Python functions, which may be async, or tool definitions of OpenAI's API.
         answer: The type or constraint of the final answer; `Conversation.value` is then the validated value.
         max_rounds: The most rounds with calls.
         describe: Show the model the tools, and their order, in the system message.
         execute: Called with each `ToolCall` of a tool that is a definition without a function; may be async.
         timeout: The most seconds of one call; a late one is reported to the model. An async tool is cancelled; any
-            other runs in a thread of its own, which goes on. None: no limit, and tools run in the caller's thread.
-        on_error: "report" shows the model what a tool raised, and goes on; "raise" raises it.
-        **options: Those of `SamplingOptions`.
+            other runs in a thread of its own, which continues. None: no limit, and tools run in the caller's thread.
+        on_error: "report" shows the model a tool's error and continues; "raise" raises it.
+        **options: Fields of `SamplingOptions`.
 
     Returns:
         The conversation with its rounds, the results of all calls and the answer.
 
     Raises:
-        OptionError: An option is unusable, or a tool has no function and there is no `execute`.
+        OptionError: An option is invalid, or a tool has no function and there is no `execute`.
         UnsatisfiableFormula: No calls satisfy the order within `max_rounds`.
-        Truncated, DeadEnd: A turn did not come to its end, as in `structgen.generate`. The `partial` of the error is
+        Truncated, DeadEnd: A turn was not completed, as in `structgen.generate`. The `partial` of the error is
             the conversation up to that turn, with the results of the calls that were made.
     """
     rounds, runner, so_far = _opened(model, prompt, definitions, locals())
@@ -158,10 +158,10 @@ async def run_tools_async(
     on_error: OnError = "report",
     **options: Any,
 ) -> Conversation:
-    """`run_tools` without blocking the event loop: the same arguments, the same conversation.
+    """Let the model call tools like `run_tools`, without blocking the event loop.
 
     Turns are generated in a thread. Async tools are awaited in the caller's event loop, all others run in threads.
-    Cancelling stops the generation between two tokens, and cancels an async tool; a tool in a thread goes on.
+    Cancelling stops the generation between two tokens, and cancels an async tool; a tool in a thread continues.
     """
     rounds, runner, so_far = _opened(model, prompt, definitions, locals())
     stop = threading.Event()
@@ -186,7 +186,7 @@ async def run_tools_async(
 def _opened(
     model: LanguageModel, prompt: Prompt, definitions: Sequence[Any], given: Mapping[str, Any]
 ) -> tuple[_Rounds, CallRunner, Conversation]:
-    """The rounds, what runs their calls, and the conversation that grows, with everything checked that can be.
+    """Check all arguments, and return the rounds, the runner of their calls, and the new conversation.
 
     `given` are the caller's arguments.
     """
@@ -198,15 +198,15 @@ def _opened(
     if timeout is not None and (
         isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0
     ):
-        raise OptionError(f"timeout is {timeout!r:.60}; it is a number of seconds above 0, or None")
+        raise OptionError(f"timeout is {timeout!r:.60}; it must be a number of seconds above 0, or None")
     if timeout is not None and timeout > threading.TIMEOUT_MAX:
         timeout = None
     if not isinstance(given["describe"], bool):
-        raise OptionError(f"describe is {given['describe']!r:.60}; it is True or False")
+        raise OptionError(f"describe is {given['describe']!r:.60}; it must be True or False")
     if on_error not in ("report", "raise"):
-        raise OptionError(f"on_error is {on_error!r:.60}; it is 'report' or 'raise'")
+        raise OptionError(f"on_error is {on_error!r:.60}; it must be 'report' or 'raise'")
     if execute is not None and not callable(execute):
-        raise OptionError(f"execute is {execute!r:.60}; it is a function that is called with each ToolCall")
+        raise OptionError(f"execute is {execute!r:.60}; it must be a function of a ToolCall")
     api.check_model(model)
     chosen, offered = tool_format(given["format"]), read_tools(definitions)
     _check_can_run(offered, execute)
@@ -226,7 +226,7 @@ def _opened(
 
 
 def _about_the_answer(answer: Any, kind: OutputType | None) -> dict[str, str | None]:
-    """What the instructions say of the last message: that it is words, the fields of its type, or nothing."""
+    """Return the option of `instructions` about the answer: free text, the fields of its type, or nothing."""
     if answer is None:
         return {}
     if kind is None or not kind.is_json or not kind.description:
@@ -294,16 +294,16 @@ def _generated(model: LanguageModel, turn: _Turn, cancel: api.Cancel | None) -> 
 
 
 def _later(rounds: int, most: int | None) -> int | None:
-    """How many calls so many rounds can make, of `most` each; None: any number."""
+    """Return how many calls so many rounds can make, with `most` in each; None is any number."""
     return 0 if rounds <= 0 else None if most is None else rounds * most
 
 
 def _check_order(reached: Order | None, text: str) -> None:
-    """What reads as calls is not run against the order: an `answer` may be such a text in formats without markers."""
+    """Raise `OutputInvalid` if calls violate the order: an `answer` can read as calls in formats without markers."""
     assert reached is not None
     if reached.is_broken or not reached.may_end(reached.here):
         raise OutputInvalid(
-            f"the answer reads as a call that is against the order {reached.shown()}",
+            f"the answer reads as a call that violates the order {reached.shown()}",
             text=text,
             hint="Use a format whose calls have markers, or an `answer` that cannot be a call.",
         )
@@ -315,9 +315,9 @@ def _shown(format: ToolFormat, result: CallResult) -> dict[str, Any]:
 
 
 def _messages(prompt: Prompt, about: str, notation: ToolFormat | None) -> list[dict[str, Any]]:
-    """The prompt as messages; what is said about the tools goes into the system message.
+    """Return the prompt as messages, with the description of the tools in the system message.
 
-    Earlier calls are written in `notation`, that of the calls to come; a server writes them itself.
+    Earlier calls are written in `notation`, like the calls to come; for a server it is None.
     """
     prompt = prompt_of(prompt)
     if isinstance(prompt, str):
@@ -327,7 +327,7 @@ def _messages(prompt: Prompt, about: str, notation: ToolFormat | None) -> list[d
         messages = [dict(message) for message in given if isinstance(message, Mapping)]
         if not messages or len(messages) < len(given) or isinstance(prompt, Mapping):
             raise PromptError(
-                f"a prompt is a text or a list of messages, not {prompt!r:.60}",
+                f"a prompt must be a text or a list of messages, not {prompt!r:.60}",
                 hint='Messages look like {"role": "user", "content": "..."}.',
             )
     if notation is not None:
@@ -335,7 +335,7 @@ def _messages(prompt: Prompt, about: str, notation: ToolFormat | None) -> list[d
     first = messages[0]
     if about and first.get("role") in ("system", "developer"):
         (plain,) = plain_messages([first])
-        if about not in plain["content"]:  # it is there already where a conversation goes on
+        if about not in plain["content"]:  # a continued conversation has it already
             said = f"{plain['content']}\n\n{about}" if plain["content"] else about
             messages[0] = {**first, "content": said}
     elif about:
@@ -347,8 +347,8 @@ def _check_can_run(offered: Sequence[Tool], execute: Execute | None) -> None:
     for tool in offered:
         if tool.function is None and execute is None:
             raise OptionError(
-                f"the tool {tool.name} has no function that could be run",
-                hint="Give Python functions, or execute=, which is called with each ToolCall.",
+                f"the tool {tool.name} has no function to run",
+                hint="Pass Python functions, or execute=, which is called with each ToolCall.",
             )
 
 

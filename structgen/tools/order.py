@@ -1,14 +1,14 @@
-"""The order of tool calls: a formula of temporal logic about all calls of a conversation, and where a turn may go.
+"""The order of tool calls: a formula of temporal logic about all calls of a conversation.
 
-Why: some calls are right only after others, or must be followed by others, and a model should not be asked to
-remember that. A turn is one piece of a longer trace: earlier calls have led to some state of the formulas, later turns
-may still do what is owed.
-What: positions are calls, one atom holds at each: the name of the tool. States are places of the product of the
-formulas' automata, made as they are met, from which it is known how many calls are needed at least.
-Invariant: a call is possible in a turn if and only if the turn can be ended so that later turns, with the calls that
-are left to them, can make the whole conversation satisfy the formulas. A turn without calls ends the conversation: it
-is possible if and only if the calls so far satisfy them.
-Cost: a search for an end from each state that a turn meets; what one has found makes the next one shorter.
+Why: some calls are right only after others, or must be followed by others, and a model should not have to remember it.
+A turn is one piece of a longer trace: earlier calls have led to a state of the formulas, and later turns may satisfy
+what is still required.
+What: positions of the trace are calls; the atom that holds at each is the name of the tool. States are those of the
+product of the formulas' automata, built when they are reached. For each, the least number of further calls is known.
+Invariant: a call is possible in a turn if and only if the turn can end so that later turns, with the calls that remain
+to them, can make the whole conversation satisfy the formulas. A turn without calls ends the conversation, and is
+possible if and only if the calls so far satisfy the formulas.
+Cost: a search for an end from each state that a turn reaches; each search shortens the later ones.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ OrderFormulas = Formula | str | Sequence[Formula | str]
 _FOREVER = NEVER - 1
 """More calls than any formula needs."""
 _SEARCHED = 200_000
-"""States that one search for an end may look at."""
+"""States that one search for an end may visit."""
 
 
 class Order:
-    """Made by `order_of`; a state of a conversation, and what may follow it."""
+    """The state of a conversation, and the calls that may follow; `order_of` returns it."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Order:
 
     @property
     def here(self) -> ProductState:
-        """Where the earlier calls have led; they can be followed by others, or by none."""
+        """The state after the earlier calls."""
         assert self._place is not None
         return self._place
 
@@ -64,13 +64,19 @@ class Order:
 
     @property
     def is_broken(self) -> bool:
-        """Nothing that could still be called makes it right."""
+        """Whether no further calls can satisfy the formulas."""
         return not _possible(self.formulas, self.offered, self.earlier)
 
     def after(
         self, place: ProductState, called: Sequence[Tool], room: int | None
     ) -> Iterator[tuple[Tool, ProductState]]:
-        """The calls that may come next in this turn, which has room for so many, with where they lead."""
+        """Yield the calls that may come next in this turn, with the states after them.
+
+        Args:
+            place: The current state.
+            called: The tools that may be called.
+            room: The calls that remain in this turn; None is any number.
+        """
         rest = None if room is None else room - 1
         if rest is not None and rest < 0:
             return
@@ -79,37 +85,37 @@ class Order:
                 yield self.offered[number], there
 
     def may_end(self, place: ProductState) -> bool:
-        """Whether a turn may end after a call that led here: later turns can do what is owed."""
+        """Return whether a turn may end in this state, because later turns can satisfy the formulas."""
         return self._within(place, _FOREVER if self.max_later is None else self.max_later)
 
     def _can_end(self, place: ProductState, called: Sequence[Tool], room: int | None) -> bool:
-        """Whether `room` more calls of these tools lead to where a turn may end."""
-        if self.max_later is None:  # it may end here, if it may go on at all
+        """Return whether at most `room` more calls of these tools lead to a state in which the turn may end."""
+        if self.max_later is None:  # if any calls can follow, the turn may end here
             return self.may_end(place)
         if len(called) == len(self.offered):
             return self._within(place, _FOREVER if room is None else self.max_later + room)
-        (tool,) = called  # the one that must be called
-        met: set[ProductState] = set()
+        (tool,) = called  # `tool_choice` names it
+        visited: set[ProductState] = set()
         while not self.may_end(place):
-            met.add(place)
-            ways = [one for number, one in self._product.after(place) if self.offered[number] is tool]
-            if not ways or ways[0] in met or len(met) > (_FOREVER if room is None else room):
+            visited.add(place)
+            steps = [one for number, one in self._product.after(place) if self.offered[number] is tool]
+            if not steps or steps[0] in visited or len(visited) > (_FOREVER if room is None else room):
                 return False
-            place = ways[0]
+            place = steps[0]
         return True
 
     def _within(self, place: ProductState, calls: int) -> bool:
         found = self._product.can_finish(place, min(calls, _FOREVER))
         if found is None:
             raise LimitExceeded(
-                f"the order of calls: more than {_SEARCHED} steps were tried for an end",
+                f"the order of calls: the search for an end exceeds {_SEARCHED} steps",
                 limit="order_states",
-                hint="Give fewer formulas, or shorter ones.",
+                hint="Use fewer or shorter formulas.",
             )
         return found
 
     def check(self, most: int | None) -> None:
-        """An error if no calls make the formulas hold, of which this turn can make `most`."""
+        """Raise `UnsatisfiableFormula` if no calls satisfy the formulas. `most` is the most calls of this turn."""
         if self.is_broken:
             self._raise_conflict()
         if most is None or self.max_later is None or self.holds:
@@ -118,12 +124,12 @@ class Order:
             needed = self._product.fewest(self.here)
             calls = "1 more call" if needed == 1 else f"{needed} more calls"
             raise UnsatisfiableFormula(
-                f"the order {self.shown()} takes {calls} at least, and {most + self.max_later} can be made",
-                hint="Allow more calls: max_calls or parallel, max_later; in run_tools max_rounds.",
+                f"the order {self.shown()} needs at least {calls}, but only {most + self.max_later} can be made",
+                hint="Allow more calls: max_calls or parallel, max_later; or max_rounds of run_tools.",
             )
 
     def refused(self, choice: str) -> OptionError:
-        """The error of a `tool_choice` that the order leaves nothing to, though `check` has found nothing."""
+        """Return the error of a `tool_choice` that the order makes impossible."""
         if choice == "none":
             return OptionError(
                 f"tool_choice is 'none', but {self.after_earlier()} the order {self.shown()} does not hold yet",
@@ -136,11 +142,11 @@ class Order:
         )
 
     def shown(self) -> str:
-        """The formulas, for messages."""
+        """Return the formulas, for messages."""
         return repr("; ".join(map(str, self.formulas)))[:120]
 
     def after_earlier(self) -> str:
-        """ "after backup, delete_file", for messages; "at first" where nothing was called."""
+        """Return "after backup, delete_file", or "at first" without earlier calls, for messages."""
         names = ", ".join(self.earlier[-4:])
         return f"after {'... ' if len(self.earlier) > 4 else ''}{names}" if self.earlier else "at first"
 
@@ -155,7 +161,7 @@ class Order:
         raise UnsatisfiableFormula(
             f"no tool calls satisfy {named}{together}{after}",
             core=tuple(map(str, core)),
-            hint="Without any one of them there are such calls." if together else None,
+            hint="Without any one of them, such calls exist." if together else None,
         )
 
 
@@ -165,12 +171,12 @@ def order_of(
     earlier: Sequence[str | ToolCall],
     max_later: int | None,
 ) -> Order | None:
-    """What the options of `tools` say; None if there is no order."""
+    """Return the order that the options of `tools` describe; None without one. Raises `OptionError`."""
     if given is None:
         for name, value in (("earlier", list(earlier) or None), ("max_later", max_later)):
             if value is not None:
                 raise OptionError(
-                    f"{name} is {value!r:.60} without order", hint="It is what order= is judged by."
+                    f"{name} is {value!r:.60} without order", hint="It only has an effect with order=."
                 )
         return None
     if max_later is not None and (
@@ -182,20 +188,20 @@ def order_of(
         for name in sorted(formula.atoms):
             _check_name(name, offered, f"in the order {str(formula)!r:.80}")
     if isinstance(earlier, str | ToolCall):
-        raise OptionError(f"earlier is {with_kind(earlier)}; it is a list of calls or names of tools")
+        raise OptionError(f"earlier is {with_kind(earlier)}; it must be a list of calls or names of tools")
     names = [one.name if isinstance(one, ToolCall) else one for one in earlier]
     for one in names:
         if not isinstance(one, str):
-            raise OptionError(f"an earlier call is a name or a ToolCall, not {a_kind(one)}")
+            raise OptionError(f"an earlier call must be a name or a ToolCall, not {a_kind(one)}")
         _check_name(one, offered, "in earlier")
     return Order(formulas, offered, names, max_later)
 
 
 def formulas_of(given: OrderFormulas) -> list[Formula]:
-    """The formulas; a conjunction is several, each of which has a small automaton of its own."""
+    """Return the formulas. A conjunction counts as several, so that each automaton is small."""
     listed: Any = [given] if isinstance(given, Formula | str) else given
     if not isinstance(listed, Sequence):
-        raise OptionError(f"order is {with_kind(given)}; it is a formula or a list of formulas")
+        raise OptionError(f"order is {with_kind(given)}; it must be a formula or a list of formulas")
     formulas = map(as_formula, listed)
     return [part for one in formulas for part in (one.args if one.op == "and" else (one,))]
 
@@ -205,8 +211,8 @@ def _check_name(name: str, offered: Sequence[Tool], where: str) -> None:
     if name not in names:
         near = difflib.get_close_matches(name, names, 1)
         raise OptionError(
-            f"{name!r:.60} {where} is no tool",
-            hint=f"Did you mean {near[0]}?" if near else f"There are {names_of(offered)}.",
+            f"{name!r:.60} {where} is not a tool",
+            hint=f"Did you mean {near[0]}?" if near else f"The tools are {names_of(offered)}.",
         )
 
 
@@ -215,7 +221,7 @@ def _product(formulas: Sequence[Formula], offered: Sequence[Tool]) -> Product:
 
 
 def _after(product: Product, offered: Sequence[Tool], earlier: Sequence[str]) -> ProductState | None:
-    """Where calls lead; None where nothing can follow that is right."""
+    """Return the state after some calls; None if they violate the formulas for good."""
     numbers = {tool.name: number for number, tool in enumerate(offered)}
     place: ProductState | None = product.start
     for name in earlier:
@@ -224,7 +230,7 @@ def _after(product: Product, offered: Sequence[Tool], earlier: Sequence[str]) ->
 
 
 def _possible(formulas: Sequence[Formula], offered: Sequence[Tool], earlier: Sequence[str]) -> bool:
-    """Whether anything, or nothing, can follow the earlier calls so that these formulas hold; True if not known."""
+    """Return whether these formulas hold, or can be made to hold, after the earlier calls; True if unknown."""
     product = _product(formulas, offered)
     place = _after(product, offered, earlier)
     return _holds(formulas, earlier, place) or (place is not None and product.fewest(place) != NEVER)

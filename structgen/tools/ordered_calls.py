@@ -1,9 +1,9 @@
-"""The calls of one turn in a given order, as rules of a grammar.
+"""The calls of one turn in a given order, as grammar rules.
 
-What: a right-linear grammar whose terminals are calls: a rule for each state that a turn may reach, with the calls that
-may come next there; after a call the turn ends, or another rule goes on. Arguments stay what each tool's schema says.
-Invariant: the turns are those of `Order`. A call is not begun where nothing right could follow it.
-Cost: a rule for each state, times the calls that are left where `max_calls` is given; and a rule for each tool.
+What: a right-linear grammar whose terminals are calls. Each state that a turn may reach has a rule with the calls that
+may come next; after a call the turn ends, or another rule follows. Each tool's schema constrains its arguments.
+Invariant: the turns are those of `Order`. No call starts where none of its continuations satisfies the order.
+Cost: one rule per state, times the remaining calls if `max_calls` is given, and one rule per tool.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from .order import Order
 __all__ = ["CallPieces", "ordered_calls"]
 
 _MOST_WAYS = 50_000
-"""Of all states together, the calls that may come next."""
+"""Upper bound of the next calls of all states, summed."""
 
 
 @dataclass(frozen=True)
 class CallPieces:
-    """What calls are written with in one format."""
+    """The parts that calls consist of in one format."""
 
     start: Body
-    """Before the name."""
+    """The text before the name."""
     tools: Mapping[str, Body]
-    """Of each tool its name and all up to the end of the arguments."""
+    """For each tool: its name, and everything up to the end of its arguments."""
     end: Body
-    """After the arguments."""
+    """The text after the arguments."""
     between: Body
-    """Between two calls."""
+    """The text between two calls."""
 
 
 def ordered_calls(order: Order, called: Sequence[Tool], most: int | None, pieces: CallPieces) -> list[Rule]:
-    """The rules of one call or several in this order, the first for all of them; none where no call is possible."""
+    """Return the rules of one call or several in this order, the start rule first; empty if no call is possible."""
     first = (order.here, most)
     names: dict[tuple[ProductState, int | None], str] = {first: _name(0)}
     todo, ways = [first], 0
@@ -48,7 +48,9 @@ def ordered_calls(order: Order, called: Sequence[Tool], most: int | None, pieces
     used: dict[str, Body] = {}
     for place, room in todo:
         rest = None if room is None else room - 1
-        groups: dict[ProductState, list[Body]] = {}  # calls that lead to the same state end in the same way
+        groups: dict[
+            ProductState, list[Body]
+        ] = {}  # calls that lead to the same state have the same continuation
         for tool, there in order.after(place, called, room):
             used[tool.name] = pieces.tools[tool.name]
             groups.setdefault(there, []).append(("rule", tool.name))
@@ -75,5 +77,5 @@ def ordered_calls(order: Order, called: Sequence[Tool], most: int | None, pieces
 
 
 def _name(number: int) -> str:
-    """Explanations do not tell rules that begin so."""
+    """Explanations omit rules with this prefix."""
     return f"__calls {number}"

@@ -1,4 +1,4 @@
-"""The parameters of a tool one by one, as the notations that are not one JSON object need them."""
+"""The parameters of a tool one by one, for notations other than one JSON object."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ANNOTATIONS = frozenset(
         "$schema",
     }
 )
-"""Keywords that allow and forbid nothing."""
+"""Keywords without an effect on values."""
 DEFINITIONS = ("$defs", "definitions")
 _IDENTIFIERS = frozenset({"$id", "id", "$anchor", "$dynamicAnchor"})
 _KNOWN = (
@@ -53,7 +53,7 @@ _MOST_REFERENCES = 32
 
 
 class Parameter(NamedTuple):
-    """One of them."""
+    """One parameter."""
 
     name: str
     schema: Any
@@ -61,7 +61,7 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(tool: Tool, notation: str) -> Iterator[Parameter]:
-    """In the order in which they are declared; only declared ones are written."""
+    """Return the declared parameters, in their order."""
     root = tool.parameters
     for keyword in root.keys() - _KNOWN:
         raise _unsupported(tool, notation, f"#/{keyword}", keyword)
@@ -77,14 +77,14 @@ def parameters_of(tool: Tool, notation: str) -> Iterator[Parameter]:
 
 
 def constraint_at(tool: Tool, place: Place) -> JsonSchemaConstraint:
-    """The JSON of the sub-schema at this place. Its references are resolved in the whole schema of the parameters."""
+    """Return the constraint of the sub-schema at this pointer. References are resolved in the whole schema."""
     return part_of_schema(tool.parameters, place, **WRITTEN)
 
 
 def resolved(tool: Tool, schema: Any, place: Place) -> tuple[Any, Place]:
-    """The sub-schema that a chain of references to places in the parameters leads to, and its place.
+    """Return the sub-schema at the end of a chain of references inside the parameters, and its pointer.
 
-    A reference that leads elsewhere is left as it is.
+    A reference to another document stays unresolved.
     """
     for _ in range(_MOST_REFERENCES):
         if not isinstance(schema, Mapping) or schema.keys() - ANNOTATIONS != {"$ref"}:
@@ -105,13 +105,13 @@ def _target(root: Mapping[str, Any], reference: object) -> tuple[Any, Place] | N
         if not isinstance(found, Mapping) or name not in found:
             return None
         if found is not root and has_identifier(found):
-            return None  # a reference in there means something else
+            return None  # references inside it have another base
         found = found[name]
     return found, place
 
 
 def has_identifier(schema: Mapping[str, Any]) -> bool:
-    """May references inside the sub-schema mean something else than outside of it?"""
+    """Return whether references inside the sub-schema may have another base than outside."""
     return any(isinstance(schema.get(keyword), str) for keyword in ("$id", "id"))
 
 

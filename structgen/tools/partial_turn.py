@@ -1,11 +1,11 @@
-"""A turn as it is written: its reasoning, its text and its calls, as far as they are certain.
+"""Read an unfinished turn: its reasoning, its text and its calls, as far as they are certain.
 
-Why: a client of a stream sees the arguments of a call while the model writes them. OpenAI's interface sends them as
-JSON, so keyword arguments and XML elements are turned into JSON here, piece by piece.
-What: a coroutine reads the templates that the constraint was made of (`ToolFormat`). It stops where the text ends and
-goes on when there is more.
-Invariant: what was reported stays. `reasoning`, `text` and the arguments of each call only grow, and of a whole turn
-they are what `TurnReader` reads.
+Why: a client of a stream sees the arguments of a call while the model writes them. OpenAI's API sends them as JSON, so
+keyword arguments and XML elements are converted to JSON here, piece by piece.
+What: a coroutine reads the templates of the constraint (`ToolFormat`). It stops at the end of the text and continues
+when there is more.
+Invariant: what was reported is never revoked. `reasoning`, `text` and the arguments of each call only grow, and for a
+complete turn they equal what `TurnReader` reads.
 Cost: linear in the text; nothing is compiled.
 """
 
@@ -32,7 +32,7 @@ _WORDS = {"True": "true", "False": "false", "None": "null"}
 _NULL = "null"
 _PARAMETER, _PARAMETER_END = "<parameter=", "\n</parameter>"
 _MOST_LINES = 2
-"""Line ends between the reasoning and what comes after it."""
+"""Line ends between the reasoning and the text after it."""
 
 _Steps = Generator[None, None, None]
 _Found = Generator[None, None, str | None]
@@ -40,34 +40,34 @@ _Grow = Callable[[str], None]
 
 
 class _CutOff(Exception):
-    """The text ends in the middle of something."""
+    """The text ends in the middle of a part of the turn."""
 
 
 @dataclass
 class PartialCall:
-    """A call as far as it is written."""
+    """The written part of a call."""
 
     name: str
     arguments: str = ""
-    """JSON; an object once `is_whole`."""
+    """JSON text; an object once `is_whole`."""
     is_whole: bool = False
 
     def grow(self, piece: str) -> None:
-        """Add to the arguments."""
+        """Append to the arguments."""
         self.arguments += piece
 
 
 class PartialTurn:
-    """One turn, read as it is written.
+    """One turn, read while it is written.
 
     Args:
-        format: How calls are written; None: there are no calls.
-        tools: What may be called.
-        forms: Those of the constraint (`ToolTurn.forms`).
+        format: How calls are written; None for a turn without calls.
+        tools: The tools that may be called.
+        forms: The forms of the constraint (`ToolTurn.forms`).
         think: The texts around the reasoning; the first is empty if the prompt ends with it. None: the turn has no
             reasoning.
-        optional: May the reasoning be missing?
-        answers: Is the turn calls or an answer with a constraint of its own, which may hold any text?
+        optional: The reasoning may be missing.
+        answers: The turn is calls, or an answer with a constraint of its own, which may contain any text.
     """
 
     def __init__(
@@ -81,24 +81,24 @@ class PartialTurn:
         answers: bool = False,
     ) -> None:
         self.reasoning: str | None = None
-        """None: there is none so far."""
+        """None if there is no reasoning so far."""
         self.text = ""
-        """The answer, or what was written before the calls."""
+        """The answer, or the text before the calls."""
         self.calls: list[PartialCall] = []
         self._format, self._tools, self._forms = format, tools, forms or {}
         self._think, self._optional, self._answers = think, optional, answers
         self.is_whole = False
-        """Has the turn come to its end, with nothing missing?"""
+        """Whether the turn is complete."""
         self._source, self._at, self._ends = "", 0, False
         self._steps = self._run()
         next(self._steps)
 
     def feed(self, text: str, *, ends: bool = False) -> None:
-        """Read on.
+        """Read more text.
 
         Args:
             text: The whole text so far, with special tokens by their names.
-            ends: Does nothing more come? A text that was cut off is read as far as it goes.
+            ends: No more text follows. A text that was cut off is read as far as possible.
 
         Raises:
             OutputInvalid: The text is not a turn.
@@ -147,7 +147,7 @@ class PartialTurn:
         yield from self._until("", self._say)
 
     def _frames(self, format: ToolFormat) -> _Steps:
-        """Text in a frame of its own, or calls, perhaps with text in a frame before them."""
+        """Read text with markers, or calls, perhaps with such text before them."""
         say, answer = format.say, format.answer
         begins = [one for one in (answer[0], say[0], _opening(format)) if one]
         begin = yield from self._one_of(*begins, ahead=True)
@@ -163,12 +163,12 @@ class PartialTurn:
         yield from self._calls(format)
 
     def _answer_or_calls(self, format: ToolFormat) -> _Steps:
-        """Calls begin the turn, or it has none."""
+        """Read a turn that begins with calls, or has none."""
         if not (yield from self._is_next(_opening(format))):
             yield from self._rest()
             return
         if format.at_start:
-            # An answer may begin as calls do. Which of the two it is shows at the end.
+            # An answer may have the same beginning as calls; only the end shows which it is.
             while not self._ends:
                 yield
             calls = PartialTurn(format, self._tools, self._forms)
@@ -217,7 +217,7 @@ class PartialTurn:
     # -- arguments
 
     def _json_object(self, grow: _Grow) -> _Steps:
-        """An object of JSON, as it is."""
+        """Read a JSON object, unchanged."""
         depth = 0
         while True:
             found = _STRUCTURE.search(self._source, self._at)
@@ -235,7 +235,7 @@ class PartialTurn:
                 return
 
     def _keywords(self, grow: _Grow) -> _Steps:
-        """Keyword arguments of Python, up to the parenthesis that closes them."""
+        """Read keyword arguments of Python, up to the closing parenthesis."""
         separator = "{"
         while not (yield from self._is_next(")")):
             name: list[str] = []
@@ -247,7 +247,7 @@ class PartialTurn:
         grow("{}" if separator == "{" else "}")
 
     def _python_value(self, grow: _Grow) -> _Steps:
-        """A value up to the comma or the parenthesis after it. It is JSON but for three words."""
+        """Read a value up to the comma or parenthesis after it. It is JSON except for three words."""
         depth = 0
         while True:
             found = _VALUE.search(self._source, self._at)
@@ -268,7 +268,7 @@ class PartialTurn:
                 self._pass_on(found.end(), grow)
 
     def _elements(self, grow: _Grow, forms: Mapping[str, Form]) -> _Steps:
-        """One element of XML for each parameter."""
+        """Read one XML element per parameter."""
         separator = "{"
         while (yield from self._one_of(_PARAMETER)) is not None:
             name: list[str] = []
@@ -287,7 +287,7 @@ class PartialTurn:
         grow("{}" if separator == "{" else "}")
 
     def _xml_text(self, grow: _Grow, *, may_be_null: bool) -> _Steps:
-        """A text that is written as it is, up to the end of its element."""
+        """Read a text without quotes, up to the end of its element."""
         null = _NULL + _PARAMETER_END
         if may_be_null and (yield from self._one_of(null)) is not None:
             grow(_NULL)
@@ -299,7 +299,7 @@ class PartialTurn:
         grow('"')
 
     def _string(self, grow: _Grow) -> _Steps:
-        """A string of JSON with its quotes. Escapes are passed on when they are whole."""
+        """Read a JSON string with its quotes. An escape is passed on once it is complete."""
         self._pass_on(self._at + 1, grow)
         while True:
             found = _ESCAPE.search(self._source, self._at)
@@ -340,7 +340,7 @@ class PartialTurn:
         yield
 
     def _one_of(self, *wanted: str, ahead: bool = False) -> _Found:
-        """Read one of these texts, or (`ahead`) only look at it. Returns None if none of them is there."""
+        """Read one of these texts, or with `ahead` only find it. Returns None if the text has none of them here."""
         longest = max(map(len, wanted))
         while True:
             for one in wanted:
@@ -356,8 +356,10 @@ class PartialTurn:
         return (yield from self._one_of(wanted, ahead=True)) is not None
 
     def _until(self, wanted: str, grow: _Grow, *, must_come: bool = False) -> _Found:
-        """Pass text on up to `wanted`, which is returned and not read. Without it, all text is passed on, but (if it
-        `must_come`) not what may be its beginning."""
+        """Pass text on up to one of `wanted`, which is returned and not read.
+
+        Without one, all text is passed on. With `must_come`, a suffix that may be the beginning of one is kept.
+        """
         while True:
             place = self._source.find(wanted, self._at) if wanted else -1
             if place >= 0:
@@ -370,20 +372,20 @@ class PartialTurn:
             yield
 
     def _through(self, wanted: str, grow: _Grow) -> _Steps:
-        """Pass text on up to `wanted`, and read that, too."""
+        """Pass text on up to `wanted`, and read `wanted`, too."""
         if (yield from self._until(wanted, grow, must_come=True)) is None:
             raise _CutOff
         self._at += len(wanted)
 
     def _expect(self, format: ToolFormat, wanted: str) -> _Steps:
-        """Read exactly this; a special token that ended the text may be missing at its very end."""
+        """Read exactly this text. A special token that ended the text may be missing at its very end."""
         if not wanted or (yield from self._one_of(wanted)) is not None:
             return
         if self._left or wanted not in format.specials:
             raise self._missing(wanted)
 
     def _missing(self, *wanted: str) -> Exception:
-        """The error of a text that has none of these here, or was cut off in the middle of one."""
+        """Return the error of a text that has none of these here, or is cut off inside one."""
         if self._ends and any(one.startswith(self._left) for one in wanted):
             return _CutOff()
         return OutputInvalid(

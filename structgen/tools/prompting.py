@@ -1,4 +1,4 @@
-"""What a model is shown of its tools, where its own chat template does not show them."""
+"""Describe tools to a model whose chat template does not describe them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def instructions(
     Args:
         tools: The tools that may be called.
         format: How calls are written.
-        order: What is required of the order of calls.
-        answer: What is said of the answer after the calls; `None` says nothing.
+        order: The formulas that calls must satisfy.
+        answer: The sentence about the answer after the calls; None leaves it out.
     """
     lines = [json.dumps(tool.definition()["function"], ensure_ascii=False) for tool in tools]
     call = format.call.replace("$name", "FUNCTION").replace("$arguments", _ARGUMENTS[format.arguments])

@@ -1,9 +1,9 @@
 """Arguments as keyword arguments of Python: ``city="Paris", days=3, exact=True``.
 
-What: JSON is Python where no true, false or null is in it (strings are written with the escapes that both have), so
-values of such schemas are left to the JSON automaton whole; around the others this builds what Python writes.
-Invariant: a schema that can neither be left to JSON nor taken apart exactly is refused with its keyword.
-Cost: linear in the schema; optional arguments take the square of their number.
+What: JSON without true, false and null is also Python (strings use the escapes that both have). So the JSON automaton
+handles values of such schemas whole; for the others, this module builds what Python writes.
+Invariant: a schema that neither the JSON automaton nor this module expresses exactly is refused with its keyword.
+Cost: linear in the schema, and quadratic in the number of optional arguments.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _UNIONS = frozenset({"anyOf"})
 
 
 def python_arguments(tool: Tool) -> Body:
-    """Everything between the parentheses."""
+    """Return the body of everything between the parentheses."""
     items = []
     for name, schema, required in parameters_of(tool, "Python"):
         if not name.isidentifier() or keyword.iskeyword(name):
@@ -60,7 +60,7 @@ def python_arguments(tool: Tool) -> Body:
 
 
 class _Values:
-    """Writes the values of one tool."""
+    """Builds the bodies of the values of one tool."""
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
@@ -149,7 +149,7 @@ class _Values:
         return choice_of([text_of(_literal(value)) for value in values if kind.is_valid(value)])
 
     def _is_json(self, schema: Any, inside: tuple[int, ...]) -> bool:
-        """Can no true, false or null be in a value? Where that is not clear, the answer is no."""
+        """Return whether no value contains true, false or null; False if that is not certain."""
         schema, _ = resolved(self._tool, schema, ())
         if not isinstance(schema, Mapping) or "$ref" in schema or has_identifier(schema):
             return False
@@ -169,7 +169,7 @@ class _Values:
         if kind == "array":
             parts = [*schema.get("prefixItems", ()), schema.get("items", True)]
             if schema.get("maxItems", -1) == len(parts) - 1 and self._knows_prefixes():
-                parts.pop()  # nothing comes after the first ones
+                parts.pop()  # no items after the first ones
             return all(part is False or self._is_json(part, inside) for part in parts)
         if kind == "object" and schema.keys() - ANNOTATIONS <= {"type", *_OBJECTS, *DEFINITIONS}:
             more = schema.get("additionalProperties", True)
@@ -204,7 +204,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _literal(value: Any) -> str:
-    """JSON's spelling with Python's words."""
+    """Return a JSON value in JSON's spelling, with Python's words."""
     if value is None or isinstance(value, bool):
         return repr(value)
     if isinstance(value, Mapping):
@@ -215,7 +215,7 @@ def _literal(value: Any) -> str:
 
 
 def read_python_arguments(source: str, start: int, tool: Tool) -> tuple[dict[str, Any], int]:
-    """The arguments up to the parenthesis that closes them; they are literals, nothing is run."""
+    """Return the arguments up to the closing parenthesis. They are literals; no code is run."""
     end = _closing(source, start)
     try:
         call = ast.parse(f"f({source[start:end]})", mode="eval").body
@@ -230,7 +230,7 @@ def read_python_arguments(source: str, start: int, tool: Tool) -> tuple[dict[str
 
 
 def _closing(source: str, start: int) -> int:
-    """The place of the first closing parenthesis outside of strings and brackets."""
+    """Return the position of the first closing parenthesis outside strings and brackets."""
     depth, place = 0, start
     while place < len(source):
         letter = source[place]

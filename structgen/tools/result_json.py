@@ -1,8 +1,8 @@
-"""Results of tools as JSON, whatever they are: what the model is shown must not depend on how Python prints a value.
+"""Convert results of tools to JSON, so that what the model is shown does not depend on how Python prints a value.
 
 What: models, dataclasses, named tuples and mappings are objects; sets, ranges and other collections are lists, sets in
-sorted order; dates, numbers of other kinds, paths and the like are written as pydantic writes them. Numbers that JSON
-lacks (NaN) and what nothing can write are texts.
+sorted order; dates, other kinds of numbers, paths and the like are written as pydantic writes them. Numbers that JSON
+lacks (NaN), and values that nothing else converts, become texts.
 Invariant: `shown` never raises an `Exception`, and its text is JSON; equal values give equal texts in every process.
 Cost: linear in the value.
 """
@@ -23,24 +23,24 @@ from pydantic_core import to_jsonable_python
 __all__ = ["shown"]
 
 _DEEPEST = 60
-"""Levels of nesting; what is deeper is shown as a text."""
+"""Levels of nesting; deeper values become texts."""
 _LONGEST_REPR = 400
 _MOST_BITS = 4_096
-"""Of an integer that is written in decimal digits."""
+"""The most bits of an integer that is written in decimal digits."""
 
 
 def shown(value: Any) -> str:
-    """Return the text that stands for a result: a text as it is, anything else as JSON."""
+    """Return a result as text: a text unchanged, any other value as JSON."""
     if isinstance(value, str):
         return _text(value)
     try:
         return json.dumps(_plain(value, ()), ensure_ascii=False, allow_nan=False)
-    except Exception:  # a value may do anything when it is looked at
+    except Exception:  # code of the value's class may raise anything
         return json.dumps(_described(value), ensure_ascii=False)
 
 
 def _plain(value: Any, above: tuple[int, ...]) -> Any:
-    """The value in JSON's own types."""
+    """Return the value in JSON's own types."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, enum.Enum):
@@ -84,7 +84,7 @@ def _of_container(value: Any, above: tuple[int, ...]) -> Any:
 
 
 def _fields_of(model: BaseModel) -> Any:
-    """What the model's own serializers say, or its fields where they fail."""
+    """Return the output of a model's serializers, or its fields if they fail."""
     try:
         return model.model_dump(mode="json", by_alias=True, warnings=False)
     except Exception:
@@ -108,7 +108,7 @@ def _of_other(value: Any, above: tuple[int, ...]) -> Any:
 
 
 def _key(key: Any) -> str:
-    """The key of an object; what is no text is written as JSON."""
+    """Return a key of an object; a key that is not text is written as JSON."""
     plain = _plain(key, ())
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
@@ -121,7 +121,7 @@ def _of_bytes(data: bytes) -> str:
 
 
 def _text(value: str) -> str:
-    """The text without halves of characters, which no tokenizer takes."""
+    """Return the text without lone surrogates, which tokenizers do not accept."""
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

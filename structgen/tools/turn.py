@@ -1,11 +1,11 @@
-"""One turn of an assistant that may call tools, as a constraint; and what a finished turn says.
+"""The constraint of one turn of an assistant that may call tools, and the reader of a finished turn.
 
-What, in this order: reasoning if it is wanted, then the answer or calls. Without a constraint for the answer it is free
-text, and such text may also stand before calls (where the format has that).
-Invariant: a text of the constraint is read back by `ToolTurn.read` as exactly one turn, and the arguments of its calls
-are what the tools' schemas accept. Free text never holds what begins calls, so it cannot be taken for one. Calls have
-an `order` if one is given: then what may be called, and whether the turn may be an answer, is `Order`'s to say.
-Cost: one symbol of a grammar for each tool; the schemas' automata are made when they are first reached.
+What: a turn is reasoning, if the options allow it, then an answer or calls. Without a constraint for the answer it is
+free text, and free text may also precede calls, if the format has that.
+Invariant: `ToolTurn.read` reads each text of the constraint as exactly one turn, and the tools' schemas accept the
+arguments of its calls. Free text never contains the beginning of calls. With an `order`, `Order` decides which tools
+may be called, and whether the turn may be an answer.
+Cost: one grammar symbol per tool; a schema's automaton is built when it is first reached.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from .turn_reader import AssistantTurn, TurnReader
 
 __all__ = ["ReasoningChoice", "ToolTurn", "most_calls", "tools"]
 
-ReasoningChoice = bool | Literal["optional", "begun"]
+ReasoningChoice = bool | Literal["optional", "opened"]
 _MOST_LINES = 2
-"""Line ends between the reasoning and what comes after it."""
+"""Line ends between the reasoning and the text after it."""
 
 
 class ToolTurn(Composition):
-    """Made by `tools`."""
+    """The constraint of a turn; `tools` returns it."""
 
     __slots__ = ("format", "forms", "options", "reasoning", "tools")
 
@@ -57,9 +57,9 @@ class ToolTurn(Composition):
     format: ToolFormat
     reasoning: ReasoningChoice
     options: Mapping[str, Any]
-    """What `tools` was told."""
+    """The options of `tools`."""
     forms: Forms
-    """How values are written, for `read`."""
+    """How values of parameters are written, for `read`."""
 
     def __init__(
         self,
@@ -79,10 +79,13 @@ class ToolTurn(Composition):
         super().__init__(body, f"a turn with the tools {names_of(tools)} as {format.name} writes them", rules)
 
     def read(self, text: str) -> AssistantTurn:
-        """What a finished turn says: its reasoning, its text and its calls.
+        """Read a finished turn: its reasoning, its text and its calls.
 
-        `text` has its special tokens in it, as `Vocabulary.spelled` tells it from the tokens. Raises `OutputInvalid`
-        where it is no whole turn.
+        Args:
+            text: The text with its special tokens by name, as `Vocabulary.spelled` returns it.
+
+        Raises:
+            OutputInvalid: The text is not a complete turn.
         """
         answers = self.options["answer"] is not None
         return TurnReader(self.format, self.tools, self.reasoning, self.forms, answers=answers).read(text)
@@ -92,21 +95,21 @@ class ToolTurn(Composition):
         return f"Answer with {self.describe()}. {in_order(order)}" if order else ""
 
     def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
-        """The formulas of the order without which a text could go on, if it is they that forbid it."""
+        """Return the formulas of the order that forbid a text to continue, if the order is the reason."""
         given = self.options["order"]
         free = {**self.options, "order": None, "earlier": (), "max_later": None}
         if given is None or not questions[-1](tools(self.tools, **free).lower()):
             return super().find_broken_rules(stop, questions)
-        alone = [str(one) for one in given if not self._goes_on(one, questions[-1])]
+        alone = [str(one) for one in given if not self._can_continue(one, questions[-1])]
         return [
             RuleViolation("", "order", one, message=f"must satisfy {one}", subject="the order of calls")
             for one in alone or ["; ".join(map(str, given))]
         ]
 
-    def _goes_on(self, formula: Any, question: Callable[[IR], bool]) -> bool:
+    def _can_continue(self, formula: Any, question: Callable[[IR], bool]) -> bool:
         try:
             return question(tools(self.tools, **{**self.options, "order": formula}).lower())
-        except (OptionError, UnsatisfiableFormula):  # no turn at all is right under this one
+        except (OptionError, UnsatisfiableFormula):  # no turn satisfies this formula
             return False
 
 
@@ -126,26 +129,34 @@ def tools(
     earlier: Sequence[str | ToolCall] = (),
     max_later: int | None = None,
 ) -> ToolTurn:
-    """The constraint of an assistant's turn that may call tools.
+    """Return the constraint of an assistant's turn that may call tools.
 
-    definitions    OpenAI's tool definitions, or Python functions
-    format         who will write it: a name of `structgen.tools.FORMATS`, or a `ToolFormat`; "hermes", which is also
-                   Qwen's, unless it is given
-    tool_choice    "auto", "required" (calls at once), "none" (no calls), or the name of the one tool to call
-    parallel       several calls in one turn; None: if the format has that
-    max_calls      at most so many of them
-    reasoning      True: the turn begins with it; "optional"; "begun": the prompt has opened it already
-    max_reasoning  its most characters
-    answer         the type or constraint of the final answer: a turn is this, or calls; None: free text
-    max_text       most characters of free text, which a turn with `answer` has not
-    order          what all calls of the conversation have to satisfy: a formula of temporal logic on finite traces, or
-                   several, whose atoms are the tools' names; each position is a call. A turn with calls leaves the
-                   formula satisfiable by further calls; a turn without any, which ends the conversation, is possible
-                   only if it holds
-    earlier        the calls before this turn, or their names
-    max_later      the most calls that later turns can make; None: any number; 0: this turn alone has to satisfy `order`
+    Args:
+        definitions: Tool definitions of OpenAI's API, or Python functions.
+        format: The format of the model that writes the turn: a name of `structgen.tools.FORMATS`, or a `ToolFormat`.
+            The default "hermes" is also Qwen's.
+        tool_choice: "auto", "required" (calls at once), "none" (no calls), or the name of the one tool to call.
+        parallel: Allow several calls in one turn; None allows them if the format does.
+        max_calls: The most calls of the turn.
+        reasoning: True if the turn starts with reasoning; "optional"; "opened" if the prompt has opened it already.
+        max_reasoning: The most characters of reasoning.
+        answer: The type or constraint of the final answer; a turn is then this, or calls. None is free text.
+        max_text: The most characters of free text; a turn with `answer` has none.
+        order: What all calls of the conversation must satisfy: a formula of temporal logic on finite traces, or
+        several.
+            Atoms are the names of tools; each position of the trace is a call. A turn with calls leaves the formula
+            satisfiable by later calls. A turn without calls, which ends the conversation, is possible only if it holds.
+        earlier: The calls before this turn, or their names.
+        max_later: The most calls that later turns can make. None is any number; 0 means that this turn alone must
+            satisfy `order`.
 
-    Raises `UnsatisfiableFormula` where no calls satisfy the order, with as few of the formulas as are in conflict.
+    Returns:
+        The constraint, which also reads finished turns.
+
+    Raises:
+        ConstraintError: A definition is invalid.
+        OptionError: An option is invalid, or two options conflict.
+        UnsatisfiableFormula: No calls satisfy the order. It names a smallest set of formulas in conflict.
     """
     options: dict[str, Any] = {
         "format": format,
@@ -185,7 +196,7 @@ def tools(
 
 
 class _Turn:
-    """The parts of a turn in one format."""
+    """Builds the parts of a turn in one format."""
 
     def __init__(self, format: ToolFormat, reasoning: ReasoningChoice, max_text: int | None) -> None:
         self.format = format
@@ -197,7 +208,7 @@ class _Turn:
         self.specials = tuple(dict.fromkeys((*format.specials, *(() if format.is_framed else format.think))))
 
     def thought(self, most: int | None) -> Body:
-        """The reasoning with what is around it."""
+        """Return the reasoning with its markers."""
         if self.reasoning is False:
             return EMPTY
         begin, end = self.format.think
@@ -205,12 +216,12 @@ class _Turn:
         others = tuple(one for one in self.format.specials if one != first)
         inside: Body = ("text", _bounded(before(first, (first,), others), most))
         lines: Body = EMPTY if self.format.is_framed else ("text", repeat(literal("\n"), 0, _MOST_LINES))
-        opened = EMPTY if self.reasoning == "begun" else pieces(begin, self.specials)
+        opened = EMPTY if self.reasoning == "opened" else pieces(begin, self.specials)
         whole = sequence_of((opened, inside, pieces(end, self.specials), lines))
         return choice_of((EMPTY, whole)) if self.reasoning == "optional" else whole
 
     def answer(self, constraint: Constraint | None) -> Body:
-        """The final answer with what is around it."""
+        """Return the final answer with its markers."""
         begin, end = self.format.answer
         expression = _bounded(TEXT, self.max_text) if constraint is None else constraint.regular()
         if expression is None:
@@ -224,7 +235,7 @@ class _Turn:
         return sequence_of((pieces(begin, self.specials), inside, pieces(end, self.specials)))
 
     def preamble(self, calls: Body) -> Body:
-        """Free text, if the format has it there, then calls."""
+        """Return free text, if the format allows it before calls, then calls."""
         if self.format.at_start:
             return calls
         begin, end = self.format.say
@@ -237,11 +248,11 @@ class _Turn:
         return sequence_of((("text", _bounded(before(marker, (marker,), others), self.max_text)), calls))
 
     def calls(self, called: Sequence[Tool], most: int | None) -> tuple[Body | None, list[Rule]]:
-        """One call or several, with what is around them, and the rules that it names."""
+        """Return one call or several, with their markers, and the grammar rules that they use."""
         if not called:
             return None, []
         written = self.written(called)
-        # What all calls begin and end with stands once.
+        # The common beginning and end of all calls occur once in the grammar.
         one = sequence_of((written.start, choice_of(written.tools.values()), written.end))
         more: Body = ("repeat", sequence_of((written.between, one)), 0, None if most is None else most - 1)
         return self.framed(one if most == 1 else sequence_of((one, more))), []
@@ -249,18 +260,18 @@ class _Turn:
     def in_order(
         self, order: Order, called: Sequence[Tool], most: int | None
     ) -> tuple[Body | None, list[Rule]]:
-        """The same in the order that is wanted."""
+        """Return calls in an order, with their markers, and the grammar rules that they use."""
         rules = ordered_calls(order, called, most, self.written(called)) if called else []
         return (self.framed(("rule", rules[0].name)) if rules else None), rules
 
     def framed(self, calls: Body) -> Body:
-        """Calls with what is before the first and after the last."""
+        """Return calls with the markers before the first and after the last."""
         return sequence_of(
             (pieces(self.format.begin, self.specials), calls, pieces(self.format.end, self.specials))
         )
 
     def written(self, called: Sequence[Tool]) -> CallPieces:
-        """How each is called."""
+        """Return the parts of a call to each tool."""
         start, rest = self.format.call.split("$name")
         middle, end = (pieces(one, self.specials) for one in rest.split("$arguments"))
         each = {}
@@ -282,24 +293,22 @@ def _called(offered: tuple[Tool, ...], choice: str) -> tuple[Tool, ...]:
         return ()
     named = tuple(tool for tool in offered if tool.name == choice)
     if not named:
-        inner = (
-            choice.get("function") if isinstance(choice, Mapping) else None
-        )  # as OpenAI's protocol writes it
+        inner = choice.get("function") if isinstance(choice, Mapping) else None  # the form of OpenAI's API
         meant = inner.get("name") if isinstance(inner, Mapping) else None
         hint = f"It is 'auto', 'required', 'none', or one of {names_of(offered)}."
         raise OptionError(
-            f"tool_choice is {choice!r:.60}, which is no tool",
+            f"tool_choice is {choice!r:.60}, which is not a tool",
             hint=f"Write tool_choice={meant!r:.60}." if isinstance(meant, str) else hint,
         )
     return named
 
 
 def most_calls(format: ToolFormat, parallel: bool | None, max_calls: int | None, choice: str) -> int | None:
-    """The most calls of one turn; None: any number."""
+    """Return the most calls of one turn; None allows any number."""
     several = format.between is not None
     if not several and (parallel or (max_calls or 1) > 1):
         raise OptionError(
-            f"a turn of the format {format.name} has one call at most",
+            f"a turn of the format {format.name} has at most one call",
             hint="Leave out parallel and max_calls, or use another format.",
         )
     if parallel is False and (max_calls or 1) > 1:
@@ -316,8 +325,8 @@ _MODES = ("auto", "required", "none")
 def _check_options(
     reasoning: ReasoningChoice, max_reasoning: int | None, max_text: int | None, max_calls: int | None
 ) -> None:
-    if not isinstance(reasoning, bool) and reasoning not in ("optional", "begun"):
-        raise OptionError(f"reasoning is {reasoning!r:.60}; it is True, False, 'optional' or 'begun'")
+    if not isinstance(reasoning, bool) and reasoning not in ("optional", "opened"):
+        raise OptionError(f"reasoning is {reasoning!r:.60}; it is True, False, 'optional' or 'opened'")
     for name, value, least in (
         ("max_reasoning", max_reasoning, 0),
         ("max_text", max_text, 0),
@@ -330,11 +339,11 @@ def _check_options(
 def _check_uses(
     reasoning: ReasoningChoice, max_reasoning: int | None, answer: object, max_text: int | None
 ) -> None:
-    """A bound on what no turn has, whatever `tool_choice` is, was meant for something else."""
+    """Raise `OptionError` for bounds on parts that no turn has under these options."""
     if max_reasoning is not None and reasoning is False:
         raise OptionError(
             f"max_reasoning is {max_reasoning} without reasoning",
-            hint="Give reasoning=True, 'optional' or 'begun', too, or leave out max_reasoning.",
+            hint="Give reasoning=True, 'optional' or 'opened', too, or leave out max_reasoning.",
         )
     if max_text is not None and answer is not None:
         raise OptionError(

@@ -1,9 +1,9 @@
-"""From the text of a finished turn to its reasoning, its text and its calls.
+"""Read the text of a finished turn: its reasoning, its text and its calls.
 
-Why: a loop runs the calls; it must read exactly what the constraint lets a model write, in every format.
-What: the text is read from left to right by the same templates that the constraint was made of. Arguments are read by
-their own notation, so a marker inside a string is no marker.
-Invariant: what `tools` allows is read; what is cut off or no turn is `OutputInvalid`.
+Why: a loop runs the calls, so it must read exactly what the constraint lets a model write, in every format.
+What: the text is read from left to right with the templates of the constraint. Arguments are read in their own
+notation, so a marker inside a string does not count.
+Invariant: each text that `tools` allows is read; a text that is cut off or not a turn raises `OutputInvalid`.
 Cost: linear in the text; nothing is compiled.
 """
 
@@ -26,19 +26,16 @@ __all__ = ["AssistantTurn", "TurnReader"]
 @short_repr
 @dataclass(frozen=True)
 class AssistantTurn:
-    """What an assistant said."""
+    """A finished turn of an assistant."""
 
     text: str
-    """The answer, or what was said before the calls."""
+    """The answer, or the text before the calls."""
     calls: tuple[ToolCall, ...] = ()
     reasoning: str | None = None
 
 
 class TurnReader:
-    """Of one format and its tools; `forms` are those of the constraint, `ToolTurn.forms`.
-
-    `answers`: the answer has a constraint of its own. Then it may hold any text, and no text stands before calls.
-    """
+    """Reads turns of one format and its tools."""
 
     def __init__(
         self,
@@ -62,7 +59,7 @@ class TurnReader:
             try:
                 return AssistantTurn("", self._calls(text, place), thought)
             except OutputInvalid:
-                place = None  # an answer that begins as calls do
+                place = None  # an answer with the same beginning as calls
         if place is None:
             return AssistantTurn(self._answer(text, start), (), thought)
         return AssistantTurn(self._said(text, start, place), self._calls(text, place), thought)
@@ -71,7 +68,7 @@ class TurnReader:
         begin, end = self.format.think
         if self.reasoning is False or (self.reasoning == "optional" and not text.startswith(begin)):
             return None, 0
-        start = 0 if self.reasoning == "begun" else self._expect(text, 0, begin)
+        start = 0 if self.reasoning == "opened" else self._expect(text, 0, begin)
         stop = text.find(end, start)
         if stop < 0:
             raise OutputInvalid(f"the reasoning has no end, {end!r}", text=text, hint="Raise max_tokens.")
@@ -82,7 +79,7 @@ class TurnReader:
         return text[start:stop], after
 
     def _first_call(self, text: str, start: int) -> int | None:
-        """Where calls begin; None if there are none."""
+        """Return where calls begin; None without calls."""
         opening = self.format.begin + self.format.call.partition("$name")[0]
         if self.format.is_framed and text.startswith(self.format.answer[0], start):
             return None
@@ -136,7 +133,7 @@ class TurnReader:
         raise OutputInvalid(f"{text[place : place + 40]!r} calls no tool", text=text)
 
     def _expect(self, text: str, place: int, wanted: str) -> int:
-        """The place after `wanted`; a special token that ended the text may be missing at its very end."""
+        """Return the position after `wanted`. A special token that ended the text may be missing at its very end."""
         if text.startswith(wanted, place):
             return place + len(wanted)
         if place == len(text) and wanted in self.format.specials:

@@ -1,13 +1,13 @@
-"""The arguments of a call as elements, in any style of `xml_styles`: the constraint of a schema's objects.
+"""The arguments of a call as XML elements, in any style of `xml_styles`: the constraint of a schema's objects.
 
-What: one element for each key, in the order in which keys are declared, then those that patterns list, then others. A
-string is written as it is, without quotes and escapes; other values are JSON, or elements again where the style says
-so. In a style without types a text that is the JSON of another value may be read as either; both satisfy the schema.
-Invariant: every text reads back as an object that satisfies the schema, and every such object has a text, but for
-these: no value holds what ends its element; a key is no text that ends the name of an element; a key that neither the
-schema nor a pattern names is a name of XML. A key that is not declared may come again, and the last one counts.
-Cost: linear in the schema with its alternatives written out. With `any_order` there is a state for each set of keys,
-up to `_MOST_IN_ANY_ORDER` keys; where keys are counted, one for each count.
+What: one element per key, in the order of declaration, then the keys that patterns list, then others. Strings are
+written without quotes and escapes; other values are JSON, or nested elements if the style says so. In a style without
+types, a text that is also the JSON of another value may be read as either; both satisfy the schema.
+Invariant: every text reads back as an object that satisfies the schema, and every such object has a text, with these
+exceptions: no value contains the end of its element; no key contains the end of an element's name; a key that neither
+the schema nor a pattern names is an XML name. An undeclared key may repeat, and the last one counts.
+Cost: linear in the schema with its alternatives expanded. With `any_order`, one state per set of keys, up to
+`_MOST_IN_ANY_ORDER` keys; if keys are counted, one per count.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .xml_texts import PLAIN_NAME, XML_NAME, any_string, is_name, padded, templa
 __all__ = ["BLANKS", "xml_elements"]
 
 BLANKS = 16
-"""Most white space in one place, where nothing else is said."""
+"""The default bound of white space in one position."""
 _MOST_IN_ANY_ORDER = 10
 _MOST_STATES = 4_096
 _MOST_CONTAINERS = 2_000
@@ -61,17 +61,17 @@ def xml_elements(
     """Return the objects of `schema` in this style, as a body and the rules that it names.
 
     Args:
-        schema: what the arguments satisfy; its options say how JSON is written.
-        style: how elements are written.
-        any_order: keys may come in any order.
-        most_blanks: most white space in one place.
-        excluded: texts that neither names nor values hold.
-        write: the body of a text of the style, which may hold special tokens.
+        schema: The schema of the arguments; its options say how JSON is written.
+        style: How elements are written.
+        any_order: Allow keys in any order.
+        most_blanks: The most white space in one position.
+        excluded: Texts that neither names nor values contain.
+        write: Returns the body of a text of the style, which may contain special tokens.
 
     Raises:
-        ConstraintError: no object satisfies the schema, or a key cannot be the name of an element.
-        UnsupportedKeyword: the schema says something of objects that elements cannot follow.
-        LimitExceeded: too many keys in any order, or too many alternatives.
+        ConstraintError: No object satisfies the schema, or a key cannot be the name of an element.
+        UnsupportedKeyword: Elements cannot express a keyword of the schema.
+        LimitExceeded: There are too many keys in any order, or too many alternatives.
     """
     made = _Elements(Shapes(schema, _emptiness()), style, any_order, most_blanks, tuple(excluded), write)
     body = made.arguments()
@@ -79,19 +79,19 @@ def xml_elements(
 
 
 class _Keys(NamedTuple):
-    """The keys of an object: those that are declared, an element for each, and how many there may be."""
+    """The declared keys of an object, the element of each, and the bounds on their number."""
 
     members: list[Member]
     elements: list[Body]
     other: Body | None
-    """An element of a key that is not declared; None if there may be no such key."""
+    """The element of an undeclared key; None if such keys are forbidden."""
     fewest: int
     most: int | None
 
 
 @dataclass
 class _Elements:
-    """Elements of one schema in one style; what comes again is a rule."""
+    """Elements of one schema in one style. Shared parts are rules."""
 
     shapes: Shapes
     style: XmlStyle
@@ -102,7 +102,7 @@ class _Elements:
     rules: dict[str, Body] = field(default_factory=dict)
     _containers: dict[tuple[str, Conjunction], Body] = field(default_factory=dict)
     _pending: list[tuple[str, str, Conjunction]] = field(default_factory=list)
-    """Containers whose rules are not written yet."""
+    """Containers whose rules are still to be written."""
 
     def __post_init__(self) -> None:
         for text in self.excluded:
@@ -120,7 +120,7 @@ class _Elements:
                 hint='Write {"type": "object", "properties": {...}}.',
             )
         body = self._objects(shapes, "arguments")
-        while self._pending:  # not by recursion: containers may be nested deep
+        while self._pending:  # not by recursion: containers may be nested deeply
             name, kind, value = self._pending.pop()
             if kind == "object":
                 self.rules[name] = self._objects(self.shapes.objects(value), name)
@@ -134,7 +134,7 @@ class _Elements:
     # Values.
 
     def _element(self, template: str, name: str | Body, value: Conjunction) -> Body:
-        """The element of a key or an item, after white space, for each type that its value may have."""
+        """Return the element of a key or an item, after white space, for each type of its value."""
         types = self.shapes.types(value)
         found = []
         for shown, kinds in self.style.forms:
@@ -145,7 +145,7 @@ class _Elements:
         return sequence_of((self.gap, _either(found)))
 
     def _filled(self, template: str, name: str | Body, shown: str, content: Body) -> Body:
-        """The template with these contents."""
+        """Return the template with these contents."""
         parts = {"value": content, "gap": self.gap}
         given = name if isinstance(name, str) else None
         if not isinstance(name, str):
@@ -156,7 +156,7 @@ class _Elements:
         )
 
     def _value(self, value: Conjunction, kinds: tuple[str, ...]) -> Body | None:
-        """The values of these types, which are written alike; None where others are written like all of them."""
+        """Return the values of these types, which are written alike; None if they cannot be distinguished from others."""
         if kinds == ("string",):
             return self._string(self.shapes.strings(value))
         if kinds[0] in self.style.nested:
@@ -178,7 +178,7 @@ class _Elements:
         return ("text", intersect([strings, without(self.never)]))
 
     def _nested(self, kind: str, value: Conjunction) -> Body:
-        """The rule of a container, which is written later."""
+        """Return the rule of a container, which is written later."""
         known = self._containers.get((kind, value))
         if known is None:
             if len(self._containers) >= _MOST_CONTAINERS:
@@ -190,11 +190,11 @@ class _Elements:
             name = f"{kind} {len(self._containers) + 1}"
             known = self._containers[kind, value] = ("rule", name)
             self._pending.append((name, kind, value))
-            self.rules[name] = EMPTY  # in its place among the rules
+            self.rules[name] = EMPTY  # reserves its position among the rules
         return known
 
     def _array(self, shape: ArrayShape, name: str) -> Body:
-        """The items; a rule for each place after which the array may end."""
+        """Return the items: a rule for each position after which the array may end."""
         most, fewest = shape.max_count, shape.min_count
         if most is not None and fewest > most:
             return _NO_TEXT
@@ -214,7 +214,7 @@ class _Elements:
     # Objects.
 
     def _objects(self, shapes: list[ObjectShape], name: str) -> Body:
-        """Objects of any of these shapes; rules of each have a name of their own."""
+        """Return objects of any of these shapes. The rules of each have names of their own."""
         names = [f"{name}, {place}" if place else name for place in range(len(shapes))]
         return _either([self._object(*one) for one in zip(shapes, names, strict=True)])
 
@@ -271,7 +271,7 @@ class _Elements:
         return self._element(self.style.element, name, member.value)
 
     def _counted(self, keys: _Keys, name: str) -> Body:
-        """Keys in order, as many as are allowed: a rule for each place and how many there are."""
+        """Return keys in order: a rule for each position and number of keys so far."""
         members, elements, other, fewest, most = keys
         bound = fewest if most is None else most
 
@@ -298,7 +298,7 @@ class _Elements:
         return rule(0, 0)
 
     def _in_any_order(self, keys: _Keys, name: str) -> Body:
-        """A rule for each set of keys that are there, and for how many undeclared ones, if that matters."""
+        """Return keys in any order: a rule for each set of keys so far, and number of undeclared ones if they count."""
         members, elements, other, fewest, most = keys
         if len(members) > _MOST_IN_ANY_ORDER:
             raise LimitExceeded(
@@ -338,7 +338,7 @@ class _Elements:
 
 def _emptiness() -> Callable[[IR], bool]:
     """Return a function that says whether it is proven that no value satisfies a schema."""
-    # A vocabulary of its own, made when it is needed: what it compiles would stay in a shared one.
+    # A vocabulary of its own, made when needed: what it compiles would stay in the caches of a shared one.
     known: list[Vocabulary] = []
 
     def is_empty(schema: IR) -> bool:
@@ -353,7 +353,7 @@ def _emptiness() -> Callable[[IR], bool]:
 
 
 def _either(bodies: list[Body]) -> Body:
-    """Any of the bodies. They differ, so none is compared with the others, which would hash each again and again."""
+    """Return the choice of these bodies, without comparing them: they differ, and hashing each is slow."""
     return bodies[0] if len(bodies) == 1 else ("choice", tuple(bodies))
 
 

@@ -1,15 +1,15 @@
-"""Arguments as one element for each parameter, as Qwen3-Coder writes them.
+"""Arguments as one XML element per parameter, as Qwen3-Coder writes them.
 
     <parameter=city>
     Paris
     </parameter>
 
-What: a parameter that is always a string is written as it is, without quotes and escapes. One that is a string or null
-is written so, too; ``null`` then means null, and the string "null" is not written. Any other value is JSON.
-Invariant: which of the three holds (the *form* of a parameter) is decided by the schema's language, however the schema
-says it, once, when the constraint is made; reading uses these answers and does no work in the core. What is written
-reads back as a value of the schema. Texts that would end the element for the readers of model servers are not written
-inside a string.
+What: a parameter that is always a string is written without quotes and escapes. So is one that is a string or null;
+``null`` then means null, and the string "null" cannot be written. Any other value is JSON.
+Invariant: which of the three holds (the *form* of a parameter) depends on the language of the schema, not on its
+spelling. It is decided once, when the constraint is made; reading uses it, and does no work in the core. What is
+written reads back as a value of the schema. Strings do not contain texts that would end the element for the readers of
+model servers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def xml_parameters(tool: Tool) -> tuple[Body, dict[str, Form]]:
     """Return every element, in the order in which the parameters are declared, and the form of each value."""
     parts = []
     forms: dict[str, Form] = {}
-    engine = Vocabulary.of_bytes().engine  # not shared: what it compiles would stay in it
+    engine = Vocabulary.of_bytes().engine  # not shared: what it compiles would stay in its caches
     for name, _, required in parameters_of(tool, "XML"):
         if not name or set(name) & set("<>\n"):
             raise ConstraintError(
@@ -69,7 +69,7 @@ def _value(constraint: Constraint, form: Form) -> Body:
 
 
 def _form(schema: IR, engine: _core.Engine) -> Form:
-    """How the values of a schema are written."""
+    """Return how the values of a schema are written."""
 
     def has(*types: str) -> bool:
         try:
@@ -77,7 +77,7 @@ def _form(schema: IR, engine: _core.Engine) -> Form:
         except _core.LimitError as error:
             raise limit_exceeded(error, "a parameter") from None
 
-    if string_language(schema) == NOTHING:  # asked first, since it is bounded by itself
+    if string_language(schema) == NOTHING:  # first, since it has a bound of its own
         return "json"
     if not has("string") or has("boolean", "object", "array", "number"):
         return "json"
@@ -87,9 +87,9 @@ def _form(schema: IR, engine: _core.Engine) -> Form:
 def read_xml_parameters(
     source: str, start: int, tool: Tool, forms: Mapping[str, Form] | None
 ) -> tuple[dict[str, Any], int]:
-    """Return the arguments up to the first text that is no element, and where that is.
+    """Return the arguments up to the first text that is not an element, and its position.
 
-    `forms` is what `xml_parameters` told of the tool; None: the tool could not be called.
+    `forms` are those that `xml_parameters` returned for the tool; None if the tool may not be called.
     """
     if forms is None:
         raise OutputInvalid(f"{tool.name} is called, which this turn could not call", text=source)

@@ -1,8 +1,8 @@
-"""How model families write the arguments of a call as elements: one table, nothing but texts.
+"""How model families write the arguments of a call as XML elements: one table of texts.
 
-Why: the constraint of arguments and their reader follow the same few texts, so a style is a row here and no code.
-What: ``$name``, ``$type`` and ``$value`` in `element` stand for what they say, ``$gap`` for white space that may stand
-there. White space may also stand before each element, after the last one, and around JSON.
+Why: the constraint of arguments and their reader use the same few texts. So a style is a row of data, without code.
+What: ``$name``, ``$type`` and ``$value`` in `element` are placeholders, and ``$gap`` is optional white space. White
+space is also allowed before each element, after the last one, and around JSON.
 Source: the styles of a ``json_schema`` in XGrammar's structural tags; the chat template of Qwen3-Coder.
 """
 
@@ -28,26 +28,26 @@ class XmlStyle:
     element: str
     """One argument."""
     types: Mapping[str, str] = field(default_factory=dict)
-    """What ``$type`` is for values of each JSON type. Without it strings are not marked."""
+    """The value of ``$type`` for each JSON type. Without it, strings are not marked."""
     item: str = ""
-    """An item of an array, where arrays are `nested`."""
+    """An item of an array, if arrays are `nested`."""
     nested: tuple[str, ...] = ()
-    """Types whose values are elements in their element, ``object`` or ``array``. Others are JSON."""
+    """Types whose values are nested elements: ``object`` or ``array``. Others are JSON."""
     escapes: Mapping[str, str] = field(default_factory=dict)
-    """How characters of a declared key are written where the key stands in quotes. Other keys have none of them."""
+    """Escapes of characters of a declared key inside quotes. Other keys do not contain these characters."""
     is_padded: bool = False
-    """May a string stand on lines of its own? One line end before and one after it are not part of it."""
+    """Whether one line end before and one after a string do not belong to it."""
     never: tuple[str, ...] = ()
-    """What no value holds beside the end of its element: texts that end what stands around the arguments."""
+    """Texts around the arguments that no value contains, in addition to the end of its element."""
 
     @property
     def end(self) -> str:
-        """What ends a value; no value holds it."""
+        """The end of a value's element, which no value contains."""
         return self.element.partition("$value")[2]
 
     @cached_property
     def forms(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Each ``$type`` with the JSON types that have it and are written alike; strings are always apart."""
+        """Each ``$type`` with the JSON types that share it and are written alike; strings are always separate."""
         groups: dict[tuple[str, str], tuple[str, ...]] = {}
         for kind in _JSON_TYPES:
             shown = self.types.get(kind, "")
@@ -105,4 +105,4 @@ _LISTED = (
 )
 
 STYLES: dict[str, XmlStyle] = {one.name: one for one in _LISTED}
-"""By name."""
+"""The styles by name."""

@@ -1,6 +1,6 @@
-"""Texts of elements as expressions: names, white space, strings without quotes.
+"""Texts of XML elements as regular expressions: names, white space, strings without quotes.
 
-Invariant: what stands in many places is the same object each time: it is measured and lowered once.
+Invariant: an expression that occurs in many places is one object, which is measured and lowered once.
 Source: names of XML are those of XML 1.0, fifth edition, production 5, without the colon.
 """
 
@@ -28,7 +28,7 @@ from structgen.ir.grammar import Body
 __all__ = ["PLAIN_NAME", "XML_NAME", "any_string", "is_name", "padded", "template_pieces", "white_space"]
 
 _BREAKS = '<>"'
-"""Characters that no name of an element has, beside control characters."""
+"""Characters that no name of an element contains, in addition to control characters."""
 _PIECES = re.compile(r"(\$(?:name|type|value|gap))")
 _START = (
     (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0x2FF), (0x370, 0x37D),
@@ -50,7 +50,7 @@ PLAIN_NAME = repeat(
 
 
 def is_name(text: str) -> bool:
-    """Whether a declared key may be the name of an element."""
+    """Return whether a declared key may be the name of an element."""
     return bool(text) and not any(one in _BREAKS or one < " " for one in text)
 
 
@@ -73,19 +73,19 @@ def template_pieces(template: str, name: str | None, shown: str) -> list[tuple[s
 
 @lru_cache(maxsize=64)
 def white_space(most_blanks: int) -> Body:
-    """Return white space of so many characters at most."""
+    """Return white space of at most so many characters."""
     blank = character_class(normalise_ranges([(9, 10), (13, 13), (32, 32)]))
     return ("text", repeat(blank, 0, most_blanks)) if most_blanks else EMPTY
 
 
 @lru_cache(maxsize=64)
 def any_string(never: tuple[str, ...]) -> Body:
-    """Return any text that holds none of these."""
+    """Return all texts that contain none of these."""
     return ("text", without(never))
 
 
 def padded(strings: RE) -> RE:
-    """Return the texts that become one of `strings` without the line end that they may begin and end with."""
+    """Return `strings`, each with an optional line end before and after it."""
     line = ("literal", "\n")
     no_line_before, no_line_after = complement(concat([line, TEXT])), complement(concat([TEXT, line]))
     return alternate(

@@ -153,7 +153,7 @@ def test_streams_without_an_answer(serving: Serve) -> None:
     with connected(world) as model:
         with pytest.raises(errors.RemoteError, match="contains no message"):
             list(sg.stream(model, "?", str))
-        with pytest.raises(errors.RemoteError, match="stops with an error: gone$"):
+        with pytest.raises(errors.RemoteError, match="stopped with an error: gone$"):
             list(sg.stream(model, "?", str))
 
 

@@ -20,7 +20,7 @@ from .walks import DEFINITION, FUNCTIONS, plain, walk, weather, with_specials
 def growing(turn: ToolTurn) -> PartialTurn:
     format = turn.format
     think = None if turn.reasoning is False else format.think
-    if turn.reasoning == "begun":
+    if turn.reasoning == "opened":
         think = ("", format.think[1])
     return PartialTurn(
         format,

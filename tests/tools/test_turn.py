@@ -123,7 +123,7 @@ def test_reasoning(name: str) -> None:
     on, optional = (
         tools(FUNCTIONS, format=name, reasoning=kind, max_reasoning=11) for kind in (True, "optional")
     )
-    begun = tools(FUNCTIONS, format=name, reasoning="begun")
+    begun = tools(FUNCTIONS, format=name, reasoning="opened")
     for turn in (on, optional):
         assert fits(turn, thought + lines + calls)
         read = turn.read(thought + lines + calls)

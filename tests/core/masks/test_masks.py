@@ -161,7 +161,7 @@ def test_declared_keys_with_control_characters(keyword: str, character: str) -> 
                 check_mask(matcher)
 
 
-@pytest.mark.parametrize("begun", ["\\", "\\u000", "a\\", "a\\u000", "aa\\", "aa\\u000"])
+@pytest.mark.parametrize("opened", ["\\", "\\u000", "a\\", "a\\u000", "aa\\", "aa\\u000"])
 def test_escapes_near_the_length_limit(begun: str) -> None:
     vocabulary = json_vocabulary(more=300, seed=1)
     matcher = Matcher(json_schema({"type": "string", "maxLength": 3}), vocabulary)
@@ -226,7 +226,7 @@ def test_masks_do_not_depend_on_the_caches(schema: Any, source: random.Random) -
         assert (first.mask() == mask).all()
 
 
-@pytest.mark.parametrize("begun", ["-", "1.", "1e"])
+@pytest.mark.parametrize("opened", ["-", "1.", "1e"])
 def test_numbers_at_the_root_and_inside(begun: str) -> None:
     vocabulary = renewed(json_vocabulary())
     for prefix in ("", "[", '{"a":'):
