@@ -1,9 +1,9 @@
 """Limits on the work of the native core: CPU time, wall time, and a flag that stops it.
 
-Why: constraints can come from strangers, and a server must be able to end any call: at a deadline, when a client hangs
-up, and when the process has to stop.
-Invariant: a call that is ended leaves matchers as they were, and nothing of its unfinished work in any cache.
-Cost: the core looks at its limits about once a millisecond; the limits themselves cost nothing measurable.
+Why: constraints can come from strangers, and a server must be able to end any call: at a deadline, when a client
+disconnects, and when the process has to stop.
+Invariant: a call that is ended leaves matchers unchanged, and no unfinished work in any cache.
+Cost: the core checks its limits about once per millisecond; the limits themselves cost nothing measurable.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from structgen.errors import LimitExceeded, OptionError, Stopped, with_kind
 __all__ = ["StopFlag", "call_limits"]
 
 StopFlag = _core.StopFlag
-"""Ends the calls of the core that run under it: ``flag.set()``, from any thread."""
+"""Ends the calls of the core that run under it. Call ``flag.set()`` from any thread."""
 
 
 @contextmanager
@@ -28,9 +28,9 @@ def call_limits(
 ) -> Iterator[None]:
     """Limit what the native core does inside a ``with`` block, in this thread.
 
-    The limits hold for everything that runs in the core: compiling constraints, masks, advancing, completions,
-    explanations, canvases. Blocks nest; the tightest limit counts. Reading schemas and patterns, which is Python code,
-    ends with them, too; other Python code is not interrupted. Do not `await` inside the block: other tasks of the
+    The limits apply to everything that runs in the core: compiling constraints, masks, advancing, completions,
+    explanations, canvases. Blocks nest; the tightest limit counts. They also end the reading of schemas and patterns,
+    which is Python code; other Python code is not interrupted. Do not `await` inside the block: other tasks of the
     thread would run under its limits, and what other threads do for the task would not.
 
     Args:
@@ -57,7 +57,7 @@ def call_limits(
             raise OptionError(f"{name} must be a number of seconds of at least 0, not {value!r:.60}")
     if stop is not None and not isinstance(stop, StopFlag):
         raise OptionError(
-            f"stop must be a StopFlag, not {with_kind(stop)}", hint="Make one: flag = structgen.StopFlag()."
+            f"stop must be a StopFlag, not {with_kind(stop)}", hint="Create one: flag = structgen.StopFlag()."
         )
     with _core.CallLimits(
         cpu_seconds=_at_most_decades(cpu_seconds), seconds=_at_most_decades(seconds), stop=stop

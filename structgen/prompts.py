@@ -1,10 +1,10 @@
-"""Prompt functions: a signature, a docstring and a return annotation make a typed call to a model.
+"""Prompt functions: a signature, a docstring and a return annotation define a typed call to a model.
 
-What: the docstring is a Jinja2 template over the parameters, the return annotation the output type. The body
-is never run. Templates are the programmer's text, arguments are data: arguments are not templates themselves,
-and a name that no parameter has is an error when the function is decorated.
-Invariant: a call, `.aio`, `.map`, `.stream` and `.run` draw the same for the same arguments, options and seed;
-`.aio` runs the synchronous call in a thread and stops it between two tokens when it is cancelled.
+What: the docstring is a Jinja2 template over the parameters, and the return annotation is the output type. The body
+never runs. Templates are the programmer's text; arguments are data, not templates. An unknown name in a template is an
+error when the function is decorated.
+Invariant: a call, `.aio`, `.map`, `.stream` and `.run` give the same result for the same arguments, options and seed.
+`.aio` runs the synchronous call in a thread, and stops it between two tokens when it is cancelled.
 Cost: the template is compiled once.
 """
 
@@ -41,34 +41,34 @@ R = TypeVar("R")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 _CALL_OPTIONS = (*OPTION_NAMES, "n")
 _VALUE_ONLY: dict[str, Any] = {"exact_weight": False}
-"""Where only the value comes back, no forward pass is spent on weights."""
+"""Options of calls that return only the value: no forward pass is spent on weights."""
 
 
 def prompt(
     model: LanguageModel, *, system: str | None = None, describe: bool | None = None, **options: Any
 ) -> Callable[[Callable[..., R]], PromptFunction[R]]:
-    """Make a typed call to `model` of the function below.
+    """Turn the decorated function into a typed call to a model.
 
     Args:
         model: A model of `load`, `wrap` or `connect`.
         system: A system message, a template over the same parameters.
-        describe: Write the fields of the output type and their descriptions before the prompt; None: as for
-            `structgen.generate`.
-        **options: The fields of `SamplingOptions`, and `n`; a call may give others.
+        describe: Write the fields of the output type and their descriptions before the prompt; None decides as
+            `structgen.generate` does.
+        **options: Fields of `SamplingOptions`, and `n`; a call may override them.
 
     Raises:
-        PromptError: The function, its template or its return annotation cannot be used.
+        PromptError: The function, its template or its return annotation is invalid.
     """
     if inspect.isfunction(model):
         raise PromptError(
-            "@prompt was given a function where the model belongs",
+            "@prompt got a function instead of a model",
             hint="Write @prompt(model) above the function.",
         )
     api.check_model(model)
     api.check_describe(describe)
     if system is not None and not isinstance(system, str):
-        raise OptionError(f"system is {with_kind(system)}; it is a template, a text")
-    _check_options(options)  # a misspelt option shows here
+        raise OptionError(f"system is {with_kind(system)}; it must be a text, which is a template")
+    _check_options(options)  # raises for a misspelt option
     local_names = sys._getframe(1).f_locals
 
     def decorate(function: Callable[..., R]) -> PromptFunction[R]:
@@ -78,7 +78,7 @@ def prompt(
 
 
 class PromptFunction(Generic[R]):
-    """Made by `prompt`. Call it with the function's own arguments, and sampling options by keyword."""
+    """A typed call; `prompt` returns it. Call it with the function's arguments, and sampling options by keyword."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class PromptFunction(Generic[R]):
         warn_of_unused(self._name, self._signature, used, f"{documentation}\n{system or ''}")
 
     def __get__(self, instance: Any, owner: type | None = None) -> PromptFunction[R]:
-        """As a method: the instance is the first argument, and the template may name it."""
+        """Bind a method: the instance is the first argument, and the template may use it."""
         if instance is None:
             return self
         first, *others = self._signature.parameters.values()
@@ -129,15 +129,15 @@ class PromptFunction(Generic[R]):
         return bound
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
-        """Return the validated value; with ``n=``, a list of so many."""
+        """Return the validated value; with ``n=``, a list of n values."""
         return cast(R, _values(self._run(_VALUE_ONLY, None, args, kwargs)))
 
     def run(self, *args: Any, **kwargs: Any) -> Result[R]:
-        """Return the `Result`, with text, exact weights and timing; with ``n=``, a list of so many."""
+        """Return the `Result`, with text, exact weights and timing; with ``n=``, a list of n results."""
         return cast("Result[R]", self._run({}, None, args, kwargs))
 
     async def aio(self, *args: Any, **kwargs: Any) -> R:
-        """The same as a call, without blocking the event loop; cancelling stops the generation."""
+        """Return the value without blocking the event loop. Cancelling stops the generation."""
         stop = threading.Event()
         try:
             return cast(
@@ -147,19 +147,19 @@ class PromptFunction(Generic[R]):
             stop.set()
 
     def stream(self, *args: Any, **kwargs: Any) -> Stream[Any]:
-        """Partial values as they grow; the last one is whole and validated."""
+        """Yield partial values while they grow; the last one is complete and validated."""
         return self._stream(None, args, kwargs)
 
     def astream(self, *args: Any, **kwargs: Any) -> AsyncStream[Any]:
-        """The same as `stream`, for ``async for``."""
+        """Yield partial values like `stream`, for ``async for``."""
         return AsyncStream(lambda cancel: self._stream(cancel, args, kwargs))
 
     def stream_items(self, *args: Any, **kwargs: Any) -> ItemStream[Any]:
-        """The items of a function that returns a list, each validated as soon as it is finished."""
+        """Yield the items of a function that returns a list, each validated as soon as it is complete."""
         return self._stream_items(None, args, kwargs)
 
     def astream_items(self, *args: Any, **kwargs: Any) -> AsyncStream[Any]:
-        """The same as `stream_items`, for ``async for``."""
+        """Yield items like `stream_items`, for ``async for``."""
         return AsyncStream(lambda cancel: self._stream_items(cancel, args, kwargs))
 
     def map(
@@ -171,18 +171,18 @@ class PromptFunction(Generic[R]):
         return_errors: bool = False,
         **options: Any,
     ) -> list[Any]:
-        """Return one value per item, in order, drawn in batches.
+        """Return one value per item, in order, generated in batches.
 
-        With a seed, item i draws what a call with ``seed=(seed, i)`` draws, up to the rounding of the model's
-        arithmetic, which may depend on the batch.
+        With a seed, item i equals a call with ``seed=(seed, i)``, up to rounding in the model, which may depend on the
+        batch.
 
         Args:
             items: Each is the argument of a function with one parameter; otherwise a tuple of arguments, or a dict of
                 them by name.
             progress: Show a bar.
-            batch_size: How many items are drawn together.
-            return_errors: Put the error of an item that fails in the place of its value, and go on.
-            **options: The fields of `SamplingOptions`.
+            batch_size: Items per batch.
+            return_errors: Return the error of an item that fails instead of its value, and continue.
+            **options: Fields of `SamplingOptions`.
 
         Raises:
             StructgenError: The error of the first item that failed, when its batch is done. `item` is its number, from
@@ -192,7 +192,8 @@ class PromptFunction(Generic[R]):
             raise OptionError(f"batch_size is {batch_size!r:.40}; it must be a whole number of 1 or more")
         if options.pop("n", None) is not None:
             raise OptionError(
-                "map draws one value per item, so it takes no n", hint="Name an item several times."
+                "map returns one value per item, so it does not accept n",
+                hint="Repeat an item to get several values.",
             )
         base = self._options(_VALUE_ONLY, options)
         calls = [self._item_arguments(item) for item in _listed(items, self._name)]
@@ -212,7 +213,7 @@ class PromptFunction(Generic[R]):
     def _outcomes(
         self, calls: list[Arguments], options: list[SamplingOptions]
     ) -> list[tuple[R | None, StructgenError | None]]:
-        """The value or the error of each call of one batch; a prompt that fails does not keep the others."""
+        """Return the value or the error of each call of one batch. A prompt that fails does not stop the others."""
         outcomes: list[tuple[R | None, StructgenError | None]] = [(None, None)] * len(calls)
         encoded: dict[int, Any] = {}
         for place, (args, kwargs) in enumerate(calls):
@@ -227,7 +228,7 @@ class PromptFunction(Generic[R]):
         return outcomes
 
     def render(self, *args: Any, **kwargs: Any) -> Prompt:
-        """The prompt for these arguments: a text, or messages if there is a system prompt."""
+        """Return the prompt for these arguments: a text, or messages if there is a system prompt."""
         values = self._bind(args, kwargs)
         text: Prompt = render_template(self._template, values, self._name)
         if self._system is not None:
@@ -238,7 +239,7 @@ class PromptFunction(Generic[R]):
         return api.with_description(self.model, text, self.output, self._describe)
 
     def with_options(self, **options: Any) -> PromptFunction[R]:
-        """The same function with other sampling options."""
+        """Return the same function with other sampling options."""
         return self._with_given({**self._given, **options})
 
     def _with_given(self, options: dict[str, Any]) -> PromptFunction[R]:
@@ -247,8 +248,8 @@ class PromptFunction(Generic[R]):
         _check_options(changed._given)
         return changed
 
-    # It never changes, so copies are the same object. Like a function it is pickled by its name: the process that reads
-    # it imports the module, and with it the model; weights are never a part of a pickle.
+    # It is immutable, so a copy is the same object. Like a function, it is pickled by its name: the process that reads
+    # it imports the module, and with it the model. A pickle never contains weights.
 
     def __copy__(self) -> PromptFunction[R]:
         return self
@@ -261,14 +262,14 @@ class PromptFunction(Generic[R]):
         origin = _named(module, name)
         if origin is None or origin.__wrapped__ is not self.__wrapped__:  # type: ignore[attr-defined]
             raise PromptError(
-                f"{self._name} cannot be pickled: another process does not find it as {name} in {module}",
-                hint="Define it at the top level of a module, with its model, as functions have to be.",
+                f"{self._name} cannot be pickled: another process would not find it as {name} in {module}",
+                hint="Define it at the top level of a module, with its model, like a function.",
             )
         options = None if self._given == origin._given else self._given
         return _restored, (module, name, options, self._receiver)
 
     def _options(self, defaults: dict[str, Any], options: dict[str, Any]) -> SamplingOptions:
-        """The options of a call, over those of the decorator, over the defaults of this way to call."""
+        """Merge options: those of the call, of the decorator, and the defaults of this method, in this order."""
         return make_options(_without_n({**defaults, **self._given, **options}))
 
     def _run(
@@ -302,7 +303,7 @@ class PromptFunction(Generic[R]):
         )
 
     def _split(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The function's own arguments and the sampling options; a parameter hides an option of its name."""
+        """Split arguments into those of the function and sampling options. A parameter hides an option of its name."""
         known = {*_CALL_OPTIONS, *RENAMED_OPTIONS} - set(self._signature.parameters)
         options = {k: v for k, v in kwargs.items() if k in known}  # a former name is refused below
         return {k: v for k, v in kwargs.items() if k not in options}, options
@@ -317,7 +318,9 @@ class PromptFunction(Generic[R]):
                 if strange
                 else None
             )
-            listed = f"Besides its parameters it takes the sampling options {', '.join(_CALL_OPTIONS)}."
+            listed = (
+                f"In addition to its parameters it takes the sampling options {', '.join(_CALL_OPTIONS)}."
+            )
             raise PromptError(
                 f"{self._name}{self._signature}: {error}", hint=f"{near} {listed}" if near else listed
             ) from None
@@ -352,14 +355,14 @@ def _without_n(options: dict[str, Any]) -> dict[str, Any]:
 def _listed(items: Iterable[Any], name: str) -> list[Any]:
     if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
         raise OptionError(
-            f"{name}.map was given {a_kind(items)}, not a list of items",
+            f"{name}.map got {a_kind(items)}, not a list of items",
             hint=f"Write {name}.map([item, ...]).",
         )
     return list(items)
 
 
 def _named(module: str, name: str) -> PromptFunction[Any] | None:
-    """The prompt function of this name in a module that may have to be imported."""
+    """Return the prompt function of this name, importing its module if necessary."""
     try:
         found: Any = importlib.import_module(module)
     except ImportError:
@@ -372,12 +375,12 @@ def _named(module: str, name: str) -> PromptFunction[Any] | None:
 def _restored(
     module: str, name: str, options: dict[str, Any] | None, receiver: dict[str, Any]
 ) -> PromptFunction[Any]:
-    """The prompt function that was pickled."""
+    """Return the prompt function that was pickled."""
     found = _named(module, name)
     if found is None:
         raise PromptError(
             f"{module} has no prompt function {name}",
-            hint="A prompt function is pickled by its name, so the module must be the same here.",
+            hint="A prompt function is pickled by its name, so this process needs the same module.",
         )
     for instance in receiver.values():
         found = found.__get__(instance)
@@ -385,21 +388,21 @@ def _restored(
 
 
 def _check_function(function: Any) -> None:
-    """Refuse what is no function: its docstring would not be the prompt, or its parameters not those of a call."""
+    """Raise `PromptError` for anything but a function: its docstring or parameters would be those of something else."""
     if isinstance(function, (classmethod, staticmethod)):
         kind = type(function).__name__
         raise PromptError(
-            f"@prompt(model) was given a {kind}", hint=f"Write @{kind} above @prompt(model), not below it."
+            f"@prompt(model) got a {kind}", hint=f"Write @{kind} above @prompt(model), not below it."
         )
     if not inspect.isroutine(inspect.unwrap(function)):
         raise PromptError(
-            f"@prompt(model) was given {with_kind(function)}, not a function",
+            f"@prompt(model) got {with_kind(function)}, not a function",
             hint="Write @prompt(model) above a function with a docstring and a return annotation.",
         )
 
 
 def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]) -> Any:
-    """The return annotation, names of the enclosing function included."""
+    """Return the evaluated return annotation. It may use names of the enclosing function."""
     annotation = function.__annotations__.get("return")
     if annotation in (None, "None"):
         raise PromptError(
@@ -424,7 +427,7 @@ def _return_annotation(function: Callable[..., Any], local_names: dict[str, Any]
 
 
 class _OnlyReturn:
-    """What `get_type_hints` reads of a function, the return annotation alone: parameters may be anything."""
+    """Stands in for a function in `get_type_hints`, with the return annotation only: parameters may be anything."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.__annotations__ = {"return": function.__annotations__["return"]}
@@ -437,11 +440,11 @@ def _no_docstring(function: Callable[..., Any]) -> PromptError:
     if code is not None and any(one.opname in _FORMATTING for one in dis.get_instructions(code)):
         return PromptError(
             f"the text of {name} is an f-string, which Python does not keep as a docstring",
-            hint="Write a plain string, and {{ name }} where the value of a parameter belongs: "
+            hint="Write a plain string, and {{ name }} for the value of a parameter: "
             '"""Summarise: {{ text }}""".',
         )
     return PromptError(f"{name} has no docstring", hint="The docstring is the prompt; write one.")
 
 
 _FORMATTING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "BUILD_STRING")
-"""Instructions of f-strings. A prompt function has no other code that runs."""
+"""Bytecode instructions of f-strings. No other code of a prompt function would run."""

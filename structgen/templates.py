@@ -1,7 +1,7 @@
-"""Templates of prompt functions: Jinja2 over the parameters, with errors that say how to write what was meant.
+"""Templates of prompt functions: Jinja2 over the parameters, with errors that show the correct form.
 
-Invariant: a name that no parameter has is an error when the function is decorated; a parameter that no template uses is
-a warning then. Arguments are data: they are not templates themselves.
+Invariant: when the function is decorated, an unknown name in the template is an error, and a parameter that no template
+uses is a warning. Arguments are data: they are not templates themselves.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from structgen.errors import PromptError, StructgenError, did_you_mean
 __all__ = ["PromptWarning", "compile_template", "render_template", "warn_of_unused"]
 
 _INSTANCE = "_structgen_instance"
-"""What templates of methods call `self`, which is a word of Jinja's own."""
+"""The name of `self` in templates of methods, since Jinja reserves `self`."""
 _LIKE_JSON = re.compile(r"""\{\{\s*(["'][^"'\n]*["']\s*:|\w+\s*:|\}\})""")
 _FRAMES = 4
-"""From the warning up to the line that decorates the function."""
+"""Stack levels from the warning to the line that decorates the function."""
 
 
 class PromptWarning(UserWarning):
@@ -34,7 +34,7 @@ def compile_template(source: str, names: frozenset[str], where: str) -> tuple[ji
     """Return the template and the parameters that it uses.
 
     Raises:
-        PromptError: It is no template, or it names what is no parameter.
+        PromptError: The text is not a valid template, or it uses a name that is not a parameter.
     """
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     try:
@@ -51,7 +51,7 @@ def compile_template(source: str, names: frozenset[str], where: str) -> tuple[ji
         near = did_you_mean(unknown[0], sorted(names))
         listed = f"The parameters are {', '.join(sorted(names)) or 'none'}."
         raise PromptError(
-            f"the template names {', '.join(unknown)}, which is no parameter",
+            f"the template names {', '.join(unknown)}, which is not a parameter",
             where=where,
             hint=f"{near} {listed}" if near else listed,
         )
@@ -64,7 +64,7 @@ def _malformed(source: str, error: jinja2.TemplateSyntaxError, where: str) -> Pr
     if _LIKE_JSON.search(source):
         hint = (
             '{{ ... }} is replaced by the value of a parameter. Write JSON with single braces, {"a": 1}; '
-            "for braces that are doubled: {% raw %}{{ ... }}{% endraw %}."
+            "for literal double braces: {% raw %}{{ ... }}{% endraw %}."
         )
     else:
         hint = "Templates are written in Jinja2: {{ parameter }}, {% for x in xs %}...{% endfor %}."
@@ -76,24 +76,24 @@ def _malformed(source: str, error: jinja2.TemplateSyntaxError, where: str) -> Pr
 
 
 def render_template(template: jinja2.Template, values: dict[str, Any], name: str) -> str:
-    """Return the text for these values of the parameters."""
+    """Return the text for these values of the parameters. Raises `PromptError`."""
     try:
         return template.render({_INSTANCE if key == "self" else key: value for key, value in values.items()})
     except StructgenError:
         raise
     except Exception as error:
-        # A template runs whatever its arguments' methods do, so anything may come out of it.
+        # A template calls methods of its arguments, which may raise anything.
         raise PromptError(f"the prompt of {name} cannot be rendered: {error}") from error
 
 
 def warn_of_unused(function: str, signature: inspect.Signature, used: set[str], text: str) -> None:
-    """Warn of the parameters that no template uses: their values would never reach the model."""
+    """Warn about parameters that no template uses: their values would never reach the model."""
     for name in signature.parameters:
         if name in used or name.startswith("_") or name in ("self", "cls"):
             continue
         written = re.search(rf"\{{\s*{re.escape(name)}\b[^{{}}\n]*\}}", text)
         said = (
-            f"{written[0]} in the prompt of {function} is sent as it is: braces are doubled in templates. "
+            f"{written[0]} in the prompt of {function} is sent unchanged: templates use double braces. "
             if written
             else f"the prompt of {function} does not use its parameter {name}, so the model never sees it. "
         )

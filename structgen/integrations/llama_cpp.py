@@ -1,12 +1,11 @@
 """Constraints for llama-cpp-python: a `logits_processor` for completions and chats, and typed calls on a `Llama`.
 
-Why: who runs GGUF files needs one object more, not another loop; llama.cpp's own grammars take half of its speed.
-How: llama.cpp calls a processor with all tokens so far, prompt included, and the logits of the next one. The prompt of
-a generation is what its first call brings. From then on each call brings one token more; anything else is a new
-generation.
-Invariant: in a generation no token gets through that the constraint does not allow, and an end of text exactly where
-the text is complete. The ends are those that llama.cpp itself stops at.
-Cost: a mask, which is mostly a look-up, and one pass over the logits: about a tenth of a millisecond for 49k tokens.
+Why: users of GGUF files need one more object, not another generation loop. llama.cpp's own grammars halve its speed.
+How: llama.cpp calls a processor with all tokens so far, prompt included, and the logits of the next token. The tokens
+of the first call are the prompt. Each later call has one token more; any other call starts a new generation.
+Invariant: no token that the constraint forbids can be sampled, and an end of text is allowed exactly where the text is
+complete. The ends are those at which llama.cpp itself stops.
+Cost: a mask, usually a look-up, and one pass over the logits: about a tenth of a millisecond for 49k tokens.
 Source: `Llama._init_sampler` and `Llama.generate` of llama-cpp-python 0.3.36.
 """
 
@@ -34,14 +33,14 @@ _vocabularies: weakref.WeakKeyDictionary[Any, Vocabulary] = weakref.WeakKeyDicti
 
 
 def vocabulary_of(llama: Any) -> Vocabulary:
-    """The vocabulary of a `Llama`, read from its GGUF file once."""
+    """Return the vocabulary of a `Llama`, read from its GGUF file once. Raises `VocabularyError`."""
     _check(llama)
     known = _vocabularies.get(llama)
     if known is None:
         path = Path(llama.model_path)
         if not path.is_file():
             raise VocabularyError(
-                f"the file of the model is gone: {path.name}", hint="Its tokens are read from it."
+                f"the model's file is missing: {path.name}", hint="Its tokens are read from it."
             )
         known = Vocabulary.from_tokenizer(path, size=llama.n_vocab(), eos_ids=_ends(llama))
         _vocabularies[llama] = known
@@ -50,11 +49,17 @@ def vocabulary_of(llama: Any) -> Vocabulary:
 
 @checks_names
 def logits_processor(constraint: Any, llama: Any, *, vocabulary: Vocabulary | None = None) -> Any:
-    """What ``llama(..., logits_processor=...)`` and ``llama.create_chat_completion`` take.
+    """Return a list for ``llama(..., logits_processor=...)`` and ``llama.create_chat_completion``.
 
-    `constraint` is one, or anything that structgen takes as an output type. The list serves one generation at a time,
-    and any number one after another. Raises `OptionError` where the `Llama` has a draft model: it shows processors
-    tokens that are not in the text.
+    Args:
+        llama: A `llama_cpp.Llama`.
+        constraint: A constraint, or anything that structgen accepts as an output type.
+
+    Returns:
+        A list with one processor. It serves one generation at a time, and any number one after another.
+
+    Raises:
+        OptionError: The `Llama` has a draft model, which passes tokens to processors that are not in the text.
     """
     with needed("logits_processor()", extra="llama-cpp"):
         from llama_cpp import LogitsProcessorList
@@ -62,14 +67,14 @@ def logits_processor(constraint: Any, llama: Any, *, vocabulary: Vocabulary | No
     _check(llama)
     if getattr(llama, "draft_model", None) is not None:
         raise OptionError(
-            "a Llama with a draft model tells processors of drafts as if they were text",
-            hint="Make it without draft_model=.",
+            "a Llama with a draft model passes drafts to processors as if they were text",
+            hint="Create it without draft_model=.",
         )
     known = vocabulary_of(llama) if vocabulary is None else vocabulary
 
     class Processors(LogitsProcessorList):  # type: ignore[misc]
         def extend(self, more: Iterable[Any]) -> Any:
-            # subtle: llama-cpp-python puts what this returns in the list's place where there is a logit_bias, and
+            # subtle: with a logit_bias, llama-cpp-python replaces the list by what this returns, and
             # list.extend returns None, so that every processor would be dropped.
             return type(self)([*self, *more])
 
@@ -85,20 +90,23 @@ def generate(
     describe: bool = False,
     **options: Any,
 ) -> Any:
-    """The model's answer as a value of type `output`: a chat if `prompt` is messages, otherwise a completion.
+    """Return the model's answer as a value of type `output`: a chat if `prompt` is messages, else a completion.
 
-    `describe` adds the fields of the type to the prompt. The other options are those of
-    ``Llama.create_completion``. Raises `Truncated` or `OutputInvalid` where there is no valid value.
+    `describe` adds the fields of the type to the prompt. The other options are those of ``Llama.create_completion``.
+
+    Raises:
+        Truncated: The answer was cut off before it was complete.
+        OutputInvalid: A validator of the type refuses the answer.
     """
     kind = output_type(output)
     if {"stop", "stream", "grammar", "response_format", "tools"} & options.keys():
         raise OptionError(
-            "generate() takes no stop, stream, grammar, response_format or tools: the type says it all"
+            "generate() takes no stop, stream, grammar, response_format or tools: the type determines the format"
         )
     if kind.spells_specials and vocabulary_of(llama).specials.keys() & set(kind.constraint.markers):
         raise OptionError(
-            "the reasoning's markers are special tokens, which llama-cpp-python leaves out of the text it returns",
-            hint="Load the file with structgen.load(), or give other markers: sg.reasoning(..., open='[', close=']').",
+            "the markers of the reasoning are special tokens, which llama-cpp-python omits from the text it returns",
+            hint="Load the file with structgen.load(), or use other markers: sg.reasoning(..., open='[', close=']').",
         )
     given = options.pop("logits_processor", None)
     processors = logits_processor(kind.constraint, llama)
@@ -112,7 +120,7 @@ def generate(
         choice = llama.create_chat_completion([dict(message) for message in asked], **more)["choices"][0]
         text = choice["message"]["content"] or ""
     if choice["finish_reason"] == "length" and not kind.is_free_text:
-        try:  # a text may be whole at the last token
+        try:  # a text may be complete at the last token
             if processors[0].is_complete_after(text):
                 return kind.validate(text)
         except OutputInvalid:
@@ -130,31 +138,31 @@ class ConstraintProcessor:
 
     def __init__(self, constraint: Any, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        # Compiled here, so that an impossible constraint shows where it was written.
+        # Compiled here, so that an impossible constraint raises where it was written.
         self._matcher = Matcher(output_type(constraint).constraint, vocabulary)
         warn_of_temperatures(self._matcher, "llama-cpp-python")
         self._known: NDArray[np.intc] = np.zeros(0, np.intc)
         self._is_lost = False
-        """Another processor or sampler took a token that is not allowed."""
+        """Whether another processor or sampler selected a token that is not allowed."""
 
     def reset(self) -> None:
-        """Forget the generation so far. Only needed where the next prompt is the last text with one token more."""
+        """Forget the generation so far. Only needed if the next prompt is the last text plus one token."""
         self._known = np.zeros(0, np.intc)
         self._matcher.reset()
         self._is_lost = False
 
     def is_complete_after(self, text: str) -> bool:
-        """Is `text` a whole one of the constraint?"""
+        """Return whether `text` is a complete text of the constraint."""
         fresh = self._matcher.fork()
         fresh.reset()
         return fresh.explain(text).ok
 
     def __call__(self, input_ids: NDArray[np.intc], scores: NDArray[np.single]) -> NDArray[np.single]:
-        """`scores`, changed in place: minus infinity for each token that the constraint does not allow."""
+        """Set the scores of tokens that the constraint does not allow to minus infinity, in place; return `scores`."""
         if scores.shape[-1] != self.vocabulary.size:
             raise ModelError(
                 f"the model scores {scores.shape[-1]:,} tokens, the vocabulary has {self.vocabulary.size:,}",
-                hint="Make the processor with the Llama that it is for.",
+                hint="Create the processor with the Llama that it is for.",
             )
         self._follow(input_ids)
         words = (
@@ -176,7 +184,7 @@ class ConstraintProcessor:
 
 
 def _ends(llama: Any) -> list[int]:
-    """The tokens at which llama.cpp stops."""
+    """Return the tokens at which llama.cpp stops."""
     with needed("reading the vocabulary of a Llama", extra="llama-cpp"):
         from llama_cpp import llama_model_get_vocab, llama_vocab_is_eog
 

@@ -1,9 +1,9 @@
-"""What `ray.serve.llm` calls before it reads an engine's settings: it makes vLLM know the backend `structgen`.
+"""A callback for `ray.serve.llm` that registers the backend `structgen` in vLLM before Ray reads engine settings.
 
-Why: vLLM loads its plugins when engine arguments are made, and Ray checks the settings of structured outputs before
-that, so it would refuse the backend by its name.
-Use: ``callback_config={"callback_class": "structgen.integrations.ray_serve.Backend"}`` of an `LLMConfig`, structgen
-being installed where replicas run. Other processes of the engine find the plugin by its entry point.
+Why: vLLM loads its plugins when engine arguments are created. Ray checks the settings of structured outputs before, and
+would refuse the unknown backend.
+Use: ``callback_config={"callback_class": "structgen.integrations.ray_serve.Backend"}`` of an `LLMConfig`. structgen
+must be installed where replicas run. Other processes of the engine find the plugin by its entry point.
 Source: the hook `on_before_node_init` of Ray 2.60 (`ray.llm`), which has no public module for it.
 """
 
@@ -20,5 +20,5 @@ class Backend(CallbackBase):  # type: ignore[misc]  # Ray has no types here
     """Registers the backend in the process of a replica."""
 
     async def on_before_node_init(self) -> None:
-        """Raises what `register` raises: a wrong setting, a version of vLLM that does not fit."""
+        """Register the backend. Raises what `register` raises: an invalid setting, an unsupported version of vLLM."""
         register()

@@ -1,19 +1,19 @@
 """A `LogitsProcessor` for ``model.generate``: greedy, sampling, beams, assisted decoding, prompt look-up.
 
 Why: people who already run transformers need one object, not another generation loop.
-How: a processor is told only the token ids so far. It is called for drafts that are thrown away later, once
-per draft position, without a word about it; beams are copied and reordered between calls. So nothing is
-assumed about the call before: each row looks for the known row with which it shares the longest prefix, takes
-over a fork of its matcher, rolls back what differs and reads what is new.
-A processor does not learn where a generation starts. Each ``generate`` calls it by a list of its own: a call by a list
-that has called before goes on. So does a call by another list (an assistant's), or by hand, if each row is a known row,
-or a beginning of one, and one token more that the mask allowed. Anything else is a new prompt, also where it begins
-with the earlier one, or is the earlier one with its answer. By hand, a draft that is not allowed looks like a new
-prompt, so the generation before it is kept until that is clear.
+How: a processor gets only the token ids so far. It is called once per draft position, also for drafts that are rejected
+later, which it does not learn. Beams are copied and reordered between calls. So no call depends on the one before: each
+row finds the known row with which it shares the longest prefix, forks its matcher, rolls back the difference and reads
+the new tokens.
+A processor does not know where a generation starts. Each ``generate`` calls it through a list of its own: a call through
+a known list continues its generation. So does a call through another list (an assistant's), or by hand, if each row is
+a prefix of a known row plus one token that the mask allowed. Any other call has a new prompt, even one that begins with
+the earlier prompt, or is the earlier prompt with its answer. By hand, a draft that is not allowed looks like a new
+prompt, so the previous generation is kept until that is decided.
 Invariant: given the prompt, the scores depend on the token ids alone, never on the order of calls. They are a new
 tensor.
-Cost: a step forward reads one token; a draft that is thrown away costs its own tokens; a mask that was met
-before is a look-up. The token ids after the prompt travel to the CPU once per call.
+Cost: a step reads one token; a rejected draft costs its own tokens; a cached mask is a look-up. The token ids after the
+prompt are copied to the CPU once per call.
 Source: the calling conventions of ``transformers.generation`` 5.x (``_assisted_decoding``,
 ``PromptLookupCandidateGenerator``, ``_beam_search``).
 """
@@ -47,7 +47,7 @@ _MOST_PADDING = 8192
 
 
 class _Step(enum.Enum):
-    """How a call follows the calls of a generation."""
+    """How a call relates to the earlier calls of a generation."""
 
     SAME = "the next token of it, or an earlier place"
     DRAFT = "one token more that the mask did not allow: a draft, or a new prompt"
@@ -56,7 +56,7 @@ class _Step(enum.Enum):
 
 @dataclass
 class _Row:
-    """What is known of one row: its tokens after the prompt, of which the matcher has read a beginning.
+    """One row: its tokens after the prompt, and a matcher that has read all or the first of them.
 
     `matcher` is None for a row without a constraint.
     """
@@ -71,7 +71,7 @@ class _Row:
         return _Row(matcher, list(self.tokens), self.read)
 
     def move_to(self, tokens: list[int]) -> None:
-        """Roll back what differs from `tokens` and read the rest of them."""
+        """Roll back to the common prefix with `tokens`, and read the rest of them."""
         if self.matcher is not None:
             shared = _common_prefix(self.tokens, tokens)
             if shared < self.read:
@@ -86,32 +86,32 @@ class _Row:
         """Whether the last token of `text` is allowed after the others, with which this row begins."""
         before = len(text) - 1
         if self.matcher is None or self.read < before:
-            return True  # free, or it had ended: what follows is padding
+            return True  # unconstrained, or ended: padding follows
         matcher = self.matcher.fork()
         matcher.rollback(self.read - before)
         return matcher.is_finished or matcher.advance(text[-1])
 
     @property
     def can_continue(self) -> bool:
-        """Whether the matcher stands at the end of the row, before an end-of-text token."""
+        """Whether the matcher has read the whole row, up to an end-of-text token."""
         return self.matcher is not None and self.read == len(self.tokens) and not self.matcher.is_finished
 
 
 @dataclass
 class _Generation:
-    """One call of ``model.generate``: its prompt, and where its rows are."""
+    """One call of ``model.generate``: its prompt and its rows."""
 
     prompt: torch.Tensor
     rows: list[_Row]
     groups: list[list[int]]
-    """Rows that have one prompt and one constraint, as beams and several samples have."""
+    """Rows per prompt and constraint: the number of beams or samples."""
     is_certain: bool
-    """The prompt was given, or the call that it comes from cannot have been a draft."""
+    """Whether the prompt is certain: it was given, or the call that it comes from was not a draft."""
     callers: list[weakref.ref[Any]] = field(default_factory=list)
-    """The lists of processors that called, as far as they still exist: each ``generate`` makes one."""
+    """Weak references to the lists of processors that called: each ``generate`` creates one."""
 
     def note(self, caller: Any) -> None:
-        """Remember a list of processors that calls within this generation."""
+        """Add a list of processors that calls within this generation."""
         if caller is not None and not self.was_called_by(caller):
             self.callers = [one for one in self.callers if one() is not None] + [weakref.ref(caller)]
 
@@ -119,7 +119,7 @@ class _Generation:
         return any(one() is caller for one in self.callers)
 
     def step_of(self, input_ids: torch.Tensor, caller: Any) -> _Step:
-        """How a call follows; see the module's text."""
+        """Return how a call relates to this generation; see the module's docstring."""
         width = self.prompt.shape[1]
         if input_ids.shape[0] != len(self.rows) or input_ids.shape[1] < width:
             return _Step.OTHER
@@ -138,7 +138,7 @@ class _Generation:
                     return _Step.OTHER
                 sources[row] = source
         for group in self.groups:
-            # Beams may be padded with texts that are not allowed. They differ; the rows of a new prompt do not.
+            # Beams may be padded with different texts that are not allowed; the rows of a new prompt are equal.
             is_one_text = all(texts[row] == texts[group[0]] for row in group)
             if is_one_text and not any(sources[row].admits(texts[row]) for row in group):
                 return _Step.DRAFT
@@ -153,7 +153,7 @@ class _Generation:
         return is_running and len(self.rows) == 1 and self._known(texts[0], 0, self.groups[0]) is None
 
     def _known(self, text: list[int], row: int, group: list[int]) -> _Row | None:
-        """A row of the group that begins with `text`; its own if it does."""
+        """Return a row of the group that begins with `text`, preferably the row itself."""
         for one in (row, *group):
             if self.rows[one].tokens[: len(text)] == text:
                 return self.rows[one]
@@ -161,21 +161,23 @@ class _Generation:
 
 
 class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
-    """Give ``model.generate(..., logits_processor=[ConstraintProcessor(Person, tokenizer)])`` a constraint.
-
-    `constraint`: a constraint, anything that structgen takes as an output type, or a list of these with one
-    entry per prompt of the batch (None: that prompt is free). `vocabulary`: a `Vocabulary`, a tokenizer, or a
-    structgen model. `prompt_length`: how many columns of ``input_ids`` are prompt, padding included; without
-    it the first call of a generation tells.
+    """A constraint for ``model.generate(..., logits_processor=[ConstraintProcessor(Person, tokenizer)])``.
 
     One processor serves one ``generate`` at a time, and any number one after another.
+
+    Args:
+        constraint: A constraint, anything that structgen accepts as an output type, or a list of these with one entry
+            per prompt of the batch; None leaves that prompt unconstrained.
+        vocabulary: A `Vocabulary`, a tokenizer, or a structgen model.
+        prompt_length: Columns of ``input_ids`` that are the prompt, padding included. None takes the width of a
+            generation's first call.
     """
 
     def __init__(self, constraint: Any, vocabulary: Any, *, prompt_length: int | None = None) -> None:
         self.vocabulary = _vocabulary(vocabulary)
         self._constraints = _constraints(constraint)
         self._given_length = prompt_length
-        # Compiled here, so that an impossible constraint shows where it was written.
+        # Compiled here, so that an impossible constraint raises where it was written.
         self._start = [c if c is None else Matcher(c, self.vocabulary) for c in self._constraints]
         for matcher in self._start:
             if matcher is not None:
@@ -183,15 +185,15 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
         self.reset()
 
     def reset(self) -> None:
-        """Forget the generation so far. Only a loop of your own needs it, before each text; or give `prompt_length`."""
+        """Forget the generation so far. Only a loop of your own needs it before each text, or `prompt_length`."""
         self._current: _Generation | None = None
         self._before: _Generation | None = None
-        """What goes on if the current generation turns out to be a draft."""
+        """The generation that continues if the current one turns out to be a draft."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """`scores` with minus infinity for every token that the constraint does not allow."""
+        """Return the scores with minus infinity for every token that the constraint does not allow."""
         self._check_width(scores.shape[-1])
-        # subtle: nothing says where a generation starts, but the list of processors that calls is its own.
+        # subtle: the start of a generation is not reported, but each generation has a list of processors of its own.
         caller = sys._getframe(1).f_locals.get("self")
         caller = caller if isinstance(caller, LogitsProcessorList) else None
         generation = self._generation_of(input_ids, caller)
@@ -204,12 +206,12 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
     # Which generation, which row.
 
     def _generation_of(self, input_ids: torch.Tensor, caller: Any) -> _Generation:
-        """The generation that this call belongs to, which may start with it."""
+        """Return the generation that this call belongs to, which may start with it."""
         current, before = self._current, self._before
         if current is None:
             self._current = self._started(input_ids, is_certain=True)
             return self._current
-        if self._given_length is not None:  # all that follows the prompt is text, whatever it is
+        if self._given_length is not None:  # everything after the prompt is text
             if not self._has_prompt(current, input_ids):
                 self._current = self._started(input_ids, is_certain=True)
             return self._current or current
@@ -220,7 +222,7 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
             self._current, self._before = before, None
             return before
         if step is _Step.OTHER and before is not None and before.step_of(input_ids, caller) is _Step.DRAFT:
-            step = _Step.DRAFT  # another one, of the generation before
+            step = _Step.DRAFT  # another draft, of the previous generation
         kept = current if current.is_certain else before
         self._before = kept if step is _Step.DRAFT else None
         self._current = self._started(input_ids, is_certain=step is _Step.OTHER)
@@ -236,8 +238,8 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
         rows, width = input_ids.shape
         if rows % len(self._constraints):
             raise OptionError(
-                f"{len(self._constraints)} constraints cannot be shared out to {rows} rows",
-                hint="Give one constraint for all prompts, or a list with one entry per prompt.",
+                f"{len(self._constraints)} constraints do not divide {rows} rows",
+                hint="Pass one constraint for all prompts, or a list with one entry per prompt.",
             )
         if self._given_length is not None and self._given_length > width:
             raise OptionError(f"prompt_length is {self._given_length}, but input_ids has {width} columns")
@@ -253,11 +255,11 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
         return _Row(None if matcher is None else matcher.fork())
 
     def _follow(self, generation: _Generation, texts: list[list[int]]) -> list[_Row]:
-        """The rows of these texts, each made from the known row of its prompt that is nearest to it."""
+        """Return the rows of these texts, each made from the known row with the longest common prefix."""
         known = generation.rows
         group_of = {row: group for group in generation.groups for row in group}
         sources = [_nearest(known, row, text, group_of[row]) for row, text in enumerate(texts)]
-        # subtle: a row moves in place only if nobody else needs where it stood; every fork comes before that.
+        # subtle: a row is changed in place only if no other row needs its state; all forks come before that.
         claims = [sources.count(source) for source in sources]
         rows = [
             known[source] if claims[row] == 1 else known[source].fork() for row, source in enumerate(sources)
@@ -269,7 +271,7 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
     # Masks.
 
     def _allowed(self, rows: list[_Row], width: int) -> torch.Tensor:
-        """Boolean, one row per sequence; true where the token may come next."""
+        """Return a boolean row per sequence: true where the token may come next."""
         size = self.vocabulary.size
         masks = np.zeros((len(rows), self.vocabulary.words), dtype=np.int32)
         running = [(i, row.matcher) for i, row in enumerate(rows) if row.matcher and row.can_continue]
@@ -284,7 +286,7 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
             if row.matcher is None:
                 allowed[i] = True
             elif not row.can_continue:
-                # The text has ended, or a draft or another processor took it out of the language: it can only
+                # The text has ended, or a draft or another processor violated the constraint: it can only
                 # end. (Left without any token, softmax would give NaN.)
                 allowed[i, list(self.vocabulary.eos_ids)] = True
         return allowed
@@ -295,25 +297,25 @@ class ConstraintProcessor(LogitsProcessor):  # type: ignore[misc]
         if width < size and not self._fits(width):
             raise VocabularyMismatch(
                 f"{scored}: the model cannot produce all of the tokenizer's tokens",
-                hint="Make the ConstraintProcessor with the tokenizer that belongs to this model.",
+                hint="Create the ConstraintProcessor with the tokenizer that belongs to this model.",
             )
         if width > size + _MOST_PADDING:
             raise VocabularyMismatch(
-                f"{scored}, and more than {_MOST_PADDING:,} unused scores are not taken for padding by themselves",
-                hint="If the model pads its scores so far, give the width: ConstraintProcessor(constraint, "
+                f"{scored}, and more than {_MOST_PADDING:,} unused scores are not assumed to be padding",
+                hint="If the model pads its scores so far, pass the width: ConstraintProcessor(constraint, "
                 f"structgen.Vocabulary.from_tokenizer(tokenizer, size={width})). Otherwise check that the "
                 "tokenizer and the model belong together.",
             )
 
     def _fits(self, width: int) -> bool:
-        """Whether the ids from `width` on are unused, so that a model may leave them out."""
+        """Return whether the ids from `width` on are unused, so that a model may leave them out."""
         beyond = range(width, self.vocabulary.size)
         ends_within = all(token < width for token in self.vocabulary.eos_ids)
         return ends_within and not any(self.vocabulary.token_bytes(token) for token in beyond)
 
 
 def _nearest(rows: list[_Row], row: int, text: list[int], group: list[int]) -> int:
-    """The number of the row that shares the longest beginning with `text`; its own where that is as long."""
+    """Return the index of the row with the longest common prefix with `text`, preferably the own row."""
     own = rows[row].tokens
     if text[: len(own)] == own:
         return row
@@ -331,7 +333,7 @@ def _constraints(given: Any) -> list[Constraint | None]:
     several = isinstance(given, Sequence) and not isinstance(given, str)
     listed = list(given) if several else [given]
     if not listed:
-        raise OptionError("the list of constraints is empty", hint="Give one constraint per prompt.")
+        raise OptionError("the list of constraints is empty", hint="Pass one constraint per prompt.")
     return [None if each is None else output_type(each).constraint for each in listed]
 
 

@@ -1,15 +1,14 @@
 """Constraints for the continuous batching of transformers: each request has its own, or none.
 
-Why: `ContinuousBatchingManager` and ``generate_batch`` give processors one token a row, not the text, and drop some; so
-a processor of ``model.generate`` cannot serve there.
-How: a processor of continuous batching is told of the requests of a batch before each forward pass
-(`prepare_tensor_args`). There each request's matcher reads what is new, and its mask goes into one row of a buffer; in
-the pass the rows are applied to the logits. Requests are followed by their tokens, so that one that was put aside and
-taken up again, or forked for several answers, is where its text says.
-Invariant: no request gets a token that its own constraint does not allow; a matcher that fails ends its request alone.
-Cost: a mask for each constrained row, all filled in one call, and one pass over the logits.
-Supported: transformers 5.23, synchronous batching, without CUDA graphs and compilation. Asynchronous batching draws a
-token before the one before it is known to the CPU, which no automaton on the CPU can follow; it is refused.
+Why: `ContinuousBatchingManager` and ``generate_batch`` pass one token per row to processors, not the text, and drop
+some processors. So a processor of ``model.generate`` does not work there. How: before each forward pass, a processor of
+continuous batching gets the requests of the batch (`prepare_tensor_args`). There each request's matcher reads the new
+tokens, and its mask fills one row of a buffer. In the pass the rows are applied to the logits. The state of a request
+follows from its tokens, also after it was preempted and resumed, or forked for several answers.
+Invariant: no request gets a token that its own constraint forbids; a matcher that fails ends only its request.
+Cost: one mask per constrained row, all filled in one call, and one pass over the logits.
+Supported: transformers 5.23, synchronous batching, without CUDA graphs and compilation. Asynchronous batching samples
+a token before the CPU knows the previous one, which no automaton on the CPU can follow; it is refused.
 Source: ``transformers.generation.continuous_batching`` (`cb_logits_processors.py`, `continuous_api.py`).
 """
 
@@ -48,7 +47,7 @@ _LEAST_REMEMBERED = 256
 
 
 class ConstraintArgument(ContinuousBatchingLogitsProcessor):  # type: ignore[misc]
-    """The processor: as its tensor argument each row has the number of its mask, -1 for none."""
+    """The processor. Its tensor argument is the index of each row's mask; -1 for no mask."""
 
     supported_kwargs = {_KEY: Constraint}  # noqa: RUF012  (its base wants it so)
     ignored_kwargs = ()
@@ -56,16 +55,16 @@ class ConstraintArgument(ContinuousBatchingLogitsProcessor):  # type: ignore[mis
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self.errors: OrderedDict[str, StructgenError] = OrderedDict()
-        """What ended requests whose matchers failed, by the request."""
+        """Errors of requests whose matchers failed, by request."""
         self._rows: OrderedDict[str, _Row] = OrderedDict()
         self._masks = torch.zeros((0, vocabulary.words), dtype=torch.int32)
 
     def fill_defaults(self, int32_tensor: torch.Tensor) -> None:
-        """No mask."""
+        """Return an argument without masks."""
         int32_tensor.fill_(-1)
 
     def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> torch.Tensor:
-        """Move the matchers on to where the requests are, and fill the masks of this batch."""
+        """Let the matchers read the new tokens, and fill the masks of this batch."""
         numbers: list[int] = []
         running: list[tuple[int, str, Matcher]] = []
         masks = np.zeros((len(requests_with_new_token), self.vocabulary.words), dtype=np.int32)
@@ -91,7 +90,7 @@ class ConstraintArgument(ContinuousBatchingLogitsProcessor):  # type: ignore[mis
         return torch.tensor(numbers, dtype=torch.int32)
 
     def __call__(self, scores: torch.Tensor, tensor_arg: torch.Tensor) -> torch.Tensor:
-        """`scores` ``[rows, vocabulary]`` with minus infinity where a row's mask says so."""
+        """Return `scores` ``[rows, vocabulary]`` with minus infinity where a row's mask forbids the token."""
         numbers = tensor_arg[: scores.shape[0]].long()
         if not len(self._masks) or bool((numbers < 0).all()):
             return scores
@@ -115,7 +114,7 @@ class ConstraintArgument(ContinuousBatchingLogitsProcessor):  # type: ignore[mis
             row = _Row(Matcher(constraint, self.vocabulary))
         self._rows[state.request_id] = row
         self._rows.move_to_end(state.request_id)
-        # subtle: a request that was put aside comes back with what it had generated as a part of its prompt.
+        # subtle: a request that was preempted comes back with its generated tokens as a part of its prompt.
         before = state.initial_tokens[state._true_initial_tokens :] if state._true_initial_tokens else []
         row.move_to([*before, *state.generated_tokens])
         return row
@@ -139,13 +138,16 @@ class ConstraintArgument(ContinuousBatchingLogitsProcessor):  # type: ignore[mis
             self.errors.popitem(last=False)
 
     def _forget(self, rows: int) -> None:
-        """Requests end without a word; those not seen for longest are let go, and read anew if they come back."""
+        """Evict the requests that were not seen for longest:
+
+        their end is not reported. One that comes back is read again.
+        """
         while len(self._rows) > max(_LEAST_REMEMBERED, 4 * rows):
             self._rows.popitem(last=False)
 
 
 class BatchingManager:
-    """A `ContinuousBatchingManager` whose requests may have a constraint; made by `constrained_batching`."""
+    """A `ContinuousBatchingManager` whose requests may have constraints; `constrained_batching` returns it."""
 
     def __init__(self, manager: Any, processor: ConstraintArgument) -> None:
         self.manager = manager
@@ -153,11 +155,11 @@ class BatchingManager:
 
     @property
     def errors(self) -> OrderedDict[str, StructgenError]:
-        """What ended requests before their text was complete, by the request; the last few hundred."""
+        """Errors of the last few hundred requests that ended before their text was complete, by request."""
         return self._processor.errors
 
     def add_request(self, input_ids: Sequence[int], *, constraint: Any = None, **options: Any) -> str:
-        """``manager.add_request`` with a constraint, or anything that structgen takes as an output type; None: free.
+        """Add a request, like ``manager.add_request``, with a constraint or any output type; None for free text.
 
         An impossible constraint raises here, in the caller's thread. The ends of text are the vocabulary's.
         """
@@ -182,22 +184,24 @@ def constrained_batching(
     generation_config: Any = None,
     continuous_batching_config: Any = None,
 ) -> Iterator[BatchingManager]:
-    """A running manager for `model`, which is stopped at the end of the block.
+    """Run a manager for `model` while a block runs.
 
-    `vocabulary` is a `Vocabulary`, a tokenizer, or a structgen model. Raises `OptionError` where the configuration asks
-    for what constraints cannot follow: asynchronous batching, CUDA graphs, compilation.
+    `vocabulary` is a `Vocabulary`, a tokenizer, or a structgen model.
+
+    Raises:
+        OptionError: The configuration enables asynchronous batching, CUDA graphs or compilation.
     """
     config = _configuration(continuous_batching_config)
     processor = ConstraintArgument(_vocabulary(vocabulary))
     if getattr(model, "_cached_continuous_batching_manager", None) is not None:
         raise OptionError(
-            "this model keeps a manager of its own, which knows no constraints",
+            "this model has a manager of its own, which does not support constraints",
             hint="Call model.destroy_cached_continuous_batching_manager() first.",
         )
     own = model._get_logits_processor
 
     def with_constraints(*args: Any, **kwargs: Any) -> Any:
-        return LogitsProcessorList([processor, *own(*args, **kwargs)])  # the mask first, as everywhere
+        return LogitsProcessorList([processor, *own(*args, **kwargs)])  # the mask first, as in all loops
 
     model._get_logits_processor = with_constraints
     try:
@@ -206,7 +210,7 @@ def constrained_batching(
         )
     finally:
         del model._get_logits_processor
-    # subtle: only processors that it converts itself are counted, and the argument of ours would have no room.
+    # subtle: it counts only processors that it converts itself, so there would be no room for our argument.
     manager.logit_processor.tensors_required += 1
     manager.start()
     try:
@@ -226,16 +230,19 @@ def generate_batch(
     max_new_tokens: int | None = None,
     timeout: float = 600.0,
 ) -> list[Any]:
-    """The `GenerationOutput` of each prompt of `inputs`, in their order; `constraints` is one, or one for each prompt.
+    """Return the `GenerationOutput` of each prompt of `inputs`, in order.
 
-    A text may be cut off by `max_new_tokens`: then it does not end with an end of text. Raises the error of a request
-    whose constraint could not be followed to its end, and `TimeoutError` where no request ends for `timeout` seconds.
+    `constraints` is one constraint, or one per prompt. A text that `max_new_tokens` cuts off has no end of text.
+
+    Raises:
+        StructgenError: The error of a request whose matcher failed.
+        TimeoutError: No request ended for `timeout` seconds.
     """
     several = isinstance(constraints, Sequence) and not isinstance(constraints, str)
     each = list(constraints) if several else [constraints] * len(inputs)
     if len(each) != len(inputs):
         raise OptionError(
-            f"{len(each)} constraints for {len(inputs)} prompts", hint="Give one, or one for each."
+            f"{len(each)} constraints for {len(inputs)} prompts", hint="Pass one, or one per prompt."
         )
     found: dict[str, Any] = {}
     with constrained_batching(

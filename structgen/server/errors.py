@@ -121,7 +121,7 @@ def of_error(error: StructgenError, param: str | None, prompt: str = "messages")
 
 
 def failed(error: StructgenError) -> ApiError:
-    """What is told where a text failed on its way."""
+    """Return the response for an error during generation."""
     if _is_end(error):
         return ApiError(503, "the server is shutting down", code="draining")
     if isinstance(error, LimitExceeded):

@@ -156,7 +156,7 @@ class _Elements:
         )
 
     def _value(self, value: Conjunction, kinds: tuple[str, ...]) -> Body | None:
-        """Return the values of these types, which are written alike; None if they cannot be distinguished from others."""
+        """Return the values of these types, which are written alike; None if other types are, too."""
         if kinds == ("string",):
             return self._string(self.shapes.strings(value))
         if kinds[0] in self.style.nested:

@@ -175,7 +175,7 @@ def test_bad_requests_are_refused_in_the_front_end(tokenizer):
             checking.refuse_at_once(params, model)
         threads = threading.active_count()
         begin = time.monotonic()
-        asyncio.run(checking.try_ahead(params, model, SimpleNamespace(tokenizer=tokenizer)))
+        asyncio.run(checking.probe_ahead(params, model, SimpleNamespace(tokenizer=tokenizer)))
         assert time.monotonic() - begin < 300  # it waits for nothing that never comes
         assert threading.active_count() <= threads + 1
     finally:
@@ -191,7 +191,7 @@ def test_what_passes_is_no_fault_of_the_request(tokenizer, monkeypatch):
     try:
         checker.submit("grammar", slow)
         with pytest.raises(GracefulHTTPError) as caught:
-            asyncio.run(checking.try_ahead(params, model, SimpleNamespace(tokenizer=tokenizer)))
+            asyncio.run(checking.probe_ahead(params, model, SimpleNamespace(tokenizer=tokenizer)))
         assert caught.value.http_status == 429 and "wait to be compiled" in str(caught.value)
         with pytest.raises(GracefulHTTPError):
             checking.refuse_at_once(params, model)

@@ -23,7 +23,7 @@ def test_what_is_given_counts(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", "no JSON"),
+        ("{", "not valid JSON"),
         ("[]", "a JSON object"),
         ('{"seconds": 1}', "unknown setting 'seconds'"),
         ('{"max_matcher_processes": 1}', "unknown setting 'max_matcher_processes'"),

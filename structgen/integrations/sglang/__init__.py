@@ -18,5 +18,5 @@ def register() -> None:
 
     from .backend import register_backend
 
-    read_settings()  # a wrong setting stops the start
+    read_settings()  # an invalid setting stops the start
     register_backend()

@@ -1,9 +1,10 @@
-"""SGLang's interface of constrained decoding, `BaseGrammarBackend` and `BaseGrammarObject`, by structgen.
+"""Implement SGLang's interface of constrained decoding: `BaseGrammarBackend` and `BaseGrammarObject`.
 
-Why: SGLang has a registry of grammar backends, so nothing of it is changed.
-Invariant: masks are int32 words, least significant bit first, set means allowed, on the CPU until they are moved;
-`copy` has a state of its own; a token that is not allowed raises `ValueError`, upon which SGLang ends that request.
-Cost: that of the matcher; compiling is done in SGLang's threads, and the trial before it in a process of its own.
+Why: SGLang has a registry of grammar backends, so its code is not changed.
+Invariant: masks are int32 words, least significant bit first, where a set bit means allowed. They are on the CPU until
+SGLang moves them. `copy` returns an independent state. A token that is not allowed raises `ValueError`, and SGLang then
+ends that request.
+Cost: that of the matcher; compiling runs on SGLang's threads, after a probe in a worker process.
 Source: sglang/srt/constrained/base_grammar_backend.py and speculative/spec_utils.py of 0.5.23.
 """
 
@@ -35,7 +36,7 @@ __all__ = ["NAME", "StructgenGrammarBackend", "StructgenGrammarObject", "registe
 NAME = "structgen"
 _log = logging.getLogger("sglang.structgen")
 _MOST_FORCED = 256
-"""Bytes of a jump forward."""
+"""The most bytes of a jump forward."""
 
 
 class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ignore]
@@ -68,7 +69,7 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
 
     @staticmethod
     def fill_vocab_mask_batched(entries: Sequence[Any], vocab_mask: torch.Tensor) -> None:
-        """Fills the rows that are listed, those that lie together in one call of the core."""
+        """Fill the given rows; neighbouring rows are filled in one call of the core."""
         own = [entry.grammar for entry in entries if isinstance(entry.grammar, StructgenGrammarObject)]
         rows = [entry.row for entry in entries]
         if len(own) < len(entries) or not rows or rows != list(range(rows[0], rows[0] + len(rows))):
@@ -87,11 +88,11 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
 
     @staticmethod
     def apply_vocab_mask(logits: torch.Tensor, vocab_mask: torch.Tensor) -> None:
-        """Makes the logits of what is not allowed minus infinity, in place, on the device that they are on."""
+        """Set the logits of tokens that are not allowed to minus infinity, in place, on their device."""
         size = logits.shape[-1]
         places = torch.arange(size, device=logits.device)
         words = vocab_mask.to(logits.device)
-        # subtle: a vocabulary that is narrower than the logits is padded; what it does not know is not allowed.
+        # subtle: logits may be wider than the vocabulary; tokens outside it are not allowed.
         covered = min(size, 32 * words.shape[-1])
         bits = (words[..., places[:covered] // 32] >> (places[:covered] % 32)) & 1
         logits[..., :covered].masked_fill_(bits == 0, float("-inf"))
@@ -102,15 +103,15 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
         return StructgenGrammarObject(self.sequence.fork(), self._threads, stats)
 
     def try_jump_forward(self, tokenizer: Any) -> tuple[list[int], str] | None:
-        """The text that every continuation begins with, in whole characters."""
+        """Return the text that every continuation begins with, in whole characters."""
         if self.sequence.is_ended or self.sequence.failure is not None:
             return None
         try:
             text = self.sequence.matcher.forced_bytes(_MOST_FORCED)
-        except LimitExceeded:  # the engine must live; the mask will say what is wrong, if it is asked
+        except LimitExceeded:  # the engine must survive; the next mask reports the error
             return None
         shown = text.decode("utf-8", "ignore")
-        # Bytes in the middle that are no character of their own would be dropped by "ignore".
+        # "ignore" would drop bytes in the middle that are not a complete character.
         return ([], shown) if shown and text.startswith(shown.encode()) else None
 
     def jump_forward_str_state(self, helper: tuple[list[int], str]) -> tuple[str, int]:
@@ -119,7 +120,7 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
     def jump_and_retokenize(
         self, old_output_ids: list[int], new_output_ids: list[int], next_state: int
     ) -> None:
-        """The tokens read so far are others now: back to where they differ, and on with the new ones."""
+        """Replace the tokens so far: roll back to where they differ, and append the new ones."""
         same = 0
         for old, new in zip(old_output_ids, new_output_ids, strict=False):
             if old != new:
@@ -132,7 +133,7 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
 
 
 class StructgenGrammarBackend(BaseGrammarBackend):  # type: ignore[misc, unused-ignore]
-    """Made once for a scheduler."""
+    """The backend of one scheduler."""
 
     def __init__(
         self, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | int | None = None
@@ -152,7 +153,7 @@ class StructgenGrammarBackend(BaseGrammarBackend):  # type: ignore[misc, unused-
         return register_vocab_mask_buffer(name, _mask_of(vocab_size, max_rows), max_rows)
 
     def dispatch_json(self, key_string: str) -> Any:
-        # SGLang writes "any JSON object" so.
+        # SGLang's way to write "any JSON object".
         return self._dispatched("json_object" if key_string == "$$ANY$$" else "json", key_string)
 
     def dispatch_regex(self, key_string: str) -> Any:
@@ -176,7 +177,7 @@ class StructgenGrammarBackend(BaseGrammarBackend):  # type: ignore[misc, unused-
         return StructgenGrammarObject(sequence, self.settings.mask_threads, stats)
 
     def set_cache(self, key: tuple[str, str], value: Any) -> None:
-        """SGLang's own cache has no bound, so it is bounded here; what leaves it is compiled already."""
+        """Bound SGLang's cache, which has no bound itself. Evicted constraints stay in the compiler's cache."""
         while len(self.cache) >= self.settings.limits.cache_entries:
             self.cache.pop(next(iter(self.cache)))
         super().set_cache(key, value)
@@ -186,7 +187,7 @@ class StructgenGrammarBackend(BaseGrammarBackend):  # type: ignore[misc, unused-
 
 
 def register_backend() -> None:
-    """Makes ``--grammar-backend structgen`` known. Raises where SGLang has no registry."""
+    """Register the backend for ``--grammar-backend structgen``. Raises if SGLang has no registry."""
     register_grammar_backend(NAME, _made)
     from sglang.srt import server_args
 
@@ -194,7 +195,7 @@ def register_backend() -> None:
 
 
 def _made(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any = None) -> Any:
-    """What SGLang calls. It does not wrap other backends than its own for reasoning, so that is done here."""
+    """Create the backend for SGLang. SGLang wraps only its own backends for reasoning, so that happens here."""
     from sglang.srt.runtime_context import get_serving
 
     backend = StructgenGrammarBackend(tokenizer, vocab_size, eos_token_ids)

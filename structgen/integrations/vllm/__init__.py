@@ -5,7 +5,7 @@
 
 Why: a plugin, so that every way of starting vLLM (`vllm serve`, `LLM(...)`, Ray) finds it in every process.
 What: `register` is the entry point in the group ``vllm.general_plugins``. It teaches vLLM the name `structgen`; with
-any other backend, vLLM stays as it was. What is changed, and how a version that does not fit is told, is in `patches`.
+any other backend, vLLM is unchanged. `patches` describes the changes, and detects unsupported versions.
 Nothing here imports vLLM before `register` is called.
 """
 
@@ -20,5 +20,5 @@ def register() -> None:
 
     from .patches import patch
 
-    read_settings()  # a wrong setting stops the start
+    read_settings()  # an invalid setting stops the start
     patch()

@@ -1,9 +1,9 @@
-"""vLLM's interface of structured output, `StructuredOutputBackend` and `StructuredOutputGrammar`, by structgen.
+"""Implement vLLM's interface of structured output: `StructuredOutputBackend` and `StructuredOutputGrammar`.
 
 Invariant: `validate_tokens` does not advance; `rollback` undoes tokens that were accepted; a request whose constraint
-meets a limit while its text grows is ended by its refused token and disturbs no other.
-Cost: filling a mask that was met before is a look-up of a few microseconds; a grammar is compiled off the scheduler's
-thread, in one of vLLM's.
+meets a limit while its text grows ends with a refused token, and does not affect others.
+Cost: a cached mask is a look-up of a few microseconds; a grammar is compiled on one of vLLM's threads, not on the
+scheduler's.
 Source: vllm/v1/structured_output/backend_types.py of 0.29 to 0.33.
 """
 
@@ -81,13 +81,13 @@ class StructgenGrammar(StructuredOutputGrammar):  # type: ignore[misc, unused-ig
 
 @dataclass
 class StructgenBackend(StructuredOutputBackend):  # type: ignore[misc, unused-ignore]
-    """Made once for an engine, by the structured-output manager."""
+    """The backend of one engine; the structured-output manager creates it."""
 
     def __post_init__(self) -> None:
         self.settings: Settings = read_settings()
         self.vocabulary = vocabulary_of(self.tokenizer, self.vocab_size)
         self.times = MaskTimes()
-        # What arrives here was tried out where requests come in, so one process is enough.
+        # Specs were already probed where requests come in, so one process is enough.
         self.compiler = ConstraintCompiler(self.vocabulary, self.settings.limits.relaxed(), workers=1)
         _log.info("structgen constrains structured output, over %r", self.vocabulary)
 
@@ -111,14 +111,14 @@ class StructgenBackend(StructuredOutputBackend):  # type: ignore[misc, unused-ig
 
 
 def vocabulary_of(tokenizer: Any, vocab_size: int) -> Vocabulary:
-    """The vocabulary of vLLM's tokenizer, as wide as the model's logits."""
+    """Return the vocabulary of vLLM's tokenizer, as wide as the model's logits."""
     return Vocabulary.from_tokenizer(tokenizer, size=vocab_size)
 
 
 def fill_batch(
     backend: StructgenBackend, grammars: list[StructgenGrammar], bitmask: torch.Tensor
 ) -> NDArray[np.int32]:
-    """One row for each grammar, all of them in one call."""
+    """Fill one row for each grammar, all of them in one call."""
     out: NDArray[np.int32] = bitmask.numpy()[: len(grammars)]
     with backend.times.measured(len(grammars)):
         fill_rows([grammar.sequence for grammar in grammars], out, backend.settings.mask_threads)

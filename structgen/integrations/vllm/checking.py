@@ -1,11 +1,10 @@
-"""Specs tried out where requests come in, so that bad ones are answered with a 400 and never reach the engine.
+"""Probe specs where requests come in, so that faulty ones get a 400 and never reach the engine.
 
-Why: in the engine a spec that fails is a 500, and compiling a hostile one there would hold up everybody.
-What: `try_ahead` waits for the trial without holding up the event loop, `validate` is vLLM's own question, asked after
-it, and finds the answer there. Without an event loop (`LLM`) `validate` alone waits.
-Invariant: the message of a refusal is that of `StructgenError`, with its place and its hint. What passes (too many
-specs wait, no process for them) is a 429 or 503 where vLLM has errors with a status of their own (0.32 and later), and
-a 400 where it has not.
+Why: in the engine a faulty spec is a 500, and compiling a hostile one there would delay all requests.
+What: `probe_ahead` waits for the compile probe without blocking the event loop. vLLM then calls `validate`, which finds
+the cached result. Without an event loop (`LLM`), `validate` itself waits.
+Invariant: the message of a refusal is that of `StructgenError`, with its position and its hint. Temporary refusals (too
+many specs wait, no process for them) are a 429 or 503 if vLLM has errors with a status (0.32 and later), otherwise 400.
 """
 
 from __future__ import annotations
@@ -29,23 +28,24 @@ from structgen.serving.temporary_errors import temporary_status
 from .backend import KIND_OF, vocabulary_of
 from .metrics import register_metrics
 
-__all__ = ["refuse_at_once", "try_ahead", "validate"]
+__all__ = ["probe_ahead", "refuse_at_once", "validate"]
 
 _checkers: dict[int, tuple[Any, SpecChecker]] = {}
-"""For each configuration of a model, which is kept so that its id stays its own."""
+"""A checker per model configuration. The configuration is kept as well, so that its id stays unique."""
 _lock = threading.Lock()
 _AT_ONCE = 0.02
+"""Seconds that the event loop may wait for a probe."""
 
 
 def validate(params: Any, model_config: Any, tokenizer: Any) -> None:
-    """Raises `VLLMValidationError` where the structured output of `params` cannot be."""
+    """Raise `VLLMValidationError` if the structured output of `params` is invalid or unsupported."""
     _check_setting(model_config, tokenizer)
     from .patches import NAME
 
     wanted = params.structured_outputs
     if wanted._backend not in (None, NAME):
         raise VLLMValidationError(
-            f"The request asks for the structured output backend '{wanted._backend}', but the server has '{NAME}'."
+            f"The request names the structured output backend '{wanted._backend}', but the server has '{NAME}'."
         )
     wanted._backend = NAME
     kind, spec = _spec_of(wanted)
@@ -57,10 +57,10 @@ def validate(params: Any, model_config: Any, tokenizer: Any) -> None:
 
 
 def refuse_at_once(params: Any, model_config: Any) -> None:
-    """Raises `VLLMValidationError` for a spec that is bad, if that is found out within `_AT_ONCE` seconds.
+    """Raise `VLLMValidationError` for a faulty spec, if its probe ends within `_AT_ONCE` seconds.
 
-    Called where the answer has not begun, in the event loop: so it waits no longer. What takes longer is told later, to
-    a stream as its first event.
+    vLLM calls it in the event loop, before the answer starts, so it waits no longer. An error that is found later is
+    the first event of a stream.
     """
     wanted = getattr(params, "structured_outputs", None)
     known = _checkers.get(id(model_config))
@@ -75,28 +75,28 @@ def refuse_at_once(params: Any, model_config: Any) -> None:
         pass
 
 
-async def try_ahead(params: Any, model_config: Any, input_processor: Any) -> None:
-    """Waits until the spec of a request is tried out; says nothing of the outcome, which `validate` finds.
+async def probe_ahead(params: Any, model_config: Any, input_processor: Any) -> None:
+    """Wait for the compile probe of a request's spec. Its outcome is raised by `validate`.
 
-    But where it cannot be tried out for now, it is refused here: `validate` would hold up the event loop for it.
+    Only a temporary refusal is raised here: `validate` would block the event loop to probe the spec again.
     """
     wanted = getattr(params, "structured_outputs", None)
     tokenizer = getattr(input_processor, "tokenizer", None)
     if wanted is None or tokenizer is None or wanted.all_constraints_none():
         return
-    passing: Exception | None = None
+    temporary: Exception | None = None
     with contextlib.suppress(VLLMValidationError, StructgenError):
         kind, spec = _spec_of(wanted)
         known = _checkers.get(id(model_config))
-        # Reading the vocabulary takes a second, once.
+        # Reading the vocabulary takes a second, the first time.
         checker = known[1] if known else await asyncio.to_thread(_checker, model_config, tokenizer)
         try:
             await asyncio.wrap_future(checker.submit(kind, spec))
         except StructgenError as error:
             if temporary_status(error) is not None:
-                passing = _refused(error)
-    if passing is not None:
-        raise passing
+                temporary = _refused(error)
+    if temporary is not None:
+        raise temporary
 
 
 def _check_setting(model_config: Any, tokenizer: Any) -> None:
@@ -107,14 +107,14 @@ def _check_setting(model_config: Any, tokenizer: Any) -> None:
 
 
 def _spec_of(wanted: Any) -> tuple[Kind, str]:
-    """What is asked, as vLLM hands it to the backend later."""
+    """Return kind and spec as vLLM passes them to the backend later."""
     if wanted.json_object is False:
-        raise VLLMValidationError("structured_outputs.json_object is true if it is there.")
+        raise VLLMValidationError("structured_outputs.json_object must be true or absent.")
     for name in ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern"):
         if getattr(wanted, name, None):
             raise VLLMValidationError(
                 f"structured_outputs.{name} is not supported by structgen; white space is bounded, and the schema "
-                "says what an object may have."
+                "states which keys an object may have."
             )
     try:
         option, spec = get_structured_output_key(wanted)
@@ -137,7 +137,7 @@ def _checker(model_config: Any, tokenizer: Any) -> SpecChecker:
 
 
 def _refused(error: StructgenError) -> Any:
-    """The exception by which vLLM tells it."""
+    """Return the exception that vLLM turns into a response."""
     status = temporary_status(error)
     with_status: Any = getattr(vllm.exceptions, "GracefulHTTPError", None)
     if status is None or with_status is None:

@@ -1,7 +1,7 @@
-"""What the plugin tells of itself: Prometheus metrics where requests come in, a line in the log where masks are made.
+"""Metrics of the plugin: for Prometheus where requests come in, and as log lines where masks are computed.
 
-Why: vLLM serves ``/metrics`` from the process of the API; masks are made in the engine's process, which has no such
-page, so it writes a line a minute while masks are being made.
+Why: vLLM serves ``/metrics`` from the process of the API. Masks are computed in the engine's process, which has no such
+page, so it logs one line per minute while it computes masks.
 Invariant: names begin with ``structgen:``, as vLLM's begin with ``vllm:``. Counting costs no lock.
 """
 
@@ -22,7 +22,7 @@ _EVERY = 60.0
 
 
 class MaskTimes:
-    """Times of masks, of one engine."""
+    """Times of the masks of one engine."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -41,7 +41,7 @@ class MaskTimes:
         self.slowest = max(self.slowest, took)
 
     def tell(self, stats: CompilerStats, *, last: bool = False) -> None:
-        """Writes a line if there is something new and the last one is a minute ago."""
+        """Log a line if there are new masks and the last line is a minute old."""
         now = monotonic()
         if self.count == self._told_count or (not last and now - self._told_at < _EVERY):
             return
@@ -63,7 +63,7 @@ class MaskTimes:
 
 
 def register_metrics(stats_of: Callable[[], CompilerStats]) -> None:
-    """Puts what `stats_of` gives on the page of metrics of this process, if prometheus_client is there."""
+    """Register the counts of `stats_of` in this process's metrics, if prometheus_client is installed."""
     try:
         from prometheus_client import REGISTRY
     except ImportError:
@@ -84,10 +84,10 @@ class _Collector:
         stats = self._stats_of()
         for name, value, text in (
             ("spec_hits", stats.hits, "Specs that were known."),
-            ("spec_misses", stats.misses, "Specs that were tried out."),
+            ("spec_misses", stats.misses, "Specs that were probed."),
             ("specs_refused", stats.refused, "Requests refused for their spec."),
-            ("specs_timed_out", stats.timed_out, "Specs that took too long."),
-            ("worker_starts", stats.worker_starts, "Processes started to try specs out."),
+            ("specs_timed_out", stats.timed_out, "Specs whose probe exceeded its time."),
+            ("worker_starts", stats.worker_starts, "Worker processes started for probes."),
         ):
             yield CounterMetricFamily(f"structgen:{name}", text, value=value)
         total, buckets = 0, []
@@ -96,7 +96,7 @@ class _Collector:
             buckets.append((most, total))
         yield HistogramMetricFamily(
             "structgen:compile_seconds",
-            "Seconds to try a spec out.",
+            "Seconds of a compile probe.",
             buckets=buckets,
             sum_value=stats.compile_seconds_sum,
         )

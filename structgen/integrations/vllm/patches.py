@@ -1,19 +1,19 @@
-"""What has to be changed in vLLM for a backend that it does not know, and no more.
+"""The changes to vLLM that a new backend needs.
 
-Why: vLLM 0.29 to 0.33 have an interface for backends and no registry of them; the names are written out in its code.
-What is changed, each with a check that the place looks as expected:
+Why: vLLM 0.29 to 0.33 have an interface for backends but no registry; the names are constants in its code.
+The changes, each with a check that the code looks as expected:
 
     StructuredOutputsConfig.backend                 also takes "structgen"
-    SamplingParams._validate_structured_outputs     refuses bad specs with a 400, for "structgen" alone
-    AsyncLLM.generate                               refuses what is known to be bad at once, so that a stream that has
-                                                    not begun is answered with a 400, too
-    AsyncLLM.add_request                            has a spec tried out before, without holding up the event loop
-    StructuredOutputManager.grammar_init            makes `StructgenBackend`
-    StructuredOutputManager.grammar_bitmask         fills all rows of a batch in one call, where no draft or reasoning
-                                                    parser makes rows differ
+    SamplingParams._validate_structured_outputs     refuses faulty specs with a 400, for "structgen" only
+    AsyncLLM.generate                               refuses known faulty specs at once, so that a stream that has not
+                                                    started gets a 400, too
+    AsyncLLM.add_request                            probes a spec before, without blocking the event loop
+    StructuredOutputManager.grammar_init            returns `StructgenBackend`
+    StructuredOutputManager.grammar_bitmask         fills all rows of a batch in one call, unless drafts or a reasoning
+                                                    parser make rows differ
 
-Invariant: with another backend each of them does what it did. On a vLLM where one does not look as expected nothing is
-changed, a warning says what is missing, and the backend "structgen" is refused by vLLM itself as unknown.
+Invariant: with another backend, all of them behave as before. If the code of vLLM does not look as expected, nothing is
+changed, a warning names the difference, and vLLM itself refuses the backend "structgen" as unknown.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _log = logging.getLogger("vllm.structgen")
 
 
 def patch() -> bool:
-    """Changes vLLM, once in a process; False, and nothing changed, where it does not look as expected."""
+    """Change vLLM, once per process. Return False, and change nothing, if its code does not look as expected."""
     missing = fits()
     if missing:
         import vllm
 
         _log.warning(
-            "the backend structgen is not there: vLLM %s does not look as expected (%s)",
+            "the backend structgen is not available: vLLM %s does not look as expected (%s)",
             vllm.__version__,
             "; ".join(missing),
         )
@@ -59,7 +59,7 @@ def patch() -> bool:
 
 
 def fits() -> list[str]:
-    """What of vLLM does not look as expected; empty if all does."""
+    """Return the differences between vLLM's code and what is expected."""
     try:
         from vllm.config.structured_outputs import StructuredOutputsConfig
         from vllm.exceptions import VLLMValidationError
@@ -98,7 +98,7 @@ def fits() -> list[str]:
         missing.append("vllm.exceptions or vllm.v1.structured_output.request have changed")
     abstract: frozenset[str] = getattr(StructuredOutputGrammar, "__abstractmethods__", frozenset())
     known = {"accept_tokens", "validate_tokens", "rollback", "fill_bitmask", "is_terminated", "reset"}
-    missing += [f"StructuredOutputGrammar asks for {name}" for name in sorted(abstract - known)]
+    missing += [f"StructuredOutputGrammar requires {name}" for name in sorted(abstract - known)]
     return missing
 
 
@@ -118,7 +118,7 @@ def _replace(kind: Any, name: str, make: Callable[[Any], Any]) -> None:
 
 
 def _patch_config() -> None:
-    """`backend` also takes "structgen", from Python and from the command line."""
+    """Let `backend` also be "structgen", from Python and from the command line."""
     from pydantic.dataclasses import rebuild_dataclass
     from vllm.config import structured_outputs as module
 
@@ -170,9 +170,9 @@ def _add_request(original: Any) -> Any:
         self: Any, request_id: Any, prompt: Any, params: Any, *args: Any, **kwargs: Any
     ) -> Any:
         if _is_ours(self.vllm_config.structured_outputs_config):
-            from .checking import try_ahead
+            from .checking import probe_ahead
 
-            await try_ahead(params, self.vllm_config.model_config, self.input_processor)
+            await probe_ahead(params, self.vllm_config.model_config, self.input_processor)
         return await original(self, request_id, prompt, params, *args, **kwargs)
 
     return add_request
@@ -189,7 +189,7 @@ def _grammar_init(original: Any) -> Any:
 
             size = self.vllm_config.model_config.get_vocab_size()
             self.backend = StructgenBackend(self.vllm_config, tokenizer=self.tokenizer, vocab_size=size)
-            if hasattr(self, "backend_name"):  # 0.33 asks whether a request's name is this one
+            if hasattr(self, "backend_name"):  # 0.33 compares the name of a request's backend with this one
                 self.backend_name = NAME
         original(self, request)
 
