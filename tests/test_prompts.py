@@ -232,7 +232,7 @@ def test_mistakes_are_found_when_the_function_is_written() -> None:
         def untyped(text: str):  # type: ignore[no-untyped-def]
             """{{ text }}"""
 
-    with pytest.raises(PromptError, match="names txet, which is no parameter"):
+    with pytest.raises(PromptError, match="names txet, which is not a parameter"):
 
         @sg.prompt(MODEL)
         def misspelt(text: str) -> str:

@@ -5,11 +5,11 @@ How: a processor gets only the token ids so far. It is called once per draft pos
 later, which it does not learn. Beams are copied and reordered between calls. So no call depends on the one before: each
 row finds the known row with which it shares the longest prefix, forks its matcher, rolls back the difference and reads
 the new tokens.
-A processor does not know where a generation starts. Each ``generate`` calls it through a list of its own: a call through
-a known list continues its generation. So does a call through another list (an assistant's), or by hand, if each row is
-a prefix of a known row plus one token that the mask allowed. Any other call has a new prompt, even one that begins with
-the earlier prompt, or is the earlier prompt with its answer. By hand, a draft that is not allowed looks like a new
-prompt, so the previous generation is kept until that is decided.
+A processor does not know where a generation starts. Each ``generate`` calls it through a list of its own: a call
+through a known list continues its generation. So does a call through another list (an assistant's), or by hand, if each
+row is a prefix of a known row plus one token that the mask allowed. Any other call has a new prompt, even one that
+begins with the earlier prompt, or is the earlier prompt with its answer. By hand, a draft that is not allowed looks
+like a new prompt, so the previous generation is kept until that is decided.
 Invariant: given the prompt, the scores depend on the token ids alone, never on the order of calls. They are a new
 tensor.
 Cost: a step reads one token; a rejected draft costs its own tokens; a cached mask is a look-up. The token ids after the

@@ -384,7 +384,7 @@ def test_mistakes_are_told(vocabulary: Any) -> None:
     with pytest.raises(VocabularyError, match="is a name"):
         ConstraintProcessor(sg.choice(["a"]), "a/model")
     processor = ConstraintProcessor([None, sg.choice(["a"])], vocabulary)
-    with pytest.raises(OptionError, match="2 constraints cannot be shared out to 3 rows"):
+    with pytest.raises(OptionError, match="2 constraints do not divide 3 rows"):
         processor(torch.tensor([[1], [1], [1]]), torch.zeros(3, WIDTH))
     processor = ConstraintProcessor(sg.choice(["a"]), vocabulary, prompt_length=7)
     with pytest.raises(OptionError, match="prompt_length is 7"):

@@ -86,7 +86,11 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
     ),
     ({"\udead": 1}, None, "a lone surrogate"),
     ({"metadata": {"a": {"\udead": 1}}}, "metadata.a", "a lone surrogate"),
-    ({"structured_outputs": {"choice": ["a", "x\ud83d"]}}, "structured_outputs.choice[1]", "a lone surrogate"),
+    (
+        {"structured_outputs": {"choice": ["a", "x\ud83d"]}},
+        "structured_outputs.choice[1]",
+        "a lone surrogate",
+    ),
     (
         {"structured_outputs": {"json": {"properties": {"\ude00": True}}}},
         "structured_outputs.json.properties",

@@ -237,13 +237,13 @@ def test_a_turn_with_rules_is_a_part_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": "F weahter"}, "'weahter' in the order 'F weahter' is no tool\nDid you mean weather?"),
-        ({"order": "F cook"}, "There are weather, switch, visit, stop."),
-        ({"order": "F weather(paris)"}, "is no tool"),
+        ({"order": "F weahter"}, "'weahter' in the order 'F weahter' is not a tool\nDid you mean weather?"),
+        ({"order": "F cook"}, "The tools are weather, switch, visit, stop."),
+        ({"order": "F weather(paris)"}, "is not a tool"),
         ({"order": 3}, "order is 3, an int"),
-        ({"order": "F stop", "earlier": ["stpo"]}, "'stpo' in earlier is no tool\nDid you mean stop?"),
+        ({"order": "F stop", "earlier": ["stpo"]}, "'stpo' in earlier is not a tool\nDid you mean stop?"),
         ({"order": "F stop", "earlier": "stop"}, "earlier is 'stop', a str"),
-        ({"order": "F stop", "earlier": [3]}, "an earlier call is a name or a ToolCall, not an int"),
+        ({"order": "F stop", "earlier": [3]}, "an earlier call must be a name or a ToolCall, not an int"),
         ({"order": "F stop", "max_later": -1}, "max_later is -1"),
         ({"earlier": ["stop"]}, "earlier is ['stop'] without order"),
         ({"max_later": 0}, "max_later is 0 without order"),
@@ -272,7 +272,7 @@ def test_conflicts_name_the_formulas() -> None:
         tools(TINY, order=["F c", "!b W a"], earlier=["c", "b"])
     assert caught.value.core == ("!b W a",)
     with pytest.raises(
-        UnsatisfiableFormula, match=r"'F a; F b' takes 2 more calls at least, and 1 can be made"
+        UnsatisfiableFormula, match=r"'F a; F b' needs at least 2 more calls, but only 1 can be made"
     ):
         tools(TINY, order=["F a", "F b"], max_later=0, parallel=False)
     # No call at all is right, and then nothing is; one call already is wrong.

@@ -115,7 +115,7 @@ def test_rounds_that_are_too_few_are_an_error_before_anything_is_generated() -> 
     model = ScriptedModel("Done.")
     order = ["F backup", "F delete", "F report"]
     with pytest.raises(
-        UnsatisfiableFormula, match=r"takes 3 more calls at least, and 2 can be made\n.*max_rounds"
+        UnsatisfiableFormula, match=r"needs at least 3 more calls, but only 2 can be made\n.*max_rounds"
     ):
         run_tools(model, "Go.", TOOLS, order=order, parallel=False, max_rounds=2)
     with pytest.raises(UnsatisfiableFormula, match="takes 3 more calls at least, and 0 can be made"):
@@ -133,7 +133,7 @@ def test_rounds_that_are_too_few_are_an_error_before_anything_is_generated() -> 
 
 def test_an_answer_that_reads_as_a_forbidden_call_is_not_run() -> None:
     text = '{"name": "delete", "parameters": {}}'
-    with pytest.raises(OutputInvalid, match="reads as a call that is against the order '!delete W backup'"):
+    with pytest.raises(OutputInvalid, match="reads as a call that violates the order '!delete W backup'"):
         run_tools(
             scripted(text),
             "Go.",
