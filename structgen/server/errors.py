@@ -31,9 +31,9 @@ _LIBRARY_CLAUSE = re.compile(r", or raise the limit:? (with )?limits=\w+\([^)]*\
 
 _LIBRARY_CALLS = {
     "Pass it in registry=; documents are never fetched.": "Put it into $defs; documents are never fetched.",
-    " For one of your own: sg.lark(), sg.gbnf(), sg.ebnf().": " For one of your own, send its text.",
-    "; structgen.inference.SMC(32) and the like say more": "",
-    "Name the rule to start from: start=...": "Call the first rule start (Lark) or root (GBNF, EBNF).",
+    " For your own, use sg.lark(), sg.gbnf() or sg.ebnf().": " For your own, send its text.",
+    "; structgen.inference.SMC(32) and the like have options": "",
+    "Pass the name of a rule: start=...": "Call the first rule start (Lark) or root (GBNF, EBNF).",
 }
 """Replaces hints about Python calls by what a request writes instead."""
 

@@ -69,7 +69,7 @@ def test_limits_of_the_core_have_hints_for_clients() -> None:
             lambda: sg.json_schema({"$ref": "http://example.com/a"}),
             "Put it into $defs; documents are never fetched.",
         ),
-        (lambda: sg.grammar("nothing"), "For one of your own, send its text."),
+        (lambda: sg.grammar("nothing"), "For your own, send its text."),
         (lambda: sampler_of("nothing"), "smc, mh."),
         (lambda: sg.lark('a: "x"'), "Call the first rule start (Lark) or root (GBNF, EBNF)."),
     ],
