@@ -6,6 +6,7 @@ Invariant: links inside `docs/` are left to mkdocs, whose strict mode checks the
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,15 @@ _GRAMMARS = Path(__file__).resolve().parents[1] / "grammars" / "README.md"
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds the page."""
+    """Add the page of the ready grammars."""
     files.append(File.generated(config, "ready-grammars.md", abs_src_path=str(_GRAMMARS)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Leads links to it, and marks blocks that are not run as what they are, Python."""
+    """Lead links to that page; name other files of the repository without a link; mark blocks that do not run as Python."""
     if page.file.src_uri == "ready-grammars.md":
         markdown = markdown.replace("](../docs/", "](")
-    return markdown.replace("](../grammars/README.md", "](ready-grammars.md").replace(
-        "```python no-run", "```python"
-    )
+    markdown = markdown.replace("](../grammars/README.md", "](ready-grammars.md")
+    markdown = re.sub(r"\[([^\]]+)\]\(\.\./((?:structgen/|[A-Z])[^)]*)\)", r"\1 (`\2`)", markdown)
+    return markdown.replace("```python no-run", "```python")
