@@ -1,8 +1,8 @@
-"""Small vocabularies that are hard on masks, and what tests ask of a mask.
+"""Small vocabularies that are hard for masks, and helpers that tests use on masks.
 
-Every byte is a token (unless a test takes some away); beside them stand tokens as real tokenizers have them and
-worse: tokens that close a value, its object and open the next key, escapes and halves of escapes, halves of
-characters, equal bytes under two ids, tokens with many quotes. Ids 0 and 1 end a text; some ids are no text.
+Every byte is a token, unless a test removes some. In addition there are tokens as real tokenizers have them, and worse:
+tokens that close a value and its object and open the next key, escapes and halves of escapes, halves of characters,
+equal bytes under two ids, tokens with many quotes. Ids 0 and 1 end a text; some ids have no text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The folders of the core include one another in one direction: what each may include stands in its README.md."""
+"""The folders of the core include each other in one direction; the README.md of each says what it may include."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The JSON Schema automaton accepts a text iff the exact validator does and the text has an offered spelling.
+"""The JSON Schema automaton accepts a text if and only if the exact validator does and its spelling is offered.
 
-Random schemas of all supported keywords, texts of instances near them in many spellings, texts with a byte
-changed; then what the options change. The Boolean algebra of schemas is in test_schema_algebra.
+The tests use random schemas of all supported keywords, texts of instances near them in many spellings, and texts with
+one byte changed. Others cover the options. The Boolean algebra of schemas is in test_schema_algebra.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def oracle(schema: Any, text: str, whitespace: str = "flexible", escapes: str = 
 
 @settings(max_examples=400, suppress_health_check=RELAXED)
 @given(st.data(), schemas(SUPPORTED))
-def test_verdicts(data: st.DataObject, schema: Any) -> None:
+def test_verdicts_are_those_of_the_validator(data: st.DataObject, schema: Any) -> None:
     text = data.draw(instances(schema).flatmap(texts))
     matcher = matcher_of(schema, byte_vocabulary())
     assert accepts(matcher, text) == oracle(schema, text)
@@ -49,7 +49,7 @@ def test_verdicts(data: st.DataObject, schema: Any) -> None:
 
 @settings(max_examples=150, suppress_health_check=RELAXED)
 @given(st.data(), schemas(SUPPORTED))
-def test_byte_by_byte(data: st.DataObject, schema: Any) -> None:
+def test_each_byte_of_an_accepted_text_may_follow(data: st.DataObject, schema: Any) -> None:
     """The same through the tokens of a sequence, where each state is kept."""
     text = data.draw(instances(schema, mutate=False).flatmap(texts))
     vocabulary = byte_vocabulary()
@@ -85,7 +85,7 @@ def test_texts_with_a_byte_changed(data: st.DataObject, schema: Any, source: Any
             assert not oracle(schema, changed)
 
 
-def test_trivial_beside_unevaluated() -> None:
+def test_trivial_subschemas_with_unevaluated_keywords() -> None:
     schema = {"unevaluatedProperties": {"type": "string"}, "unevaluatedItems": True}
     matcher = Matcher(json_schema(schema), byte_vocabulary())
     assert [accepts(matcher, text) for text in ('{"a":""}', '{"a":1}', "[1]")] == [True, False, True]
@@ -116,7 +116,9 @@ _OTHERS = schemas(PLAIN_BODY - {"properties", "required"}, depth=0)
 
 @settings(max_examples=150, suppress_health_check=RELAXED)
 @given(st.data(), _MEMBERS, _OTHERS)
-def test_ordered_keys(data: st.DataObject, members: dict[str, Any], others: Any) -> None:
+def test_keys_follow_the_order_of_the_schema(
+    data: st.DataObject, members: dict[str, Any], others: Any
+) -> None:
     declared = list(members)
     required = data.draw(st.lists(st.sampled_from(declared), unique=True))
     schema = {"properties": members, "required": required, "allOf": [others]}
@@ -184,7 +186,7 @@ def test_all_small_objects(schema: dict[str, Any], ordered: bool, source: random
             break
 
 
-def test_what_is_declared_comes_before_what_is_only_required() -> None:
+def test_declared_keys_come_before_required_undeclared_keys() -> None:
     schema = {"required": ["z", "x"], "allOf": [{"properties": {"a": True}}, {"properties": {"b": True}}]}
     matcher = matcher_of(schema, byte_vocabulary(), ordered=True)
     for keys in ("abzx", "zx", "bzx", "abzxq", "zxqc"):

@@ -1,7 +1,7 @@
-"""States and masks that were wrong once: the smallest schemas and tokens that show each.
+"""States and masks that were wrong once: the smallest schemas and tokens that show each fault.
 
-The general laws are elsewhere (`test_masks`, `test_liveness`, `test_schema_algebra`); random search meets these
-cases too rarely to be relied on.
+The general properties are tested in `test_masks`, `test_liveness` and `test_schema_algebra`. Random search meets these
+cases too rarely.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def with_tokens(*tokens: bytes) -> Vocabulary:
         ({"properties": {"x": {"type": "array", "uniqueItems": True}}}, b'{"x"', b':["a","a"', False),
     ],
 )
-def test_tokens_that_hold_much(schema: Any, before: bytes, token: bytes, allowed: bool) -> None:
+def test_tokens_that_cross_many_states(schema: Any, before: bytes, token: bytes, allowed: bool) -> None:
     vocabulary = with_tokens(token)
     matcher = Matcher(json_schema(schema), vocabulary)
     assert all(matcher.advance(byte) for byte in before)
@@ -66,7 +66,7 @@ def test_a_long_token_of_escapes_near_the_limit() -> None:
     ("key", "dead"),
     [("é", b'{"\\u00f'), ("😀", b'{"\\ud8a0')],
 )
-def test_an_escape_that_no_key_goes_on_with(key: str, dead: bytes) -> None:
+def test_an_escape_that_continues_no_key_is_dead(key: str, dead: bytes) -> None:
     schema = {"type": "object", "properties": {key: True}, "required": [key], "additionalProperties": False}
     matcher = Matcher(json_schema(schema, escapes="all"), BYTES)
     assert matcher.viable_bytes(dead) < len(dead)
@@ -111,7 +111,7 @@ SATISFIABLE: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("schema", "text"), SATISFIABLE)
-def test_values_that_a_tag_leaves_out(schema: Any, text: str) -> None:
+def test_values_that_a_tag_excludes(schema: Any, text: str) -> None:
     assert Validator(schema).accepts(text)
     assert Matcher(json_schema(schema), BYTES).viable_bytes(text) == len(text)
 
@@ -131,7 +131,7 @@ def test_values_that_a_tag_leaves_out(schema: Any, text: str) -> None:
         ),
     ],
 )
-def test_what_is_not_proven_is_counted(schema: Any, text: bytes) -> None:
+def test_unproven_states_are_counted(schema: Any, text: bytes) -> None:
     matcher = Matcher(json_schema(schema), BYTES)
     assert (
         matcher.witness_text(text) is not None
@@ -140,7 +140,7 @@ def test_what_is_not_proven_is_counted(schema: Any, text: bytes) -> None:
     )
 
 
-def test_parts_shared_by_many_branches_are_looked_at_once() -> None:
+def test_parts_shared_by_many_branches_are_examined_once() -> None:
     wide: dict[str, Any] = {"d0": {"type": "object"}}
     for level in range(1, 9):
         wide[f"d{level}"] = {"allOf": [{"$ref": f"#/$defs/d{level - 1}"} for _ in range(12)]}
@@ -238,7 +238,7 @@ def test_many_different_numbers_take_little_memory() -> None:
     for token in text.encode():
         assert matcher.advance(token + 2)
     assert matcher.viable_bytes(b",7]") == 2  # 7 is there, 7x may come
-    assert matcher.viable_bytes(b",2999]") < 6, "told when it ends, though no longer taken out before"
+    assert matcher.viable_bytes(b",2999]") < 6, "reported when it ends, though no longer removed before"
     assert matcher.viable_bytes(b",3000]") == 6
 
 

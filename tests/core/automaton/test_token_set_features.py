@@ -1,4 +1,4 @@
-"""What completions, explanations, joins, canvases, infilling and generation make of tokens that are read whole."""
+"""Sets of tokens in completions, explanations, joins, canvases, infilling and generation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_members_are_numbers_texts_and_ranges() -> None:
         (lambda: sg.tokens(range(0, 9, 2)), "without a step"),
     ],
 )
-def test_members_that_are_none(wrong: Any, message: str) -> None:
+def test_invalid_members_are_refused(wrong: Any, message: str) -> None:
     with pytest.raises(ConstraintError, match=message) as error:
         wrong()
     assert error.value.hint
@@ -77,7 +77,7 @@ def test_completions_write_one_token_of_a_set() -> None:
     assert matcher.least_tokens(10) == 5
 
 
-def test_what_is_forced() -> None:
+def test_forced_tokens_and_bytes() -> None:
     one = sg.Matcher(sg.regex("ab") + sg.token("<|a|>") + sg.regex("c"), BYTES)
     assert one.forced() == [97, 98, A, 99] and one.forced_bytes() == b"ab"
     some = sg.Matcher(sg.regex("ab") + (sg.token(120) | sg.regex("cd")), BYTES)
@@ -114,7 +114,7 @@ def test_joins_are_refused() -> None:
         sg.dispatch({"<t>": sg.token(5)}, forbidden="xy")
 
 
-def test_infilling_is_refused_where_texts_say_nothing() -> None:
+def test_infilling_is_refused_for_sets_of_tokens() -> None:
     with pytest.raises(CombinationError, match="names tokens by number"):
         sg.infill(ScriptedModel(""), "a {{x}} b", x=sg.tokens(range(97, 100)))
 

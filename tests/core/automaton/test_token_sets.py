@@ -1,4 +1,4 @@
-"""Sets of tokens as terminals, against the definition over sequences of tokens (`tests/oracles/token_twin.py`)."""
+"""Sets of tokens as terminals, compared with their definition over token sequences (tests/oracles/token_twin.py)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Long lists are charged while they are read, so that a call can be ended in the middle of one.
+"""Long lists are charged while they are read, so that a limit can end a call in the middle of one.
 
-Work is counted by the core's own meter, so that these tests say the same on any machine. Two things are checked of
-calls whose input has many parts. Each part is charged: nothing ends a loop that charges nothing. And a call looks at
-its limits often: it charges little beyond a limit of steps before it ends.
+The core's own meter counts the work, so these tests give the same results on any machine. They check two things of
+calls whose input has many parts. Each part is charged, because a limit cannot end a loop that charges nothing. A call
+checks its limits often: it charges little beyond a limit of steps before it ends.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def test_reading_a_lark_grammar_charges_each_rule() -> None:
     assert work_of(lambda: _core.read_lark(text, False)) > 80 * COUNT
 
 
-def test_an_index_of_keys_that_a_limit_interrupts_is_made_again() -> None:
+def test_an_index_of_keys_is_rebuilt_after_a_limit_interrupts_it() -> None:
     """The branches that name a key are looked up in an index, which is made with the first key."""
     branches = [{"properties": {f"k{i}": {"const": i}}, "required": [f"k{i}"]} for i in range(40)]
     tree = sg.json_schema({"type": "object", "anyOf": branches, "maxProperties": 1}).lower()

@@ -1,6 +1,7 @@
-"""IR that no front end makes: an error that names the field, never a crash, a hang or a Python error from inside.
+"""Malformed IR, which no front end makes, raises an error that names the field.
 
-Why: front ends and core meet at the IR; whoever writes it by hand should see what is wrong with it.
+It never causes a crash, a hang or a Python error from inside. Front ends and core meet at the IR, so an author of IR
+needs to see what is wrong with it.
 """
 
 from __future__ import annotations
@@ -150,14 +151,14 @@ def test_a_schema_of_another_shape(content: Any) -> None:
         KNOWN.engine.compile(("json", content))
 
 
-def test_constraints_without_an_end() -> None:
+def test_endlessly_nested_constraints_are_refused() -> None:
     parts: list[Any] = []
     parts.append(("union", parts))
     with pytest.raises(_core.LimitError, match="nested more than 500 deep"):
         KNOWN.engine.compile(("union", parts))
 
 
-def test_an_expression_that_shares_its_parts_is_looked_at_once() -> None:
+def test_an_expression_with_shared_parts_is_examined_once() -> None:
     """As a tree it has more nodes than there is time for."""
     shared = literal("a")
     for _ in range(60):
@@ -231,7 +232,7 @@ def well_formed(rng: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_ir(seed: int) -> None:
+def test_random_ir_raises_an_error_or_compiles(seed: int) -> None:
     rng = random.Random(f"malformed {seed}")
     compiled = 0
     for _ in range(60):

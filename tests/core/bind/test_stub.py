@@ -1,4 +1,4 @@
-"""The stub of the native module names what the module has, no more and no less."""
+"""The stub of the native module declares exactly the names that the module has."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Canvases in the core against enumeration: verdicts, every cell's mask, commits, completions.
+"""Canvases compared with enumeration: verdicts, the mask of every cell, commits, completions.
 
-The enumeration fills cells from the left with the matcher, which is held against enumeration of texts elsewhere. All
-random grammars come from fixed seeds.
+The enumeration fills cells from the left with the matcher, which other tests compare with an enumeration of texts. All
+random grammars have fixed seeds.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def test_tokens_of_thousands_of_lexemes_need_no_deep_stack() -> None:
     assert found == [{1, 2, 3, 4}]
 
 
-def test_charts_of_thousands_of_places_meet_a_limit_on_work() -> None:
+def test_charts_of_thousands_of_positions_meet_a_limit_on_work() -> None:
     known = vocabulary("ab", b"a" * 3000, b"ab" * 1500)
     program = known.engine.compile(ir_of("longest", ["a", "b"], [], ((0, ~0, 0), (0, ~1, 0), (0,))))
     form: Form = ([OPEN] * 3, [], [])
@@ -169,7 +169,7 @@ def test_best_and_drawn_completions_meet_a_limit_on_work() -> None:
     assert time.process_time() - begin < 20
 
 
-def test_what_reading_a_canvas_takes_is_limited() -> None:
+def test_the_work_of_reading_a_canvas_is_limited() -> None:
     keywords = [f"k{i}z" for i in range(200)]
     known = Vocabulary.from_tokens([None, *(word.encode() for word in keywords)], [0])
     source = "start: (" + " | ".join(f'"{word}"' for word in keywords) + ")+"
@@ -181,7 +181,7 @@ def test_what_reading_a_canvas_takes_is_limited() -> None:
         _core.Canvas(program, cells, [], [], 20_000, 1 << 30, 1000).completable()
 
 
-def test_answers_after_a_limit_are_those_without() -> None:
+def test_results_after_a_limit_equal_those_without_one() -> None:
     source = """
         start: (IF | NAME | NUM | C | "(" start ")")+
         IF: "if"
@@ -275,7 +275,7 @@ def test_random_gaps(lexing: str, seed: int) -> None:
         held.masks(out)
         for place, row in enumerate(out):
             assert expected[place] <= allowed(row), (case, cells, gap, place)
-        # Whatever the mask has more than was enumerated leads on.
+        # Each token that the mask allows in addition to the enumerated ones can be continued.
         for place, row in enumerate(out):
             if place != gap:
                 for token in allowed(row) - expected[place]:
@@ -305,11 +305,11 @@ def test_best_completions(lexing: str, seed: int) -> None:
         form = random_form(rng, known.size)
         log_p = weights(rng, len(form[0]), known.size)
         found = {one: log_weight(one, form[0], log_p) for one in fills(program, known.size, form)}
-        told = canvas(program, form).best(log_p)
-        assert (told is not None) == bool(found)
-        if told is not None:
+        best = canvas(program, form).best(log_p)
+        assert (best is not None) == bool(found)
+        if best is not None:
             completed += 1
-            tokens, value = told
+            tokens, value = best
             assert value == pytest.approx(max(found.values()), abs=1e-4), (case, form)
             assert found[tuple(tokens)] == pytest.approx(value, abs=1e-4)
     assert completed > 3
@@ -318,27 +318,27 @@ def test_best_completions(lexing: str, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("lexing", ["scannerless", "longest"])
 @pytest.mark.parametrize("seed", range(4))
-def test_drawn_completions_have_the_law_of_the_model(lexing: str, seed: int) -> None:
+def test_drawn_completions_have_the_distribution_of_the_model(lexing: str, seed: int) -> None:
     """Chi-squared over all canvases of a test together; each fails by chance once in 10,000 runs."""
     statistic, freedom = 0.0, 0
-    for rng, known, _, program in satisfiable("law", lexing, seed):
+    for rng, known, _, program in satisfiable("distribution", lexing, seed):
         if freedom >= 60:
             break
         form = random_form(rng, known.size)
         log_p = weights(rng, len(form[0]), known.size)
-        law = {one: np.exp(log_weight(one, form[0], log_p)) for one in fills(program, known.size, form)}
-        if not 2 <= len(law) <= 60:
+        expected = {one: np.exp(log_weight(one, form[0], log_p)) for one in fills(program, known.size, form)}
+        if not 2 <= len(expected) <= 60:
             continue
         held, draws = canvas(program, form), 1_000
         try:
             counts = Counter(tuple(held.draw(log_p, rng.getrandbits(60))[0]) for _ in range(draws))
         except _core.LimitError:  # too many derivations of one text
             continue
-        assert counts.keys() <= law.keys()
-        total = sum(law.values())
+        assert counts.keys() <= expected.keys()
+        total = sum(expected.values())
         rare, rare_count = 0.0, 0
         classes = 0
-        for one, weight in law.items():
+        for one, weight in expected.items():
             expected = draws * weight / total
             if expected < 5:
                 rare, rare_count = rare + expected, rare_count + counts[one]

@@ -1,7 +1,7 @@
-"""Every state that is alive has a completion that is found, whatever constraints are joined to one another.
+"""Every live state has a completion, and the search finds it, however constraints are combined.
 
-Constraints are joined at random: sequences, unions and repetitions of patterns, schemas, special tokens and grammars
-with JSON in them. After random tokens that the mask allows, a completion exists, and read again it completes the text.
+Constraints are combined at random: sequences, unions and repetitions of patterns, schemas, special tokens and grammars
+with JSON in them. After random tokens of the mask a completion exists, and appending it completes the text.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def completed(matcher: sg.Matcher) -> list[int]:
 
 
 @pytest.mark.parametrize("start", range(0, 200, 40))
-def test_whatever_is_alive_can_be_completed(start: int) -> None:
+def test_every_live_state_can_be_completed(start: int) -> None:
     for seed in range(start, start + 40):
         source = random.Random(seed)
         matcher = sg.Matcher(joined(source, 3), VOCABULARY)
@@ -122,7 +122,7 @@ class Scripted:
         return self.known if fits else None
 
 
-def test_a_budget_says_why_no_completion_fits() -> None:
+def test_a_budget_reports_why_no_completion_fits() -> None:
     with pytest.raises(LimitExceeded, match="takes 5 tokens") as too_long:
         Budget(Scripted([1] * 5), 4)
     assert too_long.value.limit == "max_tokens"

@@ -1,4 +1,4 @@
-"""Objects that are one of many records have completions from every prefix, with work that is linear in the records."""
+"""Objects with many alternative records have completions from every prefix, with work linear in the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many tokens a text takes at least: as few as a search over all texts finds, or not told."""
+"""The fewest tokens that a text needs: as few as a search over all texts finds, or None."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fewest(pattern: str, most: int) -> int | None:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_it_tells_of_the_fewest_where_more_do_not_fit(pattern: str) -> None:
+def test_the_fewest_tokens_are_found_even_if_they_do_not_fit(pattern: str) -> None:
     true = fewest(pattern, 4)
     for room in range(6):
         found = open_matcher(sg.regex(pattern), VOCABULARY).least_tokens(room)
@@ -40,7 +40,7 @@ def test_it_tells_of_the_fewest_where_more_do_not_fit(pattern: str) -> None:
             assert found > 4
 
 
-def test_a_search_that_was_cut_tells_nothing() -> None:
+def test_an_interrupted_search_gives_no_bound() -> None:
     narrow = VOCABULARY.with_limits(mask_steps=3)
     assert open_matcher(sg.regex("a{60}b"), narrow).least_tokens(61) == 21
     short_or_few = sg.regex("c{20}|a{21}")
@@ -48,8 +48,8 @@ def test_a_search_that_was_cut_tells_nothing() -> None:
     assert open_matcher(short_or_few, narrow).least_tokens(10) is None
     assert open_matcher(short_or_few, VOCABULARY).least_tokens(10) == 7
     # More bytes than so many tokens can spell need no search.
-    told = open_matcher(sg.regex("a{60}b"), narrow).least_tokens(5)
-    assert told is not None and told > 5
+    least = open_matcher(sg.regex("a{60}b"), narrow).least_tokens(5)
+    assert least is not None and least > 5
 
 
 def test_a_short_text_is_no_bound_where_it_need_not_be_the_shortest() -> None:
@@ -69,7 +69,7 @@ def test_a_limit_in_the_middle_of_the_search_leaves_it_open() -> None:
     assert matcher.least_tokens(10) is None
 
 
-def test_a_search_that_was_cut_at_its_only_state_tells_nothing() -> None:
+def test_a_search_interrupted_at_its_only_state_gives_no_bound() -> None:
     tokens = [b"a", b"aa", b"aaa", b"aaaa", b"b", b"c", b"bbbb"]
     vocabulary = Vocabulary.from_tokens([*tokens, None], [len(tokens)])
     constraint = sg.regex("a*(c{3}|b{4})")
@@ -78,7 +78,7 @@ def test_a_search_that_was_cut_at_its_only_state_tells_nothing() -> None:
         assert open_matcher(constraint, vocabulary.with_limits(mask_steps=steps)).least_tokens(2) in (None, 1)
 
 
-def test_completions_are_looked_for_with_more_patience() -> None:
+def test_completions_are_searched_with_a_larger_budget() -> None:
     narrow = VOCABULARY.with_limits(mask_steps=3)
     witness = open_matcher(sg.regex("c{20}|a{21}"), narrow).witness(10)
     assert witness is not None and len(witness) == 7

@@ -1,4 +1,4 @@
-"""Objects with tens of thousands of keys have completions, and the work for one is linear in its keys."""
+"""Objects with tens of thousands of keys have completions, with work linear in the keys."""
 
 from __future__ import annotations
 

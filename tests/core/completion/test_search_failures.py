@@ -1,4 +1,4 @@
-"""Where no completion is found, the matcher says which bound ended the search, and finds none slowly no more."""
+"""If a search finds no completion, the matcher reports which bound ended it; such searches are no longer slow."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FAILURES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_a_search_that_fails_says_why(name: str) -> None:
+def test_a_failed_search_reports_the_bound_that_ended_it(name: str) -> None:
     constraint, why = FAILURES[name]
     matcher = sg.Matcher(constraint, sg.Vocabulary.of_bytes())
     assert matcher.search_failure is None
@@ -59,7 +59,7 @@ def test_a_search_that_fails_says_why(name: str) -> None:
         Budget(matcher, 100)
 
 
-def test_a_search_that_finds_one_says_nothing() -> None:
+def test_a_successful_search_reports_no_bound() -> None:
     matcher = sg.Matcher(sg.json_schema({"type": "integer"}), sg.Vocabulary.of_bytes())
     assert matcher.witness_text(b"x") is None and "cannot be read" in (matcher.search_failure or "")
     assert matcher.witness_text() == b"0" and matcher.search_failure is None
@@ -75,11 +75,11 @@ def test_long_arrays_of_different_scalars_are_completed(items: dict[str, Any]) -
     matcher = sg.Matcher(sg.json_schema(schema), sg.Vocabulary.of_bytes())
     text = matcher.witness_text()
     assert text is not None and matcher.witness_text(text) == b""
-    begun = matcher.witness_text(b"[")
-    assert begun is not None and matcher.witness_text(b"[" + begun) == b""
+    started = matcher.witness_text(b"[")
+    assert started is not None and matcher.witness_text(b"[" + started) == b""
 
 
-def test_what_nothing_satisfies_has_no_shortest_text() -> None:
+def test_an_unsatisfiable_schema_has_no_shortest_text() -> None:
     engine = sg.Vocabulary.of_bytes().engine
     for schema in (False, {"type": "string", "minLength": 10**8}, {"not": {}}):
         assert engine.compile(sg.json_schema(schema).lower()).shortest() is None

@@ -1,4 +1,4 @@
-"""Completions that a search limited in depth does not find: deep required levels, containers that must differ."""
+"""Completions that a depth-limited search does not find: deep required levels, containers that must differ."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ DEEP = {
         (DEEP, '{"v":1,"n":{"v":'),
     ],
 )
-def test_completions(schema: Any, text: str) -> None:
+def test_deep_and_different_values_are_completed(schema: Any, text: str) -> None:
     matcher = Matcher(json_schema(schema), byte_vocabulary())
     rest = matcher.witness_text(text.encode())
     assert rest is not None
@@ -61,13 +61,13 @@ def test_completions(schema: Any, text: str) -> None:
         assert Validator(schema, formats=True).accepts(whole)
 
 
-def test_a_length_that_nobody_writes_is_not_tried() -> None:
+def test_an_impossible_length_is_not_tried() -> None:
     matcher = Matcher(json_schema({"type": "string", "minLength": 10**9}), byte_vocabulary())
     assert matcher.witness_text() is None
     assert matcher.least_tokens(512) is None
 
 
-def test_a_value_that_cannot_be_read_after_all_leaves_no_bytes_behind() -> None:
+def test_a_value_that_turns_out_unreadable_adds_no_bytes() -> None:
     schema = {
         "type": "array",
         "items": {"enum": [{}, [{}]]},
@@ -78,6 +78,6 @@ def test_a_value_that_cannot_be_read_after_all_leaves_no_bytes_behind() -> None:
         "minContains": 2,
     }
     matcher = Matcher(json_schema(schema), byte_vocabulary())
-    for begun in (b"", b"[", b"[[", b"[{"):
-        rest = matcher.witness_text(begun)
-        assert rest is not None and sorted(map(str, json.loads(begun + rest))) == ["[{}]", "{}"]
+    for started in (b"", b"[", b"[[", b"[{"):
+        rest = matcher.witness_text(started)
+        assert rest is not None and sorted(map(str, json.loads(started + rest))) == ["[{}]", "{}"]

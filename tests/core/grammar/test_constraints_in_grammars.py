@@ -1,7 +1,7 @@
-"""Grammars with other constraints in them accept what they accept with the rules of those written out.
+"""A grammar with constraints as terminals accepts the same texts as the grammar with their rules written out.
 
-Why: a constraint may begin and end at every character, so its readings are joined where they cannot be
-told apart. Nothing may be lost or won by that.
+A constraint may start and end at every character, so the parser merges parses that it cannot distinguish. Merging must
+neither lose nor add texts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def rules(source: random.Random) -> tuple[Constraint, Constraint]:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_written_out_or_not_it_is_the_same(seed: int) -> None:
+def test_a_constraint_accepts_the_same_texts_as_its_rules(seed: int) -> None:
     source = random.Random(seed)
     here, written = (Matcher(one, KNOWN) for one in rules(source))
     for _ in range(8):

@@ -1,7 +1,7 @@
-"""Grammars in the core against enumeration: texts, beginnings, masks; both lexer rules and none.
+"""Grammars compared with enumeration: texts, prefixes and masks, under both lexer rules and without a lexer.
 
-All random grammars come from fixed seeds. The alphabet is small and the grammars are hard: left and right
-recursion, cycles, empty rules, ambiguity, terminals that overlap, rules that no text satisfies.
+All random grammars have fixed seeds. The alphabet is small and the grammars are hard: left and right recursion, cycles,
+empty rules, ambiguity, overlapping terminals, rules that no text satisfies.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def test_random_grammars_have_the_texts_that_enumeration_finds(
     assert not missing
 
 
-def test_two_names_without_anything_between_them_are_no_language() -> None:
+def test_two_adjacent_names_have_no_text_with_a_lexer() -> None:
     known = vocabulary("ab ")
     names: Productions = ((0, -1, -1),)
     assert known.engine.compile(ir_of("longest", ["a+"], [], names)).empty_parts() is not None
@@ -248,7 +248,7 @@ def test_right_recursion_is_linear() -> None:
     assert matcher.memory < 20_000 * 700
 
 
-def test_the_end_of_a_text_is_not_taken_for_its_beginning() -> None:
+def test_the_end_of_a_text_is_not_mistaken_for_its_start() -> None:
     """The set at the end has no items; under a hash it once was the start's, and had its mask."""
     known = Vocabulary.from_tokens([None, None, b"a"], [EOS], specials={"<x>": 1})
     ir = ir_of("scannerless", ["a"], [], ((0, -1),))
@@ -335,7 +335,7 @@ def test_what_must_not_follow_a_lexeme_must_not_begin_a_constraint_either() -> N
     assert allowed(matcher.mask()) - {EOS} == {i for i in range(1, known.size) if matcher.fork().advance(i)}
 
 
-def test_nothing_is_taken_from_a_grammar_that_is_gone() -> None:
+def test_nothing_is_reused_from_a_deleted_grammar() -> None:
     """Which lexemes are alive everywhere was remembered by an address, at which the next grammar lay."""
     known = vocabulary("ab ")
     separable = ir_of("ordered", ["[ab]+", " +"], [1], ((0, -1, -1),))

@@ -1,7 +1,7 @@
-"""The keys that may come next in an object with branches, beside all objects of a small world.
+"""The keys that may follow in an object with branches, compared with all objects of a small world.
 
-Why: the core tries keys on objects that it has found already and asks one by one only for the rest; here each key is
-looked for in every object there is. Key by key the two must agree, however many branches name it.
+The core first tries keys on objects that it has found already, and searches only for the rest. These tests look for
+each key in every object. Both must agree key by key, however many branches name it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.oracles.json_validator import Validator
 
 NAMES = "abc"
 OTHERS = "yz"
-"""Keys that no schema names: as many as a schema may demand beside the named ones."""
+"""Keys that no schema names: as many as a schema may demand in addition to the named ones."""
 VALUES: tuple[Any, ...] = (None, 1, "x", 1.5)
 """What a key is in an object of the world, one for each kind that schemas tell apart; the first: it is not there."""
 WORLD: list[dict[str, Any]] = [
@@ -92,7 +92,7 @@ def agrees(schema: Any, path: dict[str, Any]) -> None:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(branching(), st.permutations(NAMES), st.lists(st.sampled_from(VALUES[1:]), min_size=3, max_size=3))
-def test_keys_are_those_of_some_object(schema: Any, names: list[str], values: list[Any]) -> None:
+def test_allowed_keys_occur_in_some_object(schema: Any, names: list[str], values: list[Any]) -> None:
     agrees(schema, dict(zip(names, values, strict=True)))
 
 
@@ -103,13 +103,13 @@ def test_keys_are_those_of_some_object(schema: Any, names: list[str], values: li
     st.permutations(NAMES),
     st.lists(st.sampled_from(VALUES[1:]), min_size=3, max_size=3),
 )
-def test_many_groups(keyword: str, parts: list[Any], names: list[str], values: list[Any]) -> None:
+def test_keys_of_many_groups(keyword: str, parts: list[Any], names: list[str], values: list[Any]) -> None:
     agrees({keyword: parts}, dict(zip(names, values, strict=True)))
 
 
 @st.composite
 def tagged(draw: DrawFn) -> dict[str, Any]:
-    """Records behind references with a tag beside them, a base, and perhaps no other keys."""
+    """Records that are referenced, with a tag next to the reference, a base, and perhaps no other keys."""
     tags: list[Any] = [1, "x", 1.5]
     records = draw(st.lists(groups(), min_size=3, max_size=3))
     shape = draw(st.sampled_from(["few", "overlapping", "many"]))
@@ -142,7 +142,7 @@ def test_tagged_records(schema: Any, names: list[str], values: list[Any]) -> Non
 @pytest.mark.parametrize(
     "more", [{}, {"additionalProperties": False}, {"properties": {"common": {"type": "string"}}}]
 )
-def test_one_of_many(more: dict[str, Any]) -> None:
+def test_keys_of_one_of_many_alternatives(more: dict[str, Any]) -> None:
     names = [f"a{i}" for i in range(120)]
     branches = [
         {**more, "properties": {name: {"type": "integer"}, **more.get("properties", {})}, "required": [name]}
@@ -196,7 +196,7 @@ CONTRADICTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("schema", "instance"), CONTRADICTIONS)
-def test_ways_whose_groups_contradict_each_other_allow_no_key(
+def test_branches_whose_groups_contradict_each_other_allow_no_key(
     schema: dict[str, Any], instance: dict[str, Any]
 ) -> None:
     constraint = json_schema({"type": "object", **schema})

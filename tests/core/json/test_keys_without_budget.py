@@ -1,4 +1,4 @@
-"""What one keyword decides about a key holds whatever is left of the oracle's budget."""
+"""The verdict of one keyword about a key does not depend on the remaining budget of the oracle."""
 
 from __future__ import annotations
 

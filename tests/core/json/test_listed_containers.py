@@ -1,6 +1,6 @@
 """Enumerations of many objects and arrays: exact masks, nothing unproven, memory linear in their size.
 
-The slow twin writes every listed value with its keys in every order; a byte may come if one of these texts goes on
+The slow twin writes every listed value with its keys in every order. A byte may follow if one of these texts continues
 with it.
 """
 
@@ -58,7 +58,7 @@ def schemas(values: list[Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_byte(family: str) -> None:
+def test_every_byte_is_that_of_a_listed_text(family: str) -> None:
     source = random.Random(family)
     values = list({json.dumps(value): value for value in map(FAMILIES[family], range(40))}.values())
     texts = [text for value in values for text in spellings(value)]

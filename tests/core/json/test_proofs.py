@@ -1,7 +1,7 @@
-"""Schemas whose oracle questions were once taken as alive without a proof, or whose completions were not found.
+"""Schemas whose states once counted as live without a proof, or whose completions were not found.
 
-The schemas are cut down from real ones: more branches than verdicts can be tabled, keys of kinds with few texts,
-branching frames where one value after the other could be written for ever.
+They are reduced from real schemas: more branches than a table of verdicts holds, keys of types with few texts, and
+branching frames in which values could be written without end.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Compiled schemas obey the Boolean algebra that their applicators promise, text by text and mask by mask.
 
-Why: a schema's parts reach the automaton by many ways (merged keyword groups, branching frames, the oracle); these
-laws relate whole automata to one another and need no validator. Texts are near one of the schemas, in any spelling
-that is offered; each is read byte by byte through masks. The parts are resources with identifiers, so that they may
-refer to themselves wherever they stand.
+The parts of a schema reach the automaton by several paths: merged keyword groups, branching frames, the oracle. The
+identities here relate whole automata to each other and need no validator. Texts are near one of the schemas, in any
+offered spelling, and are read byte by byte through masks. The parts are resources with identifiers, so they may refer
+to themselves in any position.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def verdicts(text: str, parts: tuple[Any, ...]) -> list[bool]:
     ]
 
 
-LAWS: dict[str, tuple[dict[str, Any], Callable[..., bool]]] = {
+IDENTITIES: dict[str, tuple[dict[str, Any], Callable[..., bool]]] = {
     "allOf": ({"allOf": [FIRST, SECOND]}, lambda a, b: a and b),
     "anyOf": ({"anyOf": [FIRST, SECOND]}, lambda a, b: a or b),
     "oneOf": ({"oneOf": [FIRST, SECOND]}, lambda a, b: a != b),
@@ -97,12 +97,12 @@ LAWS: dict[str, tuple[dict[str, Any], Callable[..., bool]]] = {
 
 
 @settings(max_examples=300, suppress_health_check=RELAXED)
-@given(st.data(), families(2), st.sampled_from(sorted(LAWS)))
-def test_two_schemas(data: st.DataObject, parts: tuple[Any, Any], name: str) -> None:
+@given(st.data(), families(2), st.sampled_from(sorted(IDENTITIES)))
+def test_applicators_of_two_schemas(data: st.DataObject, parts: tuple[Any, Any], name: str) -> None:
     text = data.draw(near_texts(parts))
-    keywords, law = LAWS[name]
+    keywords, identity = IDENTITIES[name]
     # Texts that no schema offers are in no language, so that `not` and `oneOf` cannot bring them back.
-    expected = law(*verdicts(text, parts)) and has_offered_form(text)
+    expected = identity(*verdicts(text, parts)) and has_offered_form(text)
     assert read(matcher_of(joined(parts, **keywords), byte_vocabulary()), text) == expected
 
 
@@ -130,10 +130,10 @@ THREE: dict[str, tuple[dict[str, Any], Callable[..., bool]]] = {
 
 @settings(max_examples=150, suppress_health_check=RELAXED)
 @given(st.data(), families(3), st.sampled_from(sorted(THREE)))
-def test_three_schemas(data: st.DataObject, parts: tuple[Any, Any, Any], name: str) -> None:
+def test_applicators_of_three_schemas(data: st.DataObject, parts: tuple[Any, Any, Any], name: str) -> None:
     text = data.draw(near_texts(parts))
-    keywords, law = THREE[name]
-    expected = law(*verdicts(text, parts)) and has_offered_form(text)
+    keywords, identity = THREE[name]
+    expected = identity(*verdicts(text, parts)) and has_offered_form(text)
     assert read(matcher_of(joined(parts, **keywords), byte_vocabulary()), text) == expected
 
 
@@ -179,14 +179,14 @@ def test_operators_are_the_applicators(data: st.DataObject, first: Any, second: 
         assert read(operated, text) == read(applied, text)
 
 
-@pytest.mark.parametrize("name", sorted(LAWS))
-def test_the_laws_are_met_on_a_small_world(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(IDENTITIES))
+def test_the_identities_hold_on_a_small_world(name: str) -> None:
     """A pair for which every combination of verdicts occurs."""
     parts = ({"type": "object", "required": ["a"]}, {"type": ["object", "array"], "maxProperties": 1})
     met = set()
     for text in ("{}", '{"a":1}', '{"a":1,"b":2}', "[]", "1", '{"b":[],"ab":null}'):
-        keywords, law = LAWS[name]
+        keywords, identity = IDENTITIES[name]
         pair = verdicts(text, parts)
         met.add(tuple(pair))
-        assert read(matcher_of(joined(parts, **keywords), byte_vocabulary()), text) == law(*pair)
+        assert read(matcher_of(joined(parts, **keywords), byte_vocabulary()), text) == identity(*pair)
     assert len(met) == 4

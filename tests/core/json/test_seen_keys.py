@@ -1,6 +1,7 @@
-"""Keys that patterns allow, and that are there already: exact at the ends of finite languages, linear in their number.
+"""Keys that patterns allow and that the object already has: exact where a finite language ends, linear in their number.
 
-The slow twin tries whole keys: after some of them a byte may come if and only if a key that is not there begins so.
+The slow twin tries whole keys: a byte may follow if and only if an unused key starts with the text so far and that
+byte.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def test_masks_are_exact(pattern: str, missing: int) -> None:
             assert matcher.advance(byte)
 
 
-def test_random_masks_beside_seen_keys() -> None:
+def test_random_masks_with_seen_keys() -> None:
     vocabulary = json_vocabulary(300)
     texts = set(text_ids(vocabulary))
     source = random.Random(1)
@@ -139,7 +140,7 @@ def test_too_few_keys_for_min_properties() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["^[ab]{1,7}$", "^[ab]+$", "^(é|[a-z]{2,})$"])
-def test_completions_find_keys_that_are_left(pattern: str) -> None:
+def test_completions_use_the_remaining_keys(pattern: str) -> None:
     for schema in schemas(pattern):
         matcher = Matcher(json_schema({**schema, "minProperties": 200}), byte_vocabulary())
         witness = matcher.native.witness()

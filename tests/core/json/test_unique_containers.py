@@ -1,4 +1,4 @@
-"""Arrays whose items must differ, of objects and arrays: what may come next against all texts, written out."""
+"""Arrays of objects and arrays with `uniqueItems`: the next bytes compared with all texts, written out."""
 
 import itertools
 import json
@@ -84,7 +84,7 @@ def vocabulary(draw, texts):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_may_come_next_is_what_some_text_goes_on_with(seed):
+def test_the_next_bytes_are_those_of_some_text(seed):
     draw = random.Random(seed)
     schema, texts = arrays(draw)
     tokens = vocabulary(draw, texts)
@@ -137,7 +137,7 @@ def test_the_value_of_a_closed_object_may_not_be_one_that_is_there(items, starte
     assert matcher.witness_text() == rest.encode()
 
 
-def test_items_of_a_long_array_of_closed_objects_are_told_apart():
+def test_items_of_a_long_array_of_closed_objects_are_distinguished():
     schema = {
         "type": "object",
         "properties": {"n": {"type": "string"}},

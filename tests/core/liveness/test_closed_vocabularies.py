@@ -88,7 +88,7 @@ def test_choices_in_closed_vocabularies(texts: list[str]) -> None:
 
 
 def never_stuck(constraint: Constraint, texts: set[bytes]) -> None:
-    """Whatever the mask allows can be completed with tokens, and every text that they spell passes."""
+    """Every token of the mask has a completion in tokens, and every text that they spell is accepted."""
     vocabulary = Vocabulary.from_tokens([None, None, *CLOSED], EOS)
     try:
         matcher = Matcher(constraint, vocabulary)
@@ -203,7 +203,7 @@ def test_parts_that_cannot_be_spelled(schema: Any) -> None:
         assert rest is not None and b"d" not in rest
 
 
-def test_escapes_that_cannot_be_spelled_are_not_begun() -> None:
+def test_escapes_that_cannot_be_spelled_do_not_start() -> None:
     without_digits = byte_vocabulary(bytes(byte for byte in range(256) if chr(byte) not in "0123456789"))
     matcher = Matcher(json_schema(True), without_digits)
     assert matcher.viable_bytes('"\\u') == 2

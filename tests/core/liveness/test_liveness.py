@@ -1,9 +1,9 @@
-"""Alive means that a completion exists, dead that none does.
+"""A state is live if it has a completion, and dead otherwise.
 
-Live states are proven by a completion that the core itself finds and that the oracles accept; dead bytes by all
-texts of a small world that satisfy the constraint, each prefix of which must be alive. Walks that try to get
-lost (at random, as deep or as long as the mask allows) must still end in a valid text. Regular constraints are
-exact; a schema may have states that were taken as alive for lack of budget, which are counted and must be few.
+A completion that the core finds and the oracles accept proves that a state is live. Dead bytes are checked with all
+texts of a small world that satisfy the constraint: each prefix of one must be live. Walks that try to reach a dead end
+(at random, as deep or as long as the mask allows) must still end in a valid text. Regular constraints are exact. A
+schema may have states that count as live because the search ran out of budget; they are counted and must be few.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ SHORT = ["".join(letters) for size in range(6) for letters in product(LETTERS, r
 
 @settings(max_examples=60, suppress_health_check=RELAXED)
 @given(patterns())
-def test_patterns(pattern: str) -> None:
+def test_states_of_patterns_are_live_or_dead(pattern: str) -> None:
     texts = {text.encode() for text in SHORT if matches(pattern, text)}
     try:
         matcher = Matcher(regex(pattern), byte_vocabulary(LETTERS.encode()))
@@ -93,7 +93,7 @@ def test_patterns(pattern: str) -> None:
 
 @settings(max_examples=40, suppress_health_check=RELAXED)
 @given(patterns(), patterns())
-def test_both_of_two_patterns(first: str, second: str) -> None:
+def test_states_of_intersections_are_live_or_dead(first: str, second: str) -> None:
     constraint = regex(first) & regex(second)
     texts = {text.encode() for text in SHORT if matches(first, text) and matches(second, text)}
     try:
@@ -129,7 +129,7 @@ ALPHABET = b'{}[],:"ab01n.- \n'
 
 @settings(max_examples=60, suppress_health_check=RELAXED)
 @given(schemas(SUPPORTED))
-def test_what_is_valid_is_alive(schema: Any) -> None:
+def test_prefixes_of_valid_texts_are_live(schema: Any) -> None:
     matcher = matcher_of(schema, byte_vocabulary(), whitespace="compact")
     try:
         validator = Validator(schema, formats=True)
@@ -143,13 +143,13 @@ def test_what_is_valid_is_alive(schema: Any) -> None:
 
 
 @pytest.mark.parametrize("contained", [{"type": "array"}, {"type": "object"}, {"const": []}])
-def test_what_must_be_contained_is_found(contained: Any) -> None:
+def test_required_contained_items_are_found(contained: Any) -> None:
     matcher = Matcher(json_schema({"type": "array", "contains": contained}), byte_vocabulary())
     for text in (b"[", b"[1", b"[1,"):
         assert matcher.witness_text(text) is not None
 
 
-def test_what_is_alive_has_a_completion() -> None:
+def test_live_states_have_a_completion() -> None:
     states: Counter[bool] = Counter()
 
     @settings(max_examples=100, suppress_health_check=RELAXED)
@@ -233,7 +233,7 @@ def test_one_extra_key_breaks_several_requirements() -> None:
     assert Validator(schema).accepts(witness.decode())
 
 
-def test_an_escape_is_begun_only_if_its_character_leaves_room() -> None:
+def test_an_escape_starts_only_if_its_character_fits() -> None:
     matcher = Matcher(
         json_schema({"type": "string", "maxLength": 1, "pattern": "b$"}), byte_vocabulary(bytes(range(256)))
     )

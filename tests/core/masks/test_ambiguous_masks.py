@@ -1,9 +1,9 @@
-"""A mask of an ambiguous grammar costs no more than a small multiple of trying every token by a single step.
+"""A mask of an ambiguous grammar costs at most a small multiple of trying every token with a single step.
 
-Why: without a lexer's rule, literals of different lengths over one character cut a token in exponentially many ways,
-and real tokenizers have runs of 64 dashes and 128 dots. `advance` merges the readings after every byte, so a mask must
-merge them at every node of the vocabulary's trie. Costs are counted, not timed: `work_done`
-(structgen/_core/util/work.h).
+Without a lexer, literals of different lengths over one character split a token in exponentially many ways, and real
+tokenizers have runs of 64 dashes and 128 dots. `advance` merges the parses after every byte, so a mask must merge them
+at every node of the token trie. The tests count the cost with `work_done` (structgen/_core/util/work.h); they do not
+time it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ prefix ::= "-" | "--" | "+" | "++" | "!" | "~" | "*" | "**" | "***" | "&" | "&&"
 
 
 def runs(character: str) -> list[bytes]:
-    """Runs of one character as tokenizers have them, alone and beside other text."""
+    """Runs of one character as tokenizers have them, alone and next to other text."""
     lengths = (2, 3, 4, 8, 16, 27, 32, 40, 64, 100, 128)
     pieces = [character * n for n in lengths]
     pieces += [
@@ -150,7 +150,7 @@ READINGS: dict[str, Callable[[], Constraint]] = {
     "a constraint of one character": lark_of("A e | @x e", x=sg.regex("[-]")),
     "a constraint of many": lark_of("A e | @x e", x=sg.regex("[-]+")),
     "constraints alone": lark_of("@x e", x=sg.regex("[-]+")),
-    "a literal beside a constraint": lark_of('@x e | "-" e', x=sg.regex("[-]+")),
+    "a literal or a constraint": lark_of('@x e | "-" e', x=sg.regex("[-]+")),
     "a constraint of some lengths": lark_of("@x e", x=sg.regex("-|--|---")),
     "literals beside constraints": lark_of(
         '@x e | "-" e | "--" e | @y e', x=sg.regex("[-]+"), y=sg.regex("[-a]+")
@@ -158,7 +158,7 @@ READINGS: dict[str, Callable[[], Constraint]] = {
     "constraints in left recursion": lark_of('e @x | e "-" | "-"', x=sg.regex("[-]+")),
     "constraints in both recursions": lark_of("e e | @x | A", x=sg.regex("[-]+")),
     "constraints in turn": lark_of("@x @y e | @y e | A", x=sg.regex("[-]+"), y=sg.regex("-|--")),
-    "a grammar beside a literal": lark_of('@x e | "-" e', x=sg.gbnf('root ::= "-" | "--" | "(" root ")"')),
+    "a grammar or a literal": lark_of('@x e | "-" e', x=sg.gbnf('root ::= "-" | "--" | "(" root ")"')),
     "grammars in grammars": lark_of(
         '@x e | "-" e',
         x=sg.lark('start: @y+ | "-"\n', constraints={"y": sg.gbnf('root ::= "-" | "(" root ")"')}),
@@ -187,7 +187,7 @@ MOST_CHARACTERS = {"both recursions": 200, "constraints in both recursions": 5, 
     ("readings", "length"),
     [(one, n) for one in READINGS for n in (5, 50, 100, 200, 400) if n <= MOST_CHARACTERS.get(one, n)],
 )
-def test_many_readings_at_once(readings: str, length: int) -> None:
+def test_many_parses_at_once(readings: str, length: int) -> None:
     """After `length` characters the text has as many readings, or readings that merge into few."""
     pieces = ["-" * n + end for n in (1, 2, 3, 4, 16, 32) for end in ("", ";", "a", "(", "a" + "-" * 16)]
     known = vocabulary_of([piece.encode() for piece in [*pieces, "(--", ")-", "a-", "1-", "-1-1"]])
@@ -262,8 +262,8 @@ KEYS = [
         {"type": "object", "properties": {"b": {"type": "integer"}, "a": False}},
     ],
 )
-def test_what_one_reading_takes_back_another_keeps(schema: object) -> None:
-    """Masks of objects allow keys at first and take back those that are there already."""
+def test_tokens_that_one_parse_removes_may_stay_for_another(schema: object) -> None:
+    """Masks of objects allow keys at first and remove those that the object already has."""
     known = vocabulary_of([key.encode() for key in KEYS])
     rules = 'start: (S | "{" S ":" N? "," S ":"? | "{" S | "{" S ":" N "}" | @x | "(" start ")")+'
     grammar = rules + '\nS: /"[ab]"/\nN: /[0-9]/'

@@ -1,4 +1,4 @@
-"""Masks of real grammars over real vocabularies are what single steps allow, token by token."""
+"""Masks of real grammars over real vocabularies allow the same tokens as single steps."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def wordy_vocabulary() -> Vocabulary:
         gbnf('root ::= ([A-Za-z0-9_]+ "." " "?)+ "b" root?'),
     ],
 )  # fmt: skip
-def test_words_are_left_where_steps_leave_them(grammar: GrammarConstraint) -> None:
+def test_words_end_where_steps_end_them(grammar: GrammarConstraint) -> None:
     vocabulary = wordy_vocabulary()
     rng = random.Random(3)
     for _ in range(4):
@@ -170,7 +170,7 @@ def test_what_follows_a_bracket_depends_on_whether_it_was_the_last_one() -> None
         "start: (A (A)*)+ B B | (B)* | B B ((B A)?)*\nA: /a[bc]?/\nB.1: /[bc]+/\n%ignore /b/\n",
     ],
 )
-def test_contexts_without_an_end_are_followed_so_far(source: str) -> None:
+def test_endless_contexts_are_followed_up_to_a_limit(source: str) -> None:
     matcher = Matcher(lark(source, lexer="longest", contextual=True), Vocabulary.of_bytes())
     matcher.mask()
     assert matcher.unproven > 0
@@ -188,7 +188,7 @@ def test_patterns_compete_only_where_the_grammar_allows_them() -> None:
     assert not takes(b"b") and not takes(b"(aa)")
 
 
-def test_completions_of_ambiguous_texts_are_sought_so_far() -> None:
+def test_completions_of_ambiguous_texts_are_searched_up_to_a_limit() -> None:
     """Its sets grow with the text, in all ways to write it; there is no completion, which is not proven."""
     source = (
         "start: B start y | y start (B)* | C A A\nx: C | A\ny: (B y)? | B B A | x A\n"

@@ -1,8 +1,8 @@
-"""Masks inside internationalised host names, against a step for each token; and the lengths of what is missing.
+"""Masks inside internationalised host names, compared with a step for each token; and the lengths of what is missing.
 
-Why: the tokens are taken by kinds of characters, which lose what nothing in the token looks at. That must not show at
-characters that look at their neighbours (marks that compose, joiners, dots and signs between letters), at tokens with
-parts of characters, where a label or a name is full, and with bounds of length beside the format.
+The mask takes tokens by classes of characters, which drop what nothing in the token depends on. This must not show at
+characters that depend on their neighbours (combining marks, joiners, dots and signs between letters). Nor may it show
+at tokens with parts of characters, where a label or a name is full, or with length bounds in addition to the format.
 """
 
 from __future__ import annotations

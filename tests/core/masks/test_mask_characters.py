@@ -1,8 +1,8 @@
 """A mask allows exactly the tokens that a single step reads, also where tokens split, finish or join characters.
 
-Why: a mask takes whole subtrees of the vocabulary by the kinds of their characters, which their first bytes determine.
-A token that begins inside a character, or ends inside one, has characters without a first byte. Random positions and
-samples of tokens missed such tokens, so every token of real vocabularies is tried at the positions where they matter.
+A mask takes whole subtrees of the token trie by the classes of their characters, which their first bytes determine. A
+token that starts or ends inside a character has characters without a first byte. Random positions and samples of tokens
+missed such tokens, so every token of real vocabularies is tried at the positions where they matter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def encoded(first: int, end: int) -> list[bytes]:
 
 
 def split_characters(source: random.Random) -> list[bytes]:
-    """Beginnings and ends of characters, alone and beside other characters, in subtrees of many nodes."""
+    """Beginnings and ends of characters, alone and next to other characters, in subtrees of many nodes."""
     characters = (
         encoded(0x660, 0x66A) + encoded(0x628, 0x640) + encoded(0xC0, 0x100) + encoded(0x4E00, 0x4E30)
     )
@@ -129,7 +129,7 @@ def wrong_bits(matcher: Matcher, by_first_byte: dict[int, list[int]]) -> list[tu
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_each_bit_is_what_a_step_says(
+def test_each_bit_agrees_with_a_step(
     known: Vocabulary, by_first_byte: dict[int, list[int]], language: str
 ) -> None:
     make, texts = LANGUAGES[language]

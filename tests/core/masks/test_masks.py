@@ -1,9 +1,9 @@
-"""A mask allows a token iff reading the token leaves the constraint alive.
+"""A mask allows a token if and only if reading the token leaves the state live.
 
-Why: masks are put together from shared parts (fragments of the vocabulary, rests after a closing quote, buckets
-by length, caches by the frames read); stepping byte by byte knows none of them. So each bit of a mask is
-compared with `advance`, with `accepts` and with the bytes of its token, on tokens that are hard on the parts;
-and a mask must be the same however it is reached: again, in another matcher, after going back, in a new engine.
+Masks are assembled from shared parts: fragments of the vocabulary, rests after a closing quote, buckets by length,
+caches by the frames read. Single steps use none of these. So the tests compare each bit of a mask with `advance`, with
+`accepts` and with the bytes of its token, on tokens that are hard for these parts. A mask must also be the same however
+it is reached: again, in another matcher, after a rollback, in a new engine.
 """
 
 from __future__ import annotations
@@ -161,11 +161,11 @@ def test_declared_keys_with_control_characters(keyword: str, character: str) -> 
                 check_mask(matcher)
 
 
-@pytest.mark.parametrize("opened", ["\\", "\\u000", "a\\", "a\\u000", "aa\\", "aa\\u000"])
-def test_escapes_near_the_length_limit(begun: str) -> None:
+@pytest.mark.parametrize("started", ["\\", "\\u000", "a\\", "a\\u000", "aa\\", "aa\\u000"])
+def test_escapes_near_the_length_limit(started: str) -> None:
     vocabulary = json_vocabulary(more=300, seed=1)
     matcher = Matcher(json_schema({"type": "string", "maxLength": 3}), vocabulary)
-    assert all(map(matcher.advance, spell(vocabulary, b'"' + begun.encode(), random.Random(0))))
+    assert all(map(matcher.advance, spell(vocabulary, b'"' + started.encode(), random.Random(0))))
     check_mask(matcher)
 
 
@@ -226,12 +226,12 @@ def test_masks_do_not_depend_on_the_caches(schema: Any, source: random.Random) -
         assert (first.mask() == mask).all()
 
 
-@pytest.mark.parametrize("opened", ["-", "1.", "1e"])
-def test_numbers_at_the_root_and_inside(begun: str) -> None:
+@pytest.mark.parametrize("started", ["-", "1.", "1e"])
+def test_numbers_at_the_root_and_inside(started: str) -> None:
     vocabulary = renewed(json_vocabulary())
     for prefix in ("", "[", '{"a":'):
         matcher = Matcher(json_schema(True), vocabulary)
-        assert all(map(matcher.advance, spell(vocabulary, (prefix + begun).encode(), random.Random(0))))
+        assert all(map(matcher.advance, spell(vocabulary, (prefix + started).encode(), random.Random(0))))
         check_mask(matcher)
 
 

@@ -1,4 +1,4 @@
-"""Masks where many texts may come at one place, as the names of tools: they are what single steps allow."""
+"""Masks at positions where many texts may follow, such as names of tools, allow the same tokens as single steps."""
 
 from __future__ import annotations
 

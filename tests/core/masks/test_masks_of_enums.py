@@ -1,4 +1,4 @@
-"""Masks inside the strings of enums, against the beginnings of the JSON texts of their values, token by token."""
+"""Masks inside the strings of enums, compared token by token with the prefixes of their values as JSON texts."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_unique_items(seed: int) -> None:
     _check(matcher, {pair[len(first) :] for pair in pairs}, source, b"%s]" % some[1])
 
 
-def test_a_limit_that_ends_a_mask_loses_no_text() -> None:
+def test_no_text_is_lost_when_a_limit_ends_a_mask() -> None:
     ends = [f"{i:02}" for i in range(48)]
     long = "x" * 32_768
     source = random.Random(0)

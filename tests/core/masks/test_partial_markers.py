@@ -1,6 +1,6 @@
-"""Masks of free text after each beginning of a marker: they are what single steps allow.
+"""Masks of free text after each prefix of a marker allow the same tokens as single steps.
 
-What tokens may follow is made from what may follow other free text, but for those that begin as the marker goes on.
+The core derives the tokens that may follow from those of other free text, except for tokens that continue the marker.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def constraints() -> dict[str, Constraint]:
     }
 
 
-def test_states_of_plain_texts_are_none_of_json() -> None:
-    """Neither goes on with a letter, which tells nothing of what leaves them."""
+def test_states_of_plain_texts_differ_from_those_of_json() -> None:
+    """Neither continues with a letter, but other tokens leave each of them."""
     vocabulary = pieces(random.Random(1))
     plain, keys = sg.regex("[ -@]*") + sg.choice([";", "é"]), {"propertyNames": {"pattern": "^[ -@]*$"}}
     Matcher(plain, vocabulary).mask()

@@ -1,8 +1,8 @@
-"""Masks inside repeated classes, whose tokens are taken as bit sets, against a step for each token.
+"""Masks inside repeated classes, whose tokens are taken as bit sets, compared with a step for each token.
 
-Why: from a state that repeats a class of characters, tokens made of them are taken by their number of characters, and
-only the others are walked. That must not show where a count ends, at tokens longer than the bit sets reach, at
-characters beside the class, and at bounds of length that the pattern keeps by itself, nearly keeps or breaks.
+In a state that repeats a class of characters, tokens of such characters are taken by their length, and only the others
+are walked. This must not show where a count ends, at tokens longer than the bit sets reach, at characters outside the
+class, or at length bounds that the pattern itself keeps, nearly keeps or breaks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What holds for every matcher, whatever its constraint: the laws that samplers and serving engines build on.
+"""Properties of every matcher, under any constraint: samplers and serving engines rely on them.
 
-A state machine drives matchers through random calls beside a plain account of the tokens read; small languages
-are compared with a matcher that looks at every text; masks are filled from several threads, and with caches so
-small that everything is thrown away again.
+A state machine makes random calls of matchers and keeps a list of the tokens read. Small languages are compared with a
+matcher that tries every text. Masks are filled from several threads, and with caches so small that everything is
+evicted.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ CONSTRAINTS: list[Constraint] = [
 ]
 
 
-class Laws(RuleBasedStateMachine):
-    """Matchers beside the list of tokens that each has read."""
+class MatcherCalls(RuleBasedStateMachine):
+    """Matchers, each with the list of tokens that it has read."""
 
     matchers = Bundle("matchers")
 
@@ -171,13 +171,13 @@ class Laws(RuleBasedStateMachine):
             assert (row[0] == -1).all() and (row[1] == matcher.mask()).all()
 
 
-TestLaws = Laws.TestCase
-TestLaws.settings = settings(
+TestMatcherCalls = MatcherCalls.TestCase
+TestMatcherCalls.settings = settings(
     max_examples=60, stateful_step_count=20, suppress_health_check=RELAXED, deadline=None
 )
 
 
-# ------------------------------------------------------------------ small languages, every text at hand
+# ------------------------------------------------------------------ small languages, with a list of all texts
 
 TOKENS: list[bytes | None] = [
     None,

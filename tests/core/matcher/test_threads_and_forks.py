@@ -1,4 +1,4 @@
-"""Matchers in several threads, and in children of fork()."""
+"""Matchers in several threads, and in child processes of fork()."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_one_matcher_in_several_threads_is_an_error_or_in_turn() -> None:
     assert matcher.advance(ord("{")) and matcher.witness_text() == b"}"
 
 
-def test_a_matcher_may_stand_twice_in_a_batch() -> None:
+def test_a_batch_may_contain_a_matcher_twice() -> None:
     matcher = letters()
     out = np.zeros((2, matcher.vocabulary.words), np.int32)
     fill_masks([matcher, matcher], out)
@@ -207,7 +207,7 @@ def child(work: Callable[[], object], seconds: float = 60.0) -> int | None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork()")
-def test_a_child_goes_on_while_another_thread_compiles() -> None:
+def test_a_child_continues_while_another_thread_compiles() -> None:
     vocabulary = sg.Vocabulary.of_bytes()
     kept = sg.Matcher(sg.regex("a+b"), vocabulary)
     ends = threading.Event()

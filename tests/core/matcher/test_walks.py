@@ -1,8 +1,8 @@
 """Walks of `bench.walks` with a real tokenizer: random schemas and some of MaskBench, each strategy.
 
-Why: the walks of test_liveness use a vocabulary of a few hundred tokens; tokens of real models cross many more
-states at once, and schemas that people write have other shapes than random ones. Every walk must end in a text that
-jsonschema-rs or the exact validator accepts, or be counted as unproven.
+The walks of test_liveness use a vocabulary of a few hundred tokens. Tokens of real models cross many more states at
+once, and handwritten schemas differ from random ones. Every walk must end in a text that jsonschema-rs or the exact
+validator accepts, or be counted as unproven.
 """
 
 from __future__ import annotations

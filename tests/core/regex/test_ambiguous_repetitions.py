@@ -1,8 +1,8 @@
-"""Ambiguous counted repetitions: bodies whose texts can be split in several ways.
+"""Ambiguous counted repetitions: their bodies' texts can be split in several ways.
 
-Reading n bytes of `(a|aa){1000}` leaves a union over all counts that they may have been. Counts that touch are
-one range (regex_merge.cpp), so such a state stays small; it once had a term for each count, and a walk over one
-of these patterns took minutes.
+After n bytes of `(a|aa){1000}` the state is a union over all counts that are possible. Adjacent counts form one range
+(regex_merge.cpp), so such a state stays small. It once had a term for each count, and a walk over one of these patterns
+took minutes.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def test_completions_by_structure(body: Body, start: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", HOSTILE)
-def test_long_texts_are_read_in_no_time(pattern: str) -> None:
+def test_long_texts_are_read_quickly(pattern: str) -> None:
     space = RegexSpace()
     r = space.compile(regex(pattern).lower()[1])
     start = time.process_time()
@@ -143,7 +143,7 @@ def test_walks_end(pattern: str, inside: bool) -> None:
     assert time.process_time() - start < 20
 
 
-def test_what_cannot_be_merged_meets_a_limit() -> None:
+def test_unions_that_cannot_be_merged_meet_a_limit() -> None:
     # Counts that never touch: states have hundreds of terms, and count as so many more.
     vocabulary = byte_vocabulary(b"ab").with_limits(automaton_states=2_000)
     matcher = Matcher(regex("(a|aaa|[ab]{7}|b{9}a{4}){100000}"), vocabulary)

@@ -1,4 +1,4 @@
-"""Many literals, whose nodes are made as they are read, against a set of texts."""
+"""Many literals, whose nodes are made when they are read, compared with a set of texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _after(space: RegexSpace, state: int, text: bytes) -> int:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32))
-def test_they_are_the_texts(seed: int) -> None:
+def test_the_language_is_the_set_of_texts(seed: int) -> None:
     texts = _texts(seed)
     space = RegexSpace()
     state = space.literals(texts)
@@ -58,7 +58,7 @@ def test_they_are_the_texts(seed: int) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32))
-def test_they_meet_other_languages(seed: int) -> None:
+def test_intersections_with_other_languages(seed: int) -> None:
     texts = sorted(set(_texts(seed)))
     less = texts[:: 1 + seed % 3]
     space = RegexSpace()
@@ -84,7 +84,7 @@ def test_equal_texts_count_once() -> None:
     assert _after(space, state, b"x") == RegexSpace.EPSILON
 
 
-def test_what_is_not_read_has_no_nodes() -> None:
+def test_unread_literals_have_no_nodes() -> None:
     texts = [f"{i:06d}" for i in range(100_000)]
     space = RegexSpace()
     before = space.size

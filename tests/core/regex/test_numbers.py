@@ -1,7 +1,7 @@
-"""The number machine against exact fractions.
+"""The number machine compared with exact fractions.
 
-Laws: a text is accepted iff it has an allowed form and its value satisfies the constraint; a
-state is alive iff an accepted completion exists; what no longer constrains is not in the state.
+A text is accepted if and only if it has an allowed form and its value satisfies the constraint. A state is live if and
+only if an accepted completion exists. A state does not hold bounds that no longer constrain it.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def test_exact_on_every_short_text_for_random_bounds(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_alive_means_completable(seed: int) -> None:
+def test_live_states_are_completable(seed: int) -> None:
     generator = random.Random(1000 + seed)
     bounds = generator.choice(SPECIAL) if seed < 30 else random_bounds(generator)
     machine = NumberMachine(
@@ -358,7 +358,7 @@ def test_plain_form_of_integers_is_small() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_meet_is_both(seed: int) -> None:
+def test_an_intersection_satisfies_both(seed: int) -> None:
     generator = random.Random(2000 + seed)
     first, second = random_bounds(generator), random_bounds(generator)
     machine = NumberMachine()
@@ -394,7 +394,7 @@ def test_a_wider_constraint_includes_a_narrower_one_at_every_prefix() -> None:
     assert not machine.includes(machine.language(multiple_of="0.2"), machine.language(multiple_of="0.5"))
 
 
-def test_a_free_number_includes_what_is_left_of_any_other() -> None:
+def test_a_free_number_includes_the_rest_of_any_other() -> None:
     machine = NumberMachine()
     free, bounded = machine.language(), machine.language(minimum="5", multiple_of="0.1")
     for text in ["", "-", "1", "12", "0", "6.", "6.5", "12.5", "6e", "6e-"]:
@@ -403,7 +403,7 @@ def test_a_free_number_includes_what_is_left_of_any_other() -> None:
     assert not machine.includes(run(machine, bounded, "6."), run(machine, free, "6."))
 
 
-def test_unsatisfiable_is_dead_at_once() -> None:
+def test_unsatisfiable_bounds_are_dead_at_the_start() -> None:
     machine = NumberMachine()
     assert machine.language(minimum="2", maximum="1") == 0
     assert machine.language(exclusive_minimum="1", maximum="1") == 0
@@ -439,7 +439,7 @@ def test_limits_name_themselves(bounds: Bounds, message: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_leaves_combine_in_a_space(seed: int) -> None:
+def test_number_leaves_combine_in_a_space(seed: int) -> None:
     generator = random.Random(3000 + seed)
     first, second, third = (random_bounds(generator) for _ in range(3))
     space = RegexSpace()

@@ -1,4 +1,4 @@
-"""Regular expressions by derivatives against a slow twin, against `re`, and at their limits."""
+"""Regular expressions by derivatives, compared with a slow twin and with `re`, and at their limits."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def _nested(wrap: Callable[[RE], RE], depth: int) -> RE:
         lambda x: ("concat", (("look", True, True, x), A)),
         lambda x: ("look", False, True, x),
     ],
-    ids=["complement", "concat", "alternate", "repeat", "ahead", "behind"],
+    ids=["complement", "concat", "alternate", "repeat", "look-ahead", "look-behind"],
 )
 def test_nesting_ends_in_an_answer_or_a_limit(wrap: Callable[[RE], RE]) -> None:
     with pytest.raises(LimitError, match="nested more than 1000 deep"):

@@ -1,4 +1,4 @@
-"""Laws of one step under bounds: the core's against the same in a few lines of Python."""
+"""Distributions of one step under bounds: the core's compared with a few lines of Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTHING = -math.inf
 
 
 class SlowBounds:
-    """Every token by itself; `held` are those that the law is told apart by."""
+    """Every token by itself; `held` are the tokens whose probabilities are exact."""
 
     def __init__(
         self, log_p: np.ndarray, masses: np.ndarray, allowed: list[int], least: float, few: int
@@ -98,8 +98,8 @@ def test_bounds_against_every_token(data: st.DataObject) -> None:
                 assert fast.draw(uniform) in slow.draw(uniform)
 
 
-def test_laws_of_tokens_that_are_as_good_as_nothing() -> None:
-    """Of 64 tokens between e^-86 and e^-206, beside one that is nearly everything; some are held later."""
+def test_distributions_with_negligible_tokens() -> None:
+    """Of 64 tokens between e^-86 and e^-206, with one of probability nearly 1; some are held later."""
     for peak in (-86.0, -103.0, -200.0):
         log_p = np.concatenate([[0.0], peak - np.linspace(0, 6, 64)]).astype(np.float32)
         masses = np.exp(log_p)
@@ -119,7 +119,7 @@ def test_laws_of_tokens_that_are_as_good_as_nothing() -> None:
                 assert bounds.bound == pytest.approx(peak + math.log(true.sum()), abs=1e-4)
 
 
-def test_what_a_float_cannot_tell_from_nothing_is_held_by_its_logarithm() -> None:
+def test_logarithms_hold_probabilities_too_small_for_a_float() -> None:
     log_p = np.array([0, -200, -300, NOTHING], np.float32)
     bounds = StepBounds(log_p, np.exp(log_p), words([1, 2, 3], 4), 2.0**-10, 32)
     assert bounds.tokens.tolist() == [1, 2]
@@ -127,18 +127,18 @@ def test_what_a_float_cannot_tell_from_nothing_is_held_by_its_logarithm() -> Non
     assert bounds.draw(0.5) == 1
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    law = np.zeros(40, np.float32)
+def test_arrays_of_other_lengths_are_refused() -> None:
+    weights = np.zeros(40, np.float32)
     with pytest.raises(ValueError, match="lengths"):
-        StepBounds(law, law[:39], None, 0.5, 0)
+        StepBounds(weights, weights[:39], None, 0.5, 0)
     with pytest.raises(ValueError, match="fewer bits"):
-        StepBounds(law, law, np.zeros(1, np.int32), 0.5, 0)
-    bounds = StepBounds(law, law, None, 0.5, 64)
+        StepBounds(weights, weights, np.zeros(1, np.int32), 0.5, 0)
+    bounds = StepBounds(weights, weights, None, 0.5, 64)
     for token in (-1, 40):
         with pytest.raises(KeyError):
             bounds.log_prob(token)
     for token in (-1, 40):
         with pytest.raises(IndexError):
-            bounds.hold(token, law, law, None)
+            bounds.hold(token, weights, weights, None)
     with pytest.raises(ValueError, match="lengths"):
         StepBounds.restore(np.zeros(2, np.int32), np.zeros(1), np.zeros(2), 0.0)

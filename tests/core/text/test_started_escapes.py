@@ -1,7 +1,7 @@
-r"""Under ``escapes="all"`` the beginning of an escape may stand iff some way to end it leads to an accepted text.
+r"""Under ``escapes="all"`` an escape may start if and only if some way to finish it leads to an accepted text.
 
-The characters that `\u12` may still become are ranges of code points, searched by their bytes; here they are tried
-one by one.
+The characters that `\u12` may still become are ranges of code points, which the core searches by their bytes. These
+tests try them one by one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def test_what_an_escape_may_become(pattern: str, most: int) -> None:
         if least <= most
         for character in re.findall(first, CHARACTERS)
     }
-    for begun in beginnings(source):
-        text = '"\\u' + begun
-        expected = any(escape.startswith(begun) for escape in escapes)
+    for started in beginnings(source):
+        text = '"\\u' + started
+        expected = any(escape.startswith(started) for escape in escapes)
         assert (matcher.viable_bytes(text.encode()) == len(text)) == expected, (pattern, most, text)

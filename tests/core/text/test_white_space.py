@@ -1,7 +1,7 @@
-"""White space as a writer writes it: the texts of the language are exactly the writer's texts of valid values.
+"""White space as a JSON writer makes it: the language is exactly the writer's texts of valid values.
 
-The writer is Python's `json.dumps` with every combination of `indent` and `separators` that is offered. Random
-schemas and instances, texts with a character changed, masks under all depths, completions, sequences.
+The writer is Python's `json.dumps` with every offered combination of `indent` and `separators`. The tests use random
+schemas and instances, texts with one character changed, masks at all depths, completions, and sequences.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def test_what_a_line_feed_settles(schema: Any) -> None:
             assert expected(schema, (matcher.text + rest).decode(), "indented")
 
 
-# ------------------------------------------------------------------ whatever surrounds it
+# ------------------------------------------------------------------ inside other constraints
 
 
 def test_inside_sequences_and_unions_lines_begin_at_the_margin() -> None:
@@ -174,7 +174,7 @@ def test_inside_sequences_and_unions_lines_begin_at_the_margin() -> None:
 
 
 @pytest.mark.slow
-def test_containers_deeper_than_can_be_counted_are_not_offered() -> None:
+def test_containers_beyond_the_counted_depth_are_not_offered() -> None:
     """In a process of its own: the states of a text of 25 MB take 6 GB."""
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     program = f"from {__name__} import check_deepest_containers; check_deepest_containers()"
@@ -195,8 +195,8 @@ def check_deepest_containers() -> None:
         json_schema({"items": {"$ref": "#"}}, whitespace=Whitespace.indented(indent)), vocabulary
     )
     lines = ["\n" + " " * (indent * level) for level in range(1_600)]
-    begun = "".join("[" + line for line in lines[1:])
-    deepest = begun[: matcher.viable_bytes(begun)].count("[")
+    started = "".join("[" + line for line in lines[1:])
+    deepest = started[: matcher.viable_bytes(started)].count("[")
     assert 1_000 < deepest < 1_599
     opened = "".join("[" + line for line in lines[1:deepest])
     assert accepts(matcher, opened + "[]" + "".join(line + "]" for line in lines[deepest - 2 :: -1]))

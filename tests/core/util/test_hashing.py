@@ -1,7 +1,7 @@
-"""What frames are told apart by alone: hashes of different words differ, however little the words differ.
+"""Hashes that alone identify frames: hashes of different words differ, however little the words differ.
 
-Why: masks and verdicts are remembered under such hashes and nothing else, so one collision is a wrong mask. The
-hash is keyed anew in each process; 10^5 pairs in each run leave a chance of 10^-33 for an honest collision.
+Masks and verdicts are cached under such hashes and nothing else, so one collision is a wrong mask. The hash has a new
+key in each process; 10^5 pairs in each run leave a chance of 10^-33 for an accidental collision.
 """
 
 from __future__ import annotations

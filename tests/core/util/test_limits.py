@@ -1,4 +1,4 @@
-"""Patterns and schemas from strangers: bounded time and memory, a clear error, and nobody else is harmed."""
+"""Untrusted patterns and schemas: bounded time and memory, a clear error, and no effect on other constraints."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_values_deeper_than_the_limit_are_not_offered() -> None:
 
 
 @pytest.mark.slow
-def test_ten_megabytes() -> None:
+def test_a_pattern_of_ten_megabytes() -> None:
     text = json.dumps({"properties": {f"key{i}": {"type": "string", "maxLength": i} for i in range(200_000)}})
     matcher = Matcher(json_schema(text, whitespace="compact"), renewed(byte_vocabulary()))
     assert accepts(matcher, '{"key3":"abc","key199999":"abcd"}')
@@ -127,15 +127,15 @@ OWED = {"type": "object", "required": ["a"]}
         ({"type": "array", "minItems": 2, "items": {"not": {}}}, "#"),
     ],
 )
-def test_what_cannot_be_satisfied_is_named(schema: Any, place: str) -> None:
+def test_unsatisfiable_parts_are_named(schema: Any, place: str) -> None:
     with pytest.raises(UnsatisfiableSchema) as caught:
         Matcher(json_schema(schema), byte_vocabulary())
     assert caught.value.pointer.startswith(place)
-    told = str(caught.value)
-    assert "contradict" in told or "rules out every value" in told or "without end" in told
+    message = str(caught.value)
+    assert "contradict" in message or "rules out every value" in message or "without end" in message
 
 
-# ------------------------------------------------------------------ nobody else is harmed
+# ------------------------------------------------------------------ others are not affected
 
 EXPLODES = "(a|b)*a(a|b){60}"
 SMALL = {"regex_nodes": 3_000, "automaton_states": 300}
@@ -216,7 +216,7 @@ def test_failures_in_other_threads() -> None:
 NONE = {"type": "string", "pattern": "^a$", "maxLength": 0}
 
 
-def test_a_failed_compilation_leaves_nothing_behind() -> None:
+def test_a_failed_compilation_keeps_no_memory() -> None:
     vocabulary = renewed(byte_vocabulary())
     for schema in ({"type": "string", "minLength": 2, "maxLength": 1}, NONE, False):
         for _ in range(2):
@@ -228,7 +228,7 @@ def test_a_failed_compilation_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("method", ["viable_bytes", "accepts", "explain", "witness_text"])
-def test_every_method_says_which_limit(method: str) -> None:
+def test_every_method_reports_which_limit_was_met(method: str) -> None:
     matcher = Matcher(regex("(.|..|...){60}(a|b)*a(a|b){40}"), renewed(byte_vocabulary(), regex_nodes=2_000))
     text = b"ab" * 60
     argument = [byte + 2 for byte in text] if method == "accepts" else text

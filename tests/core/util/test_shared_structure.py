@@ -1,7 +1,7 @@
 """Inputs that share their parts: as trees they are exponentially large, and the work must not be.
 
-Work is counted by the core's own meter, so that these tests say the same on any machine. A depth beyond a documented
-limit is refused with the limit's error; nothing hangs, and nothing overflows the stack of a small thread.
+The core's own meter counts the work, so these tests give the same results on any machine. A depth beyond a documented
+limit raises that limit's error. Nothing hangs, and nothing overflows the stack of a small thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def walk(matcher: Matcher, steps: int = 24) -> None:
 
 
 def operations(schema: Any) -> Iterator[Callable[[], object]]:
-    """Everything that a matcher is asked for, at the start and where the first value begins."""
+    """Every call of a matcher, at the start and where the first value starts."""
     vocabulary = renewed(byte_vocabulary())
     constraint = json_schema(schema)
     matcher = Matcher(constraint, vocabulary)
@@ -87,8 +87,8 @@ def test_work_of_six_hundred_levels_is_linear(step: str, leaf: str) -> None:
 
 @pytest.mark.parametrize("leaf", [{}, {"type": "integer"}], ids=["any", "number"])
 @pytest.mark.parametrize("step", shared_structure.UNEVALUATED)
-def test_work_beside_unevaluated_keywords(step: str, leaf: dict[str, Any]) -> None:
-    """Quadratic: a value is told of n levels which of them it satisfies, and each is a formula of up to n parts."""
+def test_work_with_unevaluated_keywords(step: str, leaf: dict[str, Any]) -> None:
+    """Quadratic: each value has a record of which of n levels it satisfies, and each is a formula of up to n parts."""
     few, many = (work_of(shared_structure.beside_unevaluated(step, leaf, n)) for n in (20, 60))
     assert many < 10 * few
     assert many < 120_000_000
@@ -113,7 +113,7 @@ def test_masks_that_refuse_unevaluated_keywords(step: str) -> None:
 
 
 @pytest.mark.parametrize("step", ["anyOf", "allOf", "items, anyOf", "items, allOf", "items, false"])
-def test_six_hundred_levels_beside_unevaluated_keywords(step: str) -> None:
+def test_six_hundred_levels_with_unevaluated_keywords(step: str) -> None:
     few, many = (work_of(shared_structure.beside_unevaluated(step, {}, n)) for n in (60, 600))
     assert many < (100 if step == "anyOf" else 20) * few
 
@@ -301,14 +301,14 @@ def ahead_repeated(e: Expressions, r: int, i: int) -> int:
     return e.space.repeat(ahead(e, r, i), 0, None)
 
 
-def behind(e: Expressions, r: int, i: int) -> int:
+def look_behind(e: Expressions, r: int, i: int) -> int:
     inside = e.space.look_behind(e.space.concat(e.space.look_ahead(e.text("b")), e.text("b")))
     return e.space.alternate(
         e.space.concat(e.text("b"), e.space.concat(inside, r)), e.space.concat(e.text("a"), r)
     )
 
 
-EXPRESSIONS = [exclusive, branches, alike, counted, ahead, ahead_repeated, behind]
+EXPRESSIONS = [exclusive, branches, alike, counted, ahead, ahead_repeated, look_behind]
 
 
 @pytest.mark.parametrize("step", EXPRESSIONS, ids=lambda step: step.__name__)

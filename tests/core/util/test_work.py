@@ -1,4 +1,4 @@
-"""Every call of the core is metered: limits, stop flags and signals end it, and other constraints go on."""
+"""Every call of the core is metered: limits, stop flags and signals end it, and other constraints continue."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def test_inner_blocks_do_not_lift_outer_limits() -> None:
 
 @pytest.mark.parametrize("name", ["cpu_seconds", "seconds"])
 @pytest.mark.parametrize("value", [-1, True, False, float("nan"), float("-inf"), "1", [1], 1j])
-def test_what_is_no_number_of_seconds_is_refused(name: str, value: Any) -> None:
+def test_an_invalid_number_of_seconds_is_refused(name: str, value: Any) -> None:
     with pytest.raises(OptionError, match=name), sg.call_limits(**{name: value}):
         pass
 
 
 @pytest.mark.parametrize("value", ["x", True, 0, threading.Event(), sg.StopFlag])
-def test_what_is_no_flag_is_refused(value: Any) -> None:
+def test_an_invalid_flag_is_refused(value: Any) -> None:
     with pytest.raises(OptionError, match="stop must be a StopFlag"), sg.call_limits(stop=value):
         pass
 
@@ -149,8 +149,8 @@ READINGS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("reading", READINGS)
-def test_what_reads_ends_with_the_limits_too(reading: str) -> None:
-    """Whatever the call, the error is the package's own, inside of the block and outside."""
+def test_reading_ends_with_the_limits_too(reading: str) -> None:
+    """The error of each call is the package's own, inside the block and outside."""
     flag = sg.StopFlag()
     flag.set()
     ways = [({"seconds": 0}, LimitExceeded), ({"cpu_seconds": 0}, LimitExceeded), ({"stop": flag}, Stopped)]
@@ -229,7 +229,7 @@ def read_on(matcher: Matcher, flag: sg.StopFlag) -> None:
     raise _core.Stopped
 
 
-def test_who_waits_for_a_turn_can_be_stopped_too() -> None:
+def test_a_thread_that_waits_for_its_turn_can_be_stopped() -> None:
     vocabulary = unlimited()
     call, waits = endless(vocabulary), Matcher(sg.regex("[ab]+"), vocabulary)
     flag, other_flag = sg.StopFlag(), sg.StopFlag()
@@ -316,7 +316,7 @@ def test_memory_of_results_and_matchers_is_not_charged() -> None:
     assert sizes[-1] == sizes[1]
 
 
-def test_fresh_spaces_begin_where_one_is_full() -> None:
+def test_a_new_space_starts_when_one_is_full() -> None:
     vocabulary = Vocabulary.of_bytes().with_limits(space_bytes=2 << 20)
     most = 0
     for i in range(60):
@@ -333,7 +333,7 @@ def test_fresh_spaces_begin_where_one_is_full() -> None:
 # ------------------------------------------------------------------ found by review
 
 
-def test_limits_that_end_in_another_thread_are_over_in_the_first() -> None:
+def test_limits_that_end_in_another_thread_have_ended_in_the_first() -> None:
     def bounded() -> Iterator[None]:
         with _core.CallLimits(steps=5):
             yield
