@@ -67,7 +67,7 @@ def checks_names_of_init(cls: C) -> C:
 def _refused(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> OptionError | None:
-    """The error of arguments that the function does not have; None where something else is wrong with them."""
+    """Return the error of arguments that the function does not have; None if something else is wrong."""
     parameters = list(inspect.signature(function).parameters.values())
     name = function.__qualname__
     if name.endswith(".__init__"):  # of the class itself, or of one that inherits it

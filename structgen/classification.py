@@ -76,8 +76,10 @@ class Classification(Generic[T]):
 
     @property
     def mass(self) -> float:
-        """The probability that the model writes one of the labels without a constraint. If it is small, improve the
-        prompt."""
+        """The probability that the model writes one of the labels without a constraint.
+
+        If it is small, improve the prompt.
+        """
         return math.exp(log_sum(self.likelihoods.values()))
 
     @property

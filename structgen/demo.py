@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def _stream(extract: Any) -> Any:
-    """The partial objects as they grow, on one line of a terminal, or only the last one elsewhere."""
+    """Print the partial objects as they grow, on one line of a terminal, or only the last one elsewhere."""
     value = None
     for value in extract.stream(TEXT):
         if sys.stdout.isatty():
@@ -112,8 +112,7 @@ def _measure(model: Any, prompt: Any) -> None:
 
 
 def _constraint_times(model: Any, constraint: Any, tokens: list[int]) -> tuple[float, float, float]:
-    """Seconds to compile, and microseconds per mask along `tokens`, first met and met before, in a vocabulary
-    that has seen nothing yet."""
+    """Return seconds to compile, and microseconds per mask along `tokens`, cold and warm, in a fresh vocabulary."""
     known = model.vocabulary
     texts = [known.token_bytes(token) for token in range(known.size)]
     vocabulary = sg.Vocabulary.from_tokens(texts, known.eos_ids, size=known.size)

@@ -175,10 +175,13 @@ class Matcher:
     def trace(
         self, units: Sequence[int]
     ) -> tuple[list[int], list[bool], list[tuple[int, int, int]], list[tuple[int, int]], int]:
-        """How a text of the grammar can be cut into terminals, from the start: positions of places, whether the text
-        may end there, edges (place, terminal, place), open (place, terminal or -1), and how many units could be read.
+        """Return how a text of the grammar can be cut into terminals, from the start.
 
-        Units are bytes, and special tokens from 256 on; 2 ** 32 - 1 stands where a token ends."""
+        The result has positions of parser places, whether the text may end there, edges (place, terminal, place), open
+        (place, terminal or -1), and how many units could be read.
+
+        Units are bytes, and special tokens from 256 on; 2 ** 32 - 1 stands where a token ends.
+        """
     @property
     def sets_temperature(self) -> bool: ...
     @property
@@ -296,7 +299,8 @@ def lower_bodies(
 ) -> tuple[int, tuple[str, ...], tuple[tuple[int, ...], ...], list[tuple[Any, ...]]]:
     """The start, names of rules, productions, and the bodies that are terminals: those of a lexer, then others.
 
-    Rules that are `kept` stay rules where a repetition of them could do without."""
+    Rules that are `kept` stay rules where a repetition of them could do without.
+    """
 
 def simplified(
     rules: dict[str, tuple[Any, ...]], body: tuple[Any, ...], nullable: Callable[[Any], bool | None]
@@ -341,8 +345,10 @@ class StepBounds:
         least: float,
         few: int,
     ) -> None:
-        """Tokens that are `least` of the mass allowed are held one by one; a law of not many more than these and `few`
-        as a whole."""
+        """Hold tokens with at least the share `least` of the allowed mass one by one.
+
+        A distribution of not many more tokens than these and `few` is held as a whole.
+        """
     @staticmethod
     def restore(
         tokens: NDArray[np.int32], log_p: NDArray[np.float64], theta: NDArray[np.float64], tail: float

@@ -14,7 +14,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Have the system kill this process when its parent ends, where the system supports that.
+    """Make the system kill this process when its parent ends, where the system supports that.
 
     SIGINT and SIGTERM are ignored. Ctrl-C in a terminal reaches all its processes, and service managers send SIGTERM to
     all processes of a service; the parent decides, since it may still need this process for its last requests.

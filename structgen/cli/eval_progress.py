@@ -55,7 +55,7 @@ class Progress:
             self._bars.stop()
 
     def advance(self, record: Record) -> None:
-        """One more has an answer."""
+        """Count one more answer."""
         key = (record.kind, record.engine)
         phase, statuses = self._phases[key], self._statuses[key]
         phase.done += 1

@@ -27,7 +27,7 @@ _SWITCHES = {
 
 
 def add_grammar_arguments(parser: argparse.ArgumentParser) -> None:
-    """The ways to name a grammar, and how it is read."""
+    """Add the options that name a grammar and say how it is read."""
     group = parser.add_argument_group("grammar (instead of another constraint)")
     for flag, notation in _NOTATIONS.items():
         group.add_argument(flag, metavar="FILE", help=f"in {notation}: a file, or - for standard input")

@@ -68,7 +68,7 @@ def add_constraint_arguments(parser: argparse.ArgumentParser, *, schema_flag: bo
 
 
 def add_schema_options(parser: argparse.ArgumentParser) -> None:
-    """The fields of `JsonSchemaOptions`."""
+    """Add the fields of `JsonSchemaOptions` as options."""
     group = parser.add_argument_group("JSON text")
     group.add_argument("--whitespace", choices=["flexible", "compact", "json.dumps", "indented"])
     group.add_argument("--indent", type=int, metavar="N", help="--whitespace indented, by N spaces")
@@ -174,7 +174,7 @@ def constraint_argument(arguments: argparse.Namespace, schema: str | None) -> An
 
 
 def import_name(name: str) -> Any:
-    """``module:Name`` imported, with the current folder on the path as ``python -m`` has it."""
+    """Import ``module:Name``, with the current folder on the path as ``python -m`` has it."""
     module_name, colon, attribute = name.partition(":")
     if not colon or not module_name or not attribute:
         raise InputError(
@@ -206,7 +206,7 @@ def import_name(name: str) -> Any:
 
 
 def vocabulary_argument(name: str | None) -> Vocabulary:
-    """``bytes``: one token a byte. A path or name: that tokenizer's. None: the embedded model's."""
+    """Return a vocabulary: of bytes for ``bytes``, of a tokenizer by path or name, of the embedded model for None."""
     from structgen.vocabulary import Vocabulary
 
     if name is None:
@@ -271,7 +271,7 @@ def _tokenizer(name: str) -> Any:
 
 
 def _be_quiet() -> None:
-    """What users set themselves is left alone. The libraries read these when they are imported."""
+    """Set variables that the libraries read when they are imported; keep those that the user has set."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     os.environ.setdefault("TQDM_DISABLE", "1")

@@ -241,8 +241,11 @@ class Canvas:
         return filled
 
     def prefer(self, tokens: Sequence[int]) -> None:
-        """Set the tokens, by cell, that are likely to be committed. That makes such commits faster and changes nothing
-        else: the cached completion agrees with as many of them as is easy."""
+        """Set the tokens, by cell, that are likely to be committed.
+
+        Such commits become faster, and nothing else changes: the cached completion agrees with as many of them as is
+        easy.
+        """
         self._native.prefer(list(tokens))
 
     @_limited

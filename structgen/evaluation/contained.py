@@ -44,7 +44,7 @@ _MEMORY_WORDS = re.compile(
 
 
 class _Died(Exception):
-    """status, message"""
+    """The process ended by itself; its arguments are the status and a message."""
 
 
 class Contained:

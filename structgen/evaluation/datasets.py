@@ -57,8 +57,10 @@ class Dataset:
         return replace(self, reading=lambda: (item for item in self if item.part in wanted))
 
     def sample(self, count: int, seed: int = 0) -> Dataset:
-        """`count` of the items, each part by its size (largest remainders first), in the order of the data; the same
-        ones at every reading."""
+        """Return a sample of `count` items, each part by its size (largest remainders first).
+
+        The items are in the order of the data, and the same ones at every reading.
+        """
         chosen = _chosen([(item.part, item.name) for item in self], count, seed)
         return replace(self, reading=lambda: (item for at, item in enumerate(self) if at in chosen))
 

@@ -54,7 +54,7 @@ def added(all_: Iterable[Iterable[tuple[int, int]]]) -> dict[int, int]:
 
 
 def edges(at: int) -> tuple[float, float]:
-    """From where to below where the bin reaches."""
+    """Return the lower and the upper edge of a bin; the upper one is outside."""
     return 2 ** (at / _EACH_OCTAVE), 2 ** ((at + 1) / _EACH_OCTAVE)
 
 
@@ -105,7 +105,7 @@ def spread_of_bins(bins: Mapping[int, int], total: float, most: float) -> Spread
 
 
 def duration(microseconds: float) -> str:
-    """In the unit that it is read in, to three digits."""
+    """Return a time in its most readable unit, to three digits."""
     for unit, size in (("s", 1e6), ("ms", 1e3), ("µs", 1.0)):
         if microseconds >= size or unit == "µs":
             value = microseconds / size

@@ -35,7 +35,7 @@ class Handled:
         return Outcome(status, instances, self._texts())
 
     def state(self, figure: str) -> str:
-        """In words, what came of it for a figure of `SHARES`."""
+        """Return in words what came of it for a figure of `SHARES`."""
         outcome = self.outcome
         if outcome.status != "ok":
             messages = [one.message for one in (self.read, self.written) if one is not None and one.message]
@@ -60,7 +60,7 @@ class Handled:
 
 
 def handled(run: Run) -> dict[str, dict[str, dict[str, Handled]]]:
-    """Data set, engine, item."""
+    """Return the handled schemas by data set, engine and item."""
     read: dict[tuple[str, str, str], CoverageRecord] = {}
     written: dict[tuple[str, str, str], GenerationRecord] = {}
     for record in run.records:

@@ -41,7 +41,7 @@ class Item:
 
 
 def part_of(name: str) -> str:
-    """Github_easy of ``Github_easy---o12.json``, BFCL of ``BFCL_java_0.json``; "other" where nothing says it."""
+    """Return a name's part: Github_easy of ``Github_easy---o12.json``, BFCL of ``BFCL_java_0.json``, or "other"."""
     for part in _PARTS_WITHOUT_DASHES:
         if name.startswith(part + "_"):
             return part

@@ -16,7 +16,7 @@ __all__ = ["as_json"]
 
 
 def as_json(value: Any) -> Any:
-    """Of figures, and of mappings, sequences and frozen data that hold them."""
+    """Convert figures, and mappings, sequences and frozen data that hold them."""
     if isinstance(value, Share):
         return {"hits": value.hits, "total": value.total, "value": value.value, "interval": value.interval}
     if isinstance(value, PairedShare | PairedRatio):

@@ -59,7 +59,7 @@ class PairedRatio:
 
 
 def paired_share(first: Mapping[str, bool], second: Mapping[str, bool]) -> PairedShare:
-    """Of the items that both have."""
+    """Compare the items that both have."""
     counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
     for item, one in first.items():
         if (two := second.get(item)) is not None:

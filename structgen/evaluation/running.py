@@ -65,7 +65,7 @@ class Plan:
     threads: int
 
     def phases(self) -> list[Phase]:
-        """The phases in the order in which they run."""
+        """Return the phases in the order in which they run."""
         schemas = sum(one.schemas for one in self.datasets)
         texts = sum(min(one.schemas, self.options.generate) for one in self.datasets)
         totals = {
@@ -251,7 +251,7 @@ class _Crew:
         self.faults: list[BaseException] = []
 
     def work(self) -> None:
-        """A thread."""
+        """Run one thread of the crew."""
         process: Contained | None = None
         try:
             while (question := self._next()) is not None:

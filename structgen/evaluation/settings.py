@@ -94,7 +94,7 @@ class RunOptions:
         return bool(self.generate or self.tasks) and not all(map(is_endpoint, self.engines))
 
     def to_json(self) -> dict[str, Any]:
-        """For ``run.json``."""
+        """Return the options for ``run.json``."""
         return {
             name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
         }
@@ -166,7 +166,7 @@ def described(options: RunOptions, datasets: Sequence[Counted], workers: int, th
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that figures depend on, where they are installed."""
+    """Return the versions of the installed packages that figures depend on."""
     found = {"structgen": __version__}
     for name in _TOLD_VERSIONS:
         try:

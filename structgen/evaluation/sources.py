@@ -102,7 +102,7 @@ def suite(path: Path) -> Iterator[Item]:
 
 
 def hub(spec: str) -> Iterator[Item]:
-    """The rows of a data set of the Hugging Face hub (or of a folder that `datasets` can load): OWNER/NAME[:PART]."""
+    """Yield the rows of OWNER/NAME[:PART] of the Hugging Face hub, or of a folder that `datasets` can load."""
     name, _, part = spec.partition(":")
     try:
         library = importlib.import_module("datasets")

@@ -65,8 +65,13 @@ class Judgement(NamedTuple):
 
 
 def load_tasks(names: Iterable[str] = tuple(TASKS)) -> list[Task]:
-    """The items of these tasks, one task after the other; within one, the groups take turns, so that the first few
-    items are of many kinds. An `OptionError` names a task that there is not."""
+    """Return the items of these tasks, one task after the other.
+
+    Within a task the groups take turns, so that the first few items are of many kinds.
+
+    Raises:
+        OptionError: There is no task of such a name.
+    """
     return list(chain.from_iterable(_read(name) for name in dict.fromkeys(names)))
 
 

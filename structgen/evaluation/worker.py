@@ -244,7 +244,7 @@ def _answer(question: Question, answering: Mapping[str, Answering], role: Role, 
 
 @contextlib.contextmanager
 def _bounded(memory: int) -> Any:
-    """The address space may grow by so many MiB, where the system can bound it."""
+    """Let the address space grow by so many MiB at most, where the system can bound it."""
     limit_memory((memory << 20) + _SLACK)
     try:
         yield

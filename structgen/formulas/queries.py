@@ -89,10 +89,10 @@ def difference(
 def conflict(
     formulas: Sequence[Formula | str], *, alphabet: Alphabet = "one-hot", most: int = _MOST
 ) -> list[int] | None:
-    """Return the indices of a minimal set of formulas that no trace satisfies together; None if some trace satisfies
-    all.
+    """Return the indices of a minimal set of formulas that no trace satisfies together.
 
-    Each proper subset is satisfiable. Another contradictory set may have fewer formulas.
+    Return None if some trace satisfies all. Each proper subset is satisfiable.
+    Another contradictory set may have fewer formulas.
 
     Args:
         formulas: The formulas, or their texts.

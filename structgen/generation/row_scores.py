@@ -28,7 +28,7 @@ class RowScores:
 
     @property
     def token_logprobs(self) -> list[float | None]:
-        """log p at temperature 1 of each token; None if it was not scored."""
+        """Log p at temperature 1 of each token; None if it was not scored."""
         return [None if step is None else step[0] for step in self.steps]
 
     @property

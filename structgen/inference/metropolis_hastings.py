@@ -69,7 +69,7 @@ class Text:
 
     @property
     def log_prob(self) -> float:
-        """log P(x)."""
+        """Log P(x)."""
         return sum(step.log_p for step in self.steps)
 
     def symbols(self) -> list[int]:

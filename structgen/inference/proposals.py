@@ -99,7 +99,7 @@ class Masked:
         return Proposed(int(ids[index]), min(0.0, mass))
 
     def learn(self, site: Site, log_weight: float) -> None:
-        """Nothing."""
+        """Learn nothing."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Checked:
         return Proposed(int(ids[drawn.token]), min(0.0, mass) + drawn.log_weight)
 
     def learn(self, site: Site, log_weight: float) -> None:
-        """Nothing."""
+        """Learn nothing."""
 
     def _accepts(self, matcher: TextMatcher, token: int) -> bool:
         if token in matcher.vocabulary.eos_ids:

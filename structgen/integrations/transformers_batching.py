@@ -138,9 +138,9 @@ class ConstraintArgument(ContinuousBatchingLogitsProcessor):  # type: ignore[mis
             self.errors.popitem(last=False)
 
     def _forget(self, rows: int) -> None:
-        """Evict the requests that were not seen for longest:
+        """Evict the requests that were not seen for longest, since their end is not reported.
 
-        their end is not reported. One that comes back is read again.
+        One that comes again is read again.
         """
         while len(self._rows) > max(_LEAST_REMEMBERED, 4 * rows):
             self._rows.popitem(last=False)

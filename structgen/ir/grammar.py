@@ -174,8 +174,11 @@ class Keyword:
 
 @dataclass(frozen=True, slots=True)
 class Indentation:
-    """Indentation as lark's `Indenter` reads it: after a `newline` lexeme, the column decides how many `indent` or
-    `dedent` terminals follow, which have no text of their own."""
+    """Indentation as lark's `Indenter` reads it.
+
+    After a `newline` lexeme, the column decides how many `indent` or `dedent` terminals follow, which have no text of
+    their own.
+    """
 
     newline: str
     indent: str

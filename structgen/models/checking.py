@@ -212,7 +212,7 @@ def loading_failed(name: str | os.PathLike[str], error: Exception, *, is_local: 
 
 
 def _folder_beside(name: str | os.PathLike[str]) -> str | None:
-    """A hint at a model's folder with a similar name, in the folder where `name` would be."""
+    """Return a hint at a model's folder with a similar name, in the folder where `name` would be."""
     path = Path(name)
     try:
         folders = [one.name for one in path.parent.iterdir() if (one / "config.json").is_file()]

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 def embedded_directory() -> Path:
-    """The directory of the converted model, made on first use (about 15 s, half a gigabyte)."""
+    """Return the directory of the converted model, made on first use (about 15 s, half a gigabyte)."""
     file, key = embedded_gguf()
     target = cache_directory() / f"{file.stem}-{key}-{_FORMAT}"
     if (target / "config.json").is_file():
@@ -56,7 +56,7 @@ def embedded_directory() -> Path:
 
 
 def embedded_gguf() -> tuple[Path, str]:
-    """The GGUF file in the installed package, and a short key of its content."""
+    """Return the GGUF file in the installed package, and a short key of its content."""
     try:
         files = metadata.files(PACKAGE) or []
     except metadata.PackageNotFoundError:
@@ -73,7 +73,7 @@ def embedded_gguf() -> tuple[Path, str]:
 
 
 def cache_directory() -> Path:
-    """``$STRUCTGEN_CACHE``, or ``structgen`` in the user's cache directory."""
+    """Return ``$STRUCTGEN_CACHE``, or ``structgen`` in the user's cache directory."""
     chosen = os.environ.get("STRUCTGEN_CACHE")
     if chosen:
         return Path(chosen)

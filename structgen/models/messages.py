@@ -121,7 +121,7 @@ def prompt_of(given: Any) -> Any:
 
 
 def _without_objects(message: Any) -> Any:
-    """The message as a mapping, and so its calls; the same object where it was one."""
+    """Return the message and its calls as mappings; the same object if it is one already."""
     if isinstance(message, BaseModel):
         return message.model_dump(exclude_none=True)
     calls = message.get("tool_calls") if isinstance(message, Mapping) else None
@@ -173,7 +173,7 @@ def _plain(given: Any, where: str, notation: CallNotation, names: dict[str, str]
 
 
 def _text(given: Any, where: str) -> str:
-    """The text of a message's content: a text, or parts of text."""
+    """Return the text of a message's content: a text, or parts of text."""
     if given is None or isinstance(given, str):
         return given or ""
     if not isinstance(given, Sequence) or isinstance(given, (bytes, bytearray)):
@@ -244,7 +244,7 @@ def _written(calls: Any, where: str, notation: CallNotation, names: dict[str, st
 
 
 def _arguments(given: Any, notation: CallNotation) -> str:
-    """The arguments as the model writes them; what is no JSON object, as an answer that was cut off, as it is."""
+    """Return the arguments as the model writes them; a text that is not a JSON object stays as it is."""
     if not given:
         given = {}
     if isinstance(given, str):

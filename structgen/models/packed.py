@@ -69,8 +69,10 @@ class PackedLinear(nn.Module):
 
     @property
     def weight(self) -> torch.Tensor:
-        """A copy of shape (out_features, in_features), which is kept. Writing into it has no effect; another weight may
-        be set."""
+        """A copy of shape (out_features, in_features), which is kept.
+
+        Writing into it has no effect; another weight may be set.
+        """
         if self._weight is None:
             self._weight = self._packed.to_dense()
         return self._weight

@@ -85,7 +85,7 @@ class ChatTemplate:
         self._lock = threading.Lock()
 
     def reads(self, name: str) -> bool:
-        """Whether the template has a variable of this name."""
+        """Return whether the template has a variable of this name."""
         if self._variables is not None:
             return name in self._variables
         return re.search(rf"\b{re.escape(name)}\b", self.source) is not None

@@ -85,7 +85,7 @@ class MatcherProcess:
         weakref.finalize(self, _release, connection, self._handle)
 
     def build(self, pickled: bytes, is_wanted: Callable[[], bool]) -> None:
-        """Have the automaton built.
+        """Build the automaton.
 
         Args:
             pickled: The constraint.

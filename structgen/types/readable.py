@@ -1,5 +1,6 @@
-"""Check that the texts of a type can be validated: pydantic describes some types as JSON that it cannot read from
-JSON.
+"""Check that the texts of a type can be validated.
+
+Pydantic describes some types as JSON that it cannot read from JSON.
 
 Why: a type that is accepted must give values. A type that cannot is refused, by name, where it is declared.
 

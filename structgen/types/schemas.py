@@ -121,8 +121,9 @@ class _Generator(ScalarSchemas):
         return super().arguments_schema(by_name)
 
     def call_schema(self, schema: core_schema.CallSchema) -> Schema:
-        """Describe named tuples of pydantic before 2.14, which are calls of their class. Validating any other call
-        runs it.
+        """Describe named tuples of pydantic before 2.14, which are calls of their class.
+
+        Validating any other call runs it.
         """
         if not isinstance(schema["function"], type):
             raise Unreadable("a function can only be the whole output type, not a part of one")

@@ -48,7 +48,7 @@ class GrowingValue(Protocol):
         ...
 
     def arrays(self) -> list[str]:
-        """The fields of the type that may be arrays."""
+        """Return the fields of the type that may be arrays."""
         ...
 
 
@@ -304,9 +304,7 @@ class GrowingView:
 
 
 class GrowingText:
-    """The view of a text that is not JSON, computed by `show`; without it, there is no value before the text is
-    complete.
-    """
+    """The view of a text that is not JSON, computed by `show`; without it, there is no value before the end."""
 
     def __init__(self, show: Callable[[str], Any] | None, parse: Callable[[str], Any]) -> None:
         self._show = show
@@ -329,7 +327,7 @@ class GrowingText:
         return False
 
     def arrays(self) -> list[str]:
-        """No text has fields."""
+        """Return nothing: a text has no fields."""
         return []
 
 

@@ -132,8 +132,9 @@ def additional_items(reader: Reader, value: Any, node: Node) -> None:
 
 
 def contains(reader: Reader, value: Any, node: Node) -> None:
-    """Read the sub-schema. ``minContains`` and ``maxContains`` limit the number of matches; the default is at least
-    one.
+    """Read the sub-schema.
+
+    ``minContains`` and ``maxContains`` limit the number of matches; the default is at least one.
     """
     node["contains"] = reader.child(value, reader.pointer + "/contains")
     if reader.resource.draft.number >= _EVALUATES_SINCE:
@@ -190,9 +191,7 @@ def dependent_schemas(reader: Reader, value: Any, node: Node) -> None:
 
 
 def dependencies(reader: Reader, value: Any, node: Node) -> None:
-    """Read a keyword of the drafts before 2019-09, which was split into ``dependentRequired`` and
-    ``dependentSchemas``.
-    """
+    """Read a keyword of older drafts, which 2019-09 split into ``dependentRequired`` and ``dependentSchemas``."""
     _dependent(reader, "dependencies", value, node)
 
 

@@ -244,9 +244,9 @@ def _tempered(body: RE, low: int, high: int | None) -> RE | None:
 
 
 def _with_anchors(body: RE, low: int, high: int | None, ahead: bool) -> RE | None:
-    """Translate ``(?:X(?:,|$))*`` at the end of the text: only the last round can reach the anchor; mirrored for
-    ``^``.
+    """Translate ``(?:X(?:,|$))*`` at the end of the text, and mirrored for ``^``.
 
+    Only the last round can reach the anchor.
     subtle: rounds after that one are empty; if an empty round exists, no number of rounds is too small.
     """
     inner = _where_not(END if ahead else START, body)

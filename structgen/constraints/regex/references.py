@@ -196,7 +196,7 @@ class _Expansion:
         return [_with(node, one) for one in result]
 
     def _unset(self, node: Node, group: Node) -> Node:
-        """The node where the group takes no part, and is this."""
+        """Return the nodes where the group takes no part, and where it is this text."""
         if node[0] == "reference" and node[1] == self.number:
             return self.unset
         if node[0] == "group" and node[1] == self.number:

@@ -272,9 +272,7 @@ class RustParser(Parser):
         return close_ranges(members, self.dialect, self.flags.ascii)
 
     def _item(self, position: int, depth: int) -> tuple[Ranges, int, bool]:
-        """Parse a nested class, a named one, an escape, a character or a range; also return whether Unicode defines
-        it.
-        """
+        """Parse a nested or named class, an escape, a character or a range; also return whether Unicode defines it."""
         posix = _POSIX_CLASS.match(self.pattern, position)
         if posix and posix[2] in _POSIX:
             members = self._close_under_case(_POSIX[posix[2]], position)

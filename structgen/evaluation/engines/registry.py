@@ -66,7 +66,7 @@ def is_endpoint(name: str) -> bool:
 
 
 def check_engine(name: str) -> None:
-    """An `OptionError` says which engines there are, or what to install. Only a user's own one is imported."""
+    """Raise `OptionError` with the known engines, or with what to install; import only a user's own engine."""
     if is_endpoint(name):
         url = name[len(ENDPOINT) :]
         if not url.startswith(("http://", "https://")):

@@ -32,12 +32,12 @@ _MOST_ITEMS = 100
 
 
 def number(value: int | str) -> Cell:
-    """At the right of its column."""
+    """Return a cell at the right of its column."""
     return (f"{value:,}" if isinstance(value, int) else value, "number")
 
 
 def percent(share: Share) -> Cell:
-    """With what was counted, and the interval."""
+    """Return a share with what was counted, and the interval."""
     if share.value is None:
         return _DASH
     low, high = share.interval
@@ -46,12 +46,12 @@ def percent(share: Share) -> Cell:
 
 
 def percent_alone(share: Share | None) -> Cell:
-    """Without."""
+    """Return a share without its interval."""
     return _DASH if share is None or share.value is None else number(f"{100 * share.value:.1f} %")
 
 
 def difference(estimate: PairedShare) -> Cell:
-    """In points of a hundred, with the interval."""
+    """Return a difference in percentage points, with the interval."""
     middle, low, high = (_signed(f"{100 * one:+.1f}") for one in estimate.difference)
     return _with(middle, f"{low} to {high}")
 
@@ -75,12 +75,12 @@ def statuses(counts: Mapping[str, int]) -> Cell:
 def spread_cells(
     spread: Spread | None, unit: float, names: Sequence[str] = ("mean", "p50", "p90", "p99", "max")
 ) -> list[Cell]:
-    """`unit`: microseconds in one of the spread's."""
+    """Return the cells of a spread; `unit` is microseconds in one of the spread's."""
     return [_DASH if spread is None else number(duration(unit * getattr(spread, name))) for name in names]
 
 
 def two_percentiles(row: TimesRow | None, figure: str, unit: float) -> Cell:
-    """p50 and p99."""
+    """Return the cells of p50 and p99."""
     spread: Spread | None = None if row is None else getattr(row, figure)
     if spread is None:
         return _DASH

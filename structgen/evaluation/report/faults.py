@@ -19,7 +19,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 def faults_section(summary: Summary, name: str, dataset: Mapping[str, Those]) -> Markup | None:
-    """None where nothing did."""
+    """Return the section on what went wrong; None if nothing did."""
     inner = [one for engine in summary.engines for one in _of(engine, dataset.get(engine, {}))]
     if not inner:
         return None

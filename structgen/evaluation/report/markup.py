@@ -25,8 +25,11 @@ class Markup(str):
 
 
 def element(_name: str, *inner: str, **attributes: Value) -> Markup:
-    """An element. Names of attributes have ``-`` for ``_``, and lose one at their end (``class_``); None and False are
-    left out, True is an attribute without a value."""
+    """Return an element.
+
+    Names of attributes have ``-`` for ``_``, and lose one at their end (``class_``). None and False are left out, True
+    is an attribute without a value.
+    """
     attributes = "".join(
         f" {name.removesuffix('_').replace('_', '-')}"
         + ("" if value is True else f'="{escape(_printable(_number(value)))}"')
@@ -37,7 +40,7 @@ def element(_name: str, *inner: str, **attributes: Value) -> Markup:
 
 
 def text(value: str, most: int = 300) -> Markup:
-    """Text, escaped; cut after `most` characters."""
+    """Return text, escaped, cut after `most` characters."""
     return Markup(plain(value, most))
 
 
@@ -47,8 +50,10 @@ def joined(inner: Iterable[str]) -> Markup:
 
 
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], named: int = 1) -> Markup:
-    """Return a table that scrolls within itself where it is too wide; the first `named` cells of a row are its heads.
-    The head of a column is classed as its cells are."""
+    """Return a table that scrolls within itself if it is too wide.
+
+    The first `named` cells of a row are its heads. The head of a column has the class of its cells.
+    """
     cells = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
     classes = [class_ for _, class_ in cells[0]] if cells else [""] * len(heads)
     top = [

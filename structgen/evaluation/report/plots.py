@@ -28,7 +28,7 @@ def colour(place: int) -> str:
 
 
 def bars(title: str, shares: Sequence[tuple[str, int, Share]]) -> Markup:
-    """Proportions with their 95 % intervals: name, place of the colour, share."""
+    """Draw proportions with their 95 % intervals: name, index of the colour, share."""
     width, row, top = 240, 38, 4
     high = top + row * len(shares) + 18
     parts: list[str] = []
@@ -90,7 +90,7 @@ class Curve:
 
 
 def curves(title: str, those: Sequence[Curve]) -> Markup:
-    """Shares of items that were done within a time, on a logarithmic axis; a curve ends below 100 % by what was not."""
+    """Draw shares of items done within a time, on a logarithmic axis; a curve ends below 100 % by those not done."""
     times = [one for curve in those for one in curve.microseconds if one > 0]
     if not times:
         return Markup("")

@@ -29,7 +29,7 @@ _TIMES = (
 
 
 def schemas_section(summary: Summary, name: str, dataset: Mapping[str, Those]) -> Markup:
-    """Of the data set `name`; `dataset`: its schemas by engine."""
+    """Return the section on the data set `name`; `dataset` has its schemas by engine."""
     inner = [element("h2", f"Schemas: {name}"), *_coverage(summary, name), *_times(summary, name, dataset)]
     return element("section", *inner)
 

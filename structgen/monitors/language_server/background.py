@@ -77,7 +77,7 @@ def has_ended() -> bool:
 
 
 def at_end(key: int, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Awaits ``close()`` in the background at the end of the interpreter, unless `not_at_end` comes before."""
+    """Await ``close()`` in the background at the end of the interpreter, unless `not_at_end` comes before."""
     with _state.lock:
         _state.closers[key] = close
 

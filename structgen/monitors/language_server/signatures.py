@@ -151,7 +151,7 @@ def _split(label: str, opening: int) -> list[_Piece] | None:
 
 
 def _top_level(label: str, start: int) -> Iterator[tuple[int, str]]:
-    """The characters outside of brackets and strings, up to the first bracket that closes what was open before."""
+    """Yield characters outside of brackets and strings, up to the first bracket that closes an earlier one."""
     stack: list[str] = []
     quote = ""
     index = start

@@ -52,7 +52,7 @@ FORMATS: Mapping[str, ReadFormat] = {
 
 
 def read_structural_tag(tag: Any, limits: RequestLimits, specials: Collection[str] = ()) -> Constraint:
-    """The constraint of a structural tag in either form. Raises `ConstraintError` with the place in it."""
+    """Return the constraint of a structural tag in either form. Raise `ConstraintError` with the place in it."""
     reading = Reading(limits, specials, FORMATS)
     if not isinstance(tag, dict):
         raise ConstraintError(f"a structural tag is an object, not {a_kind(tag)}")

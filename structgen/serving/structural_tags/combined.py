@@ -99,7 +99,7 @@ def tag(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: i
 def tag_parts(
     reading: Reading, form: Any, where: str, depth: int, around: tuple[str, ...] = ()
 ) -> tuple[str, Constraint]:
-    """What a tag begins with, and the rest of it; `around` are the ends of what it is in."""
+    """Return the beginning of a tag and the rest; `around` are the ends of the tag around it."""
     reading.count_format(depth)
     if not isinstance(form, dict) or form.get("type", "tag") != "tag":
         raise ConstraintError('a tag is an object with "type": "tag"', where=where)

@@ -119,7 +119,7 @@ def any_text(reading: Reading, form: Any, ends: tuple[str, ...], where: str, dep
 
 
 def text_options(form: Any, where: str) -> tuple[tuple[str, ...], int | None, int | None]:
-    """What a free text excludes, its most characters, and its most tokens."""
+    """Return the texts that a free text excludes, its maximal characters, and its maximal tokens."""
     check_fields(form, {"type", "excludes", "max_chars", "max_tokens"}, where)
     tokens = whole(form, "max_tokens", where)
     if tokens is not None:

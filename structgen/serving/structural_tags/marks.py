@@ -37,7 +37,7 @@ class TokenMark(str):
         return made
 
     def constraint(self, specials: Any) -> Special | Tokens:
-        """The token as a constraint; `specials` is a pattern of all special tokens, None where they are not known."""
+        """Return the token as a constraint; `specials` is a pattern of all special tokens, None if unknown."""
         if not self.is_number and (specials is None or specials.fullmatch(self)):
             return special(str(self))
         return Tokens(tokens_body([self.member], (), self.where))

@@ -37,7 +37,7 @@ class Reading:
         self.specials = re.compile("|".join(map(re.escape, names))) if names else None
 
     def format(self, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
-        """The constraint of a format; `ends` are the texts of which any ends it, where it is free text."""
+        """Return the constraint of a format; any of the texts `ends` ends it if it is free text."""
         if not isinstance(form, dict):
             raise ConstraintError(f"a format is an object, not {a_kind(form)}", where=where)
         self.count_format(depth)
@@ -67,7 +67,7 @@ class Reading:
             )
 
     def marker(self, form: Mapping[str, Any], key: str, where: str) -> str:
-        """The begin or an end of a tag: a text, or a special token."""
+        """Read the begin or an end of a tag: a text, or a special token."""
         given = form.get(key)
         if isinstance(given, dict) and given.get("type") == "token":
             return read_mark(given, f"{where}.{key}")
@@ -91,7 +91,7 @@ class Reading:
         return in_order([as_constraint(part) for part in self.split(text)])
 
     def body(self, text: str) -> Body:
-        """The same as a body, the same one for the same text."""
+        """Return a format as a body of a grammar, the same body for the same text."""
         known = self._bodies.get(text)
         if known is None:
             known = self._bodies[text] = body_of(self.written(text))
@@ -99,7 +99,7 @@ class Reading:
 
 
 def in_order(parts: Sequence[Constraint]) -> Constraint:
-    """One after the other; texts of length 0 are left out."""
+    """Return the sequence of some bodies, without empty texts."""
     full = [part for part in parts if not (isinstance(part, Literal) and not part.text)]
     if not full:
         return Literal("")

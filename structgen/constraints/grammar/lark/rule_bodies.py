@@ -36,7 +36,6 @@ def rule_bodies(
         terminals: The body of each of lark's terminals.
         placeholders: The bodies of rules that replace extensions.
     """
-
     known = {
         **terminals,
         **{text: terminals[name] for text, name in loaded.literals.items() if name in terminals},

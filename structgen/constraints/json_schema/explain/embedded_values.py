@@ -62,8 +62,9 @@ def _possible_starts(stop: Stop) -> Iterator[int]:
 
 
 def _open_containers(text: bytes) -> int:
-    """Return how many containers are open at the end of a text that starts with a bracket; 0 if all were closed
-    before.
+    """Return how many containers are open at the end of a text that starts with a bracket.
+
+    The number is 0 if all were closed before the end.
     """
     depth = 0
     for token in _TOKEN.finditer(text):

@@ -76,9 +76,7 @@ class SchemaValues:
             pending += self._children(self.nodes[node_id], value)
 
     def value_of(self, node_id: int, keyword: str) -> PartialValue | None:
-        """Return the value that this keyword of the sub-schema is about: the one that leads to the position, or the
-        last one.
-        """
+        """Return the value that this keyword is about: the one that leads to the position, or the last one."""
         kind = "[" if keyword in _OF_ARRAYS else "{" if keyword in _OF_OBJECTS else ""
         values = [value for value in self._values.get(node_id, ()) if value.kind.startswith(kind)]
         leading = [value for value in values if self._leads(value)]
