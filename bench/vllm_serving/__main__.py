@@ -13,8 +13,8 @@ import sys
 import time
 import urllib.request
 
+from .asking import Report, ask_all
 from .cases import draw_cases
-from .queries import Report, ask_all
 from .server import serve
 
 

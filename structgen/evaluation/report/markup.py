@@ -30,13 +30,13 @@ def element(_name: str, *inner: str, **attributes: Value) -> Markup:
     Names of attributes have ``-`` for ``_``, and lose one at their end (``class_``). None and False are left out, True
     is an attribute without a value.
     """
-    attributes = "".join(
+    written = "".join(
         f" {name.removesuffix('_').replace('_', '-')}"
         + ("" if value is True else f'="{escape(_printable(_number(value)))}"')
         for name, value in attributes.items()
         if value is not None and value is not False
     )
-    return Markup(f"<{_name}{attributes}>{joined(inner)}</{_name}>")
+    return Markup(f"<{_name}{written}>{joined(inner)}</{_name}>")
 
 
 def text(value: str, most: int = 300) -> Markup:
