@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import embedded, memory, skipped
 
-# Programs that `make programs` puts beside the packages: language servers from npm, and MONA.
+# Programs that `make programs` installs with the packages: language servers from npm, and MONA.
 for _folder in ("npm/node_modules/.bin", "mona/bin"):
     if (Path(sys.prefix) / _folder).is_dir():
         os.environ["PATH"] = f"{Path(sys.prefix) / _folder}{os.pathsep}{os.environ.get('PATH', '')}"

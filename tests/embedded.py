@@ -1,7 +1,7 @@
 """The embedded language model, loaded once for all tests of a process: a second copy is 0.5 GB.
 
 Tests of modules that use it run before all others, and then it is released (tests/conftest.py). So it is never in
-memory beside what the thousands of other tests take, and with several workers only the first one loads it.
+memory together with the data of the thousands of other tests, and with several workers only the first one loads it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _loaded() -> Any:
     from structgen.models.loading import load
 
     model = load()
-    # A table of which few rows are read: mapped from its file, these are all that takes memory, instead of 110 MB.
+    # Few rows of this table are read. Mapped from its file, only they take memory, instead of 110 MB.
     with safe_open(embedded_directory() / "model.safetensors", "pt") as file:
         model.model.get_input_embeddings().weight.data = file.get_tensor("model.embed_tokens.weight")
     return model

@@ -1,12 +1,12 @@
-"""Keeps the memory of a test process low: what a module leaves behind is released when the process goes on to the next.
+"""Keeps the memory of a test process low: what a module still holds is released before the next module runs.
 
 Why: module constants and cached helpers hold vocabularies, and the engine of a vocabulary holds the automata of every
 constraint that was compiled on it. Workers that run thousands of tests reached 2.5 GB by that alone.
 The embedded model is released after the last test that uses it (tests/embedded.py).
 Invariant: only what is built again on demand is released. Programs and matchers that are still in use keep the engine
 that made them.
-Cost: reading one file at the end of a module, or of a test beside the model. Where memory has grown since the last
-time, a walk over the objects that tests made, at most 0.3 s.
+Cost: reading one file at the end of a module, or of a test that runs with the model. Where memory has grown since
+the last time, a walk over the objects that tests made, at most 0.3 s.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the shared data lies: the variable STRUCTGEN_SHARED, or `shared` beside the repository.
+"""Where the shared data lies: the variable STRUCTGEN_SHARED, or `shared` next to the repository.
 
 The official JSON Schema suite may also come from the variable JSON_SCHEMA_TEST_SUITE: a check-out of it, or the
 folder `json` of the source distribution of `jsonschema`.

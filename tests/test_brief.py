@@ -1,4 +1,4 @@
-"""What `repr` shows of public objects is short, whatever they hold."""
+"""The `repr` of public objects is short, however much they hold."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def made() -> dict[str, Any]:
         "classification": sg.classify(known, LONG, ["ab", LONG[:40], *(f"option {i}" for i in range(50))]),
         "thinking": sg.Thinking(LONG, Person(name=LONG, tags=[LONG])),
         "reasoning options": sg.ReasoningOptions(open=LONG),
-        "known laws": sg.inference.KnownDistributions(),
+        "known distributions": sg.inference.KnownDistributions(),
         "stop flag": sg.StopFlag(),
     }
 

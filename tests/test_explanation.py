@@ -22,40 +22,40 @@ def explain(constraint: Any, text: str | bytes) -> Explanation:
 
 
 def test_the_place_is_a_character_even_where_only_its_last_byte_is_wrong() -> None:
-    told = explain({"properties": {"ä": {"enum": ["é", "ö"]}}}, '{"ä": "ü"}')
-    assert told.position == 7 and not told.viable
-    assert str(told).splitlines() == [
+    explanation = explain({"properties": {"ä": {"enum": ["é", "ö"]}}}, '{"ä": "ü"}')
+    assert explanation.position == 7 and not explanation.viable
+    assert str(explanation).splitlines() == [
         "Character 'ü' cannot stand here: inside a string at `/ä`.",
         '    {"ä": "ü"}',
         "           ^",
         '  `/ä` must be one of the listed values ("é", "ö"): `enum` at #/properties/ä',
         "  expected: 'é', 'ö'",
     ]
-    told = explain(sg.choice(["日本", "日没"]), "日光")
-    assert (told.position, told.expected) == (1, ("other characters",))
-    assert "Character '光'" in told.reason
+    explanation = explain(sg.choice(["日本", "日没"]), "日光")
+    assert (explanation.position, explanation.expected) == (1, ("other characters",))
+    assert "Character '光'" in explanation.reason
     assert explain(sg.regex("[ab]"), "🙂").reason.startswith("Character '🙂'")
 
 
 def test_bytes_that_are_no_text() -> None:
     for data in (b"a\xff", b"a\xc3(", b"a\x80"):
-        told = explain(sg.regex("a.*"), data)
-        assert not told.viable and told.position == 1
-    begun = explain(sg.regex("aé"), b"a\xc3")
-    assert begun.viable and not begun.ok
-    assert begun.expected == ("'é'",)
+        explanation = explain(sg.regex("a.*"), data)
+        assert not explanation.viable and explanation.position == 1
+    unfinished = explain(sg.regex("aé"), b"a\xc3")
+    assert unfinished.viable and not unfinished.ok
+    assert unfinished.expected == ("'é'",)
 
 
 def test_the_whole_value_has_no_pointer() -> None:
-    told = str(explain({"type": "object", "required": ["a"]}, "{}"))
-    assert "the value must have the key 'a': `required` at #" in told
-    assert "`/`" not in told
+    explanation = str(explain({"type": "object", "required": ["a"]}, "{}"))
+    assert "the value must have the key 'a': `required` at #" in explanation
+    assert "`/`" not in explanation
 
 
 def test_keys_that_may_come_and_those_that_must() -> None:
     schema = {"properties": {"a": True, 'b"': True}, "required": ['b"', "c"], "additionalProperties": True}
-    told = explain(schema, "{}")
-    assert told.expected == ("'\"'", 'key "a"', 'key "b\\"" (required)', 'key "c" (required)')
+    explanation = explain(schema, "{}")
+    assert explanation.expected == ("'\"'", 'key "a"', 'key "b\\"" (required)', 'key "c" (required)')
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_what_could_stand_there(constraint: Any, text: str, expected: tuple[str,
         ("[1,2]", {"whitespace": "json.dumps"}, ("' '",)),
     ],
 )
-def test_white_space_that_is_wanted_is_told(text: str, options: Any, expected: tuple[str, ...]) -> None:
-    told = explain(sg.json_schema({"properties": {"a": {}, "b": {}}}, **options), text)
-    assert told.expected == expected
-    assert [rule.keyword for rule in told.rules] == ["whitespace"]
+def test_required_white_space_is_reported(text: str, options: Any, expected: tuple[str, ...]) -> None:
+    explanation = explain(sg.json_schema({"properties": {"a": {}, "b": {}}}, **options), text)
+    assert explanation.expected == expected
+    assert [rule.keyword for rule in explanation.rules] == ["whitespace"]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_more_white_space_than_is_read() -> None:
         ),
     ],
 )
-def test_a_rule_says_what_is_asked(schema: Any, text: str, message: str) -> None:
+def test_a_rule_says_what_it_requires(schema: Any, text: str, message: str) -> None:
     assert [rule.message for rule in explain(schema, text).rules] == [message]
 
 
@@ -173,15 +173,15 @@ def test_nesting_that_only_the_limit_ends() -> None:
         schema = {"type": "array", "items": schema, "not": {"maxItems": 0}}  # seen only when it is read
     shallow = VOCABULARY.with_limits(max_depth=10)
     for kind, text in ((schema, "[" * 10), (schema, "[" * 11), ({}, "[" * 11), ({}, '{"a":' * 11)):
-        told = Matcher(sg.json_schema(kind), shallow).explain(text)
-        (rule,) = told.rules
+        explanation = Matcher(sg.json_schema(kind), shallow).explain(text)
+        (rule,) = explanation.rules
         assert rule.keyword == "max_depth" and "max_depth=10" in rule.message
     stuck = Matcher(sg.json_schema(schema), shallow).explain("[" * 10)
     assert "nothing can follow it" in stuck.reason and not stuck.expected
     # What has the wrong type as well is blamed for that.
     of_null = sg.json_schema({"prefixItems": [{"type": "null"}]})
-    told = Matcher(of_null, VOCABULARY.with_limits(max_depth=1)).explain("[[")
-    assert [rule.keyword for rule in told.rules] == ["type"]
+    explanation = Matcher(of_null, VOCABULARY.with_limits(max_depth=1)).explain("[[")
+    assert [rule.keyword for rule in explanation.rules] == ["type"]
 
 
 LARK = """
@@ -240,7 +240,7 @@ def test_what_a_grammar_expects_can_stand() -> None:
         said |= set("-0123456789") if "number" in found.expected else set()
         matcher = Matcher(constraint, VOCABULARY)
         live = {chr(b) for b in range(128) if matcher.viable_bytes(text + chr(b)) > len(text)}
-        # A lexeme that may end here may go on, too; that is not told.
+        # A lexeme that may end here may go on, too, which the explanation does not show.
         assert said == live - (set("0123456789") if text.endswith("1") else set()), text
 
 
@@ -321,7 +321,7 @@ def test_a_schema_is_not_to_blame_for_the_text_around_it(constraint: sg.Constrai
     ],
 )
 def test_the_reason_agrees_with_ok(constraint: sg.Constraint, text: str) -> None:
-    told = explain(constraint, text)
-    assert told.ok and told.reason == str(told) == "The text satisfies the constraint."
+    explanation = explain(constraint, text)
+    assert explanation.ok and explanation.reason == str(explanation) == "The text satisfies the constraint."
     wrong = explain(constraint, text + "\0")
     assert not wrong.ok and "satisfies" not in wrong.reason

@@ -1,4 +1,4 @@
-"""What tests leave behind is released, and what they still hold works on."""
+"""Objects that tests no longer need are released; objects that they still hold keep working."""
 
 from __future__ import annotations
 

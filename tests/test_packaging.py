@@ -36,7 +36,7 @@ def test_the_installed_distribution_is_ours() -> None:
     assert version == structgen.__version__
 
 
-def test_types_are_told() -> None:
+def test_the_package_is_marked_as_typed() -> None:
     assert (ROOT / "structgen" / "py.typed").is_file()
 
 
@@ -70,7 +70,7 @@ class TestWorkflows:
     """A release is what was tested, made by tools that no one can exchange, with no more rights than it needs."""
 
     def test_actions_are_pinned_by_commit(self, workflow: Path) -> None:
-        """With the version beside it, for people."""
+        """A comment gives the version, for people."""
         lines = [line for line in workflow.read_text("utf-8").splitlines() if "uses:" in line]
         assert lines
         for line in lines:
@@ -131,7 +131,7 @@ def test_build_tools_are_bounded() -> None:
 
 @pytest.mark.skipif(not WORKFLOWS, reason="a source distribution has no workflows")
 def test_wheels_are_built_with_the_same_tools() -> None:
-    """An isolated build would take whatever is newest."""
+    """An isolated build would take the newest versions."""
     environment = PYPROJECT["tool"]["cibuildwheel"]["environment"]
     assert environment == {"PIP_CONSTRAINT": "$(pwd)/.ci/build-tools.txt"}
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "wheels.yml").read_text("utf-8"))

@@ -77,11 +77,11 @@ def test_map_with_a_seed_draws_what_single_calls_draw() -> None:
 
 
 def test_map_can_return_errors() -> None:
-    values = extract.map(["Ann 31", "Nobody " + "9" * 40], return_errors=True, max_tokens=30)
+    values = extract.map(["Ann 31", "Oliver " + "9" * 40], return_errors=True, max_tokens=30)
     assert values[0] == Person(name="Ann", age=31)
     assert isinstance(values[1], Truncated)
     with pytest.raises(Truncated):
-        extract.map(["Ann 31", "Nobody " + "9" * 40], max_tokens=30)
+        extract.map(["Ann 31", "Oliver " + "9" * 40], max_tokens=30)
     with pytest.raises(OptionError, match="batch_size"):
         extract.map([], batch_size=0)
 
@@ -127,10 +127,10 @@ def test_templates_are_jinja_and_arguments_are_data() -> None:
 
 def test_system_prompts_make_messages() -> None:
     @sg.prompt(MODEL, system="You read {{ text | length }} letters.", describe=True)
-    def told(text: str) -> Person:
+    def described(text: str) -> Person:
         """Read: {{ text }}"""
 
-    system, user = told.render("Ann 31")
+    system, user = described.render("Ann 31")
     assert system == {"role": "system", "content": "You read 6 letters."}
     assert user["content"].startswith("Answer with JSON") and user["content"].endswith("\n\nRead: Ann 31")
 
@@ -290,13 +290,13 @@ def test_a_template_that_fails_says_whose_it_is() -> None:
 def test_parameters_that_never_reach_the_model_are_a_warning() -> None:
     with pytest.warns(
         sg.prompts.PromptWarning, match=r"\{review\} in the prompt of .*Write \{\{ review \}\}"
-    ) as told:
+    ) as caught:
 
         @sg.prompt(MODEL)
         def judge(review: str) -> str:
             """Is this review good? {review}"""
 
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     with pytest.warns(
         sg.prompts.PromptWarning, match=r"does not use its parameter tone.*Write \{\{ tone \}\}"
     ):
@@ -362,7 +362,7 @@ def test_names_and_options_that_were_nearly_right() -> None:
 
 
 def test_an_item_that_fails_does_not_take_the_others_with_it() -> None:
-    texts = ["Ann 31", "Bo 4", "Nobody " + "9" * 40, "Cy 5", "Di 6"]
+    texts = ["Ann 31", "Bo 4", "Oliver " + "9" * 40, "Cy 5", "Di 6"]
     with pytest.raises(Truncated, match="item 2 of 5") as caught:
         extract.map(texts, max_tokens=30, batch_size=2)
     error = caught.value

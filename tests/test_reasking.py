@@ -66,7 +66,7 @@ def test_local_and_remote_models_are_shown_the_same() -> None:
     sg.generate(model, "An even number.", Even, attempts=2)
     with serve(World(says=["3", "4"])) as world, sg.connect(world.url, model="m", dialect="none") as remote:
         result: Any = sg.run(remote, "An even number.", Even, attempts=2)
-        assert world.asked[1]["messages"][1:] == model.prompts[1][1:]
+        assert world.requests[1]["messages"][1:] == model.prompts[1][1:]
         shape = [(one.text, bool(one.problem)) for one in result.account.attempts]
         assert shape == [("3", True), ("4", False)]
 

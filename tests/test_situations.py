@@ -236,7 +236,7 @@ def test_what_json_cannot_give_back_is_refused(annotation: Any) -> None:
         "lines",
     ],
 )
-def test_what_the_validator_asks_for_holds_on_the_text(annotation: Any, good: str, bad: str) -> None:
+def test_the_constraint_enforces_what_the_validator_requires(annotation: Any, good: str, bad: str) -> None:
     kind = output_type(annotation)
     kind.validate(good)
     with pytest.raises(OutputInvalid):
@@ -409,7 +409,7 @@ def test_labels_have_probabilities() -> None:
     assert found.label == "yes" and sum(found.probabilities.values()) == pytest.approx(1)
 
 
-# -- asking again, prompt functions
+# -- repeated requests, prompt functions
 
 
 def test_a_refused_value_is_drawn_again_with_the_reason() -> None:

@@ -1,4 +1,4 @@
-"""The vocabulary itself: sizes, ends of text, encoding behind a sentinel, its errors."""
+"""The vocabulary itself: sizes, ends of text, encoding after a sentinel, its errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_tokens_that_are_not_text_beyond_the_model_do_not_matter() -> None:
     assert Vocabulary.from_tokens([b"a", b"b", None, None], [], size=2).size == 2
 
 
-def test_misfits_are_told() -> None:
+def test_mismatches_raise_errors() -> None:
     with pytest.raises(VocabularyMismatch, match="the tokenizer has 3 tokens, the model 2"):
         Vocabulary.from_tokens([b"a", b"b", b"c"], [], size=2)
     with pytest.raises(VocabularyMismatch, match="end-of-text token 9 is outside of the 2 tokens"):

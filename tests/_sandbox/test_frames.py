@@ -1,4 +1,4 @@
-"""Messages with their length: whole or not at all, whatever pieces they come in."""
+"""Messages with their length arrive whole or not at all, however the pieces are cut."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_pieces_of_any_size_are_put_together(most: int) -> None:
     assert read_exactly(read, 1) is None
 
 
-def test_a_message_that_is_cut_off_is_none(sockets: tuple[socket.socket, socket.socket]) -> None:
+def test_a_message_that_is_cut_off_is_dropped(sockets: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = sockets
     ours.sendall(LENGTH.pack(4) + b"abc")
     ours.close()

@@ -60,7 +60,7 @@ def test_a_missing_process_uses_nothing() -> None:
 
 
 @LINUX
-def test_children_are_told_from_other_processes() -> None:
+def test_children_are_distinguished_from_other_processes() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         assert is_child(child.pid, os.getpid())

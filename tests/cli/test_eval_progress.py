@@ -25,7 +25,7 @@ def _advanced() -> Progress:
     return progress
 
 
-def test_a_line_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_progress_is_a_single_line(capsys: pytest.CaptureFixture[str]) -> None:
     progress = _advanced()
     assert capsys.readouterr().err == "structgen: coverage x: 5 of 5 (2 ok, 1 refused)\n"
     assert progress.lines() == ["coverage x: 5 of 5 (2 ok, 1 refused)", "coverage y: 0 of 1"]

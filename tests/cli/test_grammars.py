@@ -150,7 +150,9 @@ def test_examples_are_texts_of_the_grammar(name: str, capsys: pytest.CaptureFixt
         ),
     ],
 )
-def test_what_cannot_be_asked(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_are_usage_errors(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
 

@@ -83,12 +83,12 @@ def test_an_unknown_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_path_that_does_not_exist(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(inputs, "_tokenizer", None)  # nobody is asked
+    monkeypatch.setattr(inputs, "_tokenizer", None)  # no tokenizer is loaded
     assert main(["mask", "--tokenizer", name, "--regex", "a"]) == 2
     assert f"{name!r}: there is no such path" in capsys.readouterr().err
 
 
-def test_a_name_that_is_not_here_is_asked_for_once_and_in_silence(
+def test_an_uncached_name_is_downloaded_once_and_in_silence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     transformers = pytest.importorskip("transformers")

@@ -1,4 +1,4 @@
-"""Engines that crash, hang and eat memory, each in a real process: a record says so, and the next schema is asked."""
+"""Engines that crash, hang or exhaust memory in a real process: a record says so, and the next schema is tested."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_an_engine_that_eats_memory_is_one_record() -> None:
         assert process.ask(_question("after")).status == "ok"
 
 
-def test_an_interrupt_ends_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_the_running_question(monkeypatch: pytest.MonkeyPatch) -> None:
     with Contained(role(seconds=60.0)) as process:
         sent = threading.Event()
         patience = process._patience

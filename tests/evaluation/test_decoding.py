@@ -1,4 +1,4 @@
-"""The loop that writes texts, over a model whose law is written down."""
+"""The generation loop, over a model with a fixed next-token distribution."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _model(context_length: int | None = None) -> DistributionModel:
     weights[:33] = 0.5  # no spaces where engines allow them
     weights[ord("a") : ord("z") + 1] = np.arange(2, 28)
     weights[256] = 100
-    law = weights / weights.sum()
-    return DistributionModel(_BYTES, lambda _: law, context_length=context_length)
+    probabilities = weights / weights.sum()
+    return DistributionModel(_BYTES, lambda _: probabilities, context_length=context_length)
 
 
 def _written(schema: Any, engine: str = "structgen", **options: Any) -> Written:

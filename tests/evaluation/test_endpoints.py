@@ -112,7 +112,7 @@ def test_a_schema_is_declared_if_the_server_takes_it(
     assert body["response_format"]["json_schema"]["schema"] == {"type": "object"}
 
 
-def test_a_server_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_to_a_busy_server_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("structgen.evaluation.endpoints._PAUSES", (0.0, 0.0))
     with _Server((429, b"{}"), (429, b"{}"), _ANSWER) as server:
         assert _endpoint(server).cover(_ITEM, "d", _nothing).status == "ok"

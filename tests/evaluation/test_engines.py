@@ -1,4 +1,4 @@
-"""Every engine behind the protocol, on schemas that all follow."""
+"""Every engine of the protocol, on schemas that all of them enforce."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_engine_tells_valid_from_invalid(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _ENFORCING)
-def test_a_program_starts_anew_and_masks_have_the_vocabularys_words(name: str) -> None:
+def test_sessions_are_independent_and_masks_have_the_words_of_the_vocabulary(name: str) -> None:
     engine = _opened(name)
     program = engine.compile(json.dumps(_SCHEMA))
     first, second = engine.start(program), engine.start(program)
@@ -48,9 +48,9 @@ def test_a_program_starts_anew_and_masks_have_the_vocabularys_words(name: str) -
     assert accepts(second, list(b'{"a": 1, "b": "y"}'), 256)
 
 
-# lm-format-enforcer takes a type that is none as any value.
+# lm-format-enforcer reads an unknown type as any value.
 @pytest.mark.parametrize("name", [name for name in _ENFORCING if name != "lm-format-enforcer"])
-def test_a_schema_that_is_none_is_refused(name: str) -> None:
+def test_an_invalid_schema_is_refused(name: str) -> None:
     engine = _opened(name)
     with pytest.raises(Exception):  # noqa: B017, PT011  (each engine has its own)
         engine.compile('{"type": "nothing like it"}')

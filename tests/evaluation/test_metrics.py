@@ -31,7 +31,7 @@ def test_coverage_by_hand() -> None:
     assert report.statuses == {"ok": 3, "refused": 1, "timeout": 1}
 
 
-def test_a_figure_that_nothing_was_counted_for_is_none() -> None:
+def test_a_rate_over_zero_cases_has_no_value() -> None:
     report = coverage([Outcome("ok")])
     assert report.declared.value == 1 and report.true.value is None and report.compliance.value is None
 
@@ -79,8 +79,8 @@ def test_median_interval() -> None:
 
 
 def test_ten_thousand_pairs_take_no_time() -> None:
-    begun = time.process_time()
-    assert sign_test(4_950, 5_050) == pytest.approx(0.322, abs=0.002)  # by the normal law
+    began = time.process_time()
+    assert sign_test(4_950, 5_050) == pytest.approx(0.322, abs=0.002)  # by the normal distribution
     report = median_interval([float(i) for i in range(1, 10_001)])
     assert report == (5000.5, 4902, 5099)  # 5000.5 -/+ 98 ranks
-    assert time.process_time() - begun < 20
+    assert time.process_time() - began < 20

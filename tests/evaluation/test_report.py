@@ -1,4 +1,4 @@
-"""The page of a run: well-formed, of one piece, and harmless whatever it shows."""
+"""The page of a run is well-formed, a single file, and safe for any content."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_the_same_run_gives_the_same_page() -> None:
 
 
 @pytest.mark.parametrize("field", ["engine", "dataset", "part", "item", "message"])
-def test_what_strangers_wrote_is_text(field: str) -> None:
+def test_untrusted_input_is_shown_as_text(field: str) -> None:
     bad = replace(read("a", "1", status="refused"), **{field: HOSTILE})
     page = report(run_of(bad, read("a", "2", verdicts=">")))
     assert "alert(1)" in page

@@ -32,7 +32,7 @@ def _options(path: Path, titles: list[str], **changes: Any) -> RunOptions:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_every_question_has_one_record_whatever_happens(tmp_path: Path, workers: int) -> None:
+def test_every_question_has_one_record_despite_failures(tmp_path: Path, workers: int) -> None:
     titles = ["a", "crash", "b", "spin", "c", "memory", "d", "wrong", "e"]
     report: list[Record] = []
     run(begin(_options(tmp_path / "data.jsonl", titles), tmp_path / "run", workers=workers), report.append)
@@ -49,7 +49,7 @@ def test_every_question_has_one_record_whatever_happens(tmp_path: Path, workers:
     assert found.settings["datasets"][0]["schemas"] == 9 and found.settings["workers"] == workers
 
 
-def test_a_run_that_was_stopped_asks_the_rest(tmp_path: Path) -> None:
+def test_a_stopped_run_resumes_with_the_remaining_questions(tmp_path: Path) -> None:
     titles = [f"slow {i}" for i in range(4)]
     options = _options(tmp_path / "data.jsonl", titles)
     seen: list[str] = []
@@ -88,7 +88,7 @@ def test_a_run_goes_on_only_with_the_same_data(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="data sets are not what they were"):
         resume(tmp_path / "run")
     _schemas(tmp_path / "data.jsonl", ["a"])
-    resume(tmp_path / "run").folder.close()  # which the error has let go
+    resume(tmp_path / "run").folder.close()  # the error has released its lock
 
 
 def test_an_engine_that_cannot_start_ends_the_run(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_threads_are_those_of_the_environment_and_a_run_keeps_them(
         assert plan.threads == wanted
 
 
-def test_texts_are_asked_on_a_sample_that_is_the_same_for_all(tmp_path: Path) -> None:
+def test_all_engines_generate_texts_for_the_same_sample(tmp_path: Path) -> None:
     options = RunOptions(engines=("structgen", "unconstrained"), generate=3, tasks=("calling",), task_items=2)
     plan = begin(options, tmp_path / "run")
     plan.folder.close()

@@ -1,4 +1,4 @@
-"""What a run is asked to do, written down and read again; and the tokens of instances."""
+"""The settings of a run are saved and loaded again; instances are tokenized."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_extraction_counts_fields() -> None:
     assert score(customer="  mrs\tOLSEN ") == 1
     assert score(customer="Olsen") == 3 / 4
     assert score(items=[{"product": "lamps", "quantity": 3}], express=False) == 1 / 4
-    # A second product that nobody ordered: two more fields, neither of them right.
+    # A second product that was not ordered: two more fields, neither of them right.
     assert score(items=[*right["items"], {"product": "mug", "quantity": 1}]) == 4 / 6
     whole = judge(first("extraction", "match"), json.dumps(first("extraction", "match").answer))
     assert whole.score == 1

@@ -112,7 +112,7 @@ def bits(matcher: sg.Matcher) -> Any:
     return np.unpackbits(matcher.mask().view(np.uint8), count=size, bitorder="little") == 1
 
 
-def test_what_does_not_belong_together_is_told(llama: Any) -> None:
+def test_mismatched_arguments_raise_errors(llama: Any) -> None:
     with pytest.raises(errors.OptionError, match="not a llama_cpp"):
         vocabulary_of("model.gguf")
     other = ConstraintProcessor(sg.regex("a"), sg.Vocabulary.of_bytes())

@@ -36,7 +36,7 @@ def _without_images():
     try:
         importlib.import_module("torchvision")
         return
-    except Exception:  # whatever keeps a library of images from loading
+    except Exception:  # any reason why an image library does not load
         for name in [one for one in sys.modules if one.partition(".")[0] == "torchvision"]:
             del sys.modules[name]
     for name in (
@@ -49,7 +49,7 @@ def _without_images():
     ):
         module = Empty(f"torchvision{name}")
         module.__spec__, module.__path__ = ModuleSpec(module.__name__, None), []
-        module.__version__ = "0.28.0"  # transformers asks for it where no distribution tells
+        module.__version__ = "0.28.0"  # transformers reads it if no distribution has a version
         sys.modules[module.__name__] = module
         parent, _, last = module.__name__.rpartition(".")
         if parent:
@@ -60,7 +60,7 @@ try:
     _without_images()
     from sglang.srt.constrained import base_grammar_backend as base
     from sglang.srt.speculative.spec_utils import traverse_tree
-except Exception as error:  # SGLang asks for what a machine without an accelerator may lack
+except Exception as error:  # SGLang imports what a machine without an accelerator may lack
     pytest.skip(f"SGLang cannot be imported here: {error!r:.200}", allow_module_level=True)
 
 from structgen.integrations.sglang import backend as plugin  # noqa: E402
@@ -216,7 +216,7 @@ def test_the_forced_text_is_jumped_over(backend, tokenizer):
 
 
 def test_a_tree_of_drafts_is_traversed(backend, tokenizer):
-    """Root, with the siblings "1" and "x" behind it, "2" behind "1", and "5" behind that."""
+    """The root has the children "1" and "x"; "2" follows "1", and "5" follows "2"."""
     grammar = backend.dispatch_regex("[0-9]{2}")
     one, wrong, two, five = (_ids(tokenizer, text)[0] for text in ("1", "x", "2", "5"))
     drafts = torch.tensor([0, one, wrong, two, five])

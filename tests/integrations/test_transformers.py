@@ -131,7 +131,7 @@ def test_one_constraint_per_prompt_with_several_samples_each(
     assert set(found[3:]) <= {b"yes", b"no"}
 
 
-def test_a_free_prompt_beside_a_constrained_one(model: Any, vocabulary: Any) -> None:
+def test_a_batch_with_a_free_and_a_constrained_prompt(model: Any, vocabulary: Any) -> None:
     inputs = encode(*PROMPTS)
     free = model.generate(**inputs, max_new_tokens=8, do_sample=False)
     processor = ConstraintProcessor([None, sg.choice(["yes", "no"])], vocabulary)
@@ -336,7 +336,7 @@ def test_scores_depend_on_the_ids_alone(vocabulary: Any, schema: Any) -> None:
             assert all(row[t] == given[t] for t in expected)
 
 
-def test_prompt_length_for_a_text_that_has_begun(vocabulary: Any) -> None:
+def test_prompt_length_for_a_text_that_has_started(vocabulary: Any) -> None:
     processor = ConstraintProcessor(sg.choice(["alpha", "beta"]), vocabulary, prompt_length=2)
     out = processor(torch.tensor([[1, 2, *b"al"]]), torch.zeros(1, WIDTH))
     assert torch.nonzero(out[0] == 0).flatten().tolist() == [ord("p")]
@@ -378,7 +378,7 @@ def test_unused_ids_may_be_missing_from_the_scores() -> None:
     assert processor(torch.tensor([[0]]), torch.zeros(1, 2)).tolist() == [[0.0, -float("inf")]]
 
 
-def test_mistakes_are_told(vocabulary: Any) -> None:
+def test_mistakes_raise_errors(vocabulary: Any) -> None:
     with pytest.raises(OptionError, match="empty"):
         ConstraintProcessor([], vocabulary)
     with pytest.raises(VocabularyError, match="is a name"):

@@ -51,13 +51,13 @@ def test_this_vllm_looks_as_expected():
     assert patches.fits() == []
 
 
-def test_what_is_missing_is_told_and_nothing_is_changed(monkeypatch):
+def test_missing_attributes_raise_an_error_and_nothing_is_changed(monkeypatch):
     monkeypatch.delattr(StructuredOutputManager, "grammar_bitmask")
     assert any("grammar_bitmask" in problem for problem in patches.fits())
     assert patches.patch() is False
 
 
-def test_a_changed_signature_is_told(monkeypatch):
+def test_a_changed_signature_raises_an_error(monkeypatch):
     monkeypatch.setattr(StructuredOutputManager, "grammar_init", lambda self, other: None)
     assert any("grammar_init takes other" in problem for problem in patches.fits())
 
@@ -158,7 +158,7 @@ def test_bad_requests_are_refused_in_the_front_end(tokenizer):
     try:
         assert validated(json={"type": "object"})._backend == "structgen"
         assert validated(choice=["a", "b"])._backend == "structgen"
-        for wanted, told in (
+        for wanted, message in (
             ({"json": {"type": "objct"}}, "did you mean 'object'"),
             ({"regex": "("}, "not closed"),
             ({"grammar": "root ::= missing"}, "missing"),
@@ -169,7 +169,7 @@ def test_bad_requests_are_refused_in_the_front_end(tokenizer):
         ):
             with pytest.raises(VLLMValidationError) as caught:
                 validated(**wanted)
-            assert told in str(caught.value)
+            assert message in str(caught.value)
         params = SamplingParams(structured_outputs=StructuredOutputsParams(regex="("))
         with pytest.raises(VLLMValidationError):
             checking.refuse_at_once(params, model)

@@ -15,7 +15,7 @@ from structgen.matcher import open_matcher
 from structgen.models.memory import DistributionModel
 from structgen.monitors import Context, Monitor, MonitorReport, Names, Trigger, after, judge, monitored
 
-from .worlds import TOKENS, Members, law, vocabulary
+from .worlds import TOKENS, Members, next_probabilities, vocabulary
 
 BYTES = sg.Vocabulary.of_bytes()
 
@@ -33,7 +33,7 @@ def is_whole(constraint: Any, text: str) -> bool:
     return all(matcher.advance(byte) for byte in text.encode()) and matcher.is_complete()
 
 
-def test_a_function_is_asked_behind_a_pattern() -> None:
+def test_a_function_is_called_after_a_pattern() -> None:
     statuses = ["open", "closed"]
     asked: list[Context] = []
 
@@ -61,7 +61,7 @@ def test_a_constraint_and_a_refusal_are_suggestions() -> None:
     assert read(never, "rm -r; rm -rf /") == "rm -r; rm -r"
 
 
-def test_triggers_in_strings_and_comments_are_none_unless_wanted() -> None:
+def test_triggers_in_strings_and_comments_count_only_on_request() -> None:
     def ask(context: Context) -> list[str]:
         return ["a"]
 
@@ -81,7 +81,7 @@ def test_monitors_stack() -> None:
     }
 
 
-def test_a_document_may_end_where_a_monitor_is_asked() -> None:
+def test_a_document_may_end_where_a_monitor_is_queried() -> None:
     for before, right in [("x.", ["a", "ab"]), ("x.a", ["", "b"]), ("y", [".b"])]:
         constraint = monitored(None, Members(), language="python", before=before)
         found = [
@@ -164,13 +164,13 @@ def test_answers_come_while_the_model_reads() -> None:
             threading.Thread(target=answer).start()
             return future
 
-    def told(tokens: Any) -> Any:
+    def distribution(tokens: Any) -> Any:
         if TOKENS[tokens[-1]] == b"x." if tokens else False:
             order.append("read")
             waiting.set()
-        return law(tokens)
+        return next_probabilities(tokens)
 
-    model = DistributionModel(vocabulary(), told)
+    model = DistributionModel(vocabulary(), distribution)
     within = sg.regex(r"x\.[abc]")
     result = sg.run(model, "", monitored(within, Slow(), language="python"), seed=1, speculate=False)
     assert result.text == "x.b"
@@ -203,8 +203,8 @@ def test_the_state_of_a_monitor_follows_the_text() -> None:
     assert matcher.accepts(list(b"x.a ")) == 3
 
 
-def test_a_finished_text_is_judged_and_written_anew() -> None:
-    model = DistributionModel(vocabulary(), lambda tokens: law(tokens))
+def test_a_finished_text_is_judged_and_written_again() -> None:
+    model = DistributionModel(vocabulary(), lambda tokens: next_probabilities(tokens))
     seen: list[str] = []
 
     def check(text: str) -> Any:
@@ -225,8 +225,8 @@ def test_a_finished_text_is_judged_and_written_anew() -> None:
     assert result.finish != "complete" or result.monitors.left == ("there is an a",)
 
 
-def test_in_fallback_mode_monitors_are_asked_from_the_first_fault_on() -> None:
-    model = DistributionModel(vocabulary(), lambda tokens: law(tokens))
+def test_in_fallback_mode_monitors_are_queried_from_the_first_fault_on() -> None:
+    model = DistributionModel(vocabulary(), lambda tokens: next_probabilities(tokens))
 
     def check(text: str) -> Any:
         place = next((place for place in range(len(text)) if text[place : place + 2] == ".c"), None)
@@ -290,8 +290,8 @@ def test_a_wait_may_be_without_end() -> None:
         (r"SELECT (aa|ab|bb) FROM t;", "SELECT bb FROM t;", False),
     ],
 )
-def test_a_fault_without_a_place_is_mended_behind_forced_text(within: str, right: str, said: Any) -> None:
-    """As the last token that was drawn is not drawn there again."""
+def test_a_fault_without_a_place_is_repaired_after_forced_text(within: str, right: str, said: Any) -> None:
+    """The last token that was drawn there is not drawn again."""
     tokens = [bytes([one]) for one in range(256)]
     words = sg.Vocabulary.from_tokens([*tokens, None], eos_ids=[256])
     model = DistributionModel(words, lambda tokens: [1 / 257] * 257)
@@ -302,8 +302,8 @@ def test_a_fault_without_a_place_is_mended_behind_forced_text(within: str, right
         assert result.monitors.left == ()
 
 
-def test_a_text_that_cannot_be_mended_is_given_with_its_faults() -> None:
-    model = DistributionModel(vocabulary(), lambda tokens: law(tokens))
+def test_a_text_that_cannot_be_repaired_is_returned_with_its_faults() -> None:
+    model = DistributionModel(vocabulary(), lambda tokens: next_probabilities(tokens))
     for repairs in (0, 2, 8):
         constraint = monitored(sg.choice(["xa", "bc"]), judge(lambda text: False), repairs=repairs)
         for seed in range(10):
@@ -314,7 +314,7 @@ def test_a_text_that_cannot_be_mended_is_given_with_its_faults() -> None:
 
 
 def test_beams_are_judged() -> None:
-    model = DistributionModel(vocabulary(), lambda tokens: law(tokens))
+    model = DistributionModel(vocabulary(), lambda tokens: next_probabilities(tokens))
     for repairs in (0, 8):
         constraint = monitored(
             sg.choice(["xa", "xb", "yb"]), judge(lambda text: text != "xb"), repairs=repairs
@@ -344,7 +344,7 @@ def test_triggers_see_what_stands_before_them(pattern: str, places: list[int]) -
 
 @pytest.mark.parametrize("close_within_budget", [False, True])
 def test_texts_close_within_their_budget(close_within_budget: bool) -> None:
-    model = DistributionModel(vocabulary(), lambda tokens: law(tokens))
+    model = DistributionModel(vocabulary(), lambda tokens: next_probabilities(tokens))
     long = Members({"x": ["abc"]})
     for within, before in [
         (sg.regex(r"x\.[abc]+\n"), ""),

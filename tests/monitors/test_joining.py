@@ -1,4 +1,4 @@
-"""What stands between an unfinished text and the document behind it."""
+"""What stands between an unfinished text and the rest of the document."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _FILES = [
 
 
 def _places(language: str, text: str, *kinds: str) -> list[int]:
-    """Characters of an ASCII text behind which such a place begins."""
+    """Return the offsets of an ASCII text at which places of these kinds begin."""
     lexer = Lexer(language_of(language))
     at, found = lexer.start, []
     for offset, byte in enumerate(text.encode()):
@@ -45,7 +45,7 @@ def _marked(marked: str) -> tuple[str, list[int]]:
 
 
 @pytest.mark.parametrize("name", _FILES)
-def test_members_are_asked_for_where_python_has_a_dot_behind_an_operand(name: str) -> None:
+def test_member_places_are_where_python_has_a_dot_after_an_operand(name: str) -> None:
     path = Path(sysconfig.get_paths()["stdlib"]) / name
     if not path.is_file():
         pytest.skip(f"this Python has no {name}")

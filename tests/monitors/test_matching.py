@@ -1,4 +1,4 @@
-"""Monitored matchers against a slow reading of the same world: masks, refusals, rollback, forks, laws."""
+"""Monitored matchers against a slow reference of the same world: masks, refusals, rollback, forks, distributions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,17 @@ from structgen.models.memory import DistributionModel
 from structgen.monitors import Context, Fault, Monitor, Names, after, monitored
 
 from .test_answers import read
-from .worlds import EOS, MEMBERS, SMALL, TOKENS, Members, is_beginning, is_whole, law, vocabulary
+from .worlds import (
+    EOS,
+    MEMBERS,
+    SMALL,
+    TOKENS,
+    Members,
+    is_beginning,
+    is_whole,
+    next_probabilities,
+    vocabulary,
+)
 
 VOCABULARY = vocabulary()
 BYTES = sg.Vocabulary.of_bytes()
@@ -113,7 +123,7 @@ def test_cut_masks_allow_nothing_that_has_to_be_refused(choices: list[int]) -> N
 @pytest.mark.parametrize("later", [False, True])
 def test_a_draw_is_that_of_an_exact_mask(speculate: bool, later: bool) -> None:
     """With the noise of a seed, what is refused when it is read changes no token that is drawn."""
-    model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
+    model = DistributionModel(VOCABULARY, lambda tokens: next_probabilities(tokens))
     for seed in range(40):
         constraint = monitored(None, Members(later=later), language=SMALL, **PATIENT)
         result = sg.run(model, "", constraint, seed=seed, max_tokens=12, speculate=speculate)
@@ -121,7 +131,13 @@ def test_a_draw_is_that_of_an_exact_mask(speculate: bool, later: bool) -> None:
         noise = _noise_of(seed)
         while len(tokens) < 12:
             ids = np.array(sorted(_slow(text)))
-            token = int(ids[(np.log(law(tokens)[ids]) + noise(ids, position=len(tokens), branch=0)).argmax()])
+            token = int(
+                ids[
+                    (
+                        np.log(next_probabilities(tokens)[ids]) + noise(ids, position=len(tokens), branch=0)
+                    ).argmax()
+                ]
+            )
             if token == EOS:
                 break
             tokens.append(token)
@@ -145,9 +161,9 @@ def _noise_of(seed: int):  # type: ignore[no-untyped-def]
     return GumbelNoise(row_seed(seed, 0))
 
 
-def test_the_law_of_uniform_noise_is_that_of_an_exact_mask() -> None:
-    """One step behind ``x``: chi-squared of 4,000 draws; it fails by chance once in 10^4 seeds."""
-    model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
+def test_uniform_noise_draws_from_the_distribution_of_an_exact_mask() -> None:
+    """One step after ``x``: chi-squared of 4,000 draws; it fails by chance once in 10^4 seeds."""
+    model = DistributionModel(VOCABULARY, lambda tokens: next_probabilities(tokens))
     constraint = monitored(None, Members(), language=SMALL, before="x")
     counts: dict[int, int] = {}
     draws = 4_000
@@ -158,15 +174,15 @@ def test_the_law_of_uniform_noise_is_that_of_an_exact_mask() -> None:
     right = sorted(i for i, token in enumerate(TOKENS) if token and is_beginning("x" + token.decode()))
     right.append(EOS)
     assert set(counts) <= set(right)
-    mass = law([])[right]
+    mass = next_probabilities([])[right]
     assert _is_likely([counts.get(i, 0) for i in right], mass / mass.sum() * draws)
 
 
 @pytest.mark.parametrize("noise", ["gumbel", "uniform"])
 @pytest.mark.parametrize("options", [{"top_k": 2}, {"top_k": 4}, {"min_p": 0.6}])
 def test_truncation_looks_at_what_is_allowed(noise: str, options: dict[str, float]) -> None:
-    """One step behind ``x``: chi-squared of 1,500 draws; it fails by chance once in 10^4 seeds."""
-    model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
+    """One step after ``x``: chi-squared of 1,500 draws; it fails by chance once in 10^4 seeds."""
+    model = DistributionModel(VOCABULARY, lambda tokens: next_probabilities(tokens))
     constraint = monitored(None, Members(), language=SMALL, before="x")
     draws = 1_500
     counts: dict[int, int] = {}
@@ -177,7 +193,7 @@ def test_truncation_looks_at_what_is_allowed(noise: str, options: dict[str, floa
         token = result.tokens[0] if result.tokens else EOS
         counts[token] = counts.get(token, 0) + 1
     right = [i for i, token in enumerate(TOKENS) if token and is_beginning("x" + token.decode())] + [EOS]
-    masses = {i: float(law([])[i]) for i in right}
+    masses = {i: float(next_probabilities([])[i]) for i in right}
     best = sorted(masses, key=lambda i: -masses[i])
     if "top_k" in options:
         best = best[: int(options["top_k"])]
@@ -190,7 +206,7 @@ def test_truncation_looks_at_what_is_allowed(noise: str, options: dict[str, floa
 
 
 def test_samplers_draw_texts_of_the_world() -> None:
-    model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
+    model = DistributionModel(VOCABULARY, lambda tokens: next_probabilities(tokens))
     within = sg.regex(r"[xy]\.[abc]{1,3}")
     for sampler in ("exact", "rejection", "awrs", "smc", "asap"):
         constraint = monitored(within, Members(), language=SMALL)
@@ -202,9 +218,9 @@ def test_samplers_draw_texts_of_the_world() -> None:
     assert {one.text for one in found} == {"x.a", "x.ab", "y.b"}
 
 
-def test_exact_samples_have_the_law_of_what_the_world_allows() -> None:
+def test_exact_samples_have_the_conditional_distribution() -> None:
     """Chi-squared of 2,000 draws against enumeration; it fails by chance once in 10^4 seeds."""
-    model = DistributionModel(VOCABULARY, lambda tokens: law(tokens))
+    model = DistributionModel(VOCABULARY, lambda tokens: next_probabilities(tokens))
     constraint = monitored(sg.regex(r"[xy]\.[abc]{1,3}"), Members(), language=SMALL)
     drawn = sg.sample(model, "", constraint, n=2_000, sampler="exact", seed=8)
     mass: dict[str, float] = {}
@@ -213,9 +229,9 @@ def test_exact_samples_have_the_law_of_what_the_world_allows() -> None:
         tokens, chance = open_ways.pop()
         text = b"".join(TOKENS[i] for i in tokens).decode()
         if text in ("x.a", "x.ab", "y.b"):
-            mass[text] = mass.get(text, 0.0) + chance * law(tokens)[EOS]
+            mass[text] = mass.get(text, 0.0) + chance * next_probabilities(tokens)[EOS]
         open_ways += [
-            ((*tokens, i), chance * law(tokens)[i])
+            ((*tokens, i), chance * next_probabilities(tokens)[i])
             for i, token in enumerate(TOKENS)
             if token and any(one.startswith(text + token.decode()) for one in ("x.a", "x.ab", "y.b"))
         ]
@@ -247,7 +263,7 @@ def test_names_that_may_not_come_and_other_things_that_may() -> None:
     assert not matcher.accepts([index[b"a"]])
 
 
-def test_what_is_forced_is_told_ahead() -> None:
+def test_forced_text_is_reported() -> None:
     long = Members({"x": ["abcabc"]})
     matcher = open_matcher(monitored(None, long, language=SMALL), VOCABULARY)
     index = {token: i for i, token in enumerate(TOKENS)}
@@ -260,8 +276,8 @@ def test_what_is_forced_is_told_ahead() -> None:
     assert MEMBERS["x"] == ("a", "ab")
 
 
-def test_nothing_is_begun_that_cannot_be_ended() -> None:
-    """What is in force is looked at together with a regular constraint, and with what else is in force."""
+def test_no_token_leads_into_a_dead_end() -> None:
+    """Active suggestions are intersected with a regular constraint and with one another."""
     index = {token: i for i, token in enumerate(TOKENS)}
     members = Members({"x": ["abc", "b"], "y": ["abc"]})
     matcher = open_matcher(monitored(sg.regex(r"[xy]\.(a|ab|b)\n"), members, language=SMALL), VOCABULARY)
@@ -273,7 +289,7 @@ def test_nothing_is_begun_that_cannot_be_ended() -> None:
         "only abc begins so, which the constraint has not"
     )
     assert matcher.advance(index[b"y"])
-    assert not matcher.accepts([index[b"."]]), "nothing may come behind it"
+    assert not matcher.accepts([index[b"."]]), "nothing may come after it"
     both = monitored(
         None, [Members({"x": ["ab", "b"]}), Members({"x": ["abc", "b"]})], language=SMALL, before="x."
     )
@@ -345,7 +361,7 @@ def nothing_fits(said: Any) -> Any:
 
 @pytest.mark.parametrize("said", [[], [""], False, ["???"], sg.regex("oak")])
 def test_a_monitor_that_leaves_nothing_ends_soon_and_is_named(said: Any) -> None:
-    """A vocabulary in which thousands of tokens go on behind the place."""
+    """A vocabulary in which thousands of tokens go on after the place."""
     words = [f"is {a}{b}{c}".encode() for a in "abcdefghij" for b in "abcdefghij" for c in "abcdefghij"]
     known = sg.Vocabulary.from_tokens([None, *(bytes([b]) for b in range(256)), *words], [0])
     model = DistributionModel(known, lambda tokens: np.full(known.size, 1 / known.size))
@@ -381,7 +397,7 @@ def test_forks_that_come_back_to_a_place_that_was_passed_ask_there() -> None:
         assert not one.advance(ord("b")) and one.advance(ord("g"))
 
 
-def test_a_place_before_the_text_is_asked_about_behind_blanks() -> None:
+def test_a_place_before_the_text_is_queried_after_blanks() -> None:
     for before, text, is_right in (
         ("to:", "hall", True), ("to: ", "hall", True), ("to: ", "zzz", False), ("to:  ha", "ll", True),
         ("to: zz", "z", True), ("to: hall ", "zzz", True),
@@ -401,7 +417,7 @@ def test_errors_in_what_stands_before_are_counted() -> None:
 
 
 class Judge(Monitor):
-    """Names behind a dot, and a judge of finished texts."""
+    """Suggests names after a dot, and judges finished texts."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__("judge", ("member",))

@@ -32,7 +32,7 @@ BYTES = sg.Vocabulary.of_bytes()
 
 
 class Canned:
-    """An analyser that knows what it was told: names behind a text's end, signatures of callees, complaints."""
+    """An analyser with fixed results: the names after the end of a text, signatures of callees, complaints."""
 
     name = "canned"
     health = Health("canned")
@@ -120,13 +120,13 @@ def test_what_a_server_leaves_out_or_does_not_know_is_free() -> None:
     assert read(members(Canned(**{"x.": marked})), "x.far") == "x."
 
 
-def test_a_receiver_is_asked_about_once_in_a_statement() -> None:
+def test_a_receiver_is_queried_once_in_a_statement() -> None:
     known = Canned(**{"x.": ["a", "b"]})
     constraint = members(known)
     assert is_whole(constraint, "f(x.a, x.b, x.a)\n")
     assert len(known.asked) == 1
     assert is_whole(constraint, "y = x.a if x.b else x.a\n")
-    assert len(known.asked) == 3, "what an expression narrows is asked about anew"
+    assert len(known.asked) == 3, "a receiver that an expression narrows is queried again"
     assert read(constraint, "f(x.a, x.c") == "f(x.a, x."
     assert len(known.asked) == 3
 

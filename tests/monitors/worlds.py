@@ -1,4 +1,4 @@
-"""A small world for monitors, and what its texts are, told slowly: a name behind ``x.`` is one of those of ``x``."""
+"""A small world for monitors, with a slow reference of its texts: a name after ``x.`` must be a member of ``x``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structgen import Vocabulary
 from structgen.monitors import Context, Language, Monitor, Quotes
 
 SMALL = Language("small", {b"'": Quotes(b"'", escapes=False)}, line_comments=(b"#",), line_statements=True)
-"""Strings in single quotes, comments behind ``#``."""
+"""Strings in single quotes, comments after ``#``."""
 TOKENS = [
     b"x", b"y", b".", b"x.", b".a", b"a", b"b", b"ab", b"abc", b" ", b"\n", b".a.", b"y.b", b"c", b"ab x.ab", b")",
     b"'", b"#", b"x.c y", b"..", b"1.", b"",
@@ -48,7 +48,7 @@ class Members(Monitor):
 
 
 def places(text: str) -> list[tuple[int, str]]:
-    """Where a member is asked for, behind which receiver: in a line, outside of strings and comments."""
+    """Return the offsets and receivers of member accesses: in a line, outside of strings and comments."""
     found = []
     place = 0
     for line in text.splitlines(keepends=True):
@@ -66,7 +66,7 @@ def places(text: str) -> list[tuple[int, str]]:
 
 
 def is_beginning(text: str, members: Mapping[str, Sequence[str]] = MEMBERS) -> bool:
-    """Can a text go on from here so that every name behind a dot is a member?"""
+    """Return whether the text can go on so that every name after a dot is a member."""
     for offset, receiver in places(text):
         names = members.get(receiver)
         if names is None:
@@ -80,12 +80,12 @@ def is_beginning(text: str, members: Mapping[str, Sequence[str]] = MEMBERS) -> b
 
 
 def is_whole(text: str, members: Mapping[str, Sequence[str]] = MEMBERS) -> bool:
-    """Is it right if it ends here?"""
+    """Return whether the text is right if it ends here."""
     return is_beginning(text + "\n", members)
 
 
-def law(tokens: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Probabilities of the next token, the same for the same tokens; none is zero."""
+def next_probabilities(tokens: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Return the next-token distribution, which depends on the tokens only and is nowhere zero."""
     seed = int.from_bytes(hashlib.blake2b(bytes(tokens), digest_size=8).digest(), "little")
     random = np.random.default_rng(seed)
     weights = random.exponential(size=len(TOKENS)) + 0.05

@@ -1,8 +1,8 @@
-"""A server on a real socket that speaks the OpenAI protocol, with a real (small) model behind it.
+"""A server on a real socket that speaks the OpenAI protocol, with a real (small) model.
 
-What it enforces is chosen; what it does not know it ignores, as servers do. Where nothing is enforced it says what the
-test wrote down for it (`says`), in turn, and then "Hello!". `faults` are answered first: a status, or a function that
-does something worse to the connection.
+A test chooses what it enforces; it ignores unknown fields, as servers do. Where nothing is enforced it sends the texts
+in `says`, in turn, and then "Hello!". It sends `faults` first: a status, or a function that does something worse to
+the connection.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ Fault = tuple[int, dict[str, str]] | Callable[["Handler"], None]
 
 
 def small_model() -> DistributionModel:
-    """Bytes, of which those that end things are likely, so that constrained texts are short."""
+    """Return a model of bytes. Closing brackets and quotes are likely, so that constrained texts are short."""
     weights = [0.0] * 257
     for byte in range(32, 127):
         weights[byte] = 1.0
     for byte in b'"}],':
         weights[byte] = 60.0
     weights[256] = 200.0
-    law = [weight / sum(weights) for weight in weights]
-    return DistributionModel(sg.Vocabulary.of_bytes(), lambda tokens: law)
+    probabilities = [weight / sum(weights) for weight in weights]
+    return DistributionModel(sg.Vocabulary.of_bytes(), lambda tokens: probabilities)
 
 
 @dataclass
 class World:
-    """What the server does, and what it was asked."""
+    """The behaviour of the server, and the requests that it received."""
 
     enforces: frozenset[str] = frozenset()
-    owned_by: str = "somebody"
+    owned_by: str = "owner"
     says: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     refuses: Callable[[dict[str, Any]], str] | None = None
-    """Why a request is a bad one; empty if it is not."""
+    """Returns why a request is bad, or an empty text if it is not."""
     models: tuple[str, ...] = ("small",)
     key: str | None = None
     seconds: float = 0.0
-    """How long an answer takes at least."""
+    """The shortest time of an answer."""
     model: Any = field(default_factory=small_model)
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
     url: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def constraint(self, body: dict[str, Any]) -> Constraint | None:
-        """What the request asks for and this server keeps to."""
+        """Return the constraint of the request, if this server enforces it."""
         outer = body.get("structured_outputs")
         if "structured_outputs" in self.enforces and isinstance(outer, dict):
             if "json" in outer:
@@ -78,7 +78,7 @@ class World:
         return None
 
     def answer(self, body: dict[str, Any]) -> tuple[str, str, int]:
-        """Text, why it ended, tokens."""
+        """Return the text, the reason why it ended, and the number of tokens."""
         constraint = self.constraint(body)
         most = body.get("max_tokens", body.get("max_completion_tokens"))
         if constraint is None:
@@ -122,7 +122,7 @@ class Handler(BaseHTTPRequestHandler):
         if not self.allowed():
             return
         with world.lock:
-            world.asked.append(body)
+            world.requests.append(body)
             fault = world.faults.pop(0) if world.faults else None
             world.at_once += 1
             world.most_at_once = max(world.most_at_once, world.at_once)
@@ -166,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve(world: World) -> Iterator[World]:
-    """The world's server, on a free port of this machine."""
+    """Run the server of the world on a free port of this machine."""
     handler = type("WorldHandler", (Handler,), {"world": world})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
@@ -182,7 +182,7 @@ def serve(world: World) -> Iterator[World]:
 
 
 def dribble(handler: Handler) -> None:
-    """A byte now and then, for ever (for as long as a test takes)."""
+    """Send a byte now and then, for longer than a test takes."""
     handler.send_response(200)
     handler.send_header("Content-Length", "1000000")
     handler.end_headers()
@@ -197,7 +197,7 @@ def dribble(handler: Handler) -> None:
 
 
 def half(handler: Handler) -> None:
-    """Half of a whole answer, and then nothing more."""
+    """Send half of an answer, and then nothing more."""
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
     handler.end_headers()

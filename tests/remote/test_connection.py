@@ -68,7 +68,7 @@ def test_the_same_typed_code_runs_against_a_server(start: Start) -> None:
 
         person = extract("Ann is 31 years old.")
         assert isinstance(person, Person)
-        assert world.asked[-1]["messages"] == [
+        assert world.requests[-1]["messages"] == [
             {"role": "user", "content": "Extract the person from: Ann is 31 years old."}
         ]
         assert len(extract.map(["a", "b", "c"], seed=1)) == 3
@@ -105,9 +105,9 @@ def test_what_a_server_can_do_is_found_out(start: Start, enforces: frozenset[str
     world = start(enforces=enforces)
     with sg.connect(world.url) as model:
         assert model.dialect == found
-        asked = len(world.asked)
-        assert asked <= 3
-        assert model.dialect == found and len(world.asked) == asked
+        sent = len(world.requests)
+        assert sent <= 3
+        assert model.dialect == found and len(world.requests) == sent
 
 
 def test_a_server_that_refuses_what_it_does_not_know_is_found_out_too(start: Start) -> None:
@@ -148,7 +148,7 @@ def test_types_are_enforced_by_the_server(start: Start, dialect: str, output: An
         ):
             assert result.account.attempts[0].dialect in ("structured_outputs", "none")  # type: ignore[attr-defined]
         assert result.error is None, result.account  # type: ignore[attr-defined]
-        assert len(world.asked) == 1
+        assert len(world.requests) == 1
         *_, last = sg.stream(model, "Well?", output, max_tokens=400, seed=5)
         assert last == result.value
 
@@ -159,19 +159,19 @@ def test_regular_expressions_and_grammars(start: Start) -> None:
         assert sg.generate(model, "?", sg.regex("[ab]{3}")) in {
             a + b + c for a in "ab" for b in "ab" for c in "ab"
         }
-        assert world.asked[-1]["structured_outputs"] == {"regex": "[ab]{3}"}
+        assert world.requests[-1]["structured_outputs"] == {"regex": "[ab]{3}"}
         assert sg.generate(model, "?", sg.gbnf('root ::= "x" | "y"')) in ("x", "y")
-        assert world.asked[-1]["structured_outputs"] == {"grammar": 'root ::= "x" | "y"'}
+        assert world.requests[-1]["structured_outputs"] == {"grammar": 'root ::= "x" | "y"'}
 
 
 def test_a_pattern_with_flags_is_more_than_its_text(start: Start) -> None:
     world = start(says=["ABC"])
     with sg.connect(world.url, model="small", dialect="vllm", attempts=1) as model:
         assert sg.generate(model, "?", sg.regex("abc", flags=re.IGNORECASE)) == "ABC"
-        assert "structured_outputs" not in world.asked[-1]
+        assert "structured_outputs" not in world.requests[-1]
 
 
-def test_what_cannot_be_sent_is_checked_and_asked_for_again(start: Start) -> None:
+def test_a_constraint_that_cannot_be_sent_is_checked_here_and_the_request_repeated(start: Start) -> None:
     both = sg.regex("[a-z]{2,4}") & sg.regex("(?!ab).*")
     world = start(enforces=ALL, says=["ABC", "abc", "bcd"])
     with sg.connect(world.url, model="small", dialect="vllm") as model:
@@ -180,7 +180,7 @@ def test_what_cannot_be_sent_is_checked_and_asked_for_again(start: Start) -> Non
         assert result.value == "bcd"
         assert [one.text for one in result.account.attempts] == ["ABC", "abc", "bcd"]
         assert [bool(one.problem) for one in result.account.attempts] == [True, True, False]
-        said = world.asked[-1]["messages"]
+        said = world.requests[-1]["messages"]
         assert said[-2] == {"role": "assistant", "content": "abc"}
         assert "That answer is wrong" in said[-1]["content"] and "^" in said[-1]["content"]
 
@@ -190,7 +190,7 @@ def test_temporal_logic_is_checked(start: Start) -> None:
     world = start(enforces=ALL, says=['["delete", "backup"]', '["backup", "delete"]'])
     with sg.connect(world.url, model="small", dialect="vllm") as model:
         assert sg.generate(model, "A plan.", plan) == '["backup", "delete"]'
-        assert "!delete W backup" in world.asked[-1]["messages"][-1]["content"]
+        assert "!delete W backup" in world.requests[-1]["messages"][-1]["content"]
 
 
 def test_json_of_another_form_is_the_same_value(start: Start) -> None:
@@ -206,11 +206,13 @@ def test_json_of_another_form_is_the_same_value(start: Start) -> None:
         for _ in range(3):
             assert sg.generate(model, "Who?", Person) == Person(name="ann", age=31)
         assert sg.generate(model, "Who?", Person) == Person(name="a", age=31)
-        assert "JSON Schema" in world.asked[0]["messages"][-1]["content"]  # nobody else tells the model
+        assert (
+            "JSON Schema" in world.requests[0]["messages"][-1]["content"]
+        )  # the server does not show it to the model
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ('{"name": "ann", "age": 151}', "age"),
         ('{"name": "Ann", "age": 3}', "name"),
@@ -220,11 +222,11 @@ def test_json_of_another_form_is_the_same_value(start: Start) -> None:
         ('{"name": "ann", "age": 3', "end"),
     ],
 )
-def test_the_model_is_told_what_was_wrong(start: Start, wrong: str, told: str) -> None:
+def test_the_next_request_says_what_was_wrong(start: Start, wrong: str, message: str) -> None:
     world = start(says=[wrong, RIGHT])
     with sg.connect(world.url, model="small", dialect="none") as model:
         assert sg.generate(model, "Who?", Person).name == "ann"
-        assert told in world.asked[-1]["messages"][-1]["content"]
+        assert message in world.requests[-1]["messages"][-1]["content"]
 
 
 def even(value: int) -> int:
@@ -233,11 +235,11 @@ def even(value: int) -> int:
     return value
 
 
-def test_validators_of_the_type_are_told_too(start: Start) -> None:
+def test_errors_of_the_types_validators_are_reported_too(start: Start) -> None:
     world = start(says=["3", "4"])
     with sg.connect(world.url, model="small", dialect="none") as model:
         assert sg.generate(model, "A number.", Annotated[int, AfterValidator(even)]) == 4
-        assert "must be even" in world.asked[-1]["messages"][-1]["content"]
+        assert "must be even" in world.requests[-1]["messages"][-1]["content"]
 
 
 @pytest.mark.parametrize(
@@ -266,14 +268,14 @@ def test_budgets_end(start: Start) -> None:
         result = sg.run(model, "Who?", Person)
         assert isinstance(result.error, errors.OutputInvalid)
         assert "2 attempts" in str(result.error) and "attempts" in str(result.error.hint)
-        assert result.text == "no" and len(world.asked) == 2
+        assert result.text == "no" and len(world.requests) == 2
     with sg.connect(world.url, model="small", dialect="none", attempts=9, tokens=5) as model:
         result = sg.run(model, "Who?", Person)
         assert isinstance(result.error, errors.Truncated) and "budget of tokens" in str(result.error)
-        assert [body["max_tokens"] for body in world.asked[2:]] == [5, 3, 1]
+        assert [body["max_tokens"] for body in world.requests[2:]] == [5, 3, 1]
 
 
-def test_what_is_cut_off_is_asked_for_again(start: Start) -> None:
+def test_a_truncated_answer_is_requested_again(start: Start) -> None:
     world = start(says=["x" * 50, RIGHT])
     with sg.connect(world.url, model="small", dialect="none") as model:
         assert sg.generate(model, "Who?", Person, max_tokens=40).age == 31
@@ -285,7 +287,7 @@ def test_what_is_cut_off_is_asked_for_again(start: Start) -> None:
         sg.generate(model, "Who?", Person, max_tokens=40)
 
 
-def test_a_constraint_that_the_server_refuses_is_asked_for_in_a_weaker_way(start: Start) -> None:
+def test_a_refused_constraint_is_sent_in_a_weaker_dialect(start: Start) -> None:
     def refuses(body: dict[str, Any]) -> str:
         return "no pattern in schemas, please" if "pattern" in str(body.get("structured_outputs", "")) else ""
 
@@ -296,16 +298,16 @@ def test_a_constraint_that_the_server_refuses_is_asked_for_in_a_weaker_way(start
         assert isinstance(result, RemoteResult) and isinstance(result.value, Person)
         assert result.account.attempts[-1].dialect == "json_schema"
         assert "no pattern in schemas, please" in result.account.refused[0]
-        asked = len(world.asked)
+        sent = len(world.requests)
         again: Any = sg.run(model, "Who?", Person, max_tokens=200)
-        assert len(world.asked) == asked + 1, "it is remembered"
+        assert len(world.requests) == sent + 1, "it is remembered"
         assert again.account.refused == result.account.refused, "and each account says so"
 
 
 @pytest.mark.parametrize(
     "fault", [(429, {"Retry-After": "0"}), (503, {}), hang_up], ids=["429", "503", "hang up"]
 )
-def test_a_busy_server_is_asked_again(start: Start, fault: Any) -> None:
+def test_requests_to_a_busy_server_are_repeated(start: Start, fault: Any) -> None:
     world = start(faults=[fault], says=["yes"])
     with sg.connect(world.url, model="small", dialect="none") as model:
         assert sg.generate(model, "?", Literal["yes", "no"]) == "yes"
@@ -314,7 +316,7 @@ def test_a_busy_server_is_asked_again(start: Start, fault: Any) -> None:
         assert list(sg.stream(model, "?", Literal["yes", "no"]))[-1] == "no"
 
 
-def test_an_answer_that_breaks_off_is_asked_for_again(start: Start) -> None:
+def test_an_answer_that_breaks_off_is_requested_again(start: Start) -> None:
     world = start(faults=[half], says=["yes", "no"])
     with sg.connect(world.url, model="small", dialect="none", attempts=1) as model:
         assert sg.generate(model, "?", Literal["yes", "no"]) == "yes"
@@ -325,7 +327,7 @@ def test_an_answer_that_breaks_off_is_asked_for_again(start: Start) -> None:
         assert isinstance(error, errors.RemoteError)
 
 
-def test_a_real_model_behind_it(start: Start) -> None:
+def test_a_server_with_a_real_model(start: Start) -> None:
     world = start(enforces=frozenset({"json_schema"}), model=embedded_model())
     with sg.connect(world.url) as model:
 
@@ -342,10 +344,10 @@ def test_a_server_that_stays_busy_is_given_up(start: Start) -> None:
     with sg.connect(world.url, model="small", dialect="none", tries=3) as model:
         result = sg.run(model, "?", Person)
         assert isinstance(result.error, errors.RemoteError)
-        assert result.error.status == 429 and len(world.asked) == 3 and result.finish == "failed"
+        assert result.error.status == 429 and len(world.requests) == 3 and result.finish == "failed"
 
 
-def test_time_is_bounded_whatever_the_server_does(start: Start) -> None:
+def test_time_is_bounded_for_any_server(start: Start) -> None:
     world = start(faults=[dribble, (429, {"Retry-After": "100"})])
     with sg.connect(world.url, model="small", dialect="none", seconds=0.6) as model:
         for _ in range(2):
@@ -378,14 +380,14 @@ def endless(handler: Any) -> None:
 @pytest.mark.parametrize(
     "content", [b"<html>not found</html>", b"[]", b'{"choices": []}', b'{"choices": [{"message": 3}]}', b""]
 )
-def test_what_is_no_answer_is_told(start: Start, content: bytes) -> None:
+def test_an_invalid_answer_raises_an_error(start: Start, content: bytes) -> None:
     world = start(faults=[lambda handler: handler.send(200, content)])
     with sg.connect(world.url, model="small", dialect="none") as model:
         error = sg.run(model, "?", Person).error
         assert isinstance(error, errors.RemoteError) and "server" in str(error)
 
 
-def test_more_than_was_asked_for_is_not_read(start: Start) -> None:
+def test_an_endless_answer_is_not_read_to_its_end(start: Start) -> None:
     world = start(faults=[endless])
     with (
         sg.connect(world.url, model="small", dialect="none") as model,
@@ -411,24 +413,24 @@ def test_the_model_must_be_named_where_there_are_several(start: Start) -> None:
         sg.generate(model, "?", Person)
 
 
-def test_an_address_without_its_last_part_is_told(start: Start) -> None:
+def test_the_error_names_the_missing_end_of_an_address(start: Start) -> None:
     world = start(models=())
-    for url, is_told in ((world.url.removesuffix("/v1"), True), (world.url, False)):
+    for url, is_named in ((world.url.removesuffix("/v1"), True), (world.url, False)):
         with sg.connect(url, dialect="none") as model, pytest.raises(errors.RemoteError) as caught:
             sg.generate(model, "?", Person)
-        assert ("does not contain it" in str(caught.value)) == is_told
+        assert ("does not contain it" in str(caught.value)) == is_named
 
 
-def test_nobody_is_there() -> None:
+def test_a_port_without_a_server() -> None:
     model = sg.connect("http://127.0.0.1:9/v1", model="m", dialect="none", tries=1)
     with model, pytest.raises(errors.RemoteError, match="cannot be reached"):
         sg.generate(model, "?", Person)
 
 
-def test_a_batch_is_asked_for_at_once_and_rows_have_their_own_errors(start: Start) -> None:
+def test_a_batch_is_sent_concurrently_and_rows_have_their_own_errors(start: Start) -> None:
     world = start(enforces=ALL, owned_by="vllm", faults=[(400, {})], seconds=0.05)
     with sg.connect(world.url, concurrency=4) as model:
-        model.dialect  # noqa: B018  (asks)
+        model.dialect  # noqa: B018  (sends a request)
         each = [SamplingOptions(max_tokens=200, seed=i) for i in range(8)]
         results = run_batch(model, ["?"] * 8, output_type(str), each)
         assert sorted(result.finish for result in results) == ["complete"] * 7 + ["failed"]
@@ -451,7 +453,7 @@ def test_samplers_and_masks_are_refused_by_name(start: Start) -> None:
             sg.generate(model, "?", Person, **{name: value})
     with pytest.raises(errors.OptionError, match="top_k"):
         sg.generate(model, "?", Person, top_k=3)
-    assert not world.asked
+    assert not world.requests
 
 
 @pytest.mark.parametrize(
@@ -470,7 +472,7 @@ def test_samplers_and_masks_are_refused_by_name(start: Start) -> None:
     ],
     ids=str,
 )
-def test_mistakes_of_options_are_told_by_name(wrong: dict[str, Any]) -> None:
+def test_errors_name_the_wrong_option(wrong: dict[str, Any]) -> None:
     name = next(iter(wrong))
     with pytest.raises(errors.OptionError, match="address" if name == "url" else name):
         sg.connect(**{"url": "http://localhost/v1", **wrong})
@@ -480,7 +482,7 @@ def test_options_are_sent(start: Start) -> None:
     world = start(says=["yes"])
     with sg.connect(world.url, model="small", dialect="none", extra_body={"user": "me"}) as model:
         sg.generate(model, "?", Literal["yes"], top_p=0.5, seed=7, max_tokens=9)
-        body = world.asked[-1]
+        body = world.requests[-1]
         assert (body["top_p"], body["seed"], body["max_tokens"], body["user"]) == (0.5, 7, 9, "me")
         assert body["temperature"] == 1.0
 
@@ -498,7 +500,7 @@ def test_tools_are_called_through_a_server(start: Start) -> None:
         assert talk.answer == "It is 5."
 
 
-def test_monitors_are_asked_about_what_came(start: Start) -> None:
+def test_monitors_judge_the_answer(start: Start) -> None:
     constraint = sg.monitored(sg.regex("[a-z]{1,8}"), sg.monitors.after("b", lambda context: ["c", "d"]))
     world = start(says=["abxc", "abc"])
     with sg.connect(world.url, model="small", dialect="none") as model:

@@ -168,7 +168,7 @@ def test_answers_that_break_off_are_tried_as_often_as_chosen(serving: Serve) -> 
     world = serving(faults=[half] * 20)
     with connected(world, tries=2) as model, pytest.raises(errors.RemoteError):
         sg.generate(model, "?", Box)
-    assert len(world.asked) == 2
+    assert len(world.requests) == 2
 
 
 @pytest.mark.parametrize("dialect", ["json_schema", "structured_outputs"])
@@ -177,7 +177,7 @@ def test_a_server_that_ignores_a_constraint_is_not_used_in_silence(serving: Serv
     with connected(world, dialect=dialect, attempts=2) as model:
         with pytest.warns(errors.ConstraintNotSent, match=f"as {dialect}, and answered with a text"):
             assert sg.generate(model, "?", Box) == Box(a=1)
-        first, second = world.asked
+        first, second = world.requests
         assert "JSON Schema" not in str(first["messages"])
         assert "JSON Schema" in str(second["messages"]), "the model is shown the form now"
         assert "It is one." in str(second["messages"][2]["content"]), (
@@ -196,7 +196,7 @@ def test_an_ignored_constraint_is_known_in_later_calls_and_an_error_where_it_is_
         with pytest.warns(errors.ConstraintNotSent):
             sg.generate(model, "?", Box)
         sg.generate(model, "?", Box)
-    assert len(world.asked) == 3 and "JSON Schema" in str(world.asked[2]["messages"])
+    assert len(world.requests) == 3 and "JSON Schema" in str(world.requests[2]["messages"])
     world = serving(says=["It is one."])
     with (
         connected(world, dialect="json_schema", weaken=False) as model,
@@ -248,7 +248,7 @@ def test_fields_that_would_replace_the_constraint(serving: Serve) -> None:
     model = connected(world, dialect="json_schema", extra_body=extra)
     with model, pytest.raises(errors.OptionError, match="'response_format', which carries the constraint"):
         sg.generate(model, "?", Box)
-    assert not world.asked
+    assert not world.requests
     with connected(world, extra_body=extra) as model:
         assert sg.generate(model, "?") == "Hello!"
 
@@ -268,7 +268,7 @@ def test_messages_that_are_no_json(serving: Serve, messages: Any) -> None:
     world = serving()
     with connected(world) as model, pytest.raises(errors.PromptError, match=r"messages\[0\]: the message"):
         sg.generate(model, messages, Box)
-    assert not world.asked
+    assert not world.requests
 
 
 @pytest.mark.parametrize(

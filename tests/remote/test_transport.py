@@ -1,4 +1,4 @@
-"""A deadline holds for whole requests, whatever a server sends; pauses are bounded whatever it asks for."""
+"""A deadline holds for whole requests and for any answer; pauses are bounded, even if a server wants longer ones."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def whole(content: bytes) -> Reply:
     ],
     ids=["huge header", "long body", "bomb", "redirect", "moved", "long page", "half a page", "nonsense"],
 )
-def test_answers_that_are_none(answer: Callable[[], bytes], said: str) -> None:
+def test_invalid_answers(answer: Callable[[], bytes], said: str) -> None:
     with raw_server(whole(answer())) as url:
         client = transport(url, tries=1)
         with pytest.raises(RemoteError, match=said):

@@ -141,10 +141,10 @@ def test_unrelated_refusals_raise_at_once_and_change_nothing(start: Start, said:
     with sg.connect(world.url, model="small", dialect="vllm") as model:
         with pytest.raises(errors.RemoteError, match=said) as caught:
             list(sg.stream(model, "LONG", Person)) if streamed else sg.generate(model, "LONG", Person)
-        assert caught.value.status == 400 and len(world.asked) == 1
+        assert caught.value.status == 400 and len(world.requests) == 1
         assert ("dialect=" in str(caught.value)) == (said == "bad request")
         result: Any = sg.run(model, "short", Person, max_tokens=200)
-        assert result.error is None and "structured_outputs" in world.asked[-1]
+        assert result.error is None and "structured_outputs" in world.requests[-1]
         assert [one.dialect for one in result.account.attempts] == ["structured_outputs"]
         assert not result.account.refused
 
@@ -163,7 +163,7 @@ def test_one_long_document_of_a_batch_leaves_the_others_alone(start: Start) -> N
         found = extract.map(["a", "LONG", "b", "c"], return_errors=True)
     assert [type(one) for one in found] == [Person, errors.RemoteError, Person, Person]
     assert "maximum context length" in str(found[1])
-    assert all("structured_outputs" in body for body in world.asked)
+    assert all("structured_outputs" in body for body in world.requests)
     assert found[1].account is not None
 
 
@@ -188,7 +188,7 @@ def test_a_prompt_that_looks_like_a_refusal_of_the_constraint_costs_the_others_n
         with pytest.raises(errors.RemoteError, match="policy"):
             sg.generate(model, "Correct the grammar.", Person)
         sg.generate(model, "?", Person, max_tokens=200)
-        assert "structured_outputs" in world.asked[-1]
+        assert "structured_outputs" in world.requests[-1]
 
 
 def test_each_constraint_warns_once(start: Start) -> None:
@@ -232,7 +232,7 @@ def test_weaken_false_raises(start: Start) -> None:
             sg.generate(model, "?", Person)
         with pytest.raises(errors.OptionError, match="weaken=False"):
             sg.generate(model, "?", both)
-        assert len(world.asked) == 1
+        assert len(world.requests) == 1
         assert sg.generate(model, "?", Literal["a"]) == "a"
         assert sg.generate(model, "?", str, max_tokens=5) == "Hello"
     with pytest.raises(errors.OptionError, match="weaken"):
@@ -252,9 +252,7 @@ def test_a_server_that_keeps_to_nothing_is_not_used_in_silence(start: Start) -> 
 
 
 @pytest.mark.parametrize("said", ["model is too busy", "max_tokens must be 16 at most"])
-def test_a_server_that_refuses_all_that_it_is_asked_first_is_no_server_without_constraints(
-    start: Start, said: str
-) -> None:
+def test_refused_probes_do_not_show_that_a_server_has_no_constraints(start: Start, said: str) -> None:
     refused = [said] * 2
     world = start(enforces=ALL, refuses=lambda body: refused.pop(0) if refused else "")
     with sg.connect(world.url) as model:
@@ -272,7 +270,7 @@ def test_the_newer_name_of_the_length_is_found_out_and_only_kept_if_it_works(sta
     with sg.connect(world.url) as model:
         assert model.dialect == "structured_outputs"
         assert sg.generate(model, "?", Literal["a"]) == "a"
-        assert "max_tokens" not in world.asked[-1]
+        assert "max_tokens" not in world.requests[-1]
     said = ["max_tokens and max_completion_tokens are too large", "max_completion_tokens is too large"]
     world = start(enforces=ALL, refuses=lambda body: said.pop(0) if said else "")
     with sg.connect(world.url, model="small", dialect="vllm") as model:

@@ -1,4 +1,4 @@
-"""The loop with a model that writes what it is told to, and a few runs of the embedded one."""
+"""The loop with a scripted model, and a few runs of the embedded one."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_instructions_say_how_to_answer() -> None:
     assert "answer" not in shown(sg.regex("[a-z]+"), "hello")
 
 
-def test_a_turn_that_is_cut_off_is_told() -> None:
+def test_a_truncated_turn_raises_an_error() -> None:
     with pytest.raises(Truncated):
         run_tools(scripted(call("add", first=1, second=1)), "Go.", [add], max_tokens=20)
     with pytest.raises(OptionError, match="max_rounds is -1"):

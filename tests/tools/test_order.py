@@ -27,7 +27,7 @@ Word = tuple[str, ...]
 
 
 class Twin:
-    """What may be called, from the definition and by search in the whole automaton."""
+    """A slow reference for the calls that are possible: by the definition, and by search in the whole automaton."""
 
     def __init__(
         self, wanted: Sequence[Formula], called: Word, most: int | None, later: int | None, answers: bool
@@ -40,7 +40,7 @@ class Twin:
         return on_stretch(self.whole, [frozenset([one]) for one in word])
 
     def needed(self, word: Word) -> int | None:
-        """The fewest calls after which it holds."""
+        """Return the smallest number of further calls after which the formula holds."""
         if self.holds(word):
             return 0
         states = {0}
@@ -56,18 +56,18 @@ class Twin:
         needed = self.needed(word)
         return needed is not None and (self.later is None or needed <= self.later)
 
-    def turns(self, earlier: Word, begun: Word) -> bool:
-        """Whether some turn begins with these calls."""
-        if self.most is not None and len(begun) > self.most:
+    def has_turn(self, earlier: Word, start: Word) -> bool:
+        """Return whether some turn begins with these calls."""
+        if self.most is not None and len(start) > self.most:
             return False
-        if not set(begun) <= set(self.called):
+        if not set(start) <= set(self.called):
             return False
         if self.most is None:
             assert self.called == ATOMS  # then every further call can be made in this turn
-            return self.needed((*earlier, *begun)) is not None
+            return self.needed((*earlier, *start)) is not None
         return any(
-            self.may_end((*earlier, *begun, *more))
-            for length in range(self.most - len(begun) + 1)
+            self.may_end((*earlier, *start, *more))
+            for length in range(self.most - len(start) + 1)
             for more in itertools.product(self.called, repeat=length)
         )
 
@@ -80,8 +80,8 @@ def written(format: ToolFormat, word: Word) -> str:
     return format.begin + (format.between or "").join(calls) + format.end
 
 
-def begun(format: ToolFormat, word: Word) -> str:
-    """Up to where it is clear which tool is called last."""
+def written_start(format: ToolFormat, word: Word) -> str:
+    """Return the text up to the point that identifies the last tool."""
     text = written(format, word).removesuffix(format.end) if format.end else written(format, word)
     call = format.call.replace("$name", word[-1]).replace("$arguments", _ARGUMENTS[format.arguments])
     head = format.call.partition("$arguments")[0].replace("$name", word[-1])
@@ -118,7 +118,7 @@ def test_exactly_the_turns(
     called = {"none": (), "a": ("a",)}.get(choice, ATOMS)
     twin = Twin(wanted, called, most, later, choice in ("auto", "none"))
     answers = twin.answers and twin.holds(earlier)
-    calls = bool(called) and any(twin.turns(earlier, (one,)) for one in called)
+    calls = bool(called) and any(twin.has_turn(earlier, (one,)) for one in called)
     given: dict[str, Any] = {} if format.between is None else {"max_calls": most}
     try:
         turn = tools(
@@ -133,17 +133,17 @@ def test_exactly_the_turns(
     start = sg.Matcher(turn, BYTES)
     for length in range(1, 2 if format.between is None else 4):
         for word in itertools.product(ATOMS, repeat=length):
-            if begins(start, begun(format, word)) != twin.turns(earlier, word):
+            if begins(start, written_start(format, word)) != twin.has_turn(earlier, word):
                 raise AssertionError(word)
             fit = fits(turn, written(format, word))
-            assert fit == (twin.turns(earlier, word) and twin.may_end((*earlier, *word))), word
+            assert fit == (twin.has_turn(earlier, word) and twin.may_end((*earlier, *word))), word
             assert not fit or tuple(call.name for call in turn.read(written(format, word)).calls) == word
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("has_specials", [False, True])
 def test_walks_with_arguments(name: str, has_specials: bool) -> None:
-    """Each turn alone satisfies the order, whatever is drawn; arguments stay what the tools take."""
+    """Each turn alone satisfies the order for any draws; the tools accept the arguments."""
     several = FORMATS[name].between is not None
     order = ["!stop W weather", "G (switch -> X visit)", "F visit"] if several else "weather | stop"
     turn = tools(
@@ -174,7 +174,7 @@ def test_a_turn_may_leave_something_to_later_ones() -> None:
     assert not fits(alone, written(turn.format, ("a",))) and fits(alone, written(turn.format, ("a", "b")))
     required = tools(TINY, order="F b", max_later=0, tool_choice="required", parallel=False)
     assert fits(required, written(turn.format, ("b",)))
-    assert not begins(sg.Matcher(required, BYTES), begun(turn.format, ("a",)))
+    assert not begins(sg.Matcher(required, BYTES), written_start(turn.format, ("a",)))
 
 
 @pytest.mark.parametrize("needed", [1, 2, 3, 4])
@@ -203,19 +203,19 @@ def test_names_that_are_no_identifiers_are_quoted() -> None:
     )
 
 
-def test_explanations_tell_which_calls_may_come() -> None:
+def test_explanations_show_which_calls_may_come() -> None:
     turn = tools(FUNCTIONS, order="!stop W weather & !visit W weather & !switch W weather")
-    told = str(sg.Matcher(turn, BYTES).explain('<tool_call>\n{"name": "stop"'))
-    assert "'weather\"" in told and "__" not in told
-    told = str(sg.Matcher(turn, BYTES).explain('<tool_call>\n{"name": "visit"'))
-    assert "the order of calls must satisfy !visit W weather:" in told
+    explanation = str(sg.Matcher(turn, BYTES).explain('<tool_call>\n{"name": "stop"'))
+    assert "'weather\"" in explanation and "__" not in explanation
+    explanation = str(sg.Matcher(turn, BYTES).explain('<tool_call>\n{"name": "visit"'))
+    assert "the order of calls must satisfy !visit W weather:" in explanation
 
 
 def test_explanations_do_not_blame_the_order_for_other_faults() -> None:
     turn = tools(FUNCTIONS, order="!stop W weather")
     for text in ('<tool_call>\n{"name": "nothing"', '<tool_call>\n{"name": "weather", "arguments": 7'):
-        told = sg.Matcher(turn, BYTES).explain(text)
-        assert not told.viable and "order" not in str(told)
+        explanation = sg.Matcher(turn, BYTES).explain(text)
+        assert not explanation.viable and "order" not in str(explanation)
 
 
 def test_explanations_are_of_the_turn_as_it_was_made() -> None:

@@ -1,4 +1,4 @@
-"""The loop under temporal logic: the calls of a whole conversation satisfy it, whatever the model would rather do."""
+"""The loop under temporal logic: the calls of a whole conversation satisfy it, against the preferences of the model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_is_forbidden_first_may_come_later() -> None:
         model, "Clean up.", TOOLS, order="!delete W backup", parallel=False, max_rounds=2, max_text=5
     )
     assert names(done) == ["backup", "delete"]
-    assert isinstance(done.results[1].error, OSError)  # a call counts, whatever it gave
+    assert isinstance(done.results[1].error, OSError)  # a call counts even if it failed
     assert "The calls keep this order: Not `delete` before `backup`." in done.messages[0]["content"]
     again = run_tools(
         scripted(call("delete"), "Done."), "Clean up.", TOOLS, order="!delete W backup", earlier=["backup"]
@@ -104,7 +104,7 @@ def test_conversations_of_a_model_that_says_anything(format: str, order: list[st
 
 
 @pytest.mark.parametrize("every", list(itertools.permutations(["backup", "delete", "report"])))
-def test_the_last_rounds_do_what_is_owed(every: Done) -> None:
+def test_the_last_rounds_make_the_calls_that_are_still_required(every: Done) -> None:
     order = [f"F {name}" for name in every]
     model = ScriptedModel(call(every[0]))
     done = run_tools(model, "Go.", TOOLS, order=order, parallel=False, max_rounds=3, max_text=0)

@@ -33,8 +33,8 @@ def growing(turn: ToolTurn) -> PartialTurn:
 
 
 def state(reader: PartialTurn) -> list[str]:
-    told = [reader.reasoning or "", reader.text]
-    return [*told, *(part for call in reader.calls for part in (call.name, call.arguments))]
+    parts = [reader.reasoning or "", reader.text]
+    return [*parts, *(part for call in reader.calls for part in (call.name, call.arguments))]
 
 
 def read_in_pieces(turn: ToolTurn, text: str, rng: random.Random) -> PartialTurn:

@@ -42,7 +42,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "a part of another": _object({"$ref": "#/properties/y/items"}, others={"y": NUMBERS}),
     "a chain": _object({"$ref": "#/properties/y"}, others={"y": {"$ref": "#/$defs/d"}}, **{"$defs": {"d": NUMBERS}}),
     "a string elsewhere": _object({"$ref": "#/properties/y"}, others={"y": {"type": "string", "maxLength": 3}}),
-    "a bound beside a reference": _object(
+    "a bound with a reference": _object(
         {"$ref": "#/properties/y", "maxItems": 1}, others={"y": NUMBERS}
     ),
     "silenced siblings": _object(
@@ -65,7 +65,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         {"type": "array", "items": {"$ref": "#/properties/x/$defs/e"}, "$defs": {"e": {"type": "integer"}}},
         **{"$defs": {"e": {"type": "string"}}},
     ),
-    "a reference beside a type": _object(
+    "a reference with a type": _object(
         {"type": "string", "not": {"$ref": "#/properties/y"}}, others={"y": {"const": "no"}}
     ),
     "members": _object(

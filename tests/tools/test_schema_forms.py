@@ -24,7 +24,7 @@ STRINGS: dict[str, Any] = {
     "allOf": {"allOf": [{"type": "string"}, {"maxLength": 3}]},
     "allOf of lists": {"allOf": [{"type": ["string", "null"]}, {"type": ["string", "integer"]}], "maxLength": 3},
     "anyOf": {"anyOf": [{"type": "string", "maxLength": 2}, {"type": "string", "pattern": "^a{3}$"}]},
-    "anyOf beside a type": {"type": ["string", "null"], "maxLength": 3, "anyOf": [{"type": "string"}, {"minimum": 1}],
+    "anyOf with a type": {"type": ["string", "null"], "maxLength": 3, "anyOf": [{"type": "string"}, {"minimum": 1}],
                             "not": {"type": "null"}},
     "oneOf": {"oneOf": [WORD, {"type": "string", "maxLength": 1}]},
     "$ref": {"$ref": "#/$defs/word"},
@@ -196,7 +196,7 @@ def test_every_form_of_a_parameter_round_trips(kind: str, name: str, format: str
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", ROOTS)
-def test_arguments_are_an_object_whatever_the_schema_allows(name: str, format: str) -> None:
+def test_arguments_are_an_object_even_if_the_schema_allows_more(name: str, format: str) -> None:
     schema = parameters(WORD, **ROOTS[name])
     if "$ref" in schema:
         schema = {key: value for key, value in schema.items() if key not in ("properties", "required")}
@@ -218,7 +218,7 @@ def test_parameters_that_are_no_object_are_refused(wrong: Any) -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "message"),
     [
         ({"properties": []}, "#/properties"),
         ({"required": "x"}, "#/required"),
@@ -227,10 +227,10 @@ def test_parameters_that_are_no_object_are_refused(wrong: Any) -> None:
     ],
     ids=repr,
 )
-def test_mistakes_at_the_root_are_named(format: str, schema: Any, told: str) -> None:
+def test_mistakes_at_the_root_are_named(format: str, schema: Any, message: str) -> None:
     with pytest.raises(ConstraintError) as caught:
         tools([{"name": "f", "parameters": schema}], format=format)
-    assert str(caught.value).startswith(f"the parameters of f, {told}")
+    assert str(caught.value).startswith(f"the parameters of f, {message}")
 
 
 def _one_call(schema: Any) -> ToolTurn:

@@ -123,15 +123,15 @@ def test_reasoning(name: str) -> None:
     on, optional = (
         tools(FUNCTIONS, format=name, reasoning=kind, max_reasoning=11) for kind in (True, "optional")
     )
-    begun = tools(FUNCTIONS, format=name, reasoning="opened")
+    opened = tools(FUNCTIONS, format=name, reasoning="opened")
     for turn in (on, optional):
         assert fits(turn, thought + lines + calls)
         read = turn.read(thought + lines + calls)
         assert (read.reasoning, read.text, read.calls[0]) == ("Let me see.", "", PARIS)
         assert not fits(turn, f"{begin}Let me see it{end}{calls}")
     assert not fits(on, calls) and fits(optional, calls) and optional.read(calls).reasoning is None
-    assert fits(begun, thought.removeprefix(begin) + calls)
-    assert begun.read(thought.removeprefix(begin) + calls).reasoning == "Let me see."
+    assert fits(opened, thought.removeprefix(begin) + calls)
+    assert opened.read(thought.removeprefix(begin) + calls).reasoning == "Let me see."
     with pytest.raises(OutputInvalid, match="reasoning has no end"):
         on.read(f"{begin}Let me")
     answer = f"{format.answer[0]}Sure.{format.answer[1]}"
@@ -152,7 +152,7 @@ def test_tools_and_a_schema_for_the_answer(name: str) -> None:
 
 
 def test_a_special_token_that_ends_texts_may_end_a_call() -> None:
-    """gpt-oss ends texts with <|call|>: the call needs it, and then the text is over."""
+    """gpt-oss ends texts with <|call|>: the call needs it, and then the text has ended."""
     known = with_specials("harmony")
     turn = tools([weather], format="harmony", tool_choice="required")
     matcher = sg.Matcher(turn, known)
@@ -251,7 +251,7 @@ def test_definitions_that_cannot_be(given: Any, message: str) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "message"),
     [
         ({"type": "strnig"}, "#/properties/x/type: type 'strnig' is not a type"),
         ({"type": "string", "pattern": "("}, "#/properties/x/pattern: this group is not closed"),
@@ -260,11 +260,11 @@ def test_definitions_that_cannot_be(given: Any, message: str) -> None:
         (5, "#/properties/x: a schema must be an object or a boolean, not 5"),
     ],
 )
-def test_mistakes_in_a_schema_name_the_tool_and_the_place(name: str, schema: Any, told: str) -> None:
+def test_mistakes_in_a_schema_name_the_tool_and_the_place(name: str, schema: Any, message: str) -> None:
     definition = {"name": "find", "parameters": {"type": "object", "properties": {"x": schema}}}
     with pytest.raises(ConstraintError) as caught:
         tools([switch, definition], format=name)
-    assert str(caught.value).startswith(f"the parameters of find, {told}")
+    assert str(caught.value).startswith(f"the parameters of find, {message}")
 
 
 def test_definitions_and_functions_are_one_thing() -> None:

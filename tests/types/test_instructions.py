@@ -7,7 +7,7 @@ import pytest
 import structgen as sg
 from structgen import ltl
 from structgen.api import described
-from structgen.remote.format_prompt import told
+from structgen.remote.format_prompt import with_format_description
 from structgen.types import output_type
 
 ORDER = "!delete W backup"
@@ -48,7 +48,7 @@ def test_formulas_are_described_in_english(name: str) -> None:
     for text in (
         described("Do it.", kind),
         described([{"role": "user", "content": "Do it."}], kind)[-1]["content"],
-        told([{"role": "user", "content": "Do it."}], kind)[-1]["content"],
+        with_format_description([{"role": "user", "content": "Do it."}], kind)[-1]["content"],
     ):
         assert text.startswith("Do it.\n\n")
         for formula in formulas:

@@ -77,7 +77,7 @@ def read() -> dict[str, Any] | None:
 
 
 def ask(method: str, parameters: Any) -> Any:
-    """Asks the client, and serves it meanwhile."""
+    """Send a request to the client, and serve its requests meanwhile."""
     number = f"ask-{len(replies)}"
     replies[number] = None
     send({"id": number, "method": method, "params": parameters})
@@ -118,7 +118,7 @@ def apply(parameters: dict[str, Any]) -> None:
     assert version > old_version
     for change in parameters["contentChanges"]:
         if "range" in change:
-            assert OPTIONS.get("sync", 2) == 2, "edits were not asked for"
+            assert OPTIONS.get("sync", 2) == 2, "the client sent edits without permission"
             start, end = offset(text, change["range"]["start"]), offset(text, change["range"]["end"])
             text = text[:start] + change["text"] + text[end:]
         else:
@@ -139,7 +139,7 @@ def misbehave(number: Any, text: str) -> bool:
             Path(OPTIONS["heard"]).touch()
         return True
     if "GARBAGE" in text:
-        raw(b"a line that somebody printed\n\n")
+        raw(b"a line that a program printed\n\n")
         return True
     if "BODY" in text:
         raw(b"Content-Length: 5\r\n\r\n{nope")

@@ -114,7 +114,7 @@ def test_where_programs_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @posix
-def test_programs_of_the_project_run_only_if_asked_for(
+def test_programs_of_the_project_run_only_with_permission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "a" / "b"
@@ -236,7 +236,7 @@ def test_a_hostile_project_runs_nothing(name: str, tmp_path: Path, monkeypatch: 
 
 
 @posix
-def test_pyright_is_given_the_interpreter_of_a_project_only_if_asked_for(
+def test_pyright_gets_the_interpreter_of_a_project_only_with_permission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pyright runs it."""

@@ -1,4 +1,4 @@
-"""The client against a server that does what it is told: what is asked, in which order, about which text."""
+"""The client against a scripted server: which requests it sends, in which order, about which text."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_the_server_asks_is_answered(fake: Fake, tmp_path: Path) -> None:
     assert asked[5]["error"]["code"] == -32601
 
 
-def test_many_threads_ask_about_one_document(fake: Fake) -> None:
+def test_many_threads_query_one_document(fake: Fake) -> None:
     server = fake()
     futures: dict[str, Future[Any]] = {}
 
@@ -129,7 +129,7 @@ def test_the_typed_prefix_can_be_kept_from_the_server(fake: Fake) -> None:
     assert diagnostic.message == "x.name_b1 = 2"
 
 
-def test_a_list_that_was_cut_is_asked_for_again(fake: Fake) -> None:
+def test_a_truncated_list_is_requested_again(fake: Fake) -> None:
     server = fake({"knowledge": Knowledge(full_below=4)})
     found = server.completions(PLACE, "CAPPED.", 7).result()
     assert found is not None and not found.is_incomplete
@@ -138,7 +138,7 @@ def test_a_list_that_was_cut_is_asked_for_again(fake: Fake) -> None:
     assert short is not None and short.is_incomplete
 
 
-def test_a_server_that_was_disturbed_is_asked_again(fake: Fake) -> None:
+def test_a_query_that_the_server_aborted_is_sent_again(fake: Fake) -> None:
     assert fake().signatures(PLACE, "DISTURBED ", 0).result() is not None
     server = fake(disturbances=9)
     assert server.signatures(PLACE, "DISTURBED ", 0).result() is None

@@ -100,7 +100,7 @@ def test_names_without_keywords_and_changes() -> None:
     assert found is not None and found.names() == {"a"}
 
 
-def test_unknown_is_none() -> None:
+def test_without_known_members_there_is_no_list() -> None:
     ty = Knowledge(nothing_known=frozenset({"__eq__", "__doc__"}))
     every = [{"label": "__eq__"}, {"label": "__doc__"}]
     assert read_completions(None, "x.", 2, "utf-8", ty) is None

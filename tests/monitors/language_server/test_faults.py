@@ -1,4 +1,4 @@
-"""Whatever a server does, the answer is None, the reason on record, and the next query answered."""
+"""After any fault of a server the result is None, the reason is recorded, and the next query is answered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACE = Path("file.txt")
     ("word", "reason", "message"),
     [
         ("CRASH", "crash", "ended with status 3; it wrote:\nthe last words"),
-        ("GARBAGE", "nonsense", "no header: 'a line that somebody printed"),
+        ("GARBAGE", "nonsense", "no header: 'a line that a program printed"),
         ("BODY", "nonsense", "no JSON"),
         ("LIST", "nonsense", "no object"),
         ("HUGE", "nonsense", "99999999999 bytes, more than"),
@@ -48,7 +48,7 @@ def test_a_bad_answer_costs_no_restart(fake: Fake, word: str, reason: str) -> No
     assert server.health.restarts == 0
 
 
-def test_answers_to_nobody_are_noted_and_ignored(fake: Fake) -> None:
+def test_answers_without_a_request_are_recorded_and_ignored(fake: Fake) -> None:
     server = fake()
     assert server.completions(PLACE, "WRONG x.", 8).result() is not None
     assert server.health.faults == {"nonsense": 2}
@@ -67,15 +67,14 @@ def test_a_late_answer_is_unknown(fake: Fake) -> None:
 
 
 def test_a_server_that_hangs_is_started_again(fake: Fake) -> None:
-    server = fake(
-        {"warm_up": 20.0}
-    )  # for this long the new one hangs where it is asked before the end is on record
+    # The new server hangs for this long if a query reaches it before the end of the old one is recorded.
+    server = fake({"warm_up": 20.0})
     assert server.completions(PLACE, "x.", 2).result() is not None
     server.timeout = 0.05
 
     def hangs() -> bool:
         assert server.completions(PLACE, "HANG x.", 7).result() is None
-        # That it is ended is on record a little later; asked again meanwhile, the new server would hang, too.
+        # The end of the server is recorded a little later. A query before that would make the new one hang, too.
         return eventually(lambda: "hang" in server.health.faults, 0.3)
 
     assert eventually(hangs)
@@ -91,7 +90,7 @@ def test_a_cold_server_that_is_slow_is_left_alone(fake: Fake) -> None:
     assert server.health.faults == {"late": 5} and server.health.restarts == 0
 
 
-def test_a_question_can_be_taken_back(fake: Fake, tmp_path: Path) -> None:
+def test_a_query_can_be_cancelled(fake: Fake, tmp_path: Path) -> None:
     server = fake(heard=str(tmp_path / "heard"))
     assert server.completions(PLACE, "x.", 2).result() is not None
     future = server.signatures(PLACE, "SILENT ", 0)
@@ -102,7 +101,7 @@ def test_a_question_can_be_taken_back(fake: Fake, tmp_path: Path) -> None:
     assert server.health.cancelled == 1 and not server.health.faults
 
 
-def test_the_next_question_need_not_wait_for_one_that_was_taken_back(fake: Fake) -> None:
+def test_the_next_query_does_not_wait_for_a_cancelled_one(fake: Fake) -> None:
     server = fake({"timeout": 600.0, "warm_up": 600.0})
     futures = [server.signatures(PLACE, "SILENT ", 0) for _ in range(3)]
     began = time.monotonic()

@@ -37,7 +37,7 @@ def read_all(chunks: list[bytes], limit: int = 1000) -> list[Any]:
 
 
 @given(messages=st.lists(MESSAGES, max_size=4), size=st.integers(1, 40))
-def test_messages_come_back_whatever_the_cuts(messages: list[dict[str, Any]], size: int) -> None:
+def test_messages_survive_any_cuts(messages: list[dict[str, Any]], size: int) -> None:
     data = b"".join(map(encode_message, messages))
     chunks = [data[start : start + size] for start in range(0, len(data), size)]
     assert read_all(chunks, 10**6) == [{"jsonrpc": "2.0", **message} for message in messages]

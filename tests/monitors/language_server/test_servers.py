@@ -128,7 +128,7 @@ def test_a_long_list_is_whole_or_says_that_it_is_not(python: Analyser) -> None:
     assert every <= found.names() or found.is_incomplete
 
 
-def test_files_that_change_are_seen_when_told(python: Analyser) -> None:
+def test_changed_files_are_read_after_a_notification(python: Analyser) -> None:
     assert isinstance(python, (LanguageServer, InProcess))
     text = "import later\nlater."
     assert "early" not in (names(python, text) or ())

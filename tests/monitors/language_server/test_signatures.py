@@ -147,7 +147,7 @@ def test_overloads_keep_their_order() -> None:
         ({"signatures": [{"label": "() -> Any"}]}, "python"),
     ],
 )
-def test_unknown_calls_are_none(result: Any, dialect: Dialect) -> None:
+def test_unknown_calls_have_no_signatures(result: Any, dialect: Dialect) -> None:
     assert read_signatures(result, dialect) is None
 
 
