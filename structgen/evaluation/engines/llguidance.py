@@ -62,7 +62,7 @@ class LLGuidance:
         """Do nothing: caches belong to the matcher."""
 
     def clear_function_caches(self) -> None:
-        """Do nothing: there are none."""
+        """Do nothing: it has no caches."""
 
 
 class _Listed:
