@@ -1,9 +1,10 @@
-"""OpenAI's client for measurements: what fails is seen, and a connection that was closed while idle is no failure.
+"""OpenAI's client for measurements: every failure counts, except a connection that was closed while it was idle.
 
-Why: servers close connections that were idle (vLLM after five seconds), and a request that is being sent at that moment
-is lost before anybody read it. Official clients send it again; with their retries turned off, since answers of 429 and
-500 must be seen here, it would count as a failed request.
-Invariant: a request is sent again only if its connection ended before an answer began, and `RETRIES` times at most.
+Servers close idle connections (vLLM after five seconds), and a request that is sent at that moment is lost before
+anyone reads it. The official client sends it again, but its retries are off here, because answers with status 429 and
+500 must be seen. Without a second attempt such a request would count as failed.
+
+Invariant: a request is sent again only if its connection ended before an answer started, and at most `RETRIES` times.
 """
 
 from __future__ import annotations

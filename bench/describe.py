@@ -1,12 +1,12 @@
-"""Does it help a model to see the fields of the output type? The bundled tasks, with and without.
+"""Measure whether a model benefits from seeing the fields of the output type: the bundled tasks, with and without.
 
     python -m bench.describe [TASK ...] [--examples]
 
-Why: the default of `describe=` should be what helps, and this is how it was chosen (docs/types.md has the table).
-What: each item is one greedy answer to one text: the task's instruction and the item's text, with what
-`structgen.types.describe` says of the schema before it, after it, or nowhere. With ``--examples`` the task's worked
-example comes first, as messages.
-Cost: about a minute for each task and place, with the embedded model on one core.
+The default of `describe=` follows these results (docs/types.md has the table). Each item is one greedy answer to one
+text: the task's instruction and the item's text, with the output of `structgen.types.describe` before it, after it, or
+nowhere. With ``--examples`` the task's worked example comes first, as messages.
+
+Cost: about a minute for each task and position, with the embedded model on one core.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Families of schemas that grow: what people write large, and what strangers write to hurt.
+"""Families of schemas of growing size: schemas that people write large, and hostile ones.
 
-A family makes from a number n a schema and a valid instance of it; `sizes` are the numbers to try. What one
-family says about growth depends on what grows in it: the schema, the output, or both.
+A family makes a schema and a valid instance of it from a number n; `sizes` are the numbers to measure. Growth is in the
+schema, the output, or both, depending on the family.
 """
 
 from __future__ import annotations

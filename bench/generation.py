@@ -1,10 +1,10 @@
-"""What a constraint costs in generation: the same model with and without one, token by token in turn.
+"""Measure the cost of a constraint in generation: the same model with and without one, token by token in turn.
 
 usage: python -m bench.generation [--runs N] [--tokens N] [--threads N]
 
-Two generations from one prompt advance in turn, one under the constraint of a type and one free, so that each
-pair of tokens sees the same machine. Told are the median wall times of a token (forward pass, mask, draw), their
-ratio, and the part that is ours. The bar: a ratio of at most 1.05.
+Two generations from one prompt advance in turn, one under the constraint of a type and one free, so that each pair of
+tokens meets the same load of the machine. The report shows the median wall time of a token (forward pass, mask, draw),
+the ratio of both, and structgen's share. The bar is a ratio of at most 1.05.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["main"]
 PROMPTS = (
     "List three people with their names, ages and addresses.",
     "Describe the staff of a small bakery.",
-    "Who works in the lighthouse? Name everybody.",
+    "Who works in the lighthouse? Name all of them.",
     "Invent the crew of a ship.",
 )
 

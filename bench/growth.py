@@ -1,14 +1,14 @@
-"""How time and memory grow with the schema and the output, beside the peers.
+"""Measure how time and memory grow with the schema and the output, in comparison with other engines.
 
     python -m bench.growth --tokenizer DIRECTORY [--families SUBSTRING] [--engines NAME ...] [--limit SECONDS]
 
-Each family of `bench.families` is compiled at growing sizes and one valid instance of each is read token by token.
-Every case runs in a process of its own, forked when tokenizer and engine are ready, so that memory is counted from
-there and an engine that hangs is ended by `--limit` (CPU seconds and wall seconds alike).
+Each family of `bench.families` is compiled at growing sizes, and one valid instance of each is read token by token.
+Every case runs in a process of its own, which is forked when tokenizer and engine are ready. So memory is counted from
+there, and `--limit` ends an engine that hangs (CPU seconds and wall seconds alike).
 
-Told are the CPU times of compiling with the first mask, and of the walk's masks; the memory is the peak above that
-before the schema came. The exponents are slopes against schema and output together, in bytes, on logarithmic axes,
-through the larger sizes; linear growth is 1. The bar is 1 for all three.
+The report shows the CPU time of compiling with the first mask, and that of the masks of the walk. Memory is the peak
+above the value before the schema came. The exponents are slopes against schema and output together, in bytes, on
+logarithmic axes, through the larger sizes; linear growth is 1. The bar is 1 for all three.
 """
 
 from __future__ import annotations

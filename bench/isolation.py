@@ -1,12 +1,12 @@
-"""How much hostile specs delay others: masks that are being made, and new harmless specs.
+"""Measure how much hostile constraints delay others: masks that are being computed, and new harmless constraints.
 
     python -m bench.isolation [--seconds 20] [--workers 3]
 
-What: over the embedded model's vocabulary, one thread makes masks for a batch of matchers, as an engine's step does,
-and one compiles harmless schemas that are new. First alone, then while a third thread sends specs that are slow to
-read, to build or to mask, each new, one after the other as fast as they are answered. Told are the times of a step and
-of a new schema in both: median, 99 % and slowest, and how much longer the slowest took. The noise of the machine is in
-both, so run it on an idle one.
+Over the embedded model's vocabulary, one thread computes masks for a batch of matchers, like a step of an inference
+engine, and another compiles new harmless schemas. They run first alone, then while a third thread sends constraints
+that are slow to read, to build or to mask. Each is new, and is sent as soon as the one before has a reply. The report
+shows the times of a step and of a new schema in both phases: median, 99th percentile and maximum, and how much longer
+the slowest took. Both contain the noise of the machine, so run this on an idle one.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def main() -> None:
         beside = _measured(compiler, options.seconds, hostile=True, salt=2)
         print(f"{'':45}{'median':>10}{'99 %':>10}{'slowest':>10}  ms")
         for place, name in enumerate(("a step of 16 masks", "a new harmless schema")):
-            for told, times in (("alone", alone.times[place]), ("beside hostile specs", beside.times[place])):
-                print(f"{f'{name}, {told}':45}" + "".join(f"{1e3 * q:10.2f}" for q in _quantiles(times)))
+            for phase, times in (("alone", alone.times[place]), ("with hostile specs", beside.times[place])):
+                print(f"{f'{name}, {phase}':45}" + "".join(f"{1e3 * q:10.2f}" for q in _quantiles(times)))
             longer = max(beside.times[place]) - max(alone.times[place])
             print(f"{'':10}the slowest took {1e3 * longer:.1f} ms longer")
         stats = compiler.stats

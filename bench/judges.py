@@ -1,10 +1,11 @@
-"""What is valid, by others: jsonschema-rs with formats asserted, arbitrated by the exact slow validator of `tests`.
+"""Independent judges of validity: jsonschema-rs with formats asserted, and the exact slow validator of `tests`.
 
-Why: a verdict of this library is only worth something against judges that share no line with it. jsonschema-rs is
-fast and widely used but reads numbers as doubles, some formats loosely, and those of later drafts not at all; the
-slow validator is exact. Where the first agrees, the second is not asked.
-Invariant: `Judge.rejects` is true only if the last judge that has a verdict has the other one.
-Cost: jsonschema-rs is compiled once a schema; the slow validator only where it is needed.
+A verdict of this library only counts against judges that share no code with it. jsonschema-rs is fast and widely used,
+but it reads numbers as doubles, some formats loosely, and formats of later drafts not at all. The slow validator is
+exact; it is called only where the first one disagrees.
+
+Invariant: `Judge.rejects` is true only if the last judge with a verdict has the opposite one. Cost: jsonschema-rs is
+compiled once for each schema; the slow validator runs only where it is needed.
 """
 
 from __future__ import annotations

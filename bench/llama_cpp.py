@@ -1,12 +1,12 @@
-"""Tokens a second of llama-cpp-python: without a constraint, with structgen, and with llama.cpp's own grammar.
+"""Measure tokens per second of llama-cpp-python: without a constraint, with structgen, with llama.cpp's own grammar.
 
     python -m bench.llama_cpp [--gguf FILE] [--rounds 5] [--tokens 96] [--threads 2]
 
 All three write the same number of tokens after the same prompts, greedily. The engines take turns in each round, so
-that a machine that is busy for a while is busy for all. Told are the medians over rounds and prompts of the wall time
-and the CPU time (of all threads) for one token after the first, and the ratio to the time without a constraint, paired
-by round and prompt. The schema asks for more items than fit, so that nothing ends early; the same schema becomes
-llama.cpp's grammar by its own converter.
+that a busy machine affects all of them. The report shows medians over rounds and prompts: wall time and CPU time (of
+all threads) of one token after the first, and the ratio to the time without a constraint, paired by round and prompt.
+The schema requires more items than fit, so that no text ends early. llama.cpp's own converter makes its grammar from
+the same schema.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Token masks for JSON Schemas, side by side with llguidance in one run.
+"""Compare token masks for JSON Schemas with llguidance, in one run.
 
     python -m bench.masks --data maskbench.jsonl.gz [-n 300] [--tokenizer DIRECTORY]
 
-`--data` holds MaskBench records, one JSON object a line: ``schema`` and ``tests`` of ``{valid, data}``. Each schema
-is compiled and each valid instance read token by token by both engines in turn, so that both see the same
-machine. Times are CPU time of this thread; schemas that only one engine takes are left out of the comparison.
+`--data` holds MaskBench records, one JSON object per line: ``schema`` and ``tests`` of ``{valid, data}``. Both engines
+in turn compile each schema and read each valid instance token by token, so that both meet the same load of the machine.
+Times are CPU time of this thread. Schemas that only one engine accepts are not compared.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A JavaScript program that answers questions, one line of JSON each, for as long as it is asked.
+"""A JavaScript program that answers requests, one line of JSON each.
 
-Why: the own tools of some languages (`solc`, `typescript`) run under Node; starting Node for each of thousands of
-texts would take minutes, asking one process takes milliseconds.
-Invariant: one answer a question, in order. The process ends with its owner.
-Cost: one process from the first question on.
+The parsers of some languages (`solc`, `typescript`) run under Node. Starting Node for each of thousands of texts would
+take minutes; a request to a running process takes milliseconds.
+
+Invariant: one reply for each request, in order. The process ends with its owner. Cost: one process from the first
+request on.
 """
 
 from __future__ import annotations

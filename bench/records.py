@@ -1,4 +1,4 @@
-"""MaskBench records, tokenizers by folder, and random tokenisations: what the runs over them share."""
+"""MaskBench records, tokenizers by folder, and random tokenisations: what several benchmarks share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def vocabulary_of(directory: str | None) -> Vocabulary:
 
 
 def progress(items: Sequence[Item], label: str) -> Iterable[Item]:
-    """The items, behind a tqdm bar where tqdm is installed."""
+    """The items, with a tqdm bar where tqdm is installed."""
     try:
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
     except ImportError:

@@ -1,19 +1,21 @@
-"""What masks cost a cluster: a simulation of batches, engines a replica and replicas, fed by measured mask times.
+"""Estimate the cost of masks in a cluster: a simulation of batches, engines and replicas with measured mask times.
 
     python -m bench.scale [--data RECORDS.jsonl.gz] [--schemas 200] [--steps 1500] [--step-ms 8] [--row-us 20]
 
 `--plot FILE` writes the first table as a picture.
 
-Measured here, on one thread: for each schema the time to compile it, and the time of every mask of several requests in
-turn in one engine, from the first, which finds nothing remembered, on. The schemas are MaskBench records (with their
-own valid instances) or, without `--data`, a small set of ours. Measured as well: one batched call over one engine, and
-over two engines by two threads, beside the sum of single calls, which is what the simulation reckons with.
+Measured, on one thread: for each schema the time to compile it, and the time of every mask of several requests one
+after the other in one engine. The first request starts with empty caches. The schemas are MaskBench records with their
+own valid instances or, without `--data`, a small built-in set. Measured as well: one batched call over one engine, and
+over two engines by two threads, compared with the sum of single calls, which the simulation uses.
 
-Assumed: a forward pass takes `step-ms` and `row-us` more for each row; the batch is always full; requests choose
-schemas by Zipf's law; each replica has a core for each of its mask engines. Simulated: masks of a step are filled
-engine by engine, engines at once, rows being given to engines by their schema; a step takes the pass and then the masks
-("after"), or the longer of the two ("beside", as an engine does that fills masks during the pass). Each engine of each
-replica remembers for itself. Replicas get requests in turn, or each schema has its replica ("by schema").
+Assumed: a forward pass takes `step-ms`, and `row-us` more for each row; the batch is always full; the popularity of
+schemas follows Zipf; each replica has a core for each of its mask engines.
+
+Simulated: masks of a step are filled engine by engine, the engines in parallel, and the schema of a row determines its
+engine. A step takes the pass and then the masks ("after"), or the longer of the two ("during", for an engine that fills
+masks during the pass). Each engine of each replica has its own caches. Replicas get requests in turn, or each schema
+has its replica ("by schema").
 """
 
 from __future__ import annotations
@@ -152,14 +154,14 @@ def _zipf(schemas: int, seed: int) -> Callable[[], int]:
     return lambda: order[draw.choices(range(schemas), weights)[0]]
 
 
-# -- what is told
+# -- the report
 
 
 def _tell_batch_sizes(
     schemas: list[Schema], steps: int, gpu: tuple[float, float]
 ) -> dict[int, list[tuple[int, float]]]:
     print("\nOne replica: masks of a step in ms (mean, p99) and what they add to the time of a step")
-    print("| rows | engines | mean | p99 | after the pass | beside the pass |")
+    print("| rows | engines | mean | p99 | after the pass | during the pass |")
     print("|--:|--:|--:|--:|--:|--:|")
     shown: dict[int, list[tuple[int, float]]] = {}
     for engines in (1, 2, 4):
@@ -179,7 +181,7 @@ def _tell_replicas(schemas: list[Schema], steps: int, gpu: tuple[float, float]) 
     print(
         f"\nReplicas of {rows} rows, one engine each: requests that find their schema new, and what masks add"
     )
-    print("| replicas | routing | new | mean ms a step | after the pass | beside the pass |")
+    print("| replicas | routing | new | mean ms a step | after the pass | during the pass |")
     print("|--:|---|--:|--:|--:|--:|")
     for count in (1, 4, 16):
         for by_schema in (False, True):
@@ -227,7 +229,7 @@ def _tell_measured(schemas: list[Schema]) -> None:
 
 
 def _tell_batches(cases: list[tuple[str, list[list[int]]]], vocabulary: Vocabulary) -> None:
-    """A real batch of remembered masks, beside the sum of its parts."""
+    """A real batch of cached masks, compared with the sum of its parts."""
     one = _batch(cases, [vocabulary.with_limits()])
     two = _batch(cases, [vocabulary.with_limits(), vocabulary.with_limits()])
     print(f"\n{len(cases)} remembered masks in one call: {one[0] * 1e6:.0f} µs;")

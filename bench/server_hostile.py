@@ -1,20 +1,21 @@
-"""What newcomers to `structgen serve` do to those who are being answered: none, harmless ones, hostile ones.
+"""Measure the effect of new requests on running ones in `structgen serve`: none, harmless ones, hostile ones.
 
     python -m bench.server_hostile [--rounds 4] [--seconds 20] [--every 1]
 
-Steady streams draw text all the time. In each round there are three phases: nobody comes; a harmless request with a
-new schema comes every second; a hostile one comes every second. Both have the same short prompt and ask for as many
-tokens, so a harmless one costs what any new request costs (its prompt is read, its row joins), and only what the
-hostile phase has beyond the harmless one is the doing of hostile schemas. Some hostile texts take long, since they
-are long or their masks are; a place in the batch for so long is what any long text takes, so as many harmless ones
-are long (none with `--only`). A phase ends when all its newcomers are answered, and the gaps of the second after that
-count for nobody. The phases take turns, so that the noise of the machine is in all of them. All requests are written
-before the first phase, so that this program does not take the processor from the server when it sends them; the
-streams end and begin anew one at a time, for the same reason.
+Steady streams draw text all the time. Each round has three phases: no new request; a harmless request with a new schema
+every second; a hostile one every second. Both have the same short prompt and the same token budget, so a harmless one
+costs what any new request costs (prefill, one more row). Only the difference between the hostile and the harmless phase
+is an effect of hostile schemas.
 
-Told are the gaps between two tokens of the steady streams: median, 99 %, 99.9 % and longest, for each phase, how much
-longer they are beside hostile newcomers, and the longest gap while each kind of hostile request was open. The exit
-status is 1 if one of the streams failed.
+Some hostile texts take long, because they are long or their masks are slow. Any long text occupies a row of the batch
+that long, so as many harmless texts are long (none with `--only`). A phase ends when all its new requests have answers,
+and the gaps of the second after that do not count. The phases take turns, so that all of them meet the noise of the
+machine. All requests are prepared before the first phase, so that this program takes no CPU time from the server when
+it sends them. The streams end and start again one at a time, for the same reason.
+
+The report shows the gaps between two tokens of the steady streams: median, 99 %, 99.9 % and longest, for each phase;
+how much longer they are during hostile requests; and the longest gap while each type of hostile request was open. The
+exit status is 1 if a stream failed.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _STREAMS = 4
 _STREAM_TOKENS = 400
 _TOKENS = 16
 _MANY_TOKENS = 300
-"""Of a text without a choice, all of which the model could read in one pass."""
+"""Tokens of a text without a choice: the model could read all of them in one pass."""
 _SILENT, _SILENT_SECONDS = 150, 3.0
 """Number of idle connections that a silent newcomer opens, and for how long, in seconds."""
 _LONG_KINDS, _LONG_TOKENS = 3, 250
@@ -165,14 +166,14 @@ class _Seen:
     """What was seen so far."""
 
     phase: Phase | None = None
-    """None: gaps count for nobody."""
+    """None: gaps do not count."""
     gaps: dict[Phase, list[tuple[float, float]]] = field(default_factory=lambda: {one: [] for one in _PHASES})
     """When a token came, and how long after the one before."""
     newcomers: list[_Newcomer] = field(default_factory=list)
     late: int = 0
     """Newcomers that were not answered in time; they hung up."""
     faults: list[str] = field(default_factory=list)
-    is_over: bool = False
+    has_ended: bool = False
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -235,7 +236,7 @@ async def _measure(url: str, options: argparse.Namespace) -> _Seen:
                     seen.late += len(late)
                 seen.phase = None
                 await asyncio.sleep(_SETTLE_SECONDS)
-        seen.is_over = True
+        seen.has_ended = True
         await asyncio.gather(*streams)
     return seen
 
@@ -243,7 +244,7 @@ async def _measure(url: str, options: argparse.Namespace) -> _Seen:
 async def _steady(client: Any, model: str, number: int, seen: _Seen) -> None:
     """One text after the other, all of one constraint."""
     lengths = itertools.chain([_STREAM_TOKENS * (number + 1) // _STREAMS], itertools.repeat(_STREAM_TOKENS))
-    while not seen.is_over:
+    while not seen.has_ended:
         try:
             stream = await client.chat.completions.create(
                 model=model,
@@ -261,7 +262,7 @@ async def _steady(client: Any, model: str, number: int, seen: _Seen) -> None:
                 if last is not None and seen.phase is not None and seen.phase == before:
                     seen.gaps[seen.phase].append((now, now - last))
                 last, before = now, seen.phase
-                if seen.is_over:
+                if seen.has_ended:
                     break
             await stream.close()
         except Exception as error:
@@ -341,8 +342,8 @@ def _report(seen: _Seen) -> dict[str, Any]:
             "p999": share(values, 0.999),
             "longest": max(values),
         }
-        told = "".join(f"{1e3 * figures[phase][name]:10.0f}" for name in ("median", "p99", "p999", "longest"))
-        print(f"{phase:12}{len(values):8}{told}")
+        row = "".join(f"{1e3 * figures[phase][name]:10.0f}" for name in ("median", "p99", "p999", "longest"))
+        print(f"{phase:12}{len(values):8}{row}")
     more = {name: figures["hostile"][name] - figures["harmless"][name] for name in figures["alone"]}
     print(
         "hostile beyond harmless: "

@@ -1,12 +1,12 @@
 """Load on `structgen serve`: mixed requests with every answer checked.
 
     python -m bench.server_load [--requests 2000] [--concurrency 16] [--poison 0.15]
-    python -m bench.server_load --minutes 30            for so long
+    python -m bench.server_load --minutes 30            for this long
 
-`bench.server_soak` is for memory, `bench.server_hostile` for what hostile requests do to others.
-A server of the embedded model is started and ended, unless `--url` names one that runs (then its memory is not told).
-Answers are checked by what structgen has no part in: see `bench.vllm_serving.cases`. `--json FILE` keeps the figures.
-The exit status is 1 if an answer failed or was wrong.
+`bench.server_soak` measures memory, `bench.server_hostile` the effect of hostile requests on others. A server of the
+embedded model is started and stopped, unless `--url` names a running one; then its memory is not reported. Other
+libraries check the answers: see `bench.vllm_serving.cases`. `--json FILE` keeps the figures. The exit status is 1 if an
+answer failed or was wrong.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ async def _load(url: str, options: argparse.Namespace, watch: Memory) -> dict[st
             nonlocal tokens
             while (case := next_case()) is not None:
                 started = time.perf_counter()
-                outcome, told, drawn = await ask(client, model, case)
+                outcome, detail, drawn = await ask(client, model, case)
                 seconds = time.perf_counter() - started
                 tokens += drawn
                 outcomes[outcome] += 1
                 kinds[case.kind, outcome] += 1
                 latencies["refused" if case.is_poison else "answered"].append(seconds)
                 if outcome in ("wrong", "failed"):
-                    faults.append(f"{case.kind}: {told}; asked {case.options!r:.400}")
+                    faults.append(f"{case.kind}: {detail}; sent {case.options!r:.400}")
                     print(f"  {faults[-1]}", file=sys.stderr)
 
         async def observer() -> None:
@@ -101,8 +101,8 @@ async def _load(url: str, options: argparse.Namespace, watch: Memory) -> dict[st
     seconds = time.perf_counter() - begin
     report_batch(url)
     for kind in sorted({kind for kind, _ in kinds}):
-        told = ", ".join(f"{n} {outcome}" for (one, outcome), n in sorted(kinds.items()) if one == kind)
-        print(f"  {kind:24} {told}")
+        counted = ", ".join(f"{n} {outcome}" for (one, outcome), n in sorted(kinds.items()) if one == kind)
+        print(f"  {kind:24} {counted}")
     print(
         f"{sum(outcomes.values())} requests, {options.concurrency} at a time, in {seconds:.0f} s: "
         + ", ".join(f"{n} {outcome}" for outcome, n in outcomes.most_common())

@@ -81,8 +81,8 @@ class Memory:
     def tell(self) -> None:
         if self.samples:
             shown = self.samples[:: max(1, len(self.samples) // 12)]
-            told = ", ".join(f"{at / 60:.1f} min {own:.0f}+{below:.0f}" for at, own, below in shown)
-            print(f"memory, MiB (server + its compiling processes): {told}")
+            figures = ", ".join(f"{at / 60:.1f} min {own:.0f}+{below:.0f}" for at, own, below in shown)
+            print(f"memory, MiB (server + its compiling processes): {figures}")
 
 
 def _resident(pid: int) -> float:
@@ -117,14 +117,14 @@ def report_batch(url: str) -> None:
     """Prints what the server says of its batch."""
     with urllib.request.urlopen(url.removesuffix("/v1") + "/metrics") as page:
         lines = [line.split() for line in page.read().decode().splitlines() if not line.startswith("#")]
-    told = {name: float(value) for name, value in lines if "{" not in name}
-    passes = max(1.0, told["structgen_passes_total"])
+    figures = {name: float(value) for name, value in lines if "{" not in name}
+    passes = max(1.0, figures["structgen_passes_total"])
     print(
-        f"  batch: {passes:.0f} passes of {told['structgen_pass_rows_total'] / passes:.1f} rows, "
-        f"{1e3 * told['structgen_pass_seconds_total'] / passes:.0f} ms each; "
-        f"prompts {told['structgen_prompt_seconds_total']:.0f} s; "
-        f"{told['structgen_late_masks_total']:.0f} masks not waited for; "
-        f"{told['structgen_compiler_worker_starts_total']:.0f} starts of compiling processes"
+        f"  batch: {passes:.0f} passes of {figures['structgen_pass_rows_total'] / passes:.1f} rows, "
+        f"{1e3 * figures['structgen_pass_seconds_total'] / passes:.0f} ms each; "
+        f"prompts {figures['structgen_prompt_seconds_total']:.0f} s; "
+        f"{figures['structgen_late_masks_total']:.0f} masks not waited for; "
+        f"{figures['structgen_compiler_worker_starts_total']:.0f} starts of compiling processes"
     )
 
 

@@ -1,12 +1,12 @@
-"""Memory of `structgen serve` under schemas that never come again.
+"""Measure the memory of `structgen serve` under schemas that never come again.
 
     python -m bench.server_soak [--minutes 30] [--concurrency 8] [--slow 0.05]
 
-Each request has a new schema; a share of them is so large that it gets a lane of its own, some clients hang up in the
-middle, and every answer is checked. Once a minute a line tells the memory of the server and of the processes below it,
+Each request has a new schema. A share of them is so large that it gets a matcher process, some clients disconnect in
+the middle, and every answer is checked. Once a minute a line shows the memory of the server and of its child processes,
 their number, and the open descriptors of the server. At the end the second half is compared with the first: the server
-must have come to rest. The exit status is 1 if an answer was wrong, if the mean memory of the last third is more than
-`--growth` of that of the middle third, or if a process is left behind when the server has ended.
+must have reached a steady state. The exit status is 1 if an answer was wrong, if the mean memory of the last third
+exceeds `--growth` times that of the middle third, or if a process remains when the server has ended.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     growth = _growth([own for _, own, _ in watch.samples])
     print(f"requests: {dict(soak.outcomes)}")
     print(f"the server's memory in the last third is {growth:.3f} of that in the middle third")
-    for fault in [*soak.faults[:10], *(f"process {pid} is left behind" for pid in left)]:
+    for fault in [*soak.faults[:10], *(f"process {pid} remains" for pid in left)]:
         print("FAULT", fault)
     if options.json is not None:
-        told = {"memory_mib": watch.samples, "outcomes": dict(soak.outcomes), "growth": growth}
-        options.json.write_text(json.dumps(told, indent=1))
+        figures = {"memory_mib": watch.samples, "outcomes": dict(soak.outcomes), "growth": growth}
+        options.json.write_text(json.dumps(figures, indent=1))
     return 1 if soak.faults or left or growth > options.growth else 0
 
 

@@ -1,12 +1,12 @@
-"""The serving shape: matchers of many schemas at once, all masks of a step filled in one batched call.
+"""Measure batched masks as in serving: matchers of many schemas, and all masks of a step filled in one call.
 
     python -m bench.serving --data RECORDS.jsonl.gz --tokenizer DIRECTORY [--files LIST] [--matchers 64] [--threads 1 2]
 
-Each matcher has a schema of its own and reads a valid instance of it; the matchers go in lockstep, and one that is
-through begins again. A step is one batched call for the masks, which is timed by the wall, and one token for each
-matcher, which is not. The schemas are those that every engine takes with the whole instance; each engine runs on its
-own, `--passes` times over, and told are the first pass (nothing remembered) and the last. The CPU time is that of all
-threads, which a busy machine disturbs less.
+Each matcher has its own schema and reads a valid instance of it. The matchers advance together, and one that has
+finished starts again. A step is one batched call for the masks, which is timed (wall time), and one token for each
+matcher, which is not. The schemas are those that every engine accepts with the whole instance. Each engine runs alone,
+`--passes` times; the report shows the first pass (empty caches) and the last. The CPU time is that of all threads and
+suffers less from a busy machine.
 """
 
 from __future__ import annotations

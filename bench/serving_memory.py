@@ -1,9 +1,9 @@
-"""Memory of a process that compiles schemas which never come again.
+"""Measure the memory of a process that compiles schemas which never come again.
 
     python -m bench.serving_memory [--minutes 2]
 
-Each schema is new, is compiled as a server does, and makes a few masks of one answer. Told is the resident memory of
-this process and of those that try specs out, now and then; it must come to rest.
+Each schema is new, is compiled as in a server, and computes a few masks of one answer. The report shows the resident
+memory of this process and of the processes of compile probes at intervals; it must reach a steady state.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
     vocabulary = Vocabulary.from_tokenizer(str(embedded_directory() / "tokenizer.json"), eos_ids=[2, 0])
     draw = random.Random(0)
     with ConstraintCompiler(vocabulary, workers=1) as compiler:
-        begin = told = time.monotonic()
+        begin = reported = time.monotonic()
         schemas = 0
         while time.monotonic() - begin < 60 * minutes:
             matcher = compiler.compile("json", harmless(schemas)).open()
@@ -39,13 +39,13 @@ def main() -> None:
                 allowed = np.flatnonzero(np.unpackbits(matcher.mask().view(np.uint8), bitorder="little"))
                 if not matcher.advance(int(draw.choice(allowed))) or matcher.is_finished:
                     break
-            if time.monotonic() - told > 5 * minutes:
-                told = time.monotonic()
+            if time.monotonic() - reported > 5 * minutes:
+                reported = time.monotonic()
                 stats = compiler.stats
                 tried = [_resident(worker.worker_pid) for worker in compiler.processes]
                 print(
-                    f"{told - begin:6.0f} s {schemas:8} schemas: {_resident('self'):7.1f} MiB here, "
-                    f"{tried} MiB where they are tried out; {stats.entries} kept, masks {stats.mask_bytes >> 20} MiB"
+                    f"{reported - begin:6.0f} s {schemas:8} schemas: {_resident('self'):7.1f} MiB here, "
+                    f"{tried} MiB in compile probes; {stats.entries} kept, masks {stats.mask_bytes >> 20} MiB"
                 )
 
 

@@ -1,9 +1,10 @@
-"""Inputs whose parts are shared: n lines that are a tree of 2^n nodes.
+"""Inputs with shared parts: n lines that are a tree of 2^n nodes.
 
-Why: a function that walks such an input as a tree, without remembering what it visited, does not return. References
-of a schema, rules of a grammar and templates make them; two kilobytes are enough.
-What: a level uses the next level twice. `STEPS` are the ways in which a sub-schema can, `LEAVES` what the last one
-says, `GRAMMARS` whole grammars.
+A function that walks such an input as a tree, without remembering what it visited, does not return. References of a
+schema, rules of a grammar and templates make such inputs; two kilobytes are enough.
+
+A level uses the next level twice. `STEPS` are the keywords that a sub-schema can use for this, `LEAVES` the contents of
+the last level, `GRAMMARS` whole grammars.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""How well each grammar of the shelf fits its language: public files it accepts, broken ones it rejects.
+"""Measure how well each grammar of the shelf fits its language: public files it accepts, broken ones it rejects.
 
     python -m bench.shelf [NAME ...] [--limit FILES] [--edits EDITS] [--seed SEED] [--show]
 
-Every text is read byte by byte with the grammar in `grammars/`. The files are those of `bench.corpora`, which the
-language's own tool accepts. Broken texts are these files after one or two small random edits, those of them that
-the tool rejects. "of form" leaves out what the tool rejects for a reason that is no matter of form (a name that is
-not declared, a key that occurs twice), where the corpus can tell. ``--show`` names the texts that were read wrongly.
+The grammar in `grammars/` reads every text byte by byte. The files are those of `bench.corpora` that the language's own
+tool accepts. Broken texts are these files after one or two small random edits, if the tool rejects them. The column "of
+form" leaves out texts that the tool rejects for a semantic reason (an undeclared name, a repeated key), where the
+corpus can distinguish these. ``--show`` names the texts that were read wrongly.
 
-Cost: linear in the files and their edited copies; the tool's verdicts come on top.
+Cost: linear in the files and their edited copies, plus the tool's verdicts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The many texts of one JSON value, drawn with a seeded generator: key order, white space, escapes, numbers.
+"""Draw many spellings of one JSON value with a seeded generator: key order, white space, escapes, numbers.
 
-Why: a schema speaks of values, so every spelling that the options offer must get the verdict of the value; one
-canonical text a value says nothing about the others.
-Invariant: what `Speller.text` draws reads as the value it was given, never repeats a key, and stays within what
-``whitespace="flexible"`` and the chosen ``escapes`` offer (docs/json-schema.md).
-Cost: linear in the text.
+A schema constrains values, so every spelling that the options offer must get the verdict of its value. One canonical
+text for each value would not test the others.
+
+Invariant: a text of `Speller.text` reads as the given value, never repeats a key, and stays within what
+``whitespace="flexible"`` and the chosen ``escapes`` offer (docs/json-schema.md). Cost: linear in the text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Speller:
     escapes: bool = False
     numbers: bool = True
     integers: bool = True
-    """May integers be written with a point or an exponent? In draft 4 they would be none."""
+    """May integers be written with a point or an exponent? In draft 4 such numbers are not integers."""
 
     def text(self, value: Any) -> str:
         """A text of `value`, which has Decimal or int for numbers."""

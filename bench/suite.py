@@ -1,14 +1,14 @@
-"""The official JSON Schema test suite through structgen, llguidance and XGrammar: which groups each gets right.
+"""Count the groups of the official JSON Schema test suite that structgen, llguidance and XGrammar get right.
 
     python -m bench.suite docs/json-schema-suite.json
 
-writes how many groups of each file of the suite are right, over all drafts, with the engines' versions; from it
-`structgen.constraints.json_schema.support_tables` makes the columns of docs/json-schema.md. The suite comes from where
-the tests have it (see tests/shared.py).
+This writes how many groups of each file are right, over all drafts, with the engines' versions;
+`structgen.constraints.json_schema.support_tables` makes the columns of docs/json-schema.md from it. The suite is the
+one of the tests (see tests/shared.py).
 
-Invariant: a group is right when its schema compiles and every instance, as compact text, is accepted just when
-the suite says that it is valid. One token is one byte, so that texts decide and no tokenizer does. Schemas that
-lack `$schema` get that of their draft. structgen is given the suite's remote documents; the peers take none.
+Invariant: a group is right if its schema compiles and every instance, as compact text, is accepted if and only if the
+suite says that it is valid. One token is one byte, so that texts decide and no tokenizer does. Schemas without
+`$schema` get that of their draft. structgen gets the suite's remote documents; the other engines take none.
 """
 
 from __future__ import annotations

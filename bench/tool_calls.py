@@ -1,12 +1,14 @@
-"""Tool calls of the embedded model in many formats: how many are invalid, and how long they take.
+"""Measure tool calls of the embedded model in many formats: how many are invalid, and how long they take.
 
 usage: python -m bench.tool_calls [--runs N] [--unconstrained N] [--threads N] [--device D] [--write FILE]
 
-Each run is a conversation: a question, tools (some Python functions, some definitions), a format, a fixed seed; the
-model must call a tool, the call is read, validated by pydantic or jsonschema and run, its result is told, and the model
-answers. Told are the calls, how many of them could not be read or did not validate (the bar: none), how many turns
-were cut off by the token budget, and the times. Beside the first turns of the first `--unconstrained` runs stands the
-same generation without a constraint: how often the model writes a call that can be read and that validates by itself.
+Each run is a conversation with a question, tools (some Python functions, some definitions), a format and a fixed seed.
+The model must call a tool. The call is parsed, validated by pydantic or jsonschema and executed; the model gets the
+result and answers.
+
+The report shows the calls, how many of them could not be parsed or were invalid (the bar is 0), how many turns the
+token budget ended, and the times. For the first turns of the first `--unconstrained` runs it also shows the same
+generation without a constraint: how often the model alone writes a valid call.
 """
 
 from __future__ import annotations
@@ -111,16 +113,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for run in range(chosen.runs):
         _run(model, run, count, seconds, beside=run < chosen.unconstrained)
         print(f"\r{run + 1}/{chosen.runs}", dict(count), end="", flush=True)
-    told = {
+    figures = {
         **count,
         "seconds per conversation": round(statistics.median(seconds["conversation"]), 3),
         "seconds to make a constraint": round(statistics.median(seconds["constraint"]), 5),
         "milliseconds of masks per token": round(1000 * sum(seconds["masks"]) / max(1, count["tokens"]), 3),
         "milliseconds of model per token": round(1000 * sum(seconds["model"]) / max(1, count["tokens"]), 3),
     }
-    print("\n" + json.dumps(told, indent=2))
+    print("\n" + json.dumps(figures, indent=2))
     if chosen.write is not None:
-        chosen.write.write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+        chosen.write.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
 
 
 def _run(
@@ -173,8 +175,8 @@ def _unconstrained(
     model: Any, turn: ToolTurn, question: str, options: dict[str, Any], count: Counter[str]
 ) -> None:
     """The same first turn without a constraint: is what it writes a call that the tools take?"""
-    told = {"role": "system", "content": instructions(turn.tools, turn.format)}
-    prompt = model.encode([told, {"role": "user", "content": question}])
+    system = {"role": "system", "content": instructions(turn.tools, turn.format)}
+    prompt = model.encode([system, {"role": "user", "content": question}])
     chosen = SamplingOptions(**{**options, "max_tokens": 60}, exact_weight=False)
     (generation,) = generate_tokens(model, [prompt], [None], [chosen])
     count["unconstrained turns"] += 1

@@ -1,11 +1,11 @@
-"""The verdict of a value must not depend on its spelling: MaskBench instances rewritten and read through masks.
+"""Check that verdicts do not depend on spelling: MaskBench instances rewritten and read through masks.
 
     python -m bench.verdicts --data maskbench.jsonl.gz [--tokenizer DIRECTORY] [--limit N] [--shuffle SEED] [--escapes]
 
-Each instance is read as compact JSON, then with object keys shuffled, other white space and other spellings of
-numbers (and, with ``--escapes``, any escapes of RFC 8259), each text split as the tokenizer does, at random, and byte
-by byte. A token must be in the mask and advance, or neither; a text is accepted if it may end after its last
-token. The verdict must be that of the judges (see `bench.judges`). The exit status is 1 if one is not.
+Each instance is read as compact JSON, then with shuffled object keys, other white space and other spellings of numbers
+(and, with ``--escapes``, any escapes of RFC 8259). Each text is split as the tokenizer does, at random, and byte by
+byte. A token must be in the mask and advance, or neither. A text is accepted if it may end after its last token. The
+verdict must be that of the judges (see `bench.judges`); otherwise the exit status is 1.
 """
 
 from __future__ import annotations

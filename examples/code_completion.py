@@ -1,6 +1,6 @@
 """Complete Python code with the names that a language server knows.
 
-The class below is in no training data. The type checker `ty` reads the project and tells which members exist.
+The class below is in no training data. The type checker `ty` reads the project and reports which members exist.
 
 Run: python examples/code_completion.py    (needs: pip install ty)
 """

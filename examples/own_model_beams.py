@@ -1,6 +1,6 @@
 """Load a model folder of your own, and constrain the beam search of transformers.
 
-The script makes a tiny Llama with random weights and saves it beside a tokenizer, as a training script would. The model
+The script makes a tiny Llama with random weights and saves it with a tokenizer, as a training script would. The model
 knows nothing, so its words are random, but each beam satisfies the constraint.
 
 Run: python examples/own_model_beams.py

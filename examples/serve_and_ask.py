@@ -1,4 +1,4 @@
-"""Start the OpenAI-compatible server, and ask it for a typed answer with the official client.
+"""Start the OpenAI-compatible server, and request a typed answer with the official client.
 
 On the command line the server is `structgen serve`. Here it runs in a thread of this process, so that one command shows
 both sides.

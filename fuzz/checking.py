@@ -1,9 +1,10 @@
-"""What is done with one input of a target, inside a worker.
+"""The checks of one input of a target, inside a worker.
 
-Why: a target is the way of a stranger's text: it is read, lowered, compiled, masks are made, a text is drawn. Where
-there is a second opinion (an exact validator of schemas, Python's `re`, the semantics of traces) the text
-is shown to it.
-Invariant: a check returns, or raises an error of structgen's, on anything; whatever else comes out is a finding.
+A target follows the path of an untrusted text: it is parsed, lowered and compiled, masks are computed, a text is drawn.
+Where there is a second opinion (an exact validator of schemas, Python's `re`, the semantics of traces), it judges the
+text too.
+
+Invariant: a check returns, or raises an error of structgen's, on any input; anything else is a finding.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .walking import Broken, check_matcher, vocabularies
 __all__ = ["TARGETS", "Stage"]
 
 Stage = Callable[[str], None]
-"""Called with the name of what begins now, so that a hang can be told from a slow second opinion."""
+"""Called with the name of the stage that starts, so that a hang differs from a slow second opinion."""
 
 _LIMITS = {
     "automaton_states": 20_000,

@@ -1,10 +1,11 @@
-"""The native core under whatever it may be handed: constraints as they are and altered, odd vocabularies, odd calls.
+"""The native core under all inputs it may get: constraints unchanged and altered, odd vocabularies, odd calls.
 
-Why: the front ends make well-formed trees and the matcher asks sensible questions. The core has to stand without
-either; under AddressSanitizer and UBSan (`.ci/sanitize`) each wrong step shows.
-An input is JSON: ``{"kind": "schema", "source": "...", "alter": 3, "vocabulary": 1, "limits": {...}, "walk": 5}``, so
-that it can be kept, altered and made smaller like the others. `alter` 0 leaves the tree as it is; numbers are seeds.
-Invariant: the core answers, or raises `LimitError`, or `ValueError` on a malformed tree or argument; nothing else.
+The front ends make well-formed trees and the matcher makes sensible calls. The core must not rely on either; under
+AddressSanitizer and UBSan (`.ci/sanitize`) each fault becomes visible. An input is JSON: ``{"kind": "schema", "source":
+"...", "alter": 3, "vocabulary": 1, "limits": {...}, "walk": 5}``, so that it can be kept, altered and reduced like the
+others. `alter` 0 leaves the tree unchanged; numbers are seeds.
+
+Invariant: the core returns, or raises `LimitError`, or `ValueError` on a malformed tree or argument; nothing else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The parent's side of a fuzzing worker: send it an input, and report how it ends, whatever happens to the worker.
+"""The parent's side of a fuzzing worker: send it an input, and report how it ends, even if the worker dies.
 
-Why: an input may crash the process, loop for ever, or take all memory; the campaign has to go on.
+An input may crash the process, loop for ever, or take all memory; the campaign must continue.
+
 Invariant: `meet` returns within the limits (CPU time of the worker, `_WALL_PER_CPU` times that in wall time). The
-worker is then alive or will be restarted. A slow stage "second opinion" is the oracle's fault and no finding.
+worker is then alive or will be restarted. A slow stage "second opinion" is the oracle's fault and not a finding.
 """
 
 from __future__ import annotations

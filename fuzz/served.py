@@ -1,11 +1,12 @@
-"""The compiler of a server under constraints that strangers send, beside harmless ones that must not notice.
+"""The compiler of a server under untrusted constraints, together with harmless ones that must not be affected.
 
-Why: a server runs the constraints of all its clients in one process. A hostile one may be refused or moved to a process
-of its own. It may not hold the core up, make a neighbour's masks wrong, or have a neighbour refused.
-The laws: no call in the server's process takes more than `_CALL_SECONDS` of CPU time; a token that a mask allows is
-taken; a harmless neighbour has the masks that it has alone; nothing ends in an internal error.
-An input is one of target core (``kind``, ``source``, ``walk``); the rest of it is not looked at.
-Cost: two processes beside the worker, and one more for each constraint that is slow.
+A server runs the constraints of all its clients in one process. It may refuse a hostile one or move it to a process of
+its own. A hostile one may not delay the core, make a neighbour's masks wrong, or have a neighbour refused.
+
+Checked: no call in the server's process takes more than `_CALL_SECONDS` of CPU time; a token of the mask is accepted; a
+harmless neighbour has the same masks as alone; nothing ends in an internal error. An input is one of target core
+(``kind``, ``source``, ``walk``); the rest of it is ignored. Cost: two processes in addition to the worker, and one more
+for each slow constraint.
 """
 
 from __future__ import annotations

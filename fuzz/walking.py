@@ -1,10 +1,10 @@
-"""A compiled constraint driven at random, and the laws that have to hold meanwhile.
+"""Drive a compiled constraint at random, and check its invariants.
 
-Why: a front end may accept an input and hand over something that the core cannot follow; that shows when masks are
-made.
-The laws: a mask allows a token iff a fork takes it; going back brings the mask back; what was drawn over tokens of
-several bytes can be read byte by byte; a completion that is offered completes the text.
-Cost: some dozens of masks an input, over vocabularies of 257 and some 600 tokens.
+A front end may accept an input and pass something on that the core cannot follow; that shows when masks are computed.
+
+The invariants: a mask allows a token if and only if a fork accepts it; a rollback restores the mask; a text drawn with
+tokens of several bytes can be read byte by byte; an offered completion completes the text. Cost: some dozens of masks
+for each input, over vocabularies of 257 and some 600 tokens.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _PROBES = 24
 
 
 class Broken(AssertionError):
-    """A law that does not hold; `law` names it."""
+    """An invariant that does not hold; `invariant` names it."""
 
-    def __init__(self, law: str, detail: str) -> None:
-        super().__init__(f"{law}: {detail}")
-        self.law = law
+    def __init__(self, invariant: str, detail: str) -> None:
+        super().__init__(f"{invariant}: {detail}")
+        self.invariant = invariant
 
 
 def vocabularies() -> tuple[Vocabulary, Vocabulary]:
@@ -54,7 +54,7 @@ def a_text(matcher: Matcher, rng: random.Random) -> bytes | None:
 def check_matcher(
     constraint: Constraint, known: tuple[Vocabulary, Vocabulary], rng: random.Random
 ) -> bytes | None:
-    """Walks at random and checks the laws. Gives a finished text, if one was found.
+    """Walk at random and check the invariants. Return a finished text, if one was found.
 
     Raises `Broken`, or an error of structgen's where a limit is met or nothing satisfies the constraint.
     """

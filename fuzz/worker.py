@@ -56,7 +56,7 @@ def _name(code: CodeType) -> str:
 
 
 def _of_error(error: BaseException) -> tuple[str, str]:
-    """Which error this is, whatever the input: its kind, and the lines that raised it."""
+    """Which error this is, independently of the input: its type, and the lines that raised it."""
     every = traceback.extract_tb(error.__traceback__)
     frames = [one for one in every if _ROOT in one.filename] or every
     lines = " ".join(f"{one.filename.rpartition(_ROOT)[2]}:{one.lineno}" for one in frames[-3:])
@@ -77,7 +77,7 @@ def _met(target: str, text: str, answer: Any) -> dict[str, Any]:
         found, features = {"done": "refused"}, list(_of_error(error))
     except Broken as error:
         sys.settrace(None)
-        found = {"done": "finding", "kind": f"law: {error.law}", "detail": str(error)[:2000]}
+        found = {"done": "finding", "kind": f"invariant: {error.invariant}", "detail": str(error)[:2000]}
     except BaseException as error:
         sys.settrace(None)
         kind, lines = _of_error(error)
@@ -101,7 +101,7 @@ def main() -> None:
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     warnings.simplefilter("ignore")
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever prints does not disturb the answers
+    os.dup2(2, 1)  # printed output does not mix with the answers
 
     def answer(line: dict[str, Any]) -> None:
         out.write(json.dumps(line) + "\n")

@@ -1,6 +1,6 @@
 """Writes structgen/_core/regex/host_name_data.cpp: the kinds of characters of internationalised host names.
 
-Why: the rules of IDNA 2008 ask for some 130 classes of characters. Characters that are in the same classes are of one
+Why: the rules of IDNA 2008 need some 130 classes of characters. Characters that are in the same classes are of one
 kind, and there are a few hundred kinds, so the core reads names kind by kind.
 Run: python -m tools.make_host_name_data
 """

@@ -1,4 +1,4 @@
-"""Measure the cold tail: structgen beside llguidance and XGrammar, tuned and untuned schemas apart.
+"""Measure the cold tail: structgen, llguidance and XGrammar, tuned and untuned schemas apart.
 
     python -m bench.cold [--families NAME ...] [--side SIDE ...] [--engines NAME ...] [-n N] [--rounds N]
     python -m bench.cold --side tuned --tuned maskbench.jsonl.gz

@@ -1,4 +1,4 @@
-"""Figures of the cold tail as tables, beside the better peer and the bars that the project sets itself."""
+"""Tables of the cold tail: each figure next to that of the better peer and the project's own bars."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def measured(engine: BenchmarkEngine, record: dict[str, Any]) -> dict[str, Any]:
     try:
         session = _compiled(engine, record)
         session.mask()
-    except Exception as error:  # whatever an engine raises is a refusal
+    except Exception as error:  # each exception of an engine is a refusal
         return {"status": "refused", "error": f"{type(error).__name__}: {error}"[:500]}
     reply: dict[str, Any] = {"status": "ok", "first": _CLOCK() - start, "masks": [], "again": []}
     for i, tokens in enumerate(record["texts"]):

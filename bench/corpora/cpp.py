@@ -1,8 +1,8 @@
 """C++: sources and headers in npm, PyPI and Debian packages, as they are before the preprocessor.
 
-The tool is tree-sitter's parser of C++: compilers read a file only with all its headers and macros at hand. It takes
-no files with macros in places of syntax that it does not know; `python -m bench.corpora.cpp` counts over all files,
-those included.
+The tool is tree-sitter's parser of C++, because compilers read a file only with all its headers and macros. It does not
+accept files with macros in positions of syntax that it does not know. `python -m bench.corpora.cpp` counts over all
+files, including those.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ENDINGS = (".cc", ".cpp", ".cxx", ".h", ".hpp")
 
 
 def all_files(limit: int | None = None) -> list[tuple[str, str]]:
-    """Files of these packages, whatever a tool says of them."""
+    """Files of these packages, without regard to the verdict of a tool."""
     return sample(texts(_folders(), *_ENDINGS), limit)
 
 

@@ -1,7 +1,7 @@
 """Python: the standard library and large packages; judged by `ast.parse`.
 
-The judge is Python 3.12, or a later one told to read 3.12: this Python, or one that is installed beside it. Where there
-is none, this Python judges, and refuses what 3.12 brought: type parameters, quotes again within f-strings.
+The judge is Python 3.12, or a later one in a mode that reads 3.12: this Python, or another installed one. Without such
+a Python, this one judges and refuses what 3.12 added: type parameters, and the same quotes again within f-strings.
 """
 
 from __future__ import annotations

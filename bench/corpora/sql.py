@@ -79,7 +79,7 @@ def _first(text: str) -> str:
 
 
 def _is_statement(text: str) -> bool:
-    """Compiled, not run, in a database that is given what is asked for (SQLite reads no further without it)."""
+    """Compile the text in a database with the missing tables and columns, without which SQLite stops."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         for _ in range(_MISSING):
             message = _complaint(database, f"EXPLAIN {text}")

@@ -28,8 +28,8 @@ def fill_freely(
     prompt: Any = None,
 ) -> tuple[list[int], float]:
     """The tokens of all cells, and the seconds that it took. None: an open cell."""
-    begun = time.perf_counter()
-    before, behind = model.frame(prompt)
+    started = time.perf_counter()
+    before, after = model.frame(prompt)
     chance = np.random.default_rng(seed)
     filled = list(cells)
     vocabulary = model.vocabulary
@@ -41,7 +41,7 @@ def fill_freely(
     open_cells = [cell for cell, token in enumerate(filled) if token is None]
     while open_cells:
         row = [model.mask_id if token is None else token for token in filled]
-        logits = read_logits(model, before, [row], behind)[0][open_cells].astype(np.float64)
+        logits = read_logits(model, before, [row], after)[0][open_cells].astype(np.float64)
         logits[:, silent] = -np.inf
         p = np.exp(logits - logits.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
@@ -55,7 +55,7 @@ def fill_freely(
         for place in np.argsort(-sure, kind="stable")[:tokens_per_step]:
             filled[open_cells[place]] = int(tokens[place])
         open_cells = [cell for cell in open_cells if filled[cell] is None]
-    return [token for token in filled if token is not None], time.perf_counter() - begun
+    return [token for token in filled if token is not None], time.perf_counter() - started
 
 
 class Pair(NamedTuple):
@@ -71,7 +71,7 @@ def timed_pair(model: DiffusionModel, canvas: Canvas, tokens_per_step: int, roun
     free, constrained = [], []
     for _ in range(rounds):
         free.append(fill_freely(model, canvas.tokens, tokens_per_step=tokens_per_step)[1])
-        begun = time.perf_counter()
+        started = time.perf_counter()
         filling = fill(model, canvas, tokens_per_step=tokens_per_step)
-        constrained.append(time.perf_counter() - begun)
+        constrained.append(time.perf_counter() - started)
     return Pair(min(free), min(constrained), filling)

@@ -67,7 +67,7 @@ def _compare(
         with ProgressBar(len(cases), f"{language}, {count}, {way}", True) as bar:
             for number, (source, picked) in enumerate(cases):
                 template, gone = _template(source.text, picked)
-                begun = time.perf_counter()
+                started = time.perf_counter()
                 try:
                     found = sg.infill(
                         model, template, within=source.within if way == "constrained" else None,
@@ -75,16 +75,16 @@ def _compare(
                     )  # fmt: skip
                 except StructgenError as error:
                     print(f"{type(error).__name__}: {error}: {template!r:.300}")
-                    seconds += time.perf_counter() - begun
+                    seconds += time.perf_counter() - started
                     bar.advance()
                     continue
-                seconds += time.perf_counter() - begun
+                seconds += time.perf_counter() - started
                 right = source.is_valid(found.text)
                 valid += right
                 if way == "constrained" and not right:
                     print(f"refused by the judge: {found.text!r}")
-                if (told := source.compiles(found.text)) is not None:
-                    compiled[0] += told
+                if (verdict := source.compiles(found.text)) is not None:
+                    compiled[0] += verdict
                     compiled[1] += 1
                 restored += sum(found.holes[name].strip() == text.strip() for name, text in gone.items())
                 completed += sum(one == "completed" for one in found.hole_ends)

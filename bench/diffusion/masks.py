@@ -1,9 +1,9 @@
-"""What canvases cost: all masks of a canvas, commits one after the other, and the published check beside them.
+"""Measure the cost of canvases: all masks of a canvas, commits one after the other, and the published check.
 
-SMILES has the vocabulary of rxnfp (one token is one terminal); JSON that of the small model in the test data, or
-bytes. Canvases begin wholly masked and are filled in a random order with random tokens that are allowed. Milliseconds:
-medians, 99th percentiles. Beside them, at each length, the time in which a reference (proposals.py) finds one token
-that can stand, proposing tokens in a random order.
+SMILES has the vocabulary of rxnfp (one token is one terminal); JSON has that of the small model in the test data, or
+bytes. Canvases start fully masked and are filled in a random order with random allowed tokens. Figures are
+milliseconds, medians and 99th percentiles. For comparison the report shows, at each length, the time in which a
+reference (proposals.py) finds one allowed token by proposing tokens in a random order.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _row(name: str, vocabulary: sg.Vocabulary, length: int, chosen: argparse.Nam
             token = int(allowed[chance.randrange(len(allowed))])
             canvas.commit(cell, token)
             both.append(time.perf_counter() - before)
-            # Commits without asking for masks between them.
+            # Commits without masks between them.
             before = time.perf_counter()
             assert agreed.commit(cell, token)
             commits.append(time.perf_counter() - before)

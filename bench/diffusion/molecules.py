@@ -1,7 +1,7 @@
 """Molecules from noise and around a part that is given, by the masked models of reactions that install from PyPI.
 
-Ways: "free" takes what the model likes; "grammar" puts it on a canvas of the SMILES grammar; "monitor" asks RDKit
-beside that (ring bonds, valences, aromatic rings). A molecule counts as valid where RDKit reads it, as read where our
+Ways: "free" takes what the model likes; "grammar" puts it on a canvas of the SMILES grammar; "monitor" queries RDKit
+as well (ring bonds, valences, aromatic rings). A molecule counts as valid where RDKit reads it, as read where our
 grammar does. Overhead is the time of a filling over that of the free one, at temperature 0, medians of pairs.
 """
 
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--count", type=int, default=100, help="molecules of each way (100)")
     parser.add_argument("--pairs", type=int, default=10, help="pairs of timed fillings (10)")
     parser.add_argument("--lengths", type=int, nargs="+", default=[16, 24, 32])
-    parser.add_argument("--decodes", type=int, default=0, help="short decodes of which none may fail (0)")
+    parser.add_argument("--decodes", type=int, default=0, help="short decodes; every one must succeed (0)")
     parser.add_argument("--threads", type=int, default=1)
     chosen = parser.parse_args(arguments)
     for name in chosen.models:
@@ -116,9 +116,9 @@ def _overhead(name: str, model: Any, chosen: argparse.Namespace) -> None:
                 pair = timed_pair(model, canvas, count)
                 pairs.append(pair)
                 if count == 1:
-                    begun = time.perf_counter()
+                    started = time.perf_counter()
                     quick = fill(model, canvas, draft=4)
-                    drafted.append((time.perf_counter() - begun) / pair.constrained)
+                    drafted.append((time.perf_counter() - started) / pair.constrained)
                     steps.append(quick.steps / pair.filling.steps)
                     same &= quick.tokens == pair.filling.tokens
             row = [length, count]

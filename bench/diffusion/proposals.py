@@ -1,9 +1,9 @@
 """A small reference of the published check for diffusion models (arXiv 2508.10111): proposal by proposal.
 
-What: cells make an automaton over terminals (a fixed cell is one edge, a masked one an edge for each terminal). For
-each proposed token the intersection of the grammar with that automaton is built from the bottom, as Bar-Hillel's
-construction has it, and asked whether the start symbol spans it; a refused token is banned, and the next likeliest
-proposed. Tokens are terminals of SMILES here, which spares it the product with a lexer.
+The cells form an automaton over terminals: a fixed cell is one edge, a masked one an edge for each terminal. For each
+proposed token the reference builds the intersection of the grammar with that automaton bottom-up (Bar-Hillel's
+construction), and checks if the start symbol spans it. A refused token is banned, and the next likely one proposed.
+Tokens are terminals of SMILES here, so no product with a lexer is needed.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Proposals:
             for head in self._units[symbol]:
                 found(head, start, end)
             for right, head in self._lefts[symbol]:
-                for behind in tuple(begins[right, end]):
-                    found(head, start, behind)
+                for earliest in tuple(begins[right, end]):
+                    found(head, start, earliest)
             for left, head in self._rights[symbol]:
                 for before in tuple(ends[left, start]):
                     found(head, before, end)

@@ -160,11 +160,11 @@ def _compiles(text: str) -> bool | None:
     compiler = shutil.which("g++")
     if compiler is None:
         return None
-    told = subprocess.run(
+    compiled = subprocess.run(
         [compiler, "-std=c++20", "-fsyntax-only", "-fmax-errors=50", "-x", "c++", "-"],
         input=text, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    return not _SYNTAX.search(told.stderr)
+    return not _SYNTAX.search(compiled.stderr)
 
 
 # -- JSON

@@ -126,9 +126,9 @@ def _train(rows: Sequence[Sequence[int]], tokens: JsonTokens, chosen: Any) -> No
     for place, row in enumerate(rows):
         whole[place, : len(row)] = torch.tensor(row)
     print(f"{sum(one.numel() for one in model.parameters()) / 1e6:.2f} M parameters, from step {step}")
-    seconds, begun, losses = 60 * chosen.minutes, time.perf_counter() - spent, []
+    seconds, started, losses = 60 * chosen.minutes, time.perf_counter() - spent, []
     chance = random.Random(step)
-    while (elapsed := time.perf_counter() - begun) < seconds:
+    while (elapsed := time.perf_counter() - started) < seconds:
         rate = 1e-3 * min(1.0, (step + 1) / 200) * max(0.02, 1 - elapsed / seconds)
         for group in optimizer.param_groups:
             group["lr"] = rate
@@ -151,8 +151,8 @@ def _train(rows: Sequence[Sequence[int]], tokens: JsonTokens, chosen: Any) -> No
         losses.append(loss.item())
         if step % 200 == 0:
             print(f"step {step}, {elapsed / 60:.1f} min, loss {sum(losses[-200:]) / 200:.3f}", flush=True)
-            _save(model, tokens, optimizer, step, time.perf_counter() - begun, chosen.out)
-    _save(model, tokens, optimizer, step, time.perf_counter() - begun, chosen.out)
+            _save(model, tokens, optimizer, step, time.perf_counter() - started, chosen.out)
+    _save(model, tokens, optimizer, step, time.perf_counter() - started, chosen.out)
 
 
 def _save(model: Any, tokens: JsonTokens, optimizer: Any, step: int, spent: float, out: Path) -> None:

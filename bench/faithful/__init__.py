@@ -1,1 +1,1 @@
-"""How faithful samplers are: their laws beside the exact one, and what they cost."""
+"""How faithful samplers are: their distributions compared with the exact one, and their cost."""

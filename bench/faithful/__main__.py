@@ -1,11 +1,12 @@
-"""How far samplers are from the exact law, on languages that can be enumerated, under the embedded model.
+"""Measure how far samplers are from the exact distribution, on languages that can be enumerated.
 
     python -m bench.faithful [--calls 25 50 100 200 400] [--seeds 6] [--languages dates answers sum]
         [--plot FOLDER] [--json FILE]
 
-Each language is read once by SmolLM2, prefix by prefix, which gives the exact law; the samplers then run over what the
-model said. Told are the total variation and the divergence of what was drawn from the exact law, by model calls (a call
-is one row that the model reads). ``--plot`` writes a picture for each language.
+SmolLM2 reads each language once, prefix by prefix, which gives the exact distribution. The samplers then run over the
+recorded outputs of the model. The report shows the total variation distance and the Kullback-Leibler divergence between
+the draws and the exact distribution, by model calls (a call is one row that the model reads). ``--plot`` writes a
+picture for each language.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from .distributions import Exact, enumerated
 
 __all__ = ["LANGUAGES", "main"]
 
+_ANSWERS = Path(__file__).resolve().parents[1] / "data" / "faithful" / "answers.json"
 LANGUAGES: dict[str, tuple[str, Constraint, int]] = {
     "dates": (
         "In which month did the project start? Answer as YYYY-MM, nothing else.",
@@ -35,7 +37,7 @@ LANGUAGES: dict[str, tuple[str, Constraint, int]] = {
     ),
     "answers": (
         "Is a tomato a vegetable? Answer in a few words.",
-        sg.choice(["no", "not really", "not at all", "nobody knows", "yes", "yes, of course", "yes and no"]),
+        sg.choice(json.loads(_ANSWERS.read_text("utf-8"))),
         8,
     ),
     "sum": ("What is 2718 + 3141? Answer with the number alone.", sg.regex("58[0-9]{2}"), 5),
@@ -109,7 +111,7 @@ def plot(path: Path, name: str, exact: Exact, curves: dict[str, Curve]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("model calls")
-    axes.set_ylabel("total variation to the exact law")
+    axes.set_ylabel("total variation to the exact distribution")
     axes.set_title(f"{name}: {len(exact.texts)} texts, mass {exact.mass:.2g}", fontsize=10)
     axes.grid(alpha=0.3, which="both")
     axes.legend(fontsize=7)

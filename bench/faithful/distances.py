@@ -1,8 +1,8 @@
-"""How far the law of what a sampler has drawn is from the exact one, as a function of model calls.
+"""The distance between a sampler's draws and the exact distribution, as a function of model calls.
 
-The law of the draws so far is that of their weights; its total variation and its Kullback-Leibler divergence to the
-exact law fall with the number of draws for every faithful sampler, and stop at the bias of one that is not. Figures are
-means over several seeds.
+The draws so far and their weights form a distribution. Its total variation distance and its Kullback-Leibler divergence
+to the exact distribution fall with the number of draws for every faithful sampler, and stop at the bias of a biased
+one. Figures are means over several seeds.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _drawn(
 
 
 def _distances(draws: list[tuple[str, float]], exact: Exact, weighted: bool) -> tuple[float, float]:
-    """Total variation, and the divergence of the draws' law from the exact one, in nats."""
+    """Total variation, and the divergence of the draws' distribution from the exact one, in nats."""
     if not draws:
         return math.nan, math.nan
     logs = np.array([weight if weighted else 0.0 for _, weight in draws])

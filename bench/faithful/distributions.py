@@ -1,8 +1,8 @@
-"""The exact conditional law of a small language under a model, and a model that says again what it said.
+"""The exact conditional distribution of a small language under a model, and a model that replays recorded outputs.
 
-Every prefix of the language is read once, level by level; the law of a text is the sum over all its tokenisations.
-What the model said is kept, so that samplers can be run over the model's very law at no cost: they ask for no other
-prefixes, since a walk ends with its first token that is refused.
+Every prefix of the language is read once, level by level. The probability of a text is the sum over all its
+tokenisations. The model's outputs are recorded, so samplers run over the model's own distributions at no cost. They
+need no other prefixes, because a walk ends with its first refused token.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from structgen.models.memory import DistributionModel
 __all__ = ["Exact", "enumerated"]
 
 _MOST = 4_000
-"""Prefixes; each is a law over the whole vocabulary."""
+"""Prefixes; each is a distribution over the whole vocabulary."""
 _BATCH = 64
 
 
@@ -31,7 +31,7 @@ class Exact:
     """A language under a model, enumerated."""
 
     texts: dict[str, float]
-    """The conditional law."""
+    """The conditional distribution."""
     mass: float
     """Of the whole language, under the model."""
     model: DistributionModel

@@ -1,10 +1,10 @@
-"""What samplers cost beside the model: a step of SMC beside one of a free batch, checks of AWRS, bookkeeping of CARS.
+"""Measure the cost of samplers next to the model: steps of SMC and of a free batch, checks of AWRS, CARS.
 
     python -m bench.faithful.speed [--particles 16] [--tokens 48] [--runs 3]
 
-The free batch and the particles read as many rows in each pass; runs alternate, so that both see the same machine. AWRS
-checks tokens of which a share is refused, drawn at random. CARS draws a record again and again; its steps are those
-that the model is not asked for, too, and its time is all but the model's own.
+The free batch and the particles read the same number of rows in each pass. Runs alternate, so that both meet the same
+load of the machine. AWRS checks random tokens, of which a share is refused. CARS draws a record again and again; its
+steps include those without a call of the model, and its time excludes the model's own.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _cars(model: Any) -> None:
         uniforms=UniformRows((1,)),
     )
     masked = _timed(walks, "_allowed")
-    steps = {True: 0, False: 0}  # by whether the model was asked in the walk
+    steps = {True: 0, False: 0}  # by whether the walk called the model
     spent = {True: 0.0, False: 0.0}
     calls, before, model_before = 0, time.perf_counter(), 0.0
     end = before + 40
@@ -140,7 +140,7 @@ def _cars(model: Any) -> None:
         (True, "with new prefixes, their masks included"),
     ):
         micros = 1e6 * spent[is_new] / max(1, steps[is_new])
-        print(f"CARS beside the model, walks {name}: {micros:.0f} us a step ({steps[is_new]} steps)")
+        print(f"CARS without the model, walks {name}: {micros:.0f} us a step ({steps[is_new]} steps)")
     print(f"Of the latter, masks: {1e6 * masked[0] / max(1, steps[True]):.0f} us a step")
 
 

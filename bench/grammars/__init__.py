@@ -1,11 +1,12 @@
-"""The grammar benchmark: five languages, two notations, structgen beside llguidance and XGrammar.
+"""The grammar benchmark: five languages and two notations, for structgen, llguidance and XGrammar.
 
-Why: a grammar engine is as fast as on real grammars and real texts, and "fast" means beside what people use today.
-What: each language has one grammar in Lark, which structgen and llguidance read unchanged, and one in EBNF, which
-structgen and XGrammar read unchanged. `texts` finds texts that nobody here wrote, `engines` puts the engines behind
-one interface, `worker` measures in a process of its own, and ``python -m bench.grammars`` runs it all.
-Invariant: timed are only texts that every engine accepts as a whole; every token is checked in the mask before it is
-read. A worker that crashes or takes too long costs its own figures and no others.
+The speed of a grammar engine is its speed on real grammars and real texts, compared with engines in use today. Each
+language has one grammar in Lark, which structgen and llguidance read unchanged, and one in EBNF, which structgen and
+XGrammar read unchanged. `texts` finds independent texts, `engines` lists the engines, `worker` measures in its own
+process, and ``python -m bench.grammars`` runs everything.
+
+Invariant: only texts that every engine accepts as a whole are timed, and every token is looked up in the mask before it
+is read. A worker that crashes or takes too long affects only its own figures.
 Cost: about five minutes for everything with two tokenizers.
 
 The languages: JSON; SQL (statements, keywords in upper case); a Python without blocks (simple statements and
@@ -47,7 +48,7 @@ def rules(source: str, notation: str) -> list[str]:
 
 
 def with_renamed_rule(source: str, notation: str, number: int) -> str:
-    """The same language in another text, so that nobody who remembers whole grammars knows it.
+    """The same language in another text, so that an engine that caches whole grammars does not know it.
 
     The rule after the start gets another name, everywhere.
     """

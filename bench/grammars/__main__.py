@@ -1,4 +1,4 @@
-"""Grammars beside the peers, in one run: five languages, two notations, real texts.
+"""Compare grammars with other engines, in one run: five languages, two notations, real texts.
 
     python -m bench.grammars --tokenizers smollm2=DIRECTORY deepseek=DIRECTORY [--languages json sql ...]
         [--engines structgen-lark llguidance ...] [--tokens 3000] [--rules 2000] [--slowest 10] [--json FILE]
@@ -194,7 +194,7 @@ def _print(
         for language, measured in found.items():
             lines = list(slowest(measured, ours, peers, chosen.slowest))
             if lines:
-                print(f"\nSlowest masks of {ours} beside the better peer, {language} (µs, the peer's µs):")
+                print(f"\nSlowest masks of {ours} and the better peer, {language} (µs, the peer's µs):")
                 print("\n".join(lines))
     sys.stdout.flush()
 

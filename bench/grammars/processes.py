@@ -1,6 +1,6 @@
 """Workers of the grammar benchmark as their parent sees them: one query at a time, within limits of time and memory.
 
-Invariant: `ask` returns an answer, or the reason why there is none. A worker that died or was too slow is started again
+Invariant: `ask` returns an answer, or an error with the reason. A worker that died or was too slow is started again
 for the next query.
 """
 
@@ -40,7 +40,7 @@ class Process:
         self._megabytes = megabytes
 
     def ask(self, do: str, **what: Any) -> dict[str, Any]:
-        """Return the answer, or ``{"error": reason}`` if there is none."""
+        """Return the answer, or ``{"error": reason}`` if the worker gave no answer."""
         if not self._process.is_started:
             self._process.start()
             answer = self._answer(_START_SECONDS)

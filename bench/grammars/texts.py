@@ -1,9 +1,10 @@
-"""Texts for the grammar benchmark that nobody here wrote, each language's from public packages.
+"""Independent texts for the grammar benchmark: each language's from public packages.
 
-Why: what a benchmark's author writes for it flatters. These are taken as they stand; which of them are timed is
-decided by the engines, all of which must accept a text.
-Invariant: packages are pinned and the order is drawn with a seed, so that two runs see the same texts.
-Cost: the network once a package (`bench.corpora`), then seconds for reading files.
+Texts that a benchmark's author writes for it flatter. These are taken unchanged. The engines decide which of them are
+timed: all engines must accept a text.
+
+Invariant: packages are pinned and the order is drawn with a seed, so that two runs see the same texts. Cost: the
+network once for each package (`bench.corpora`), then seconds for reading files.
 """
 
 from __future__ import annotations

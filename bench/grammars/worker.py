@@ -1,4 +1,4 @@
-"""One engine with one tokenizer in a process of its own, which measures what it is asked for.
+"""One engine with one tokenizer in a process of its own, which measures what a request names.
 
     python -m bench.grammars.worker ENGINE TOKENIZER CORE
 
@@ -13,7 +13,7 @@ A request is a line of JSON on the standard input, its answer one on the standar
 To compile is timed in a process that does nothing else and has just read a small grammar with another instance of the
 engine: what an engine prepares for its tokenizer before leaves the processor's caches cold, for some more than for
 others, and Python's collector would come by all that is there. Times are CPU time: of the process for compiling, of the
-thread for masks. The process stays on one core (none with -1). Peak memory is that of the whole process, counted anew
+thread for masks. The process stays on one core (none with -1). Peak memory is that of the whole process, counted again
 for each `read`.
 """
 
@@ -114,7 +114,7 @@ class _Worker:
     def read(self, grammar: str, texts: list[str], seconds: float) -> dict[str, Any]:
         self.engine.forget_programs()
         gc.collect()
-        _count_memory_anew()
+        _reset_peak_memory()
         session = self.setup.open(self.engine, grammar)
         walks = [self._tokens(text) for text in texts]
         first, advance = self._pass(session, walks, seconds)
@@ -148,7 +148,7 @@ class _Worker:
     def _pass(
         self, session: ReusableSession, walks: list[list[int]], seconds: float = math.inf
     ) -> tuple[list[list[float]], list[list[float]]]:
-        """µs of masks and of `accept`, by text; no token is begun after so much time."""
+        """µs of masks and of `accept`, by text; no token starts after that many seconds."""
         masks, advances = [], []
         end = time.process_time() + seconds
         for walk in walks:
@@ -190,7 +190,7 @@ def _reason(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
 
 
-def _count_memory_anew() -> None:
+def _reset_peak_memory() -> None:
     """Gives free memory back and starts the peak again where the system can."""
     try:
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,16 +1,16 @@
-"""Language-server monitors on real projects: what they refuse that is right, and what models write under them.
+"""Measure language-server monitors on real projects: correct code they refuse, and what models write under them.
 
-Sites are places behind a dot in the code of published packages; the identifier there and the rest of its line are held
-out (as in monitor-guided decoding, Agrawal et al., 2023). First the server is asked what it lists there: its recall is
-the most that a monitor can do.
+Sites are positions after a dot in the code of published packages. The identifier there and the rest of its line are
+held out (as in monitor-guided decoding, Agrawal et al., 2023). First the benchmark requests the server's list of
+members there: its recall is the upper bound of what a monitor can do.
 
-With --replay the real rest of each line is read by each kind of monitor, and every refusal is listed, since it is an
-error: a mark shows where it came, and behind it what was offered instead. It needs no model.
-Otherwise a model writes the line: free; with the members monitor; with all (members, arguments, imports); with all and
-the server's verdict on the finished line; and with monitors only after a verdict ("fallback"). Ways take turns, in an
-order that rotates from site to site; times a token are compared site by site, and are of the time after the prompt.
+With --replay each type of monitor reads the real rest of each line, and every refusal is listed as an error: a mark
+shows its position, and the members that were allowed instead follow. This needs no model. Otherwise a model writes the
+line: free; with the members monitor; with all (members, arguments, imports); with all and the server's verdict on the
+finished line; and with monitors only after a verdict ("fallback"). The modes take turns, in an order that rotates from
+site to site. Times per token are compared site by site, and exclude the prompt.
 
-Packages are installed into the cache folder, which takes their registries (PyPI, npm) and a minute.
+Packages are installed into the cache folder, which requires their registries (PyPI, npm) and a minute.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.replay:
         replayed = _replayed(chosen, known)
         lines = [*tables.of_replay((server, kind, one) for _, server, kind, one in replayed)]
-        told: dict[str, Any] = {
+        results: dict[str, Any] = {
             "replayed": [
                 {**asdict(site), "server": server, "kind": kind, **asdict(one)}
                 for site, server, kind, one in replayed
@@ -79,13 +79,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         records = _measured(chosen, known)
         lines = tables.of_ways(records)
-        told = {"records": [asdict(one) for one in records]}
+        results = {"records": [asdict(one) for one in records]}
     print("\n".join([*lines, "", *tables.of_recall(known)]))
     if chosen.json:
-        told["known"] = [
+        results["known"] = [
             {"server": server, "project": project, **asdict(one)} for server, project, one in known
         ]
-        chosen.json.write_text(json.dumps(told, indent=1))
+        chosen.json.write_text(json.dumps(results, indent=1))
 
 
 def _replayed(chosen: Any, known: list[tuple[str, str, Known]]) -> list[tuple[Site, str, str, Replayed]]:
@@ -119,7 +119,7 @@ def _measured(chosen: Any, known: list[tuple[str, str, Known]]) -> list[Record]:
     found: list[Record] = []
     warm: set[str] = set()
     for number, (site, folder, text, server) in enumerate(_sites(chosen)):
-        # The server has read the file when it is asked here, before any way is.
+        # The server has read the file when it gets this request, before any mode runs.
         known.append((server.name, site.project, known_of(site, folder, text, server)))
         found.append(code_itself(site, folder, text, server))
         if f"{server.name} {site.project}" not in warm:
@@ -153,7 +153,7 @@ def _sites(chosen: Any, *, with_imports: bool = False) -> Iterator[tuple[Site, P
                     path = folder / site.file
                     text = path.read_bytes().decode("utf-8", "replace")
                     yield site, folder, text, server
-                    # subtle: servers keep the last text that they were told, and other files are read with it
+                    # subtle: servers keep the last text that they were sent, and other files are read with it
                     server.diagnostics(path, text).result(_SECONDS)
                     bar.advance()
             finally:

@@ -1,11 +1,12 @@
 """The projects that are measured: published packages, each of one version, laid out for language servers.
 
-Why: whether a receiver's type is known depends on real code with its dependencies there. Of six Python packages each is
-installed with what it needs; of five TypeScript packages, which are those that publish their sources, the sources lie
-in a folder with a configuration, beside what they import. Nothing of theirs is run, no install scripts either.
-Invariant: a folder that is marked as installed holds the versions that are named here; what they depend on is of the
-newest versions that go with them.
-Cost: about 150 MB, and less than a minute, once.
+Whether a server knows a receiver's type depends on real code together with its dependencies. Each of six Python
+packages is installed with its dependencies. The sources of five TypeScript packages, which are those that publish their
+sources, are in a folder with a configuration and their imports. Nothing of theirs is executed, not even install
+scripts.
+
+Invariant: a folder that is marked as installed holds the versions that are named here; their dependencies have the
+newest compatible versions. Cost: about 150 MB, and less than a minute, once.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ PROJECTS: dict[str, Project] = {
 
 
 def cache_folder() -> Path:
-    """Where projects are kept if nobody says otherwise."""
+    """Where projects are kept by default."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "structgen" / "bench-monitors"
 
@@ -109,7 +110,7 @@ def install(projects: Sequence[Project], cache: Path) -> None:
 
 
 def typescript_server(cache: Path) -> list[str]:
-    """Return the command of the server for TypeScript that `install` puts beside the projects."""
+    """Return the command of the server for TypeScript that `install` puts next to the projects."""
     return [str(cache / "node_modules" / ".bin" / "tsgo"), "--lsp", "--stdio"]
 
 

@@ -1,10 +1,11 @@
-"""Replaying real lines: whatever a monitor refuses of code that works is an error of the monitor or of its server.
+"""Replay real lines: a refusal of code that works is an error of the monitor or of its server.
 
-Why: a constraint that forbids what is right does harm where it does not help; no model is needed to find that out.
-The held-out rest of each line is read by the monitors, one kind at a time, and what they refuse is listed with the
-place and the names that were allowed instead. The server's recall is asked for apart: how often it knows the members,
-and how often the held-out identifier is among them.
-Cost: about 0.2 s a site, most of it reading the file's beginning with the lexer.
+A constraint that forbids correct code does harm, and finding such errors needs no model. The monitors read the held-out
+rest of each line, one type at a time, and refusals are listed with their position and the names that were allowed
+instead. The server's recall is measured separately: how often it knows the members, and how often the held-out
+identifier is among them.
+
+Cost: about 0.2 s for each site, most of it for reading the start of the file with the lexer.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["IMPORTS", "KINDS", "SPLITS", "Known", "Replay", "Replayed", "known_o
 SPLITS = ("bytes", "own", "random")
 IMPORTS = "imports"
 KINDS = ("members", "arguments", "diagnostics")
-"""Of monitors that lines behind a dot are read with; import statements are with `IMPORTS`."""
+"""Monitors that read lines after a dot; `IMPORTS` reads import statements."""
 _SECONDS = 15.0
 
 
@@ -98,14 +99,14 @@ class Replay:
                 break
             read += data
         report = matcher.report
-        told = Replayed(report.triggers, report.unknown, report.timeouts, report.failures, refused)
+        replayed = Replayed(report.triggers, report.unknown, report.timeouts, report.failures, refused)
         if refused and kind == "members":
-            told.offered = _shown(_listing(site, folder, _dotted(before, read), after, server).found)
+            replayed.offered = _shown(_listing(site, folder, _dotted(before, read), after, server).found)
         if refused and kind == "arguments":
             place = before + read.decode("utf-8", "replace")
             signatures = server.signatures(folder / site.file, place + after, len(place)).result(_SECONDS)
-            told.offered = tuple(one.label for one in signatures.items) if signatures else ()
-        return told
+            replayed.offered = tuple(one.label for one in signatures.items) if signatures else ()
+        return replayed
 
     def _tokens(self, text: str) -> Sequence[int]:
         found = (
@@ -119,13 +120,13 @@ class Replay:
 
 
 class _Listing(MemberMonitor):
-    """Asks as its parent does, and keeps the whole answer."""
+    """Queries the server as its parent does, and keeps the whole answer."""
 
     found: Completions | None = None
-    is_asked = False
+    was_called = False
 
     def suggest(self, context: Context) -> Future[Any]:
-        self.is_asked = True
+        self.was_called = True
         asked = self.analyser.completions(path_of(context), context.document, len(context.text))
         self.found = asked.result(_SECONDS)
         return super().suggest(context)
@@ -137,7 +138,7 @@ def known_of(site: Site, folder: Path, text: str, server: Analyser) -> Known:
     listing = _listing(site, folder, before, after, server)
     found = listing.found
     known = Known(False, False, made=site.is_made and before.endswith((" self.", "\tself.")))
-    if not listing.is_asked:
+    if not listing.was_called:
         known.reason = "no place"
     elif found is None:
         known.reason = "no answer"
@@ -154,7 +155,7 @@ def known_of(site: Site, folder: Path, text: str, server: Analyser) -> Known:
 def new_errors(
     site: Site, folder: Path, text: str, written: str, server: Analyser
 ) -> tuple[list[Fault], bool] | None:
-    """The errors that a line brings: those within it, and whether there are some behind it; None: not judged."""
+    """The errors that a line brings: those within it, and whether there are some after it; None: not judged."""
     before, after = site.around(text)
     constraint = sg.code(
         site.language,
@@ -170,7 +171,7 @@ def new_errors(
     found = constraint.faults(written.encode(), report)
     if report.unchecked:
         return None
-    # A fault behind the text is told at its last character, which is the line's end.
+    # A fault after the text is reported at its last character, which is the line's end.
     within = [one for one in found if one.start < len(written) - 1]
     return within, len(within) < len(found)
 
@@ -195,11 +196,11 @@ def _judged(site: Site, folder: Path, before: str, after: str, server: Analyser)
     found = new_errors(site, folder, before + site.rest + after, site.rest, server)
     if found is None:
         return Replayed(1, 1)
-    faults, behind = found
-    if not faults and not behind:
+    faults, is_later = found
+    if not faults and not is_later:
         return Replayed(1)
-    told = tuple(f"{one.code}: {one.message.splitlines()[0]}" for one in faults) or ("behind the line",)
-    return Replayed(1, refused=f"{_line(before)} ⟦{site.rest.rstrip()}⟧", offered=told)
+    offered = tuple(f"{one.code}: {one.message.splitlines()[0]}" for one in faults) or ("after the line",)
+    return Replayed(1, refused=f"{_line(before)} ⟦{site.rest.rstrip()}⟧", offered=offered)
 
 
 def _line(before: str) -> str:

@@ -1,11 +1,11 @@
-"""Dereference sites: places behind a dot in real code, whose identifier and the rest of its line are held out.
+"""Dereference sites: positions after a dot in real code, whose identifier and the rest of its line are held out.
 
-Why: as in monitor-guided decoding (Agrawal et al., 2023), a model is to write on from the dot, and the code says what
-belongs there. Invariant: the same seed picks the same sites of the same files; no identifier more than `MOST_ALIKE`
-times in a project; files take turns, so that long ones do not outweigh the others.
-Python sites are found by its own parser, TypeScript sites by the library's lexer; a receiver that is an imported
-module or namespace, or part of one, is left out, since everybody knows what is in a module.
-Cost: parsing each file once.
+As in monitor-guided decoding (Agrawal et al., 2023), a model continues from the dot, and the code says what belongs
+there. Python's own parser finds Python sites, the library's lexer those of TypeScript. A receiver that is an imported
+module or namespace, or part of one, is left out, because models know the contents of public modules.
+
+Invariant: the same seed picks the same sites of the same files. No identifier occurs more than `MOST_ALIKE` times in a
+project, and files take turns, so that long ones do not outweigh the others. Cost: parsing each file once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NO_CODE = re.compile(r"\s*(?:import\b|export\s+(?:type\s+)?[*{]|//|\*|/\*)")
 
 @dataclass(frozen=True)
 class Site:
-    """One place. `file` is relative to the project; `rest` is what stands behind the dot, with the line's end."""
+    """One place. `file` is relative to the project; `rest` is the text after the dot, with the line's end."""
 
     project: str
     language: str
@@ -63,7 +63,7 @@ Place = tuple[int, int, str]
 
 
 def sites_in(language: str, text: str) -> list[Place]:
-    """The places behind dots of a file, up to the ends of their lines; empty where it does not parse."""
+    """The positions after dots of a file, up to the ends of their lines; empty where it does not parse."""
     found = _python(text) if language == "python" else _typescript(text, language)
     return [(offset, text.index("\n", offset) + 1, name) for offset, name in sorted(found)]
 

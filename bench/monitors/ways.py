@@ -29,7 +29,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "checked": {"check": True},
     "fallback": {"mode": "fallback"},
 }
-"""What `structgen.code` is told."""
+"""Arguments of `structgen.code`."""
 
 CODE_ITSELF = "the code itself"
 _PROMPT_TOKENS = 400
@@ -50,7 +50,7 @@ class Record:
     errors: list[str] | None
     """What the server finds wrong in it; None: it did not say, or the line has no end."""
     breaks: bool
-    """Are there new errors behind it?"""
+    """Are there new errors after it?"""
     finish: str = ""
     tokens: int = 0
     seconds: float = 0.0
@@ -64,12 +64,12 @@ class Record:
 
     @property
     def per_token(self) -> float:
-        """Seconds, for each token that was drawn: those that were taken back for a fault were, too."""
+        """Seconds, for each token that was drawn: this includes tokens that were removed for a fault."""
         return self.seconds / max(1, self.tokens + int(self.report.get("rewritten", 0)))
 
     @property
     def per_trigger(self) -> float | None:
-        """Seconds that were waited for an answer that was not kept; None where nobody was asked."""
+        """Seconds of waiting for an answer that was not kept; None without a request."""
         asked = self.report.get("triggers", 0) - self.report.get("kept", 0)
         return float(self.report["waited"]) / asked if asked > 0 else None
 
@@ -93,7 +93,7 @@ def written(
     """A line that the model writes."""
     before, after = site.around(text)
     prompt = prompt_of(model, before)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     constraint = sg.code(
         site.language,
         project=folder,
@@ -122,8 +122,8 @@ def written(
         finish=result.finish,
         tokens=len(result.tokens),
         seconds=result.timing.total - result.timing.prompt,
-        whole=ended - begun,
-        making=made - begun,
+        whole=ended - started,
+        making=made - started,
         report={} if result.monitors is None else asdict(result.monitors),
     )
 

@@ -1,10 +1,10 @@
-"""What a small model makes of tasks in two worlds, with its plans constrained and not.
+"""Measure plans of a small model in two worlds, constrained and not.
 
-Each task is given to the model four times: free (any text; what it writes is read line by line), in the format of
-plans, in the format and possible in the world, and under the task's formulas as well. Told of each: how many plans
-are safe (all steps are possible and no rule is broken), complete (and all goals are met), the steps of a plan, tokens
-a second and milliseconds a token that drawing takes beside the model. Plans are checked by Python functions that know
-nothing of formulas. All tasks take about ten minutes on two cores.
+The model gets each task four times: free (any text, parsed line by line), in the format of plans, in the format and
+possible in the world, and under the task's formulas as well. The report shows for each mode how many plans are safe
+(all steps are possible and no rule is broken) and complete (all goals are met too), the steps of a plan, tokens per
+second, and the milliseconds per token that drawing takes in addition to the model. Python functions that know nothing
+of formulas check the plans. All tasks take about ten minutes on two cores.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in chosen.worlds:
         domain = WORLDS[name]()
         tasks = domain.tasks[: chosen.tasks or None]
-        told = {way: Tally() for way in WAYS}
+        tallies = {way: Tally() for way in WAYS}
         for number, task in enumerate(tasks):
             for way in WAYS:
-                _add(told[way], model, domain, task, way, chosen.temperature)
+                _add(tallies[way], model, domain, task, way, chosen.temperature)
             print(f"{name}: {number + 1} of {len(tasks)}", end="\r", file=sys.stderr, flush=True)
-        for way, tally in told.items():
+        for way, tally in tallies.items():
             print(
                 f"| {name} | {way} | {_share(tally.safe)} | {_share(tally.complete)} | "
                 f"{statistics.mean(tally.steps):.1f} | {statistics.median(tally.seconds):.2f} | "
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _add(tally: Tally, model: Any, domain: Domain, task: Task, way: str, temperature: float) -> None:
     example, plan = domain.example
-    prompt = f"{domain.told}\n\nTask: {example}\nPlan:\n{plan}\n\nTask: {task.sentence}\nPlan:\n"
+    prompt = f"{domain.description}\n\nTask: {example}\nPlan:\n{plan}\n\nTask: {task.sentence}\nPlan:\n"
     result = sg.run(
         model,
         prompt,
@@ -105,7 +105,7 @@ def _constraint(domain: Domain, task: Task, way: str) -> Any:
 
 
 def _read(domain: Domain, text: str) -> list[str] | None:
-    """The steps of a text, line by line; None where a line is none."""
+    """The steps of a text, line by line; None if a line is not a step."""
     known = FORMATS["lines"].texts(as_steps(domain.actions))
     lines = [line.strip() for line in text.strip().splitlines()]
     return [known[line].text for line in lines] if all(line in known for line in lines) else None

@@ -1,11 +1,11 @@
-"""How long formulas and plans take, beside `ltlf2dfa` with MONA where both are installed.
+"""Measure the time of formulas and plans, in comparison with `ltlf2dfa` and MONA where both are installed.
 
     patterns    a list of 3 to 8 random patterns of ten actions: until the first step of a plan is allowed (lazily),
-                until the whole minimal automaton of their conjunction is there, and the same by ltlf2dfa
+                until the whole minimal automaton of their conjunction exists, and the same by ltlf2dfa
     order       a plan that visits 20 places in a given order, token by token: the mask and the step of the constraint
     any order   the same, with twelve of them in any order through a ring of doors
 
-Medians and the slowest; each is made anew in every run.
+Figures are medians and maxima; each formula is compiled again in every run.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def _row(size: int, runs: int, limit: float) -> str:
         except LimitExceeded:
             whole.append(float("inf"))
         theirs.append(_their_time(formulas, limit))
-    told = "| | " if None in theirs else f"{_ms(theirs)} | "  # type: ignore[arg-type]
-    return f"| {size} | {_ms(lazy)} | {_ms(whole)} | {statistics.median(states):.0f} | {told}"
+    reference = "| | " if None in theirs else f"{_ms(theirs)} | "  # type: ignore[arg-type]
+    return f"| {size} | {_ms(lazy)} | {_ms(whole)} | {statistics.median(states):.0f} | {reference}"
 
 
 def _ms(seconds: Sequence[float]) -> str:

@@ -10,14 +10,20 @@ check of the steps that knows nothing of formulas.
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import structgen as sg
 
 __all__ = ["WORLDS", "Demand", "Domain", "Task"]
+
+_DESCRIPTIONS: dict[str, str] = json.loads(
+    (Path(__file__).resolve().parents[1] / "data" / "planning" / "descriptions.json").read_text("utf-8")
+)
 
 Steps = Sequence[str]
 """As atoms: ``fly(kitchen)``."""
@@ -35,7 +41,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked for."""
+    """The task in words."""
 
     goals: tuple[Demand, ...]
     rules: tuple[Demand, ...]
@@ -51,11 +57,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Domain:
-    """A world, how it is told to a model, and its tasks."""
+    """A world, its description for a model, and its tasks."""
 
     actions: dict[str, dict[str, Sequence[str]]]
     world: sg.ltl.World
-    told: str
+    description: str
     example: tuple[str, str]
     """A task and a plan for it."""
     max_steps: int
@@ -235,8 +241,7 @@ def _house() -> Domain:
     found = Domain(
         actions={"fly": {"room": ROOMS}, "photo": {"room": ROOMS}},
         world=sg.ltl.World("hall", fly),
-        told=f"A drone is in the hall of a house. Doors: {doors}. Its actions, one a line: `fly ROOM` to a room next "
-        "door, `photo ROOM` of the room that it is in.",
+        description=_DESCRIPTIONS["drone"].format(doors=doors),
         example=("Take a photo of the pantry.", "fly kitchen\nfly pantry\nphoto pantry"),
         max_steps=14,
     )
@@ -249,8 +254,7 @@ def _table() -> Domain:
     found = Domain(
         actions={"pick": {"thing": THINGS}, "put": {"thing": THINGS, "place": PLACES}},
         world=sg.ltl.World(("table",) * len(THINGS), move),
-        told=f"A robot hand is over a table with {', '.join(THINGS)}. Its actions, one a line: `pick THING` with "
-        f"an empty hand, `put THING PLACE` what it holds. Places: {', '.join(PLACES)}. The tray holds two things.",
+        description=_DESCRIPTIONS["table"].format(things=", ".join(THINGS), places=", ".join(PLACES)),
         example=("Put the spoon on the shelf.", "pick spoon\nput spoon shelf"),
         max_steps=12,
     )

@@ -18,7 +18,7 @@ NAME = "cloudformation"
 _PACKAGE = "cfn-lint==1.58.0"
 _COUNT = 150
 _OF_CLOUDFORMATION = ("handlers", "$schema", "$id", "typeConfiguration", "resourceLink")
-"""Keywords of the registry's own, of which some refer to other documents."""
+"""The registry's own keywords. Some refer to other documents."""
 
 
 def sources() -> Iterator[Source]:

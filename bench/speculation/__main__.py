@@ -1,12 +1,13 @@
-"""Generation with drafts and without: the same tokens, in what time.
+"""Compare generation with and without drafts: the same tokens, and the time they take.
 
-Each request of a task is answered in turn plainly and in each way, in one process, the ways in another order each
-time. A way keeps what it learns from request to request; what passes cost it knows from a request before the first.
-Told of each way: times as fast as plain decoding after the prompt, by the time of a token, median and quartiles over
-requests, and of all the time; tokens a forward pass; the share of drafted tokens that was drawn; what drafting takes
-of the time; how many texts are those of plain decoding. With --batch so many requests are answered at once. --skip
-leaves out the first requests, which are answered all the same: what a store that is warm brings. All tasks take about
-two minutes for a way on two cores, and much longer beside other work.
+The modes answer each request of a task in turn, in one process, in another order each time. A mode keeps what it learns
+from request to request; it knows the cost of forward passes from a request before the first.
+
+The report shows for each mode: the speedup over plain decoding after the prompt by the time of a token, as median and
+quartiles over requests, and by total time; tokens per forward pass; the acceptance rate of drafts; the share of time
+that drafting takes; and how many texts equal those of plain decoding. With --batch that many requests are answered at
+once. --skip leaves out the first requests, which are answered nevertheless; this shows the effect of a warm store. All
+tasks take about two minutes for each mode on two cores, and much longer on a busy machine.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def measured(model: Any, asked: list[Request], ways: list[str], chosen: Any) -> dict[str, Tally]:
     """Every way on every request, in turn."""
-    told = {way: Tally() for way in ways}
+    tallies = {way: Tally() for way in ways}
     order = random.Random(0)
     batches = [
         [asked[(start + row) % len(asked)] for row in range(chosen.batch)]
@@ -100,7 +101,7 @@ def measured(model: Any, asked: list[Request], ways: list[str], chosen: Any) -> 
         kept[way] = WAYS[way](model)
         kept[way].costs = Costs(warm.costs.known)
     for run in range(chosen.runs):
-        for way in ways:  # a text that is asked for again would be known by heart
+        for way in ways:  # drafters would know a repeated text
             costs, kept[way] = kept[way].costs, WAYS[way](model)
             kept[way].costs = costs
         for place, batch in enumerate(batches):
@@ -108,9 +109,9 @@ def measured(model: Any, asked: list[Request], ways: list[str], chosen: Any) -> 
             for way in order.sample(ways, len(ways)):
                 found = generated(model, batch, kept[way], chosen, run)
                 if place >= chosen.skip:
-                    _tell(told[way], plain, found)
+                    _tell(tallies[way], plain, found)
             print(f"{place + 1} of {len(batches)}", end="\r", file=sys.stderr, flush=True)
-    return told
+    return tallies
 
 
 def _tell(tally: Tally, plain: list[Generation], found: list[Generation]) -> None:

@@ -1,11 +1,11 @@
-"""Are texts with drafts those without? A hundred prompts, five kinds of constraints, three temperatures.
+"""Check that texts with drafts equal those without: a hundred prompts, five constraints, three temperatures.
 
 usage: python -m bench.speculation.equality [--prompts N] [--batch N] [--temperatures T ...] [--dtype float32|bfloat16]
-                                            [--threads N] [--tokens N] [--branching]
+[--threads N] [--tokens N] [--branching]
 
-Every prompt is answered under every constraint at every temperature plainly, and with drafts that are always read
-(the default drafters, eight tokens at a time, whatever they cost); the tokens must be the same. In float32 they are,
-unless two tokens are as good as equal: a pass over several tokens is rounded otherwise than one over a single token.
+Every prompt is answered under every constraint at every temperature plainly, and with drafts at every step (the default
+drafters, eight tokens at a time, without regard to cost). The tokens must be the same. In float32 they are, unless two
+tokens are nearly equally likely: a pass over several tokens rounds differently from one over a single token.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ NOUNS = [
     "island",
     "castle",
 ]
-ASKED = (
+PROMPTS = (
     "Describe a {} in a few words.",
-    "Invent somebody who works at a {}, and tell me about them.",
+    "Invent a person who works at a {}, and tell me about them.",
     "What do I need to know about a {}?",
     "Who would visit a {}, and why?",
     "Give me the facts about a {}.",
@@ -58,7 +58,7 @@ ASKED = (
 
 def prompts(count: int) -> list[str]:
     """So many different ones: every noun in every question, and then the prompts of the tasks."""
-    made = [asked.format(noun) for asked in ASKED for noun in NOUNS]
+    made = [prompt.format(noun) for prompt in PROMPTS for noun in NOUNS]
     more = [request.prompt for task in TASKS for request in requests(task) if isinstance(request.prompt, str)]
     return (made + more)[:count]
 
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--branching", action="store_true")
     chosen = parser.parse_args(arguments)
     model = sg.load(threads=chosen.threads, dtype=chosen.dtype)
-    asked = [model.encode(prompt) for prompt in prompts(chosen.prompts)]
+    encoded = [model.encode(prompt) for prompt in prompts(chosen.prompts)]
     started = time.perf_counter()
     counts: Counter[str] = Counter()
     speculation = Speculation(controller=Fixed(8), branching=chosen.branching)
@@ -100,10 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         (temperature, name, start)
         for temperature in chosen.temperatures
         for name in kinds
-        for start in range(0, len(asked), chosen.batch)
+        for start in range(0, len(encoded), chosen.batch)
     ]
     for temperature, name, start in progress(jobs, "batches"):
-        batch = asked[start : start + chosen.batch]
+        batch = encoded[start : start + chosen.batch]
         options = [
             SamplingOptions(
                 temperature=temperature, seed=(7, start + row), max_tokens=chosen.tokens, exact_weight=False

@@ -1,8 +1,8 @@
-"""Beside others: free text from the plain loop, and prompt look-up in `transformers` with our logits processor.
+"""Compare with others: free text from the plain loop, and prompt look-up in `transformers` with our logits processor.
 
 usage: python -m bench.speculation.peers [--tasks NAME ...] [--dtype float32|bfloat16] [--threads N] [--runs N]
 
-Every request is answered greedily in each of these ways, in turn, in another order each time:
+Every request is answered greedily in each of these modes, in turn, in another order each time:
 
     ours             constrained, default settings
     ours, plain      constrained, one token at a time (`speculate=False`)
@@ -10,8 +10,9 @@ Every request is answered greedily in each of these ways, in turn, in another or
     transformers     `model.generate` with our `ConstraintProcessor`
     prompt look-up   the same with `prompt_lookup_num_tokens=10`
 
-Told are the tokens a second after the prompt, and ours over each of the others, median and quartiles over requests. The
-prompt's own time is taken from `generate`'s as that of a generation of one token, the smallest of three.
+The report shows the tokens per second after the prompt, and the ratio of ours to each of the others, as median and
+quartiles over requests. The prompt's own time is subtracted from that of `generate`: the time of a generation of one
+token, the smallest of three.
 """
 
 from __future__ import annotations
@@ -54,13 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for task in chosen.tasks:
         asked = [one for one in requests(task) if one.constraint is not None]
         ways = _ways(model, asked[0])
-        told: dict[str, list[float]] = {way: [] for way in ways}
+        rates_by_mode: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(chosen.runs):
             for request in asked:
                 for way in order.sample(list(ways), len(ways)):
-                    told[way].append(ways[way](request))
-        for way, rates in told.items():
-            ratios = [mine / theirs for mine, theirs in zip(told["ours"], rates, strict=True)]
+                    rates_by_mode[way].append(ways[way](request))
+        for way, rates in rates_by_mode.items():
+            ratios = [mine / theirs for mine, theirs in zip(rates_by_mode["ours"], rates, strict=True)]
             low, middle, high = statistics.quantiles(ratios, n=4)
             print(
                 f"| {task} | {way} | {statistics.median(rates):.1f} | {middle:.2f} | {low:.2f} to {high:.2f} |"

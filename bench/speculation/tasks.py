@@ -1,4 +1,4 @@
-"""What is asked of the model: prompts with their constraints, in seven kinds.
+"""Requests to the model: prompts with their constraints, in seven tasks.
 
 extraction   JSON under long schemas from short texts: four schemas, three texts each
 repeated     one long schema, ten texts
@@ -11,9 +11,11 @@ free text    no constraint
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -82,83 +84,20 @@ class Review(BaseModel):
     summary: Text
 
 
-PEOPLE = (
-    "Maria Lindqvist, a 42-year-old marine biologist from Gothenburg in Sweden, speaks Swedish, English and "
-    "Portuguese. She has worked at the institute for fifteen years.",
-    "Tom Baker is 31 and works as a carpenter in Leeds, United Kingdom. He speaks English and a little French and has "
-    "been in the trade since he was nineteen.",
-    "Dr. Aiko Tanaka (57), a surgeon in Osaka, Japan, retired last spring after 30 years. She speaks Japanese, English "
-    "and German.",
+_TEXTS: dict[str, list[str]] = json.loads(
+    (Path(__file__).resolve().parents[1] / "data" / "speculation" / "texts.json").read_text("utf-8")
 )
-MORE_PEOPLE = (
-    "Pedro Alvarez, 38, teaches chemistry at a school in Valencia, Spain. He speaks Spanish, Catalan and English and "
-    "has taught for twelve years.",
-    "Fatima Haddad is a 29-year-old architect in Casablanca, Morocco. She speaks Arabic, French and English. She is "
-    "between jobs after five years with a large firm.",
-    "Jonas Weber (63) drives a bus in Hamburg, Germany. German is his only language. He has been driving for 35 years.",
-    "Grace Kim, 34, is a software engineer from Seoul, South Korea, with ten years of experience. She speaks Korean "
-    "and English, and works for a bank.",
-    "Olga Petrova is 51. She is a violinist in Riga, Latvia, speaks Latvian, Russian and German, and has played in the "
-    "opera for 27 years.",
-    "Samuel Okafor, a nurse of 45 in Lagos, Nigeria, speaks English, Igbo and Yoruba. He has worked in the same "
-    "hospital for twenty years.",
-    "Ingrid Larsen (25) has just become a pilot. She lives in Oslo, Norway, and speaks Norwegian, English and Spanish.",
-)
-ORDERS = (
-    "Hello, this is Anna Berg from 5 Harbour Road, 5003 Bergen, Norway. Please send me three blue woollen blankets by "
-    "express, 120 euros in all, wrapped as a gift.",
-    "I am John Smith, 12 Mill Lane, YO1 7HX York, United Kingdom, and I would like 2 copper kettles for 89.90 pounds. "
-    "No gift wrapping, and standard delivery will do.",
-    "Carla Rossi here. I will pick up the espresso machine I ordered, 349 dollars, myself. My address for the invoice "
-    "is Via Roma 8, 20121 Milano, Italy.",
-)
-EVENTS = (
-    "The Conference on Ocean Acoustics takes place in Lisbon from 2025-06-03 to 2025-06-06. Keynotes are given by Ines "
-    "Duarte (University of Porto) and Mark Olsen (NOAA). The fee is 420 euros, and there is room for 350 participants.",
-    "Join our workshop Baking with Sourdough on 2024-11-16 at the Old Mill in Ghent. Baker Lieve Peeters of De Trog "
-    "shows how it is done. It costs 65 euros; at most 12 people can take part.",
-    "On 2026-03-21 the Riga Chamber Choir, led by Janis Ozols, sings in St. Peter's Church. Tickets for the concert "
-    "are 25 euros. The church has 600 seats.",
-)
-REVIEWS = (
-    "I bought the TrailLite 40 backpack by Northpeak for a trip through the Alps. It is light, and the straps are very "
-    "comfortable, but the zip broke on the third day. Three stars; I would still recommend it.",
-    "The Aroma Pro coffee maker from Bellini makes excellent coffee and is easy to clean. The water tank is too small "
-    "for our family. All in all, five out of five.",
-    "Avoid the QuickVac 200 by Homely: it is loud, the battery lasts ten minutes, and the filter is hard to find. The "
-    "only good thing is its price. One star.",
-)
+PEOPLE = _TEXTS["people"]
+MORE_PEOPLE = _TEXTS["more_people"]
+ORDERS = _TEXTS["orders"]
+EVENTS = _TEXTS["events"]
+REVIEWS = _TEXTS["reviews"]
 DATABASE = "users(id, name, age, country), orders(id, user_id, product, price, created)"
-QUESTIONS = (
-    "How many users are there?",
-    "List the names of all users older than 30, the oldest first.",
-    "What is the total price of all orders of each user?",
-    "Which products did users from Norway order?",
-    "What is the average price of the orders for each product, for products with more than ten orders?",
-)
-FUNCTIONS = (
-    "Write a Python function that returns the n-th Fibonacci number.",
-    "Write a Python function that counts the vowels in a string.",
-    "Write a Python function that returns the largest number in a list without using max.",
-    "Write a Python class for a bank account with deposit and withdraw methods.",
-)
-CALLS = (
-    "What is the temperature in Paris in celsius?",
-    "Please add 12 and 30.",
-    "Send an email to kim@example.org with the subject Invoice and tell them that it has been paid.",
-    "Search the library for books on medieval bridges, newest first, at most five.",
-)
-SUMS = (
-    "A baker makes 24 rolls and sells 17 of them. How many are left?",
-    "A train goes 80 kilometres an hour for three hours. How far does it go?",
-    "Ann is 12 and her brother is four years older. How old is he?",
-)
-TOPICS = (
-    "Why is the sea salty?",
-    "Describe how bread is baked.",
-    "Tell me about the city of Lisbon.",
-    "Write a short story about a lighthouse keeper.",
-)
+QUESTIONS = _TEXTS["questions"]
+FUNCTIONS = _TEXTS["functions"]
+CALLS = _TEXTS["calls"]
+SUMS = _TEXTS["sums"]
+TOPICS = _TEXTS["topics"]
 
 
 def temperature(city: Text, unit: Literal["celsius", "fahrenheit"] = "celsius") -> str:
@@ -197,7 +136,7 @@ class Request:
 
 
 def _extraction() -> list[Request]:
-    kinds: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    kinds: tuple[tuple[Any, list[str]], ...] = (
         (Person, PEOPLE),
         (Order, ORDERS),
         (Event, EVENTS),

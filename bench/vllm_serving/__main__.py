@@ -1,7 +1,7 @@
-"""``python -m bench.vllm_serving``: serves the embedded model by vLLM with the plugin, and checks every answer.
+"""``python -m bench.vllm_serving``: serve the embedded model by vLLM with the plugin, and check every answer.
 
-Run by the interpreter of an environment that has vLLM and structgen (`make test-vllm` makes one). Ends with an error if
-an answer was wrong or missing, or if a process of the server is left behind.
+Run it with the interpreter of an environment that has vLLM and structgen (`make test-vllm` makes one). It ends with an
+error if an answer was wrong or missing, or if a process of the server remains.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> int:
     status = _tell(report)
     print(*metrics, sep="\n")
     if left:
-        print(f"{len(left)} processes of the server are left behind: {left}")
+        print(f"{len(left)} processes of the server remain: {left}")
     return status or bool(left)
 
 

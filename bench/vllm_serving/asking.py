@@ -30,7 +30,7 @@ _bytes = Vocabulary.of_bytes()
 _LIMITS = frozenset(
     ("automaton_states", "earley_items", "matcher_bytes", "mask_steps", "max_alternatives", "step_seconds")
 )
-"""Those of structgen's that a text may meet on its way. Being busy is none of them."""
+"""Those of structgen's that a text may meet on its way. Being busy is not one of them."""
 
 
 @dataclass
@@ -86,13 +86,13 @@ async def ask_all(
         async def one(case: Case) -> None:
             async with gate:
                 started = perf_counter()
-                outcome, told, tokens = await ask(client, model, case)
+                outcome, detail, tokens = await ask(client, model, case)
             if outcome == "refused":
                 report.refusal_seconds.append(perf_counter() - started)
             report.outcomes[case.kind, outcome] += 1
             report.tokens += tokens
             if outcome in ("wrong", "failed"):
-                report.faults.append(f"{case.kind}: {told}; asked {case.options!r:.400}")
+                report.faults.append(f"{case.kind}: {detail}; sent {case.options!r:.400}")
 
         await asyncio.gather(*(one(case) for case in cases))
         report.sent_again = sending.sent_again

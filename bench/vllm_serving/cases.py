@@ -1,10 +1,11 @@
-"""Requests of all kinds, drawn by a seed, each with a check of its answer that structgen has no part in.
+"""Requests of all types, drawn with a seed, each with a check of its answer that does not use structgen.
 
-Why: a served answer must be right by somebody else's judgement: `jsonschema_rs` for JSON Schema, `re` for patterns and
+A served answer must be right by an independent judgement: `jsonschema_rs` for JSON Schema, `re` for patterns and
 regular grammars, membership for choices.
-Invariant: the same seed makes the same requests. Schemas are distinct, since names and bounds are drawn, and small, so
-that a whole answer fits `MAX_TOKENS`. A poisonous request is one that must be answered with a 400; a hostile one, which
-takes much to compile, may be.
+
+Invariant: the same seed makes the same requests. Schemas are distinct, because names and bounds are drawn, and small,
+so that a whole answer fits `MAX_TOKENS`. A poisonous request must get a 400; a hostile one, which is expensive to
+compile, may get one.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class _Draw:
 
 
 def draw_cases(count: int, seed: int, poison: float, *, seeded: bool = True) -> list[Case]:
-    """`count` requests, of which the share `poison` must be refused; `seeded`: they send a seed of their own."""
+    """`count` requests; the share `poison` of them must be refused. `seeded`: they send a seed of their own."""
     draw = random.Random(seed)
     made = [draw_poison(draw) if draw.random() < poison else draw_case(draw) for _ in range(count)]
     return made if seeded else [replace(case, seed=None) for case in made]

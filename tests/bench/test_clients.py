@@ -103,7 +103,7 @@ def test_errors_and_answers_that_break_off_are_seen() -> None:
     assert asyncio.run(_served(answer, ask)) == [2]
 
 
-def test_who_never_answers_is_not_asked_for_ever() -> None:
+def test_a_server_that_never_answers_gets_a_limited_number_of_requests() -> None:
     async def ask(url: str) -> None:
         async with client_of(url) as (client, sending):
             with pytest.raises(openai.APIConnectionError):

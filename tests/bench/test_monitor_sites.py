@@ -1,4 +1,4 @@
-"""Sites of the monitors benchmark: places behind dots of real code, balanced, and the same for the same seed."""
+"""Sites of the monitors benchmark: positions after dots of real code, balanced, and the same for the same seed."""
 
 from __future__ import annotations
 

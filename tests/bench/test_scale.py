@@ -30,7 +30,7 @@ def test_engines_share_rows_by_schema() -> None:
     assert added == pytest.approx(0.25)
 
 
-def test_masks_beside_the_pass_cost_only_what_is_longer_than_it() -> None:
+def test_masks_during_the_pass_cost_only_what_exceeds_it() -> None:
     assert simulate(replica(4, 1), 10, (8 * MS, 0.0), beside=True)[1] == pytest.approx(0.0)
     assert simulate(replica(16, 1), 10, (8 * MS, 0.0), beside=True)[1] == pytest.approx(1.0)
 

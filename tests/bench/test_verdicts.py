@@ -40,7 +40,7 @@ def test_figures() -> None:
     assert (run.figures["accepted"], run.figures["rejected"]) == (1, 1)
 
 
-def test_a_wrong_verdict_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_verdict_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Verdicts, "accepts", lambda self, matcher, ids: True)
     run = Verdicts(Tokeniser(BYTES))
     run.check({**RECORD, "_file": "one"})

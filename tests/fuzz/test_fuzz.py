@@ -77,7 +77,7 @@ def test_walks_give_finished_texts() -> None:
         assert text is not None and isinstance(json.loads(text), list)
     with pytest.raises(EmptyConstraint):
         check_matcher(sg.regex("a(?!a)a"), known, random.Random(0))
-    assert Broken("a law", "how").law == "a law"
+    assert Broken("an invariant", "how").invariant == "an invariant"
 
 
 def test_a_corpus_keeps_any_text(tmp_path: Path) -> None:
@@ -158,9 +158,11 @@ def test_a_finding_that_was_fixed_hides_no_other_of_its_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(campaign, "time", HandClock(tick=0.01))
-    Corpus(tmp_path, "ltl").report(Finding("a law", "true", "true", "as it was before", 1))
+    Corpus(tmp_path, "ltl").report(Finding("an invariant", "true", "true", "as it was before", 1))
     monkeypatch.setattr(
-        Worker, "meet", lambda _, text: Outcome("fine") if text == "true" else Outcome("finding", "a law")
+        Worker,
+        "meet",
+        lambda _, text: Outcome("fine") if text == "true" else Outcome("finding", "an invariant"),
     )
     _, findings = run("ltl", tmp_path, seconds=1, seed=2, limits=Limits(), say=lambda _: None)
-    assert [(one.kind, one.text != "true", one.seed) for one in findings] == [("a law", True, 2)]
+    assert [(one.kind, one.text != "true", one.seed) for one in findings] == [("an invariant", True, 2)]

@@ -128,7 +128,7 @@ def of_case(case: Case, text: Any = None) -> sg.Vocabulary:
 
 @functools.cache
 def _twins(peer: str) -> Mapping[str, str]:
-    """The vocabularies of specifications of which some case has one."""
+    """The vocabularies of those specifications with a case that has one."""
     return {one.written: json.dumps(one.options["vocab"]) for one in cases(peer) if "vocab" in one.options}
 
 

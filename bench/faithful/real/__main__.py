@@ -1,19 +1,20 @@
-"""Samplers on real tasks under the embedded model, in one run beside genlm-control.
+"""Compare samplers on real tasks under the embedded model, in one run with genlm-control.
 
     python -m bench.faithful.real [--tasks json ...] [--seconds 40] [--draws 50] [--particles 16] [--seed 1]
         [--rows 3000] [--genlm PYTHON] [--json FILE]
 
-Each sampler makes so many draws of each task's answer or stops after so many seconds. Told are, for its draws with
-their weights: how many are right by a judge of the task's own (``jsonschema``, RDKit, ``re``, SQLite), the
-log-probability of the text under the model (spelled as the tokenizer does), how many texts differ; and what it took:
-rows that the model read, checks (masks, or tokens and texts that were judged), attempts and seconds. `genlm-control`
-needs other versions of what this library uses, so it runs in a Python of its own, which ``--genlm`` names; its rows
-are those that it asked its model for.
+Each sampler draws the given number of answers of each task, or stops after the given number of seconds. The report
+shows, for its weighted draws: how many a judge of the task accepts (``jsonschema``, RDKit, ``re``, SQLite), the log
+probability of the text under the model in the tokenizer's spelling, and how many texts differ. It also shows the cost:
+rows that the model read, checks (masks, or tokens and texts that were judged), attempts and seconds.
 
-Then the attempts that adaptive rejection and CARS take for a draw, also where the model is asked without the examples
-in the conversation, and hardly ever obeys; there each sampler is given so many rows of the model (``--rows``).
+`genlm-control` needs other versions of this library's dependencies, so it runs in a Python of its own, which
+``--genlm`` names; its rows are those that it requested from its model.
 
-Samplers that are "asked" know the constraint as a yes or no for beginnings and texts; all others as masks.
+Then follow the attempts per draw of adaptive rejection and CARS, also for prompts without the examples in the
+conversation, which the model hardly ever obeys. There each sampler gets a budget of rows (``--rows``).
+
+Samplers marked "asked" know the constraint as a yes or no for prefixes and texts; all others know masks.
 """
 
 from __future__ import annotations
@@ -259,21 +260,21 @@ def _walked(model: LanguageModel, task: Task, chosen: argparse.Namespace, sample
 
 def _tell_attempts(where: str, results: dict[str, Any]) -> None:
     """How many attempts a draw took with what rejection learns, and with what masks tell."""
-    told = []
+    parts = []
     each: dict[str, float] = {}
     for name in ("adaptive rejection", "CARS"):
         draws, attempts = len(results[name]["draws"]), results[name]["attempts"]
         each[name] = attempts / max(draws, 1)
-        told.append(
+        parts.append(
             f"{name} {each[name]:.3g}" + ("" if draws else " and no draw") + f" ({draws} in {attempts:,})"
         )
     ratio = each["adaptive rejection"] / each["CARS"] if results["CARS"]["draws"] else math.nan
     more = "" if results["adaptive rejection"]["draws"] else "more than "
-    print(f"\nAttempts for a draw {where}: {', '.join(told)}: {more}{ratio:.1f} times as many.", flush=True)
+    print(f"\nAttempts for a draw {where}: {', '.join(parts)}: {more}{ratio:.1f} times as many.", flush=True)
 
 
 class _Rival:
-    """genlm-control behind a pipe."""
+    """genlm-control in a process, connected by pipes."""
 
     def __init__(self, python: str) -> None:
         worker = Path(__file__).with_name("genlm_worker.py")

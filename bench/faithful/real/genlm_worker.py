@@ -1,10 +1,10 @@
-"""genlm-control in a Python of its own, since it needs other versions of what is installed beside it.
+"""genlm-control in a Python of its own, because it needs other versions of the installed packages.
 
     PYTHON genlm_worker.py MODEL_FOLDER
 
-A request is a line of JSON on the standard input (tokens of the prompt, kind and source of the condition, sampler,
-particles, most tokens, seed); the answer has texts, their log weights, seconds, rows that the model was asked for, and
-calls of the condition. Nothing of this library is imported.
+A request is a line of JSON on the standard input (tokens of the prompt, type and source of the condition, sampler,
+particles, most tokens, seed). The answer has texts, their log weights, seconds, rows that the model read, and calls of
+the condition. Nothing of this library is imported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
     from genlm.control import AWRS, EOS, BoolCFG, BoolFSA, JsonSchema, Potential, PromptedLLM
 
     class Counted(Potential):  # type: ignore[misc]
-        """A condition that counts what it is asked."""
+        """A condition that counts its calls."""
 
         def __init__(self, condition: Any) -> None:
             super().__init__(condition.vocab)
