@@ -1,4 +1,4 @@
-"""What requests ask of an answer: its format beside tools, closed objects, reasoning apart from it."""
+"""Options for the answer: its format when tools are offered, closed objects, and separate reasoning."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ def test_objects_are_closed_by_default(client: Any) -> None:
 @pytest.mark.parametrize("key", ["guided_json", "structured_outputs", "response_format"])
 def test_which_objects_are_closed(model: Any, key: str, closes: bool | None) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    asked_for = {
+    constraints = {
         "guided_json": schema,
         "structured_outputs": {"json": schema},
         "response_format": as_schema(schema),
     }
-    body = {"model": NAME, "messages": [{"role": "user", "content": "?"}], key: asked_for[key]}
+    body = {"model": NAME, "messages": [{"role": "user", "content": "?"}], key: constraints[key]}
     own = {"structgen": {"closed": closes}}
     asked = read_request({**body, **own}, "chat", ServerSettings(), ChatTemplate(model))
     compiled = asked.compiler_spec()
@@ -183,7 +183,7 @@ def test_variables_of_the_template(model: Any, name: str, body: Any, variables: 
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ({"reasoning_effort": "much"}, "one of none, minimal"),
         ({"reasoning_effort": 5}, "not a text"),
@@ -197,8 +197,8 @@ def test_variables_of_the_template(model: Any, name: str, body: Any, variables: 
         ({"chat_template_kwargs": {"enable_thinking": [1]}}, "a text of a few words"),
     ],
 )
-def test_variables_that_are_refused(model: Any, body: Any, told: str) -> None:
-    with pytest.raises(ApiError, match=told):
+def test_variables_that_are_refused(model: Any, body: Any, message: str) -> None:
+    with pytest.raises(ApiError, match=message):
         variables_of(ChatTemplate(with_template(model, TEMPLATES["decides"])), **body)
 
 

@@ -61,7 +61,7 @@ def test_what_is_being_answered_is_not_cut(limits: tuple[int, int]) -> None:
     extra = Fake()
     assert not all_of_them.enter(extra, "a")
     assert not any(one.is_cut for one in busy)
-    assert all_of_them.enter(Fake(), "a") and extra.is_cut  # it may ask for /health, and makes room itself
+    assert all_of_them.enter(Fake(), "a") and extra.is_cut  # `extra` has no place, so it is cut first
     for one in busy:
         all_of_them.leave(one)
         all_of_them.leave(one)
@@ -95,7 +95,7 @@ def is_closed(one: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("sends", [b"", HALF, WITHOUT_BODY])
-def test_silent_connections_keep_nobody_out(small: Running, sends: bytes) -> None:
+def test_silent_connections_keep_no_client_out(small: Running, sends: bytes) -> None:
     with contextlib.ExitStack() as stack:
         silent = [stack.enter_context(opened(small, sends)) for _ in range(5 * MOST)]
         assert fetched(f"{small.url}/health")
@@ -145,11 +145,11 @@ def only_connection(server: Running) -> Any:
 def test_a_header_that_does_not_come_ends_its_connection(patient: Running, sends: bytes) -> None:
     with opened(patient) as silent:
         connection = only_connection(patient)
-        begun = connection._header_timer
-        assert begun is not None
+        timer = connection._header_timer
+        assert timer is not None
         silent.sendall(sends)
         until(lambda: connection.conn.trailing_data[0] == sends)
-        assert connection._header_timer is begun  # a part of a header wins no time
+        assert connection._header_timer is timer  # part of a header does not extend the time limit
         limit_time(patient, "header_seconds")
         connection.loop.call_soon_threadsafe(connection._stop_header_timer)
         connection.loop.call_soon_threadsafe(connection._await_header)
@@ -171,11 +171,11 @@ def test_the_second_header_of_a_connection_has_no_more_time(patient: Running) ->
         assert one.recv(10_000).startswith(b"HTTP/1.1 200 ")
         limit_time(patient, "header_seconds")
         one.sendall(b"GET /hea")
-        told = b""
+        received = b""
         with contextlib.suppress(ConnectionError):
             while more := one.recv(1000):
-                told += more
-        assert b" 408 " in told
+                received += more
+        assert b" 408 " in received
     until(lambda: not len(patient.connections))
 
 

@@ -33,7 +33,7 @@ def test_statuses(error: GenerationError, before: int, midway: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hint", "told"),
+    ("hint", "hint_for_client"),
     [
         ("Raise it: vocabulary.with_limits(call_steps=...).", "Send a smaller or simpler one."),
         ("Allow the calls more time, or simplify the constraint.", "Send a smaller or simpler one."),
@@ -49,10 +49,10 @@ def test_statuses(error: GenerationError, before: int, midway: int) -> None:
         ("Shorten the prompt, or set max_tokens.", "Shorten the prompt, or set max_tokens."),
     ],
 )
-def test_clients_get_hints_that_they_can_follow(hint: str, told: str) -> None:
+def test_clients_get_hints_that_they_can_follow(hint: str, hint_for_client: str) -> None:
     error = LimitExceeded("too much", limit="call_steps", hint=hint)
     for api in (of_error(error, "response_format"), failed(error)):
-        assert api.message == f"too much (limit call_steps)\n{told}"
+        assert api.message == f"too much (limit call_steps)\n{hint_for_client}"
     assert error.hint == hint
 
 
@@ -78,6 +78,6 @@ def test_limits_of_the_core_have_hints_for_clients() -> None:
 def test_hints_that_name_python_are_put_into_words_of_requests(make: Callable[[], object], hint: str) -> None:
     with pytest.raises(StructgenError) as caught:
         make()
-    told = message_of(caught.value)
-    assert told.endswith(hint), told
-    assert "sg." not in told and "=..." not in told
+    shown = message_of(caught.value)
+    assert shown.endswith(hint), shown
+    assert "sg." not in shown and "=..." not in shown

@@ -1,4 +1,4 @@
-"""A server that is killed or told to stop in the middle of its work leaves nothing behind, and can be started again."""
+"""A server that is killed or stopped in the middle of its work leaves no processes or files, and can start again."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def started(folder: Path, *arguments: str) -> Process:
 
 
 def load(server: Process, found: list[tuple[int, Any]]) -> list[threading.Thread]:
-    """Two long texts, one by a constraint that has a matcher process, and one whose constraint is being tried out."""
+    """Send two long requests: the constraint of one has a matcher process, that of the other is still being probed."""
     long = {"structured_outputs": {"regex": "[a-z]{9000}"}, "max_tokens": 4000}
     threads: list[threading.Thread] = []
 
@@ -102,7 +102,7 @@ def load(server: Process, found: list[tuple[int, Any]]) -> list[threading.Thread
         structgen={"close_within_budget": True},
     )
     until(lambda: found or has_matcher_process(server.process.pid), STARVED)
-    # It is being tried out until the server ends, however fast the machine is.
+    # Stopped workers keep the probe running until the server ends, however fast the machine is.
     compiling = workers(server.process.pid)
     assert compiling
     for pid in compiling:
@@ -114,7 +114,7 @@ def load(server: Process, found: list[tuple[int, Any]]) -> list[threading.Thread
 
 
 def post(server: Process, fields: dict[str, Any], found: list[tuple[int, Any]]) -> None:
-    with contextlib.suppress(OSError, ValueError):  # nobody answers any more, or in the middle
+    with contextlib.suppress(OSError, ValueError):  # the server may end before or during its answer
         found.append(server.post(2 * STARVED, **fields))
 
 
@@ -128,7 +128,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def has_matcher_process(pid: int) -> bool:
-    """Is there a process that another one, which makes matcher processes, has forked?"""
+    """Return whether the process that makes matcher processes has forked one."""
     for child in descendants(pid):
         with contextlib.suppress(OSError):
             if "matcher_worker" in Path(f"/proc/{child}/cmdline").read_text() and descendants(child):
@@ -137,7 +137,7 @@ def has_matcher_process(pid: int) -> bool:
 
 
 def workers(pid: int) -> list[int]:
-    """Processes that try specs out, each of which another one has forked."""
+    """List the probe workers, each of which another process has forked."""
     found = []
     for child in descendants(pid):
         with contextlib.suppress(OSError):

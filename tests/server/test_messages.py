@@ -121,19 +121,19 @@ def test_calls_and_their_results() -> None:
             "content": [{"type": "text", "text": "no"}, {"type": "text", "text": "on"}],
         },
     ]
-    _, called, told = read(*given)
+    _, called, result = read(*given)
     assert called["role"] == "assistant" and '"name": "clock"' in called["content"]
-    assert told == {"role": "user", "content": "<tool_response>\nnoon\n</tool_response>"}
+    assert result == {"role": "user", "content": "<tool_response>\nnoon\n</tool_response>"}
     assert read(given[0], given[1], {"role": "tool", "tool_call_id": "c1", "content": None})[2]["content"]
 
 
 def test_the_older_form_of_calls() -> None:
-    called, told = read(
+    called, result = read(
         {"role": "assistant", "content": None, "function_call": {"name": "clock", "arguments": "{}"}},
         {"role": "function", "name": "clock", "content": "noon"},
         format="mistral",
     )
-    assert '"clock"' in called["content"] and told == {"role": "tool", "content": "noon"}
+    assert '"clock"' in called["content"] and result == {"role": "tool", "content": "noon"}
 
 
 def test_earlier_calls_are_shown_in_the_models_form_where_none_may_follow() -> None:

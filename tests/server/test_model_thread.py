@@ -28,7 +28,7 @@ from .conftest import NAME, until
 
 
 class Clock:
-    """Stands for the module `time`: each look at it takes `tick` seconds, sleeping takes none."""
+    """A stand-in for the module `time`: reading it takes `tick` seconds, sleeping takes none."""
 
     monotonic = staticmethod(time.monotonic)
 
@@ -53,7 +53,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def rounds(model: Any, count: int, is_there: bool) -> None:
-    """Calls of others are rounds, too."""
+    """Run `count` rounds of a model thread. Each call counts as a round."""
     it = ModelThread(model, ServerSettings(model_name=NAME), has_slow_work=lambda: is_there)
     it.start()
     assert [it.call(lambda number=number: number) for number in range(count)] == list(range(count))
@@ -69,7 +69,7 @@ def test_it_pauses_a_fifth_of_a_round_and_25_ms_at_most(
     assert clock.slept == pytest.approx([pause] * 3)  # a call and a pause are never in one round
 
 
-def test_it_does_not_pause_for_nobody(model: Any, clock: Clock) -> None:
+def test_it_does_not_pause_when_no_slow_work_runs(model: Any, clock: Clock) -> None:
     rounds(model, 4, False)
     assert not clock.slept
 
@@ -98,14 +98,14 @@ def test_a_step_that_does_not_end_is_seen(model: Any) -> None:
     it = ModelThread(model, ServerSettings(model_name=NAME, stall_seconds=0.05))
     assert it.stalled_seconds is None
     it.start()
-    let_go, begun = threading.Event(), threading.Event()
-    waiting = threading.Thread(target=lambda: it.call(lambda: (begun.set(), let_go.wait(HANG_SECONDS))))
+    released, started = threading.Event(), threading.Event()
+    waiting = threading.Thread(target=lambda: it.call(lambda: (started.set(), released.wait(HANG_SECONDS))))
     waiting.start()
-    assert begun.wait(HANG_SECONDS)
+    assert started.wait(HANG_SECONDS)
     time.sleep(0.1)
     seconds = it.stalled_seconds
     assert seconds is not None and seconds > 0.05
-    let_go.set()
+    released.set()
     waiting.join(HANG_SECONDS)
     until(lambda: it.stalled_seconds is None)
     it.close()
@@ -145,12 +145,12 @@ def test_rows_that_wait_for_their_masks_are_seen(model: Any) -> None:
     from structgen.generation.options import SamplingOptions
     from structgen.generation.row import Row, Unconstrained
 
-    let_go, begun = threading.Event(), threading.Event()
+    released, started = threading.Event(), threading.Event()
 
     class Stuck(Unconstrained):
         def allowed_count(self) -> int:
-            begun.set()
-            let_go.wait(HANG_SECONDS)
+            started.set()
+            released.wait(HANG_SECONDS)
             return 1
 
         def mask(self) -> Any:
@@ -164,9 +164,9 @@ def test_rows_that_wait_for_their_masks_are_seen(model: Any) -> None:
     ticket = Ticket([row], [RowText(model.vocabulary.decode)], lambda: None)
     it.start()
     it.submit(ticket)
-    assert begun.wait(HANG_SECONDS)
+    assert started.wait(HANG_SECONDS)
     until(lambda: it.stalled_seconds is not None)
-    let_go.set()
+    released.set()
     until(lambda: ticket.is_done and it.stalled_seconds is None)
     it.close()
 
@@ -192,11 +192,11 @@ def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
     from structgen.generation.options import SamplingOptions
     from structgen.generation.row import Row, Unconstrained
 
-    stopped, begun = threading.Event(), threading.Event()
+    stopped, started = threading.Event(), threading.Event()
 
     class Endless(Unconstrained):
         def allowed_count(self) -> int:
-            begun.set()
+            started.set()
             assert stopped.wait(HANG_SECONDS)
             raise LimitExceeded("the client has disconnected", limit="disconnected")
 
@@ -209,7 +209,7 @@ def test_closing_stops_the_calls_of_rows_that_run(model: Any) -> None:
     ticket = Ticket([row], [RowText(model.vocabulary.decode)], lambda: None)
     it.start()
     it.submit(ticket)
-    assert begun.wait(HANG_SECONDS)
+    assert started.wait(HANG_SECONDS)
     it.close()
     assert stopped.is_set() and not it.is_alive and ticket.is_done
     error = ticket.rows[0].error
@@ -233,7 +233,7 @@ def test_calls_and_prompts_take_turns(model: Any, monkeypatch: pytest.MonkeyPatc
 
     it = ModelThread(model, ServerSettings(model_name=NAME, prompt_tokens=8))
     seen: list[tuple[bool, int]] = []
-    samples, is_over = threading.Event(), threading.Event()
+    samples, has_ended = threading.Event(), threading.Event()
     step = it.batch.step
 
     def recorded(*, prompts: bool = True) -> list[Row]:
@@ -241,7 +241,7 @@ def test_calls_and_prompts_take_turns(model: Any, monkeypatch: pytest.MonkeyPatc
         went_on = step(prompts=prompts)
         seen.append((prompts, it.batch.counts.prompt_tokens - before))
         if samples.is_set():
-            until(lambda: it._calls or is_over.is_set())  # the next round has a call to choose
+            until(lambda: it._calls or has_ended.is_set())  # the next round has a call to choose
         return went_on
 
     monkeypatch.setattr(it.batch, "step", recorded)
@@ -262,7 +262,7 @@ def test_calls_and_prompts_take_turns(model: Any, monkeypatch: pytest.MonkeyPatc
     until(lambda: it.batch.running == 1 and not it.batch.has_prompts)
 
     def calling() -> None:
-        while not is_over.is_set():
+        while not has_ended.is_set():
             it.call(lambda: None)
 
     sampler = threading.Thread(target=calling)
@@ -270,7 +270,7 @@ def test_calls_and_prompts_take_turns(model: Any, monkeypatch: pytest.MonkeyPatc
     samples.set()
     it.submit(tickets[1])
     until(lambda: tickets[1].is_done)
-    is_over.set()
+    has_ended.set()
     sampler.join(HANG_SECONDS)
     it.close()
     assert not any(read for prompts, read in seen if not prompts)

@@ -67,20 +67,20 @@ def test_every_client_has_the_same_share_of_bytes() -> None:
 
 def test_a_short_prompt_does_not_wait_for_a_long_one() -> None:
     threads = PromptThreads(SimpleNamespace(tokenizer=[]))
-    let_go, begun = threading.Event(), threading.Event()
+    released, started = threading.Event(), threading.Event()
 
     def long(model: Any) -> str:
-        begun.set()
-        assert let_go.wait(600)
+        started.set()
+        assert released.wait(600)
         return "long"
 
     async def all_of_them() -> list[str]:
         slow = [asyncio.ensure_future(threads.run("a", SHORT + 1, long)) for _ in range(3)]
-        await asyncio.to_thread(begun.wait, 600)
+        await asyncio.to_thread(started.wait, 600)
         quick = await threads.run("b", SHORT, lambda model: "short")
         assert not any(one.done() for one in slow)
         slow[2].cancel()  # its client has left
-        let_go.set()
+        released.set()
         return [quick, *await asyncio.gather(*slow[:2])]
 
     assert asyncio.run(all_of_them()) == ["short", "long", "long"]
@@ -101,15 +101,15 @@ def test_each_thread_has_a_tokenizer_of_its_own() -> None:
 
 def test_what_waits_at_the_end_is_cancelled() -> None:
     threads = PromptThreads(SimpleNamespace(tokenizer=[]))
-    let_go = threading.Event()
+    released = threading.Event()
 
     async def ended() -> bool:
         waiting = [
-            asyncio.ensure_future(threads.run("a", 1, lambda model: let_go.wait(600))) for _ in range(3)
+            asyncio.ensure_future(threads.run("a", 1, lambda model: released.wait(600))) for _ in range(3)
         ]
         await asyncio.sleep(0.05)
         threads.close()
-        let_go.set()
+        released.set()
         await asyncio.wait(waiting)
         return waiting[2].cancelled()
 
@@ -170,6 +170,6 @@ def test_a_prompt_that_is_too_long_by_its_bytes_is_not_tokenized(
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": "ab " * 100}] * 140}),
         ("/v1/completions", {"prompt": long}),
     ):
-        status, told = post(server, {"model": NAME, "max_tokens": 2, **body}, path)
-        assert status == 400 and told["error"]["code"] == "context_length_exceeded", told
-        assert "at least" in told["error"]["message"]
+        status, answer = post(server, {"model": NAME, "max_tokens": 2, **body}, path)
+        assert status == 400 and answer["error"]["code"] == "context_length_exceeded", answer
+        assert "at least" in answer["error"]["message"]

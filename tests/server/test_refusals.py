@@ -188,15 +188,15 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "param", "told"), BAD, ids=[str(one[1]) for one in BAD])
+@pytest.mark.parametrize(("fields", "param", "message"), BAD, ids=[str(one[1]) for one in BAD])
 def test_what_is_refused_by_name(
-    server: Running, fields: dict[str, Any], param: str | None, told: str
+    server: Running, fields: dict[str, Any], param: str | None, message: str
 ) -> None:
     status, body = post(server, chat(**fields))
     assert status == 400, body
     error = body["error"]
     assert error.keys() == {"message", "type", "param", "code"}
-    assert error["type"] == "invalid_request_error" and told in error["message"], error
+    assert error["type"] == "invalid_request_error" and message in error["message"], error
     if param is not None:
         assert error["param"] == param, error
 
@@ -216,8 +216,8 @@ def test_what_is_refused_by_name(
     ],
 )
 def test_bodies_that_are_no_request(server: Running, body: bytes) -> None:
-    status, told = post(server, body)
-    assert status == 400 and told["error"]["message"]
+    status, answer = post(server, body)
+    assert status == 400 and answer["error"]["message"]
 
 
 HALF = "\\ud800"
@@ -355,12 +355,12 @@ def test_queue_time_and_draining(small: Running, monkeypatch: pytest.MonkeyPatch
         head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n"
         door.sendall(head.encode() + data)
         until(lambda: small.service.model_thread.batch.running)
-        status, told = post(small, chat())
-        assert status == 429 and told["error"]["type"] == "rate_limit_error"
+        status, answer = post(small, chat())
+        assert status == 429 and answer["error"]["type"] == "rate_limit_error"
     until(lambda: small.service.open == 0)
     monkeypatch.setattr(small.service, "settings", replace(small.service.settings, request_seconds=0.5))
-    status, told = post(small, long)
-    assert status == 504 and told["error"]["type"] == "timeout_error"
+    status, answer = post(small, long)
+    assert status == 504 and answer["error"]["type"] == "timeout_error"
     until(lambda: small.service.open == 0 and small.service.model_thread.batch.is_idle)
     small.service.is_draining = True
     status, body = post(small, chat())
@@ -371,7 +371,7 @@ def test_queue_time_and_draining(small: Running, monkeypatch: pytest.MonkeyPatch
         assert caught.value.code == 503
 
 
-def test_a_model_that_fails_is_told(small: Running) -> None:
+def test_the_failure_of_a_model_is_reported(small: Running) -> None:
     def broken(*_: Any) -> Any:
         raise RuntimeError("no memory left")
 
@@ -381,7 +381,7 @@ def test_a_model_that_fails_is_told(small: Running) -> None:
     assert json.loads(fetched(f"{small.url}/health"))["status"] == "ok"
 
 
-def test_too_many_constraints_that_wait_are_told_to_come_again(model: Any) -> None:
+def test_a_full_queue_of_constraints_answers_to_try_again_later(model: Any) -> None:
     import threading
 
     settings = ServerSettings(model_name=NAME, limits=RequestLimits(max_pending=1, compile_seconds=20.0))

@@ -145,9 +145,9 @@ def test_a_stream_is_the_same_text(client: Any) -> None:
     whole = ask(client, **options)
     parts = list(ask(client, stream=True, stream_options={"include_usage": True}, **options))
     assert parts[0].choices[0].delta.role == "assistant"
-    told = [one.choices[0] for one in parts if one.choices]
-    assert "".join(one.delta.content or "" for one in told) == whole.choices[0].message.content
-    assert told[-1].finish_reason == whole.choices[0].finish_reason
+    choices = [one.choices[0] for one in parts if one.choices]
+    assert "".join(one.delta.content or "" for one in choices) == whole.choices[0].message.content
+    assert choices[-1].finish_reason == whole.choices[0].finish_reason
     assert parts[-1].usage == whole.usage and not parts[-1].choices
     assert len(parts) > 4
 
@@ -439,7 +439,7 @@ def test_calls_in_an_order(client: Any) -> None:
 # -- samplers
 
 
-def test_a_sampler_draws_from_the_conditional_law(client: Any) -> None:
+def test_a_sampler_draws_from_the_conditional_distribution(client: Any) -> None:
     answer = ask(
         client,
         n=2,
@@ -450,9 +450,9 @@ def test_a_sampler_draws_from_the_conditional_law(client: Any) -> None:
         },
     )
     assert {choice.message.content for choice in answer.choices} <= {"yes", "no"}
-    told = answer.model_extra["structgen"]
-    assert told["sampler"] == "smc" and told["draws"] == 3
-    assert sum(one["weight"] for one in told["texts"]) == pytest.approx(1)
+    report = answer.model_extra["structgen"]
+    assert report["sampler"] == "smc" and report["draws"] == 3
+    assert sum(one["weight"] for one in report["texts"]) == pytest.approx(1)
 
 
 def test_samplers_and_streams_run_side_by_side(server: Running) -> None:

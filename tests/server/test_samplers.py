@@ -85,7 +85,7 @@ def test_passes_are_cut_in_parts(part: int) -> None:
     scored = session.append_scored([[2, 3], [4] * 9, []])
     none = session.append_scored([[], [], []])
     assert [scores.shape for scores in none] == [(0, 8)] * 3
-    assert len(turns) == len(model.passes) + 1  # that one asked for shapes
+    assert len(turns) == len(model.passes) + 1  # the call with empty lists took a turn without a pass
     assert max(map(sum, model.passes)) <= max(part, 3)
     assert sum(map(sum, model.passes)) == 100 + 30 + 1 + 20 + 2 + 9
     plain = model.start([[*prompts[0], *[1] * 20], prompts[1], prompts[2]])
@@ -135,8 +135,10 @@ def tiny() -> Any:
 def test_rows_in_groups_are_rows_of_one_session(
     tiny: Any, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is done to rows that are kept in several sessions, they have the logits of those in one; no pass reads
-    more than one group."""
+    """Rows in several sessions have the logits of rows in one session after any sequence of operations.
+
+    No pass reads more than one group.
+    """
     rng = np.random.default_rng(seed)
     part = 64
 

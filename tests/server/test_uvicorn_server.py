@@ -1,4 +1,4 @@
-"""`structgen serve` as a process: it starts, says what it is, drains, and leaves nothing behind."""
+"""`structgen serve` as a process: it starts, reports its address, drains, and leaves no processes."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_second_signal_ends_at_once(process: Process) -> None:
     process.process.send_signal(signal.SIGTERM)
     until(lambda: "draining" in process.text)
     process.process.send_signal(signal.SIGTERM)
-    assert process.end() == 1  # long before the time to drain is over
+    assert process.end() == 1  # long before the time to drain has passed
     thread.join(300)
     assert not thread.is_alive()
     until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
@@ -161,7 +161,7 @@ def test_who_started_it_may_have_gone() -> None:
             process.kill()
 
 
-def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     import socket
 
     with socket.socket() as door:
@@ -172,7 +172,7 @@ def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--max-rows", "0"], "--max-rows is 0; it must be a whole number above 0"),
         (["--drain-seconds", "nan"], "--drain-seconds is nan; it must be a number of 0 or more"),
@@ -186,9 +186,11 @@ def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         (["--request-seconds", "-1"], "--request-seconds is -1.0; it must be a number above 0"),
     ],
 )
-def test_bad_options_are_told(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_options_are_reported(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["serve", "--port", "0", *arguments]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("value", ["", " ", ","])
@@ -208,10 +210,10 @@ def test_a_server_that_could_compile_nothing_does_not_start(
         probe_process, "_COMMAND", [sys.executable, "-c", "raise SystemExit('no such thing')"]
     )
     assert main(["serve", "--port", "0"]) == 2
-    told = capfd.readouterr().err
-    assert "the server cannot start: the process that compiles constraints does not start" in told
-    assert "no such thing" in told and "structgen doctor" in told
-    assert "served at" not in told and "Traceback" not in told
+    printed = capfd.readouterr().err
+    assert "the server cannot start: the process that compiles constraints does not start" in printed
+    assert "no such thing" in printed and "structgen doctor" in printed
+    assert "served at" not in printed and "Traceback" not in printed
 
 
 def test_the_model_is_loaded_on_a_thread_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Specs tried out in processes of their own: what comes back, limits, isolation, and that nothing is left behind."""
+"""Probe compiles of specs in worker processes: results, limits, isolation, and that no process or memory remains."""
 
 import contextlib
 import os
@@ -74,7 +74,7 @@ def test_equal_specs_in_flight_are_compiled_once(compiler):
     assert (after.joined - before.joined) + (after.hits - before.hits) == 7
 
 
-def test_a_refusal_that_is_repeated_leaves_nothing_behind(compiler):
+def test_a_repeated_refusal_does_not_grow_its_traceback(compiler):
     def refused():
         spec = {"type": "objct", "title": "x" * 1000}
         with pytest.raises(SchemaError) as caught:
@@ -122,10 +122,10 @@ def test_a_slow_spec_does_not_hold_up_others_while_another_process_is_left():
             until(lambda one=one: one._forker is not None)
         checker.check("regex", "warm")
         slow = [checker.submit("grammar", SLOW + f' | "{i}x"') for i in range(2)]
-        # One has the place for slow ones, the other one is set aside when somebody comes.
+        # One takes the place for slow specs. The other is set aside when another spec arrives.
         until(lambda: sum(one.starts for one in checker._workers) == 2 and not checker._jobs)
         checker.check("regex", "quick")
-        # Where the second slow one had begun, it makes way, and its process is started again.
+        # If the second slow spec had started, it is preempted and its process is started again.
         assert not any(one.done() for one in slow) or checker.stats.preempted <= 2
         checker.close()
         assert all(isinstance(one.exception(HANG_SECONDS), LimitExceeded) or one.result(0) for one in slow)
@@ -234,7 +234,7 @@ def test_processes_that_were_killed_are_made_again():
 def test_what_is_not_kept_here_does_not_make_others_look_quick(
     monkeypatch: pytest.MonkeyPatch, forgettable: float, is_replaced: bool
 ) -> None:
-    """Trials of a slow spec warm a process's caches, which are cold where the next one is built."""
+    """Probes of a slow spec warm the caches of their process. The next spec would look quick there."""
     monkeypatch.setattr("structgen.serving.probe_process._NEGLIGIBLE_SECONDS", forgettable)
     limits = RequestLimits(slow_mask_seconds=1e-9, quick_seconds=60.0, compile_seconds=60.0)
     enum = {"enum": [{"a": k, "b": [k]} for k in range(2_000)]}
@@ -252,7 +252,7 @@ def test_what_is_not_kept_here_does_not_make_others_look_quick(
         assert (worker.worker_pid != second) == is_replaced
 
 
-def test_a_spec_makes_way_when_it_is_told_to():
+def test_a_spec_is_preempted_when_it_may_not_continue():
     worker = ProbeProcess(UNLIMITED_BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
     try:
         worker.start()
@@ -268,7 +268,7 @@ def test_a_spec_makes_way_when_it_is_told_to():
 
 @pytest.mark.parametrize("kind_and_spec", [("regex", "a"), ("choice", ["a" * 5_000_000])])
 def test_a_process_that_does_not_run_is_busy(monkeypatch, kind_and_spec):
-    """Whether it is the spec that it does not take, or the answer that it does not give."""
+    """The process may fail to read the spec or to send its answer."""
     monkeypatch.setattr("structgen.serving.probe_process.wall_limit", lambda used: 0.5)
     monkeypatch.setattr("structgen.serving.probe_process._RENEW_SECONDS", 0.5)
     worker = ProbeProcess(BYTES, RequestLimits())
@@ -285,7 +285,7 @@ def test_a_process_that_does_not_run_is_busy(monkeypatch, kind_and_spec):
         worker.kill()
 
 
-def test_a_process_that_dies_is_told_as_too_large_and_not_as_too_slow():
+def test_a_process_that_dies_is_reported_as_too_large_and_not_as_too_slow():
     worker = ProbeProcess(UNLIMITED_BYTES, RequestLimits(compile_seconds=60.0, quick_seconds=0.01))
 
     def ends():
@@ -335,7 +335,7 @@ def test_a_process_that_crashes_is_an_internal_error(number):
         (LimitExceeded("too much", limit="regex_nodes"), "regex_nodes"),
     ],
 )
-def test_what_a_worker_raises_is_told_as_what_it_is(monkeypatch, caplog, raised, limit):
+def test_an_error_in_a_worker_is_reported_with_its_own_limit(monkeypatch, caplog, raised, limit):
     def raises(*_):
         raise raised
 
@@ -357,8 +357,8 @@ def test_an_unforeseen_exception_in_this_process_is_an_internal_error(monkeypatc
         assert compiler.compile("regex", "a").open().allowed_count()  # it is not remembered
 
 
-def test_the_texts_of_a_trial_differ(monkeypatch):
-    """Else a spec could be slow on every text but the one that is tried."""
+def test_the_texts_of_a_probe_differ(monkeypatch):
+    """Otherwise a spec could be slow on every text except the one that is probed."""
     seen = set()
     draw = probe._one_of
     monkeypatch.setattr(probe, "_one_of", lambda *given: (found := draw(*given), seen.add(found))[0])

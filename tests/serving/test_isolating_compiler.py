@@ -136,7 +136,7 @@ def test_a_matcher_process_that_was_built_for_one_who_has_left_serves_those_who_
 
 
 @pytest.mark.usefixtures("quick_stays_quick")
-def test_who_leaves_ends_what_is_asked_beside() -> None:
+def test_a_client_that_disconnects_ends_the_query_in_the_matcher_process() -> None:
     limits = RequestLimits(step_seconds=600.0, slow_mask_seconds=30.0)
     with IsolatingCompiler(VOCABULARY, limits, workers=1) as compiler:
         assert compiler.matcher_processes is not None
@@ -212,7 +212,7 @@ def test_what_takes_long_to_build_is_served_all_the_same(monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("quick_stays_quick")
 def test_a_limit_in_the_middle_of_a_text_moves_it_to_a_matcher_process() -> None:
-    # Harmless for eight letters, and then in more ways than can be told apart.
+    # Cheap for eight letters. After them the text has more parses than the limits allow.
     spec = 'root ::= [a-z]{8} e\ne ::= e e | [a-z] e | e [a-z] | [a-z] | ""'
     text = list(b"abcdefghabababababab")
     with IsolatingCompiler(
@@ -245,7 +245,7 @@ def test_completions_are_not_looked_for_where_masks_of_others_would_wait() -> No
         matcher = found.open()
         assert matcher.least_tokens(40) == near.least_tokens(40) and compiler.matcher_processes.starts == 0
         assert not found.needs_process(40, closes=False) and found.needs_process(40, closes=True)
-        # Whether there is a shorter one is asked elsewhere; the matcher stays.
+        # A matcher process searches for a shorter completion; the matcher itself does not move.
         assert found.needs_process(10, closes=False)
         assert (
             matcher.least_tokens(10) == near.least_tokens(10) == 16 and compiler.matcher_processes.starts == 1

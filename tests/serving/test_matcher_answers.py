@@ -70,7 +70,7 @@ KINDS = ["view", "bytes", "value", "ready", "", "probe"]
 
 @pytest.fixture
 def hostile() -> Iterator[Callable[[Callable[[socket.socket], None]], MatcherProcess]]:
-    """Make a matcher process of which the test writes the answers."""
+    """Make a matcher process whose answers the test writes."""
     with contextlib.ExitStack() as stack:
 
         def made(answer: Callable[[socket.socket], None]) -> MatcherProcess:
@@ -104,7 +104,7 @@ def matcher_of(process: MatcherProcess) -> IsolatedMatcher:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_each_query_reads_its_own_answers(query: str, hostile: Any) -> None:
-    # Where no completion is found, the reason is asked for, too.
+    # If no completion is found, a second query requests the reason.
     none_found = [pack("value", None), pack("value", "it is too long")]
     answers = iter(
         [

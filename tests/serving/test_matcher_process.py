@@ -1,4 +1,4 @@
-"""Matcher processes: masks as in this process, limits on each query, and nothing left behind."""
+"""Matcher processes: masks equal those of this process, each query has limits, and no process remains."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_matchers_of_one_matcher_process_do_not_disturb_each_other(processes: Ma
     assert not other.is_complete() and not process._released
 
 
-def test_a_matcher_process_ends_when_nobody_needs_it(processes: MatcherProcesses) -> None:
+def test_a_matcher_process_ends_when_no_matcher_needs_it(processes: MatcherProcesses) -> None:
     matcher = open_matcher(processes, "regex", "ab")
     pid = matcher._process.pid
     assert matcher.forced() and lives(pid)
@@ -245,7 +245,7 @@ def test_who_takes_too_long_is_ended() -> None:
         processes.close()
 
 
-def test_a_process_that_was_killed_is_told_and_made_again() -> None:
+def test_a_killed_process_is_reported_and_replaced() -> None:
     processes = MatcherProcesses(VOCABULARY, RequestLimits(), SlowWork())
     try:
         matcher = open_matcher(processes, "regex", "ab")
@@ -282,7 +282,7 @@ def test_closing_ends_all() -> None:
         open_matcher(processes, "regex", "ab")
 
 
-def test_what_a_matcher_process_is_asked_counts_as_slow_work_until_it_is_answered(
+def test_a_query_to_a_matcher_process_counts_as_slow_work_until_its_answer(
     stopped_processes: list[int],
 ) -> None:
     slow_work = SlowWork()

@@ -143,11 +143,11 @@ def test_a_call_that_runs_is_stopped_when_its_client_has_left(
     compiler: IsolatingCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, one = quick(compiler, "regex", f"{PATTERN}z")
-    begun = threading.Event()
+    running = threading.Event()
 
     class Endless:
         def mask(self) -> Any:
-            begun.set()
+            running.set()
             while not one._stop.is_set():
                 time.sleep(0.001)
             raise _core.Stopped("the call was stopped")
@@ -162,7 +162,7 @@ def test_a_call_that_runs_is_stopped_when_its_client_has_left(
 
     thread = threading.Thread(target=wait)
     thread.start()
-    assert begun.wait(60)
+    assert running.wait(60)
     one.on_disconnect()
     thread.join(60)
     assert met == ["disconnected"]

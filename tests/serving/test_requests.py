@@ -1,4 +1,4 @@
-"""What requests ask for, as constraints: each kind, its limits, and what is refused."""
+"""Constraints of requests: each kind, its limits, and what is refused."""
 
 import json
 
@@ -53,7 +53,7 @@ def test_white_space_is_bounded():
 
 
 @pytest.mark.parametrize(
-    ("kind", "spec", "told"),
+    ("kind", "spec", "message"),
     [
         ("json", "{", "not JSON"),
         ("json", {"type": "objct"}, "did you mean 'object'"),
@@ -68,20 +68,20 @@ def test_white_space_is_bounded():
         ("choice", "yes", "a choice is not valid JSON"),
         ("choice", {"a": 1}, "a list of texts"),
         ("grammar", "  ", "the grammar is empty"),
-        ("grammar", 'root ::= "a', "no end"),
-        ("grammar", "start: %%", "out of place"),
+        ("grammar", 'root ::= "a', "not closed"),
+        ("grammar", "start: %%", "unexpected character"),
         ("grammar", ["root"], "a grammar is a text"),
         ("grammar", "%import .secret (X)\nstart: X", "no grammar"),
         ("structural_tag", "[", "a structural tag is not valid JSON"),
     ],
 )
-def test_what_is_wrong_is_told(kind, spec, told):
+def test_errors_name_what_is_wrong(kind, spec, message):
     with pytest.raises(StructgenError) as caught:
         constraint_of(kind, spec)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_an_unknown_kind_is_told_by_name():
+def test_an_unknown_kind_is_reported_by_name():
     with pytest.raises(OptionError, match="'json_schema'"):
         constraint_of("json_schema", {})  # type: ignore[arg-type]
 
@@ -95,7 +95,7 @@ def test_a_spec_that_is_too_large_is_refused_before_it_is_read():
     assert caught.value.limit == "max_choices"
 
 
-def test_a_spec_that_is_no_json_is_told():
+def test_a_spec_that_is_not_json_is_reported():
     with pytest.raises(ConstraintError, match="not JSON"):
         constraint_of("json", {"a": object()})
     nested: list = []

@@ -21,7 +21,7 @@ def test_what_is_given_counts(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{", "not valid JSON"),
         ("[]", "a JSON object"),
@@ -34,7 +34,7 @@ def test_what_is_given_counts(monkeypatch):
         ('{"max_bytes": "1"}', "a number above 0"),
     ],
 )
-def test_what_is_wrong_is_told_by_name(text, told):
+def test_errors_name_what_is_wrong(text, message):
     with pytest.raises(OptionError) as caught:
         read_settings(text)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

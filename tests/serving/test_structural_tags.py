@@ -315,7 +315,7 @@ def test_the_legacy_form_names_its_own_fields():
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "message"),
     [
         ({"type": "all_tokens"}, "'all_tokens' of structural tags is not supported"),
         ({"type": "nothing"}, "'nothing'"),
@@ -349,10 +349,10 @@ def test_the_legacy_form_names_its_own_fields():
         ({"type": "dispatch", "rules": [["a"]]}, "a rule is a text and a format"),
     ],
 )
-def test_what_is_not_supported_is_refused_by_name(form, told):
+def test_what_is_not_supported_is_refused_by_name(form, message):
     with pytest.raises(ConstraintError) as caught:
         read(form)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("tag", [{}, [], {"type": "structural_tag"}, {"structures": [1], "triggers": ["a"]}])

@@ -1,4 +1,4 @@
-"""What comes back from processes that ran hostile input is data: whatever it is, nothing of it is run."""
+"""Answers of processes that ran hostile input are data: none of it is ever executed."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_is_no_error_is_garbled(content: Any) -> None:
 def test_pickles_and_junk_are_garbled(tmp_path: Any) -> None:
     path = tmp_path / "touched"
     draw = random.Random(0)
-    good = pack("trial", ["a pattern", True, 0.1, 0.1, 0.1, None, {}], b"[]")
+    good = pack("probe", ["a pattern", True, 0.1, 0.1, 0.1, None, {}], b"[]")
     junk = [
         pickle.dumps(Touch(path)),
         b"",
@@ -107,7 +107,7 @@ def test_pickles_and_junk_are_garbled(tmp_path: Any) -> None:
             unpack(data)
     assert not path.exists()
     kind, content, tail = unpack(good)
-    assert kind == "trial" and ProbeResult.unpacked(content, tail).lowered == b"[]"
+    assert kind == "probe" and ProbeResult.unpacked(content, tail).lowered == b"[]"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_pickles_and_junk_are_garbled(tmp_path: Any) -> None:
         ["x", True, 0, 0, 0, None, 1],
     ],
 )
-def test_what_is_no_trial_is_garbled(content: Any) -> None:
+def test_an_invalid_probe_result_is_garbled(content: Any) -> None:
     with pytest.raises(Garbled):
         ProbeResult.unpacked(content, b"")
 
