@@ -1,7 +1,7 @@
-"""A run on one target: draw an input, let a worker meet it, keep what is new, make small what is found.
+"""A run on one target: draw an input, give it to a worker, keep it if it led to something new, reduce findings.
 
-Invariant: the seed and the corpus decide which inputs come (but for limits of time); every kind of finding is reported
-once, with the smallest input; what is on disk is complete whenever the run is stopped.
+Invariant: the seed and the corpus determine the inputs (except for time limits). Every type of finding is reported
+once, with the smallest input. The files are complete whenever the run is stopped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The smallest input that still shows a finding, by leaving parts out (Zeller and Hildebrandt's ddmin, shortened).
+"""Reduce an input that shows a finding by leaving parts out (Zeller and Hildebrandt's ddmin, shortened).
 
-Why: a person has to read it. Structure goes first where the input is JSON (members, items, whole sub-values), then runs
-of characters, half of the text down to one.
-Cost: a worker's answer for each try; `tries` and `seconds` bound them, and what is smallest by then is what is given.
+A person must read the result. Where the input is JSON, structure goes first (members, items, whole sub-values), then
+runs of characters, from half of the text down to one.
+
+Cost: one answer of a worker for each attempt. `tries` and `seconds` bound the attempts; the result is the smallest
+input so far.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Inputs near those that are known: characters, words, parts of two inputs, members of JSON.
+"""Inputs near known ones: changed characters and words, parts of two inputs, changed members of JSON.
 
-Why: what is nearly right gets further into a front end than noise, and the boundary between right and wrong is where
-mistakes are.
+An input that is nearly right gets further into a front end than noise, and faults are at the boundary between right and
+wrong.
+
 Invariant: the same generator gives the same input; no input is longer than `MOST` characters.
 """
 

@@ -1,7 +1,8 @@
-"""The inputs that a campaign starts from: bundled ones, the grammars of the shelf, and the shared data where it is.
+"""The inputs from which a campaign starts: bundled ones, the grammars of the shelf, and the shared data if present.
 
-Why: mutation needs something to alter that goes deep into a front end.
-Invariant: the same every time, so that a seed of the campaign says which inputs come.
+Mutation needs inputs that reach deep into a front end.
+
+Invariant: the inputs are the same every time, so that a campaign's seed determines its inputs.
 """
 
 # ruff: noqa: E501  (tables of words and small texts)

@@ -1,6 +1,6 @@
-"""Structural tags as inputs: written at random from all formats and all styles of arguments.
+"""Structural tags as inputs: random ones of all formats and all styles of arguments.
 
-Why: a structural tag joins nearly every kind of constraint, and servers take them from strangers.
+A structural tag combines nearly every type of constraint, and servers take them as untrusted input.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Inputs from nothing, by small grammars of the notations: right in form, absurd in content.
+"""Inputs from small grammars of the notations: correct in form, absurd in content.
 
-Why: mutation stays near what people wrote; deep nesting, empty parts, rules that only call themselves and formulas of one
-operator over and over do not come up there.
+Mutation stays near what people wrote. It hardly reaches deep nesting, empty parts, rules that only call themselves, or
+formulas that repeat one operator.
+
 Invariant: the same generator gives the same text; a rule that is expanded too often gives its first, short alternative.
 """
 

@@ -1,1 +1,1 @@
-"""Diffusion models and canvases: training a small one, and what constraints on them cost and bring."""
+"""Diffusion models and canvases: training a small model, and the cost and benefit of constraints on it."""

@@ -1,7 +1,7 @@
-"""Masked diffusion decoding without a constraint: what the constrained one is compared with.
+"""Masked diffusion decoding without a constraint, the baseline of constrained decoding.
 
-The schedule is that of `fill`: of all open cells those whose drawn token is the most likely are filled. No token is
-left out but those without a text.
+The schedule is that of `fill`: of all open cells it fills those whose drawn token is the most likely. It excludes only
+tokens without a text.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Holes in code and JSON, filled by SmolLM2 from the left: one, two and three regions, free and constrained.
 
-Python: functions of the standard library; regions are statements and expressions of theirs. C++: functions of public
-packages, and those of functions.cpp; regions are parts of lines. JSON: valid instances of MaskBench's schemas; regions
-are values. Both ways keep to the template, and leave a hole in the same ways; "free" takes any text for a hole,
-"constrained" what leaves the whole a text of the grammar, or of the schema. Judges: `ast.parse` (Python), tree-sitter
-(C++), `jsonschema_rs` (JSON), and for functions.cpp `g++ -fsyntax-only`, of which messages about syntax count.
-Restored: holes that hold what stood there. Completed: holes that were ended in a short way, not by the model.
+Python: functions of the standard library; regions are statements and expressions. C++: functions of public packages,
+and those of functions.cpp; regions are parts of lines. JSON: valid instances of MaskBench's schemas; regions are
+values. Both modes keep the template and end a hole in the same ways. "free" accepts any text for a hole, "constrained"
+only texts that keep the whole in the grammar or the schema.
+
+Judges: `ast.parse` (Python), tree-sitter (C++), `jsonschema_rs` (JSON), and for functions.cpp `g++ -fsyntax-only`,
+whose syntax messages count. Restored: holes that hold the original text. Completed: holes that a short completion
+ended, not the model.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Values of real schemas by a small diffusion model: valid instances with masked tokens, and values from noise.
 
 Schemas are those of a MaskBench file that the model has not seen (train_json.py); instances are the valid ones of the
-file. "free" takes what the model likes, "json" puts it on a canvas of JSON, "schema" on one of the schema. Judges:
-`json` and `jsonschema_rs`. Restored is the share of masked tokens that are those of the instance.
+file. "free" follows the model alone, "json" uses a canvas of JSON, "schema" one of the schema. Judges: `json` and
+`jsonschema_rs`. "Restored" is the share of masked tokens that equal those of the instance.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Molecules from noise and around a part that is given, by the masked models of reactions that install from PyPI.
+"""Molecules from noise and around a given part, by the masked models of reactions that install from PyPI.
 
-Ways: "free" takes what the model likes; "grammar" puts it on a canvas of the SMILES grammar; "monitor" queries RDKit
-as well (ring bonds, valences, aromatic rings). A molecule counts as valid where RDKit reads it, as read where our
-grammar does. Overhead is the time of a filling over that of the free one, at temperature 0, medians of pairs.
+Modes: "free" follows the model alone; "grammar" uses a canvas of the SMILES grammar; "monitor" also queries RDKit (ring
+bonds, valences, aromatic rings). A molecule is valid if RDKit reads it, and read if our grammar does. Overhead is the
+time of a filling relative to that of the free one, at temperature 0, as medians of pairs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Texts of which regions are cut out: functions of Python and C++, and JSON values of real schemas.
+"""Texts from which regions are cut out: functions of Python and C++, and JSON values of real schemas.
 
-Sources are such as our own grammars read, so that what is missed afterwards is missed by what was filled in.
+Our own grammars read every source, so later faults come from what was filled in.
 """
 
 from __future__ import annotations

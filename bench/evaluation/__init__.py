@@ -1,1 +1,1 @@
-"""What makes the data that `structgen eval` brings along: schemas with instances, and tasks with answers."""
+"""Generators of the data that `structgen eval` includes: schemas with instances, and tasks with answers."""

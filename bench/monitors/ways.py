@@ -1,9 +1,10 @@
-"""Ways to have a model write the rest of a line, and what is recorded of each text.
+"""Modes in which a model writes the rest of a line, and the record of each text.
 
-Why: members alone, all monitors, monitors and a judge at the end, and a judge alone first are four prices for four
-effects; each is held against the same model left free. Invariant: all ways have the same prompt, the same form of a
-line and the same budget; their texts are judged by the same call, which is no part of the time.
-Cost: one generation for each way of a site, and two diagnostics.
+Members alone, all monitors, monitors with a judge at the end, and a judge first have four costs and four effects. Each
+is compared with the same model without a constraint.
+
+Invariant: all modes have the same prompt, the same form of a line and the same budget. The same call judges their
+texts; its time is not included. Cost: one generation for each mode of a site, and two diagnostics.
 """
 
 from __future__ import annotations

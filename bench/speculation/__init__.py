@@ -1,1 +1,1 @@
-"""Generation with drafts and without: what it costs, and that it draws the same."""
+"""Generation with and without drafts: its cost, and a check that both draw the same."""

@@ -1,4 +1,4 @@
-"""Ways to draft and to verify, by name."""
+"""Combinations of drafters and verifiers, by name."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""vLLM with the plugin, served and asked by the official client; every answer is checked by another library."""
+"""vLLM with the plugin, served to the official client; another library checks every answer."""

@@ -1,8 +1,8 @@
-"""Asks a server many requests at once and checks every answer.
+"""Send many requests to a server at once and check every answer.
 
-Invariant: a case ends in exactly one of the outcomes of `Outcome`; "cut" is an answer that met the token limit and
-whose beginning the constraint allows, by structgen's own matcher over bytes. A hostile case may be "stopped", too:
-its constraint was accepted, and a limit that the error names was met in the middle of the text (status 422).
+Invariant: a case ends in exactly one of the outcomes of `Outcome`. "cut" is an answer that met the token limit and
+whose prefix the constraint allows, according to structgen's own matcher over bytes. A hostile case may also be
+"stopped": its constraint was accepted, and the text met a limit that the error names (status 422).
 """
 
 from __future__ import annotations

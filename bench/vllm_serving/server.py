@@ -1,4 +1,4 @@
-"""A vLLM of its own process with the embedded model and the plugin, for as long as a block lasts."""
+"""A vLLM server in its own process with the embedded model and the plugin, for the duration of a block."""
 
 from __future__ import annotations
 
