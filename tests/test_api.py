@@ -64,7 +64,7 @@ def test_free_text_and_constraints_as_types() -> None:
     )
 
 
-def test_run_tells_everything() -> None:
+def test_run_reports_everything() -> None:
     result = sg.run(ScriptedModel(ANN), "Who?", Person)
     assert result.value == Person(name="Ann", age=31)
     assert (result.text, result.finish, result.error) == (ANN, "complete", None)
@@ -138,7 +138,7 @@ def test_python_validators_refuse_with_the_text() -> None:
         _ = result.value
 
 
-def test_what_a_validator_refused_does_not_stay_in_memory() -> None:
+def test_refused_values_do_not_stay_in_memory() -> None:
     def never(value: int) -> int:
         raise ValueError("never")
 
@@ -244,7 +244,7 @@ def test_bad_options_are_named() -> None:
         sg.generate(ScriptedModel("x"), "?", str, temprature=1)
 
 
-def test_a_thing_that_is_no_model_is_reported() -> None:
+def test_an_argument_that_is_not_a_model_is_reported() -> None:
     with pytest.raises(OptionError, match="is a str, not a model"):
         sg.generate("Who?", Person)  # type: ignore[arg-type]
 

@@ -143,7 +143,7 @@ def test_packages_too(make: Callable[[], Any], hint: str) -> None:
 
 
 @pytest.mark.parametrize("use", [sg.run, sg.stream])
-def test_a_cancel_that_is_no_function(use: Any) -> None:
+def test_a_cancel_argument_that_is_not_a_function(use: Any) -> None:
     with pytest.raises(OptionError, match="cancel is an int"):
         use(MODEL, "?", int, cancel=5)
 

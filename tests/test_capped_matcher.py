@@ -132,7 +132,7 @@ def test_processors_of_transformers_keep_the_cap() -> None:
     assert vocabulary.spelled(tokens).endswith(("true", "false"))
 
 
-def test_a_cap_is_no_part_of_another_constraint() -> None:
+def test_a_capped_constraint_cannot_be_an_operand() -> None:
     capped = sg.reasoning(bool, max_tokens=3)
     for combine in (
         lambda: sg.repeat(capped, 2),

@@ -260,7 +260,7 @@ def test_special_tokens() -> None:
     assert spelled == [sg.captures.Capture("w", "a<|t|>b", 0, 7)]
 
 
-def test_results_have_them() -> None:
+def test_results_have_captures() -> None:
     constraint = lark('start: "a" v "b"\nv[capture]: /[0-9]+/')
     result = sg.run(ScriptedModel("a12b"), "?", constraint)
     assert list(result.captures) == [sg.captures.Capture("v", "12", 1, 3)]
@@ -316,7 +316,7 @@ def test_captures_are_computed_on_first_access(monkeypatch: pytest.MonkeyPatch) 
         _ = result.captures
 
 
-def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captures_that_cannot_be_computed_raise_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     letters = Rule("start", ("repeat", ("text", literal("a")), 0, None), capture="start")
     joined = GrammarConstraint(Grammar((letters,), "start"), "EBNF") & sg.regex("a{2}")
     with pytest.raises(GrammarUnsupported, match="captures of"):

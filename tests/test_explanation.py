@@ -37,7 +37,7 @@ def test_the_place_is_a_character_even_where_only_its_last_byte_is_wrong() -> No
     assert explain(sg.regex("[ab]"), "🙂").reason.startswith("Character '🙂'")
 
 
-def test_bytes_that_are_no_text() -> None:
+def test_invalid_utf_8() -> None:
     for data in (b"a\xff", b"a\xc3(", b"a\x80"):
         explanation = explain(sg.regex("a.*"), data)
         assert not explanation.viable and explanation.position == 1
@@ -67,7 +67,7 @@ def test_keys_that_may_come_and_those_that_must() -> None:
         (sg.regex("[a-z]"), "1", ("'a' to 'z'",)),
     ],
 )
-def test_what_could_stand_there(constraint: Any, text: str, expected: tuple[str, ...]) -> None:
+def test_expected_continuations(constraint: Any, text: str, expected: tuple[str, ...]) -> None:
     assert explain(constraint, text).expected == expected
 
 
@@ -101,7 +101,7 @@ def test_required_white_space_is_reported(text: str, options: Any, expected: tup
         (" 1", "white space", "before or after it"),
     ],
 )
-def test_what_no_schema_would_take(text: str, keyword: str, message: str) -> None:
+def test_texts_that_no_schema_accepts(text: str, keyword: str, message: str) -> None:
     for schema in ({"type": "number"}, {"type": ["number", "null"]}, {}):
         (rule,) = explain(schema, text).rules
         assert (rule.pointer, rule.keyword) == ("", keyword)

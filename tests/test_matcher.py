@@ -25,13 +25,13 @@ def matcher() -> Matcher:
 
 
 @pytest.mark.parametrize("constraint", ["abc", None, 3])
-def test_what_is_no_constraint(constraint: Any) -> None:
+def test_arguments_that_are_not_a_constraint(constraint: Any) -> None:
     with pytest.raises(TypeNotSupported, match="not a type") as caught:
         Matcher(constraint, VOCABULARY)
     assert caught.value.hint
 
 
-def test_what_is_no_vocabulary() -> None:
+def test_arguments_that_are_not_a_vocabulary() -> None:
     with pytest.raises(OptionError, match="a matcher needs a vocabulary, not a str") as caught:
         Matcher(sg.choice(["a"]), "gpt2")  # type: ignore[arg-type]
     assert "Vocabulary.from_tokenizer(tokenizer)" in str(caught.value)
@@ -72,7 +72,7 @@ def test_half_a_character_is_explained(matcher: Matcher) -> None:
 
 
 @pytest.mark.parametrize("text", [{"a": 1}, 1, None, ["a"]])
-def test_what_is_no_text(matcher: Matcher, text: Any) -> None:
+def test_arguments_that_are_not_a_text(matcher: Matcher, text: Any) -> None:
     with pytest.raises(OptionError, match="a text is a str or bytes, not"):
         matcher.explain(text)
     with pytest.raises(OptionError, match=r"json\.dumps"):

@@ -92,7 +92,7 @@ def test_without_attempts_nothing_changes() -> None:
     assert sg.run(in_turn("4"), "?", Even).account.attempts[0].problem == ""
 
 
-def test_what_was_cut_off_is_drawn_again_shorter() -> None:
+def test_a_truncated_text_is_drawn_again_shorter() -> None:
     model = in_turn("a" * 30, "abc")
     result = sg.run(model, "?", sg.regex("[a-z]+"), max_tokens=10, attempts=2)
     assert result.value == "abc" and "cut off after 10 tokens" in result.account.attempts[0].problem

@@ -204,7 +204,7 @@ class Deep(BaseModel):
     ],
     ids=["alias_path", "tuples", "dates", "empty", "json", "class", "bytes", "tuple_keys"],
 )
-def test_what_json_cannot_give_back_is_refused(annotation: Any) -> None:
+def test_types_that_json_cannot_represent_are_refused(annotation: Any) -> None:
     with pytest.raises(TypeNotSupported, match="cannot be an output type"):
         output_type(annotation)
 

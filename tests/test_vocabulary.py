@@ -105,7 +105,7 @@ def test_a_space_before_the_text_is_not_taken_for_text() -> None:
     assert vocabulary.encode(" a") == [32, 97]
 
 
-def test_what_does_not_round_trip_is_not_encoded() -> None:
+def test_text_that_does_not_round_trip_is_not_encoded() -> None:
     lowering = Vocabulary(BYTES, [], encoder=lambda words: list(words.lower().encode()))
     assert lowering.encode("abc") == [97, 98, 99]
     assert lowering.encode("aBc") is None
@@ -147,7 +147,7 @@ def test_reading_a_vocabulary_is_quick(name: str) -> None:
         ({"depth": 3}, "unknown limit 'depth'; the limits are regex_nodes, "),
     ],
 )
-def test_what_is_no_limit(limits: dict[str, Any], message: str) -> None:
+def test_invalid_limits(limits: dict[str, Any], message: str) -> None:
     vocabulary = Vocabulary.from_tokens([b"a"], [1], size=2)
     with pytest.raises(OptionError) as caught:
         vocabulary.with_limits(**limits)

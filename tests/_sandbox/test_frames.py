@@ -23,7 +23,7 @@ def in_pieces(data: bytes, most: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"a" * 3_000_000])
-def test_a_message_comes_whole(sockets: tuple[socket.socket, socket.socket], data: bytes) -> None:
+def test_a_message_arrives_whole(sockets: tuple[socket.socket, socket.socket], data: bytes) -> None:
     ours, theirs = sockets
     writer = threading.Thread(target=lambda: write_frame(ours.send, data))
     writer.start()

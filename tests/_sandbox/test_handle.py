@@ -38,7 +38,7 @@ def test_a_closed_handle_sends_no_signal() -> None:
 
 
 @pytest.mark.parametrize("pid", [1 << 22, 1 << 40])
-def test_a_number_of_no_process_gets_no_signal(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unused_process_id_gets_no_signal(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
     handle = ProcessHandle(pid, by_pid=True)
     monkeypatch.setattr(os, "kill", lambda pid, number: killed.append(pid))

@@ -65,7 +65,7 @@ def test_the_end_of_the_output_is_reported(started: Callable[..., LineProcess]) 
         process.send("{}")
 
 
-def test_too_much_output_without_a_line_is_an_end(started: Callable[..., LineProcess]) -> None:
+def test_too_much_output_without_a_line_counts_as_an_end(started: Callable[..., LineProcess]) -> None:
     process = started("import os; os.write(1, b'x' * 5_000); input()", most_bytes=1_000)
     with pytest.raises(EOFError):
         process.next_line(WAIT)

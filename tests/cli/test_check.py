@@ -31,13 +31,13 @@ def test_the_schema_may_be_a_file_or_standard_input(
     assert second.strip()
 
 
-def test_an_unsupported_keyword_is_no(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unsupported_keyword_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--all", '{"properties": {"a": {"unevaluatedProperties": false}}}']) in (0, 1)
     out = capsys.readouterr().out
     assert "#/properties/a/unevaluatedProperties" in out
 
 
-def test_a_schema_that_nothing_satisfies_is_no(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unsatisfiable_schema_fails_the_check(capsys: pytest.CaptureFixture[str]) -> None:
     schema = '{"required": ["a"], "type": "object", "properties": {"a": {"enum": [1], "minimum": 2}}}'
     assert main(["check", schema]) == 1
     out = capsys.readouterr().out
@@ -72,7 +72,9 @@ def test_only_problems(capsys: pytest.CaptureFixture[str]) -> None:
         ("", "the schema is empty"),
     ],
 )
-def test_what_is_no_schema_is_two(schema: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_schema_exits_with_status_2(
+    schema: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", schema]) == 2
     captured = capsys.readouterr()
     assert said in captured.out + captured.err

@@ -62,7 +62,7 @@ def test_mistakes_are_reported_by_name(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_is_not_written_over_nor_gone_on_with_otherwise(
+def test_a_folder_is_not_overwritten_and_not_resumed_with_other_options(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = ["--output", str(tmp_path)]

@@ -66,7 +66,7 @@ def test_refusals(
         ([], None, (",", ":")),
     ],
 )
-def test_white_space_is_that_of_the_option(
+def test_white_space_follows_the_option(
     arguments: list[str],
     indent: int | None,
     separators: tuple[str, str] | None,

@@ -75,7 +75,7 @@ def test_the_explanation_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["explain", "-", "-"], "standard input"),
     ],
 )
-def test_mistakes_are_two_and_one_message(
+def test_mistakes_exit_with_status_2_and_one_message(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -85,7 +85,7 @@ def test_mistakes_are_two_and_one_message(
     assert captured.err.startswith("structgen: ")
 
 
-def test_a_constraint_that_nothing_satisfies_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unsatisfiable_constraint_exits_with_status_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", '{"type": "string", "minLength": 3, "maxLength": 2}', '"a"']) == 1
     assert "no value can satisfy" in capsys.readouterr().err
 
@@ -104,7 +104,7 @@ def test_what_follows_a_number_in_an_array(text: str, said: str, capsys: pytest.
     assert said in capsys.readouterr().out
 
 
-def test_one_line_end_of_a_file_is_no_part_of_the_text(
+def test_a_final_line_end_of_a_file_is_not_part_of_the_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "text.json"

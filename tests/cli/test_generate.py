@@ -75,19 +75,21 @@ def test_prompt_from_standard_input_with_a_system_message(
     assert model.prompts == [[{"role": "system", "content": "Be kind"}, {"role": "user", "content": "Hello"}]]
 
 
-def test_a_text_that_was_cut_off_is_one(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_text_exits_with_status_1(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "x", "--regex", "a|[b-z]{50}", "--max-tokens", "5", "--seed", "1"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "cut off after 5 tokens" in captured.err
 
 
-def test_a_budget_that_no_text_fits_is_an_error(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_budget_too_small_for_any_text_is_an_error(
+    model: ByteModel, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["generate", "x", "--regex", "[a-z]{50}", "--max-tokens", "5"]) == 2
     assert "takes 50 tokens" in capsys.readouterr().err
 
 
-def test_free_text_that_was_cut_off_is_reported(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
+def test_truncated_free_text_is_reported(model: ByteModel, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "x", "--max-tokens", "1", "--seed", "2"]) == 0
     assert "structgen: cut off after 1 token (--max-tokens)" in capsys.readouterr().err
 
@@ -157,6 +159,6 @@ def test_types_of_one_object_are_described_by_default(
         assert ("kind" in model.prompts[-1]) is is_described, flags
 
 
-def test_only_one_thing_comes_from_standard_input(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_one_argument_reads_standard_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "-", "--schema", "-"]) == 2
     assert "cannot both come from standard input" in capsys.readouterr().err

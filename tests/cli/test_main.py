@@ -46,12 +46,12 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["explain"], ["generate", "x", "--seed", "y"]])
-def test_bad_arguments_are_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_arguments_exit_with_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert "usage: structgen" in capsys.readouterr().err
 
 
-def test_a_reader_that_has_had_enough_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     program = f"{sys.executable} -m structgen mask --tokenizer bytes --regex '.*' --count 300 | head -1"
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=False)
     assert "tokens may come next" in done.stdout
@@ -66,7 +66,7 @@ def test_doctor_finds_the_core(capsys: pytest.CaptureFixture[str]) -> None:
     assert not [line for line in out.splitlines() if line.startswith("!")]
 
 
-def test_doctor_tells_what_is_broken(
+def test_doctor_reports_what_is_broken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(doctor, "_CORE_PACKAGES", ("numpy", "no-such-package-here"))
@@ -98,7 +98,7 @@ def test_doctor_tells_what_is_broken(
         (["check", "{}", "{}"], "unexpected arguments: {}"),
     ],
 )
-def test_misspelt_names_are_met_with_the_near_ones(
+def test_misspelt_names_get_similar_suggestions(
     arguments: list[str], output: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -107,7 +107,7 @@ def test_misspelt_names_are_met_with_the_near_ones(
     assert "Traceback" not in error
 
 
-def test_help_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_commands_options_and_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", "--help"]) == 0
     output = capsys.readouterr().out
     assert "eval_reports" not in output and "structgen eval run" in output and "exit status" in output
@@ -141,7 +141,7 @@ program()
         ["-m", "structgen", "explain", "--type", "waits:T", "x"],
     ],
 )
-def test_ctrl_c_is_one_line(command: list[str], tmp_path: Path) -> None:
+def test_ctrl_c_prints_one_line(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "waits.py").write_text('import time\nopen("started", "w").close()\ntime.sleep(600)')
     with subprocess.Popen(
         [sys.executable, *command],
@@ -179,7 +179,7 @@ def test_without_a_command_the_commands_are_named(capsys: pytest.CaptureFixture[
         (["mask", "true", "x"], "unexpected arguments: x"),
     ],
 )
-def test_odd_arguments_are_one_message(
+def test_odd_arguments_give_one_message(
     arguments: list[str],
     said: str,
     tmp_path: Path,

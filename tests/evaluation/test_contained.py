@@ -63,7 +63,7 @@ def process() -> Iterator[Contained]:
         ("fine", "ok", None),
     ],
 )
-def test_what_an_engine_does_is_one_record(
+def test_every_outcome_of_an_engine_is_one_record(
     process: Contained, title: str, status: str, said: str | None
 ) -> None:
     report = process.ask(_question(title))
@@ -77,7 +77,7 @@ def test_what_an_engine_does_is_one_record(
     assert after.status == "ok" and after.item == "after"
 
 
-def test_an_engine_that_eats_memory_is_one_record() -> None:
+def test_an_engine_that_exhausts_memory_is_one_record() -> None:
     # Time enough: some machines need more than half a second of the processor to hand out 200 MiB.
     with Contained(role(seconds=60.0)) as process:
         eaten = process.ask(_question("memory"))
@@ -102,7 +102,7 @@ def test_an_interrupt_ends_the_running_question(monkeypatch: pytest.MonkeyPatch)
         assert process.starts == 1
 
 
-def test_an_answer_that_is_looked_at_late_is_no_timeout(
+def test_an_answer_that_is_read_late_is_not_a_timeout(
     process: Contained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine this process may stand still for seconds, and the other one answers meanwhile."""

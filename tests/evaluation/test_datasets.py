@@ -52,13 +52,13 @@ def test_a_line_may_be_a_schema_itself(tmp_path: Path) -> None:
         ("\xff", "line 2 is no item"),
     ],
 )
-def test_a_line_that_is_no_item_is_named(line: str, message: str, tmp_path: Path) -> None:
+def test_a_line_that_is_not_an_item_is_named(line: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"schema": {}}\n' + line.encode("latin-1") + b"\n")
     with pytest.raises(OptionError, match=message):
         list(open_dataset(f"maskbench:{tmp_path / 'a.jsonl'}"))
 
 
-def test_what_there_is_not_is_reported_with_what_there_is(tmp_path: Path) -> None:
+def test_an_unknown_data_set_is_reported_with_the_known_ones(tmp_path: Path) -> None:
     for spec in ("none.jsonl", "maskbench:none.jsonl", "suite:none", "nothing:x"):
         with pytest.raises(OptionError, match="there is no data set") as report:
             open_dataset(spec)
@@ -196,7 +196,7 @@ def test_a_sample_has_each_part_by_its_size_and_is_repeatable() -> None:
 
 
 @given(st.lists(st.sampled_from("ABC"), max_size=30), st.integers(0, 40), st.integers(0, 5))
-def test_a_sample_has_as_many_items_as_asked(parts: list[str], count: int, seed: int) -> None:
+def test_a_sample_has_the_requested_number_of_items(parts: list[str], count: int, seed: int) -> None:
     items = [Item(f"{part}---{i}", part, {}, None) for i, part in enumerate(parts)]
     drawn = list(Dataset("x", "x", lambda: iter(items)).sample(count, seed))
     assert len(drawn) == min(count, len(items))

@@ -44,7 +44,7 @@ def test_the_most_probable_text_of_the_schema(engine: str) -> None:
     assert report.tpot_s is not None and report.mask_s is not None and report.mask_s > 0
 
 
-def test_without_constraint_the_model_does_what_it_wants() -> None:
+def test_without_constraint_the_model_is_free() -> None:
     report = _written({"enum": ["az"]}, "unconstrained")
     assert (report.text, report.tokens, report.ended, report.tpot_s) == ("", 1, True, None)
 
@@ -57,7 +57,7 @@ def test_a_text_is_cut_off_at_the_bound_and_at_the_context() -> None:
     assert _written(schema, context_length=1).tokens == 0
 
 
-def test_what_is_drawn_is_settled_by_seed_and_name() -> None:
+def test_draws_depend_on_seed_and_name_only() -> None:
     schema = {"type": "string", "minLength": 8, "pattern": "^[a-z]*$"}
     texts = {
         (seed, name): LocalWriter(
@@ -117,7 +117,7 @@ def test_an_engine_that_fails_in_the_middle_is_an_error(how: str, said: str) -> 
     assert (report.status, report.message, report.text, report.ended) == ("error", said, '"z', False)
 
 
-def test_an_engine_that_is_too_slow_is_stopped_and_every_token_is_a_sign_of_life() -> None:
+def test_a_slow_engine_is_stopped_and_every_token_counts_as_progress() -> None:
     beats: list[int] = []
     writer = LocalWriter(_model(), open_engine("structgen", _BYTES), max_tokens=9, seconds=0.0)
     report = writer.write(_PROMPT, {"type": "string", "minLength": 5}, "x", lambda: beats.append(1))

@@ -121,7 +121,7 @@ def test_requests_to_a_busy_server_are_repeated(monkeypatch: pytest.MonkeyPatch)
     assert len(server.bodies) == 3
 
 
-def test_no_entry_and_a_server_that_is_gone_end_the_run() -> None:
+def test_refused_access_and_a_lost_server_end_the_run() -> None:
     with _Server((401, _ERROR)) as server, pytest.raises(RemoteError, match="--api-key-env"):
         _endpoint(server).cover(_ITEM, "d", _nothing)
     endpoint = _endpoint(server)

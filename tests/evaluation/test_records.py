@@ -72,7 +72,7 @@ def test_a_torn_line_is_dropped_and_the_later_record_counts(tmp_path: Path) -> N
     assert run.records == (_task("a", 1), _task("b", 1)) and run.of("coverage") == []
 
 
-def test_what_is_no_run_is_reported(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"holds no run: cannot read run.json"):
         read_run(tmp_path)
     with pytest.raises(OptionError, match=r"line 1 is no record: JSONDecodeError"):

@@ -116,7 +116,7 @@ def test_untrusted_input_is_shown_as_text(field: str) -> None:
     parsed(page)
 
 
-def test_settings_may_be_anything() -> None:
+def test_any_settings_can_be_shown() -> None:
     settings = dict.fromkeys(
         ("engines", "machine", "limits", "versions", "datasets", "tasks", "model", "started")
     )
@@ -170,7 +170,7 @@ def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
         write_report(full_run(), tmp_path)
 
 
-def test_bars_tell_what_they_show() -> None:
+def test_bars_have_labels() -> None:
     drawn = ElementTree.fromstring(bars("Declared", [("a", 0, Share(1, 2)), ("b", 1, Share(0, 0))]))
     shown = drawn.find("svg").get("aria-label")  # type: ignore[union-attr]
     assert shown == "Declared: a: 50.0 % (1 of 2; 95 % interval 9.5 to 90.5); b: nothing was measured"

@@ -32,7 +32,7 @@ def test_options_are_read_as_they_were_written(**given: Any) -> None:
     assert settings["machine"]["cpus"] and settings["versions"]["structgen"]
 
 
-def test_settings_of_another_version_are_not_gone_on_with() -> None:
+def test_runs_with_settings_of_another_version_are_not_resumed() -> None:
     settings = described(RunOptions(), [], 1, 1)
     for changed, said in (
         ({"options": settings["options"] | {"new": 1}}, r"differ from this version's in \['new'\]"),

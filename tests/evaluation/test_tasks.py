@@ -126,7 +126,7 @@ def test_other_writings_of_a_decimal() -> None:
         "[" * 100_000,
     ],
 )
-def test_what_breaks_the_schema_scores_nothing(text: str) -> None:
+def test_answers_that_violate_the_schema_score_zero(text: str) -> None:
     assert judge(first("arithmetic", "arithmetic"), text) == Judgement(False, False, 0.0)
 
 

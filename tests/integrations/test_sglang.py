@@ -110,7 +110,7 @@ def test_the_name_is_registered():
         (plugin.StructgenGrammarBackend, base.BaseGrammarBackend),
     ],
 )
-def test_methods_take_what_those_of_the_base_take(own, theirs):
+def test_methods_have_the_parameters_of_the_base_class(own, theirs):
     for name, method in inspect.getmembers(theirs, inspect.isfunction):
         if name.startswith("_") or name not in vars(own):
             continue
@@ -121,7 +121,7 @@ def test_methods_take_what_those_of_the_base_take(own, theirs):
         ), name
 
 
-def test_all_that_a_grammar_must_have_is_there():
+def test_the_grammar_has_all_required_members():
     must = {
         name
         for name, method in inspect.getmembers(base.BaseGrammarObject, inspect.isfunction)
@@ -194,7 +194,7 @@ def test_a_batch_fills_the_rows_that_are_listed(backend):
         assert (mask == -1).all()
 
 
-def test_logits_of_what_is_not_allowed_are_minus_infinity(backend, tokenizer):
+def test_logits_of_forbidden_tokens_are_minus_infinity(backend, tokenizer):
     grammar = backend.dispatch_regex("7")
     mask = grammar.allocate_vocab_mask(49152, 1, "cpu")
     grammar.fill_vocab_mask(mask, 0)
@@ -236,7 +236,7 @@ def test_a_tree_of_drafts_is_traversed(backend, tokenizer):
     assert (mask[4] == -1).all()
 
 
-def test_what_is_cached_is_bounded(backend):
+def test_the_cache_is_bounded(backend):
     most = backend.settings.limits.cache_entries
     for place in range(most + 10):
         backend.set_cache(("regex", str(place)), base.BaseGrammarObject())

@@ -101,7 +101,7 @@ def test_greedy_texts_are_those_of_generate(model: Any, vocabulary: sg.Vocabular
         assert whole[0, len(prompt) :].tolist() == output.generated_tokens
 
 
-def test_requests_that_are_put_aside_go_on_where_they_were(
+def test_paused_requests_resume_where_they_stopped(
     model: Any, vocabulary: sg.Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     came_back: set[str] = set()
@@ -160,7 +160,7 @@ def test_the_model_is_left_as_it_was(model: Any, vocabulary: sg.Vocabulary) -> N
     assert output.generated_tokens
 
 
-def test_what_cannot_be_followed_is_refused(model: Any, vocabulary: sg.Vocabulary) -> None:
+def test_unsupported_options_are_refused(model: Any, vocabulary: sg.Vocabulary) -> None:
     for wrong in ({"use_async_batching": True}, {"use_cuda_graph": True}):
         with (
             pytest.raises(errors.OptionError, match="constraints cannot follow"),

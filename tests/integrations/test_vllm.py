@@ -47,7 +47,7 @@ def backend(tokenizer):
     made.destroy()
 
 
-def test_this_vllm_looks_as_expected():
+def test_the_installed_vllm_has_the_expected_interface():
     assert patches.fits() == []
 
 
@@ -182,7 +182,7 @@ def test_bad_requests_are_refused_in_the_front_end(tokenizer):
         checking._checkers.pop(id(model))[1].close()
 
 
-def test_what_passes_is_no_fault_of_the_request(tokenizer, monkeypatch):
+def test_transient_errors_do_not_blame_the_request(tokenizer, monkeypatch):
     monkeypatch.setenv("STRUCTGEN_SERVING", '{"max_pending": 1, "workers": 1}')
     model = _model()
     checker = checking._checker(model, tokenizer)

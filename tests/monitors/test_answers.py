@@ -71,7 +71,7 @@ def test_triggers_in_strings_and_comments_count_only_on_request() -> None:
     assert read(all_of_it, "'@b'") == "'@"
 
 
-def test_monitors_stack() -> None:
+def test_suggestions_of_several_monitors_are_intersected() -> None:
     one = after(r"x: ", lambda context: ["ab", "abc", "b"], name="one")
     other = after(r"x: ", lambda context: ["abc", "b", "c"], name="other")
     both = monitored(sg.regex(r"x: (a|b|c)+"), [one, other])
@@ -94,7 +94,7 @@ def test_a_document_may_end_where_a_monitor_is_queried() -> None:
         ]
 
 
-def test_what_comes_too_late_is_unknown() -> None:
+def test_a_late_answer_leaves_the_text_unconstrained() -> None:
     never: Future[Any] = Future()
     constraint = monitored(None, after("x", lambda context: never), patience=0.01, warm_up=0.02)
     matcher = open_matcher(constraint, BYTES)
@@ -120,7 +120,7 @@ def test_a_first_answer_may_take_longer() -> None:
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_what_fails_is_unknown_and_counted(later: bool) -> None:
+def test_a_failure_leaves_the_text_unconstrained_and_is_counted(later: bool) -> None:
     def fail(context: Context) -> Any:
         if not later:
             raise RuntimeError("out of order")
@@ -135,7 +135,7 @@ def test_what_fails_is_unknown_and_counted(later: bool) -> None:
     assert "failures 1" in str(matcher.report)
 
 
-def test_what_is_no_suggestion_is_an_error() -> None:
+def test_an_invalid_suggestion_is_an_error() -> None:
     for answer in (7, "name", b"name", [1, 2]):
         matcher = open_matcher(monitored(None, after("x", lambda context, answer=answer: answer)), BYTES)
         with pytest.raises(OptionError, match="suggested"):
@@ -146,7 +146,7 @@ def test_what_is_no_suggestion_is_an_error() -> None:
         )
 
 
-def test_answers_come_while_the_model_reads() -> None:
+def test_monitors_answer_during_the_forward_pass() -> None:
     """The request is made when the token is drawn, the answer waited for when the next one is."""
     waiting = threading.Event()
     order: list[str] = []
@@ -256,7 +256,7 @@ def test_in_fallback_mode_monitors_are_queried_from_the_first_fault_on() -> None
 
 @pytest.mark.parametrize("faults", [5, "a message", [5], [("a", "m")], [(1.5, "m")], [(True, "m")]])
 @pytest.mark.parametrize("later", [False, True])
-def test_what_is_no_fault_is_an_error_or_a_failure(faults: Any, later: bool) -> None:
+def test_an_invalid_fault_is_an_error_or_a_failure(faults: Any, later: bool) -> None:
     class Odd(Monitor):
         def faults(self, context: Context) -> Any:
             return _done(faults) if later else faults
@@ -276,7 +276,7 @@ def _done(result: Any) -> Future[Any]:
     return future
 
 
-def test_a_wait_may_be_without_end() -> None:
+def test_a_wait_may_be_unbounded() -> None:
     endless = monitored(
         None, after("x", lambda context: _done(["a"])), patience=float("inf"), judging=float("inf")
     )

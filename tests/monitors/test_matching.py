@@ -73,7 +73,7 @@ def test_a_text_goes_on_with_what_the_world_knows(choices: list[int], later: boo
 
 @given(data=st.data())
 @settings(max_examples=100, deadline=None)
-def test_rollback_and_forks_bring_back_what_was_in_force(data: st.DataObject) -> None:
+def test_rollback_and_forks_restore_active_suggestions(data: st.DataObject) -> None:
     constraint = monitored(None, Members(), language=SMALL)
     matchers = [open_matcher(constraint, VOCABULARY)]
     for _ in range(data.draw(st.integers(1, 14))):
@@ -101,7 +101,7 @@ def test_rollback_and_forks_bring_back_what_was_in_force(data: st.DataObject) ->
 
 @given(choices=st.lists(st.integers(0, 10**6), max_size=10))
 @settings(max_examples=60, deadline=None)
-def test_cut_masks_allow_nothing_that_has_to_be_refused(choices: list[int]) -> None:
+def test_cut_masks_allow_only_tokens_that_are_accepted(choices: list[int]) -> None:
     members = {name: some for name, some in MEMBERS.items() if some}
     matcher = open_matcher(monitored(None, Members(members), language=SMALL, crossing="cut"), VOCABULARY)
     text = ""
@@ -180,7 +180,7 @@ def test_uniform_noise_draws_from_the_distribution_of_an_exact_mask() -> None:
 
 @pytest.mark.parametrize("noise", ["gumbel", "uniform"])
 @pytest.mark.parametrize("options", [{"top_k": 2}, {"top_k": 4}, {"min_p": 0.6}])
-def test_truncation_looks_at_what_is_allowed(noise: str, options: dict[str, float]) -> None:
+def test_truncation_applies_to_the_allowed_tokens(noise: str, options: dict[str, float]) -> None:
     """One step after ``x``: chi-squared of 1,500 draws; it fails by chance once in 10^4 seeds."""
     model = DistributionModel(VOCABULARY, lambda tokens: next_probabilities(tokens))
     constraint = monitored(None, Members(), language=SMALL, before="x")
@@ -241,7 +241,7 @@ def test_exact_samples_have_the_conditional_distribution() -> None:
     assert _is_likely([texts.count(text) for text in sorted(mass)], expected)
 
 
-def test_names_that_may_not_come_and_other_things_that_may() -> None:
+def test_excluded_and_optional_names() -> None:
     class Some(Members):
         def suggest(self, context):  # type: ignore[no-untyped-def, override]
             return {"x": Names(["a", "ab"], excluded=True), "y": Names(["b"], optional=True)}.get(
@@ -328,14 +328,14 @@ def test_a_token_costs_its_own_bytes_and_not_the_vocabulary(monkeypatch: pytest.
         ("go(?!x)", "go ", ["go"]),
     ],
 )
-def test_where_a_pattern_asks(pattern: str, text: str, asked: list[str]) -> None:
+def test_a_pattern_queries_wherever_it_matches(pattern: str, text: str, asked: list[str]) -> None:
     seen: list[str] = []
     constraint = monitored(None, after(pattern, lambda context: seen.append(context.text)), language="text")
     assert read(constraint, text) == text
     assert sorted(set(seen)) == asked
 
 
-def test_a_pattern_that_can_never_ask() -> None:
+def test_a_pattern_that_can_never_match() -> None:
     with pytest.raises(OptionError, match="matches nothing that a text ends with"):
         monitored(None, after("go(?= )", lambda context: None), language="text")
 
@@ -360,7 +360,7 @@ def nothing_fits(said: Any) -> Any:
 
 
 @pytest.mark.parametrize("said", [[], [""], False, ["???"], sg.regex("oak")])
-def test_a_monitor_that_leaves_nothing_ends_soon_and_is_named(said: Any) -> None:
+def test_a_monitor_that_allows_nothing_ends_the_text_soon_and_is_named(said: Any) -> None:
     """A vocabulary in which thousands of tokens go on after the place."""
     words = [f"is {a}{b}{c}".encode() for a in "abcdefghij" for b in "abcdefghij" for c in "abcdefghij"]
     known = sg.Vocabulary.from_tokens([None, *(bytes([b]) for b in range(256)), *words], [0])
@@ -371,7 +371,7 @@ def test_a_monitor_that_leaves_nothing_ends_soon_and_is_named(said: Any) -> None
 
 
 @pytest.mark.parametrize("token", [b"x", b"o"])
-def test_nonsense_that_comes_later_is_an_error_however_often_one_looks(token: bytes) -> None:
+def test_an_invalid_late_answer_is_an_error_at_each_call(token: bytes) -> None:
     future: Future[Any] = Future()
     matcher = nothing_fits(future).open_matcher(BYTES)
     assert all(map(matcher.advance, b"ab is "))
@@ -384,7 +384,7 @@ def test_nonsense_that_comes_later_is_an_error_however_often_one_looks(token: by
         assert matcher.text == b"ab is "
 
 
-def test_forks_that_come_back_to_a_place_that_was_passed_ask_there() -> None:
+def test_forks_that_return_to_a_passed_place_query_there() -> None:
     judging = Judge(["good"])
     first = monitored(None, judging, language=SMALL, mode="fallback").open_matcher(BYTES)
     assert all(map(first.advance, b"x."))
@@ -430,7 +430,7 @@ class Judge(Monitor):
         return [Fault(0, "wrong")] if "bad" in context.text else []
 
 
-def test_nonsense_leaves_the_text_as_it_was() -> None:
+def test_an_invalid_answer_leaves_the_text_unchanged() -> None:
     matcher = nothing_fits(42).open_matcher(BYTES)
     assert all(map(matcher.advance, b"ab is"))
     text = matcher.text

@@ -110,7 +110,7 @@ def test_a_new_member_of_self_may_be_made() -> None:
         assert not is_whole(constraint, wrong), wrong
 
 
-def test_what_a_server_leaves_out_or_does_not_know_is_free() -> None:
+def test_members_unknown_to_the_server_are_unconstrained() -> None:
     some = Completions((Completion("size"),), is_incomplete=True)
     for known in (None, some, Completions(())):
         assert is_whole(members(Canned(**{"x.": known})), "x.anything ")
@@ -155,7 +155,7 @@ def test_arguments_fit_the_signature(parameters: list[str], right: list[str], wr
     assert is_whole(constraint, "g(anything, at=all)\n"), "an unknown call is free"
 
 
-def test_any_overload_will_do() -> None:
+def test_arguments_may_fit_any_overload() -> None:
     known = Canned(f=[signature("a"), signature("a", "b", "*", "c")])
     constraint = monitored(None, ArgumentMonitor(known), language="python")  # type: ignore[arg-type]
     for text, is_right in [("f(1)", True), ("f(1, 2, c=3)", True), ("f(1, 2, 3)", False), ("f()", False)]:
@@ -309,13 +309,13 @@ def _code(server: Analyser, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("right", RIGHT)
-def test_what_a_server_knows_is_written(server: Analyser, right: str) -> None:
+def test_known_members_are_generated(server: Analyser, right: str) -> None:
     constraint = _code(server, monitors=["members", "arguments", "imports"])
     assert read(constraint, right + "\n") == right + "\n"
 
 
 @pytest.mark.parametrize(("wrong", "taken"), WRONG)
-def test_what_a_server_knows_to_be_wrong_is_not(server: Analyser, wrong: str, taken: str) -> None:
+def test_wrong_members_are_not_generated(server: Analyser, wrong: str, taken: str) -> None:
     if server.name == "zuban" and wrong == "item.reduced(1, 2)":
         pytest.skip("zuban leaves the star out of signatures")
     found = read(_code(server, monitors=["members", "arguments", "imports"]), wrong + "\n")

@@ -101,7 +101,7 @@ async def test_without_blocking(start: Start) -> None:
         (frozenset(), "none"),
     ],
 )
-def test_what_a_server_can_do_is_found_out(start: Start, enforces: frozenset[str], found: str) -> None:
+def test_the_dialect_of_a_server_is_detected(start: Start, enforces: frozenset[str], found: str) -> None:
     world = start(enforces=enforces)
     with sg.connect(world.url) as model:
         assert model.dialect == found
@@ -110,7 +110,7 @@ def test_what_a_server_can_do_is_found_out(start: Start, enforces: frozenset[str
         assert model.dialect == found and len(world.requests) == sent
 
 
-def test_a_server_that_refuses_what_it_does_not_know_is_found_out_too(start: Start) -> None:
+def test_the_dialect_of_a_server_that_refuses_unknown_fields_is_detected(start: Start) -> None:
     def strict(body: dict[str, Any]) -> str:
         return "unknown field" if "structured_outputs" in body else ""
 
@@ -537,7 +537,7 @@ ANSWERS = JSON | st.builds(
 )
 
 
-def test_no_answer_of_a_server_is_a_crash() -> None:
+def test_no_answer_of_a_server_crashes_the_client() -> None:
     with (
         serve(World()) as world,
         sg.connect(world.url, model="small", dialect="none", attempts=1, tries=1) as model,
@@ -566,7 +566,9 @@ def test_no_answer_of_a_server_is_a_crash() -> None:
     [None, [], {"data": 3}, {"data": [1, {}, {"id": 2}]}, {"data": [{"id": "a", "owned_by": []}]}],
     ids=str,
 )
-def test_no_list_of_models_is_a_crash(start: Start, monkeypatch: pytest.MonkeyPatch, listed: Any) -> None:
+def test_no_list_of_models_crashes_the_client(
+    start: Start, monkeypatch: pytest.MonkeyPatch, listed: Any
+) -> None:
     world = start(says=["yes"] * 9)
     monkeypatch.setattr(Handler, "do_GET", lambda handler: handler.send(200, listed))
     with sg.connect(world.url) as model, warnings.catch_warnings():

@@ -103,7 +103,7 @@ CALLS = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": 
     ids=str,
 )
 @pytest.mark.parametrize("output", [str, Box])
-def test_what_is_no_answer_is_never_an_empty_text(
+def test_invalid_answers_are_never_read_as_empty_texts(
     serving: Serve, output: Any, finish: str, fields: dict[str, Any], said: str
 ) -> None:
     world = serving(
@@ -164,7 +164,7 @@ def test_other_choices_are_not_mixed_in(serving: Serve) -> None:
         assert list(sg.stream(model, "?", Box))[-1] == Box(a=1)
 
 
-def test_answers_that_break_off_are_tried_as_often_as_chosen(serving: Serve) -> None:
+def test_the_number_of_tries_bounds_answers_that_break_off(serving: Serve) -> None:
     world = serving(faults=[half] * 20)
     with connected(world, tries=2) as model, pytest.raises(errors.RemoteError):
         sg.generate(model, "?", Box)
@@ -237,7 +237,7 @@ def test_reasoning_that_a_server_leaves_in_the_text(serving: Serve) -> None:
     ],
     ids=lambda one: one if isinstance(one, str) else next(iter(one)),
 )  # fmt: skip
-def test_what_no_request_can_be_made_of(given: dict[str, Any], said: str) -> None:
+def test_arguments_that_make_no_valid_request(given: dict[str, Any], said: str) -> None:
     with pytest.raises(errors.OptionError, match=said):
         sg.connect(**{"url": "http://localhost:1/v1", **given})
 
@@ -264,7 +264,7 @@ def test_fields_that_would_replace_the_constraint(serving: Serve) -> None:
     ],
     ids=["empty", "role", "bytes", "object", "infinity"],
 )
-def test_messages_that_are_no_json(serving: Serve, messages: Any) -> None:
+def test_messages_that_json_cannot_represent(serving: Serve, messages: Any) -> None:
     world = serving()
     with connected(world) as model, pytest.raises(errors.PromptError, match=r"messages\[0\]: the message"):
         sg.generate(model, messages, Box)
@@ -278,7 +278,7 @@ def test_messages_that_are_no_json(serving: Serve, messages: Any) -> None:
         ("ALL_PROXY", "gopher://localhost:1", errors.OptionError, "ALL_PROXY"),
     ],
 )
-def test_environments_that_no_client_can_be_made_of(
+def test_environments_in_which_no_client_can_be_created(
     variable: str, value: str, error: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)

@@ -116,7 +116,7 @@ def test_the_cause_of_a_refusal_is_read_from_its_page(cause: str, said: str) -> 
     assert cause_of(errors.RemoteError("the server answers 400", status=400, body=said)) == cause
 
 
-def test_statuses_that_are_no_refusal_of_a_request() -> None:
+def test_statuses_that_do_not_refuse_a_request() -> None:
     for status in (0, 401, 404, 429, 500):
         error = errors.RemoteError("response_format", status=status, body=page("response_format"))
         assert cause_of(error) == "other" and not wants_completion_tokens(error)
@@ -239,7 +239,7 @@ def test_weaken_false_raises(start: Start) -> None:
         sg.connect(world.url, weaken="no")  # type: ignore[arg-type]
 
 
-def test_a_server_that_keeps_to_nothing_is_not_used_in_silence(start: Start) -> None:
+def test_a_server_that_enforces_nothing_causes_a_warning(start: Start) -> None:
     world = start(says=["Hello!"] * 3 + ["yes", "no"])
     with sg.connect(world.url) as model:
         with pytest.warns(errors.ConstraintNotSent, match="no constraint in any known dialect"):
@@ -261,7 +261,7 @@ def test_refused_probes_do_not_show_that_a_server_has_no_constraints(start: Star
         assert model.dialect == "structured_outputs"
 
 
-def test_the_newer_name_of_the_length_is_found_out_and_only_kept_if_it_works(start: Start) -> None:
+def test_the_newer_name_of_the_length_is_detected_and_kept_only_if_it_works(start: Start) -> None:
     def newer(body: dict[str, Any]) -> str:
         wrong = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
         return wrong if "max_tokens" in body else ""

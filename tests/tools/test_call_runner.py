@@ -99,7 +99,7 @@ def test_async_tools_are_awaited(tool: Any, text: str, value: Any, timeout: floa
     assert run_once(tool, text, timeout=timeout).value == value
 
 
-def test_what_an_async_tool_raises_is_reported() -> None:
+def test_exceptions_of_async_tools_are_reported() -> None:
     done = run_once(fails, call("fails"))
     assert isinstance(done.error, ValueError) and content_of(done) == {"error": "ValueError: no"}
 
@@ -191,7 +191,7 @@ def test_cancelling_ends_an_async_tool() -> None:
 # -- time-outs and errors
 
 
-def test_a_late_tool_is_reported_and_the_loop_goes_on() -> None:
+def test_a_tool_that_times_out_is_reported_and_the_loop_continues() -> None:
     release = threading.Event()
 
     def slow() -> str:
@@ -209,7 +209,7 @@ def test_a_late_tool_is_reported_and_the_loop_goes_on() -> None:
     release.set()
 
 
-def test_an_async_tool_that_blocks_its_loop_is_late_as_well() -> None:
+def test_an_async_tool_that_blocks_its_loop_times_out_as_well() -> None:
     def sleep() -> None:
         time.sleep(1.2)
 
@@ -220,7 +220,7 @@ def test_an_async_tool_that_blocks_its_loop_is_late_as_well() -> None:
     assert isinstance(done.results[0].error, ToolTimeout) and done.answer == "Done."
 
 
-def test_a_time_out_of_the_tools_own_is_no_time_out_of_the_call() -> None:
+def test_a_timeout_error_of_the_tool_is_not_a_timeout_of_the_call() -> None:
     async def asks() -> None:
         raise TimeoutError("the service is down")
 
@@ -302,7 +302,7 @@ def book(city: str, nights: int, user: str = "anyone", **more: str) -> str:
     return f"{city} {nights} {user} {sorted(more.items())}"
 
 
-def test_what_a_partial_sets_is_neither_offered_nor_changed() -> None:
+def test_arguments_that_a_partial_sets_are_neither_offered_nor_changed() -> None:
     tool = functools.partial(functools.partial(book, user="ann"), nights=2)
     (read,) = sg.tools.read_tools([tool])
     assert list(read.parameters["properties"]) == ["city", "more"]

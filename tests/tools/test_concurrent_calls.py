@@ -144,7 +144,7 @@ def iter_slowly(count: int, pause: float = 0.02) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(("tool", "content"), [(gives_a_coroutine, "5"), (gives_a_generator, "[0, 1, 2]")])
-def test_what_an_async_tool_gives_is_resolved(tool: Callable[[], Any], content: str) -> None:
+def test_the_result_of_an_async_tool_is_awaited(tool: Callable[[], Any], content: str) -> None:
     assert run_once(tool, call(tool.__name__)).content == content
 
 
@@ -153,7 +153,7 @@ def test_the_time_of_a_generator_counts() -> None:
     assert "iter_slowly gave no result within 0.1 seconds" in found.content
 
 
-def test_a_tool_that_ignores_its_cancellation_is_late() -> None:
+def test_a_tool_that_ignores_its_cancellation_times_out() -> None:
     async def stubborn() -> str:
         try:
             await asyncio.sleep(60)

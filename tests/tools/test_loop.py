@@ -55,7 +55,7 @@ def test_a_call_its_result_and_the_answer() -> None:
     assert model.prompts[1] == done.messages[:-1]
 
 
-def test_several_calls_in_one_turn_and_what_a_function_raises() -> None:
+def test_several_calls_in_one_turn_and_an_exception_of_a_function() -> None:
     both = call("add", first=1, second=1) + "\n" + call("fail", why="no")
     done = run_tools(scripted(both, "Done."), "Go.", [add, fail])
     first, second = done.results

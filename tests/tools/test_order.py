@@ -109,7 +109,7 @@ words = st.lists(st.sampled_from(ATOMS), max_size=2).map(tuple)
     st.sampled_from([None, 1, 2, 3]),
     st.sampled_from([None, 0, 1, 2]),
 )
-def test_exactly_the_turns(
+def test_a_turn_is_accepted_exactly_if_the_order_allows_it(
     wanted: list[Formula], earlier: Word, name: str, choice: str, most: int | None, later: int | None
 ) -> None:
     format = FORMATS[name]
@@ -166,7 +166,7 @@ def test_walks_with_arguments(name: str, has_specials: bool) -> None:
             by_name[call.name].validate(call.arguments)
 
 
-def test_a_turn_may_leave_something_to_later_ones() -> None:
+def test_a_turn_may_leave_obligations_to_later_ones() -> None:
     turn = tools(TINY, order="F b")
     assert fits(turn, written(turn.format, ("a",))) and not fits(turn, "Done.")
     assert fits(tools(TINY, order="F b", earlier=["a", ToolCall("b")]), "Done.")
@@ -195,7 +195,7 @@ def test_one_tool_that_must_be_called(needed: int, most: int, later: int | None)
     assert not fits(turn, written(turn.format, ("b", "a")))
 
 
-def test_names_that_are_no_identifiers_are_quoted() -> None:
+def test_names_that_are_not_identifiers_are_quoted() -> None:
     named = [{"name": "look-up.v2"}, {"name": "F"}]
     turn = tools(named, order='!"F" W "look-up.v2"')
     assert fits(turn, written(turn.format, ("look-up.v2", "F"))) and not fits(
@@ -226,7 +226,7 @@ def test_explanations_are_of_the_turn_as_it_was_made() -> None:
     assert str(sg.Matcher(turn, BYTES).explain('<tool_call>\n{"name": "b"')) == before
 
 
-def test_a_turn_with_rules_is_a_part_like_any_other() -> None:
+def test_an_ordered_turn_can_be_an_operand() -> None:
     turn = tools(TINY, order="!b W a", tool_choice="required", format="mistral")
     both = "Calls: " + turn + "!"
     assert fits(both, f"Calls: {written(turn.format, ('a', 'b'))}!")
@@ -258,7 +258,7 @@ def test_a_turn_with_rules_is_a_part_like_any_other() -> None:
         ),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
+def test_invalid_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         tools(FUNCTIONS, **options)
     assert message in str(caught.value)

@@ -47,7 +47,7 @@ def right(order: list[str], called: Done) -> bool:
     return on_stretch(all_of(map(parse, order)), [frozenset([name]) for name in called])
 
 
-def test_what_is_forbidden_first_may_come_later() -> None:
+def test_a_call_that_is_forbidden_first_may_come_later() -> None:
     """The model writes `delete` each time; the name is as long as that of what must come before it."""
     model = ScriptedModel(call("delete"))
     done = run_tools(
@@ -83,7 +83,7 @@ def test_no_answer_before_the_order_holds() -> None:
     "order",
     [["F report", "!delete W backup"], ["G (backup -> F delete)", "X true"], ["N !report", "G !backup"]],
 )
-def test_conversations_of_a_model_that_says_anything(format: str, order: list[str]) -> None:
+def test_conversations_of_a_random_model_satisfy_the_order(format: str, order: list[str]) -> None:
     """Bounded rounds are taken into account: the order holds in the end."""
     model = ToyModel(BYTES, lambda tokens: np.full(257, 1 / 257))
     model.encode = lambda prompt: [0]  # type: ignore[assignment,method-assign]
@@ -111,7 +111,7 @@ def test_the_last_rounds_make_the_calls_that_are_still_required(every: Done) -> 
     assert sorted(names(done)) == sorted(every)
 
 
-def test_rounds_that_are_too_few_are_an_error_before_anything_is_generated() -> None:
+def test_too_few_rounds_are_an_error_before_anything_is_generated() -> None:
     model = ScriptedModel("Done.")
     order = ["F backup", "F delete", "F report"]
     with pytest.raises(

@@ -163,7 +163,7 @@ def test_escapes_are_reported_when_they_are_whole() -> None:
 
 
 @pytest.mark.parametrize("text", ['<tool_call>\n{"name": "fly', "<tool_call>x", TWO_CALLS["hermes"] + "more"])
-def test_what_is_no_turn(text: str) -> None:
+def test_texts_that_are_not_a_turn(text: str) -> None:
     reader = growing(tools(FUNCTIONS))
     with pytest.raises(OutputInvalid):
         reader.feed(text, ends=True)

@@ -123,7 +123,7 @@ def _python(value: Any) -> str:
 
 @pytest.mark.parametrize("format", ["hermes", "qwen3_coder", "pythonic"])
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_what_fits_is_what_validates_and_reads_back(name: str, format: str) -> None:
+def test_accepted_calls_are_those_that_validate_and_read_back(name: str, format: str) -> None:
     schema = SCHEMAS[name]
     try:
         turn = _turn(schema, format)
@@ -162,7 +162,7 @@ def test_structural_tags_write_the_same_parameters(name: str) -> None:
         assert _fits(tag, whole[start : whole.index("</function>")]) == _fits(turn, whole), whole
 
 
-def test_pythonic_follows_what_it_can_take_apart() -> None:
+def test_pythonic_enforces_the_references_that_it_can_resolve() -> None:
     refused = set()
     for name, schema in SCHEMAS.items():
         try:
@@ -180,7 +180,7 @@ def test_pythonic_follows_what_it_can_take_apart() -> None:
 
 
 @pytest.mark.parametrize("format", ["hermes", "qwen3_coder", "pythonic"])
-def test_references_that_lead_nowhere_are_named(format: str) -> None:
+def test_dangling_references_are_named(format: str) -> None:
     with pytest.raises(ReferenceNotFound, match="the parameters of f, #/properties/x/\\$ref"):
         _turn(_object({"$ref": "#/properties/z"}), format)
 
@@ -221,7 +221,7 @@ def test_forms_come_with_a_probe() -> None:
             ProbeResult.unpacked([*content[:-1], wrong], tail)
 
 
-def test_a_call_that_could_not_be_made_is_no_turn() -> None:
+def test_a_call_that_cannot_be_made_is_not_a_turn() -> None:
     definitions = [{"name": "f", "parameters": FORMED}, {"name": "g"}]
     turn = tools(definitions, format="qwen3_coder", tool_choice="g")
     text = turn.format.call.replace("$name", "f").replace("$arguments", "")

@@ -209,7 +209,7 @@ def test_arguments_are_an_object_even_if_the_schema_allows_more(name: str, forma
 
 
 @pytest.mark.parametrize("wrong", ["null", ["null", "string"], "string", ["array"]])
-def test_parameters_that_are_no_object_are_refused(wrong: Any) -> None:
+def test_parameters_that_are_not_an_object_are_refused(wrong: Any) -> None:
     with pytest.raises(ConstraintError) as caught:
         tools([{"name": "f", "parameters": {"type": wrong}}])
     assert "the parameters of f, #/type: they are of the type" in str(caught.value)
@@ -259,7 +259,7 @@ def test_strings_of_qwen3_coder_are_written_without_quotes(name: str) -> None:
     assert not _fits(turn, _element('"a"')) or "maxLength" in json.dumps(schema)
 
 
-def test_null_beside_strings_is_the_word_null() -> None:
+def test_null_in_a_union_with_strings_is_the_word_null() -> None:
     schema = parameters({"anyOf": [{"type": "string", "maxLength": 6}, {"type": "null"}]})
     turn = _one_call(schema)
     for written, value in (("null", None), ('"null"', '"null"'), ("nul", "nul"), ("3", "3"), ("", "")):

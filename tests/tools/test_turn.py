@@ -193,7 +193,7 @@ def test_markers_inside_arguments_are_text() -> None:
         '<tool_call>\n{"name": "weather", "arguments": {"city": "a"}}\n</tool_call> more',
     ],
 )
-def test_texts_that_are_no_whole_turn(text: str) -> None:
+def test_texts_that_are_not_a_complete_turn(text: str) -> None:
     with pytest.raises(OutputInvalid) as caught:
         tools(FUNCTIONS).read(text)
     assert caught.value.text == text
@@ -212,12 +212,12 @@ def test_texts_that_are_no_whole_turn(text: str) -> None:
         ({"reasoning": 0}, "reasoning is 0; it is True, False"),
         ({"max_reasoning": 9}, "max_reasoning is 9 without reasoning\nGive reasoning=True"),
         ({"max_reasoning": 0, "tool_choice": "none"}, "max_reasoning is 0 without reasoning"),
-        ({"parallel": "x"}, "parallel is 'x'; must be True, False or None"),
+        ({"parallel": "x"}, "parallel is 'x'; it is True, False or None"),
         ({"tool_choice": {"function": {"name": "weather"}}}, "Write tool_choice='weather'."),
         ({"answer": "yes", "max_text": 5}, "max_text is 5, but with answer= there is no free text"),
     ],
 )
-def test_options_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_options(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         tools(FUNCTIONS, **arguments)
     assert message in str(caught.value)
@@ -243,7 +243,7 @@ class Switch:
         ([Switch()], "[thing.method]"),
     ],
 )
-def test_definitions_that_cannot_be(given: Any, message: str) -> None:
+def test_invalid_definitions(given: Any, message: str) -> None:
     with pytest.raises(ConstraintError) as caught:
         read_tools(given)
     assert message in str(caught.value)
@@ -267,7 +267,7 @@ def test_mistakes_in_a_schema_name_the_tool_and_the_place(name: str, schema: Any
     assert str(caught.value).startswith(f"the parameters of find, {message}")
 
 
-def test_definitions_and_functions_are_one_thing() -> None:
+def test_definitions_and_functions_are_equivalent() -> None:
     (tool,) = read_tools([weather])
     again = read_tools([tool.definition(), tool.definition()["function"] | {"name": "other"}, switch])
     assert [one.name for one in again] == ["weather", "other", "switch"]

@@ -301,7 +301,7 @@ def test_any_order_takes_every_permutation_and_no_key_twice(style: str) -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_xgrammar_says_the_same(style: str) -> None:
+def test_xgrammar_agrees(style: str) -> None:
     xgrammar = pytest.importorskip("xgrammar", reason="the peer is not installed")
     inner = {
         "type": "object",
@@ -354,7 +354,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("schema", "message"), REFUSED)
-def test_what_elements_cannot_follow_is_refused(schema: Any, message: str) -> None:
+def test_schemas_that_elements_cannot_enforce_are_refused(schema: Any, message: str) -> None:
     with pytest.raises(ConstraintError) as caught:
         tag(schema, "minimax_xml")
     assert message in str(caught.value)
@@ -385,7 +385,7 @@ def test_limits_have_names() -> None:
     assert caught.value.limit == "nested_elements"
 
 
-def test_what_is_nested_deep_or_long_is_no_recursion() -> None:
+def test_deep_and_long_values_need_no_recursion() -> None:
     deep: dict[str, Any] = {"type": "integer"}
     for _ in range(400):
         deep = {"type": "array", "items": deep}

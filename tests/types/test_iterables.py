@@ -65,7 +65,7 @@ def test_types_without_iterables_stay_as_they_are() -> None:
         list[abc.Iterator[User]],
     ],
 )
-def test_what_can_be_read_once_only_is_refused(annotation: Any) -> None:
+def test_types_that_can_be_read_only_once_are_refused(annotation: Any) -> None:
     with pytest.raises(TypeNotSupported, match="can be read only once") as caught:
         output_type(annotation)
     assert "list[User]" in str(caught.value) and "stream" in str(caught.value)

@@ -32,7 +32,7 @@ def test_texts_become_values(annotation: Any, good: list[tuple[str, Any]], bad: 
 
 
 @pytest.mark.parametrize(("annotation", "good", "bad"), ZOO, ids=NAMES)
-def test_schemas_say_what_the_zoo_says(annotation: Any, good: list[tuple[str, Any]], bad: list[str]) -> None:
+def test_schemas_agree_with_the_zoo(annotation: Any, good: list[tuple[str, Any]], bad: list[str]) -> None:
     if annotation is str or labels_of(annotation):
         return
     schema = generating_schema(TypeAdapter(annotation))
@@ -139,7 +139,7 @@ def test_partials_and_methods_are_functions() -> None:
     assert output_type("a,b".split).validate('{"sep":","}')() == ["a", "b"]
 
 
-def test_a_default_that_json_cannot_state_is_no_matter() -> None:
+def test_a_default_that_json_cannot_represent_is_ignored() -> None:
     def later(what: int, marker: object = object()) -> int:
         return what
 
@@ -164,7 +164,7 @@ def test_a_function_that_cannot_be_read() -> None:
 Nested = TypeAliasType("Nested", "list[Nested] | int")
 
 
-def test_python_validators_speak_at_the_end() -> None:
+def test_python_validators_run_at_the_end() -> None:
     def even(value: int) -> int:
         if value % 2:
             raise ValueError("must be even")
@@ -227,7 +227,7 @@ def test_partial_views_never_fail(annotation: Any, good: list[tuple[str, Any]], 
 # -- descriptions
 
 
-def test_a_description_tells_fields_and_limits() -> None:
+def test_a_description_states_fields_and_limits() -> None:
     description = output_type(Person).description
     assert "- name (string): The full name. (length at least 1)" in description
     assert "- age (integer): (at least 0, at most 150)" in description

@@ -360,7 +360,7 @@ NAMES = [f"{place}-{getattr(one, '__name__', '')}" for place, one in enumerate(R
 
 
 @pytest.mark.parametrize("annotation", READABLE, ids=NAMES)
-def test_what_is_drawn_is_valid(annotation: Any) -> None:
+def test_drawn_texts_are_valid(annotation: Any) -> None:
     kind = output_type(annotation)
     for text in draws(kind):
         kind.validate(text)

@@ -72,7 +72,7 @@ def test_a_parameter_without_a_schema_is_named(
     assert what in caught.value.message
 
 
-def test_names_that_lead_nowhere() -> None:
+def test_undefined_names() -> None:
     with pytest.raises(TypeNotSupported, match="the name 'Nowhere' is not defined") as caught:
         output_type(list["Nowhere"])  # type: ignore[name-defined]  # noqa: F821
     assert "structgen.choice()" in str(caught.value)

@@ -71,7 +71,7 @@ def draws(kind: OutputType, rows: int = 12) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("annotation", "good", "bad"), [*ZOO, (send, [], [])], ids=[*NAMES, "send"])
-def test_what_is_drawn_is_valid(annotation: Any, good: list[Any], bad: list[str]) -> None:
+def test_drawn_texts_are_valid(annotation: Any, good: list[Any], bad: list[str]) -> None:
     kind = output_type(annotation)
     for text in draws(kind):
         kind.validate(text)
@@ -79,7 +79,7 @@ def test_what_is_drawn_is_valid(annotation: Any, good: list[Any], bad: list[str]
 
 
 @pytest.mark.parametrize(("annotation", "good", "bad"), ZOO, ids=NAMES)
-def test_the_constraint_takes_what_is_good_and_refuses_what_is_not(
+def test_the_constraint_accepts_exactly_the_valid_texts(
     annotation: Any, good: list[tuple[str, Any]], bad: list[str]
 ) -> None:
     kind = output_type(annotation)

@@ -123,7 +123,7 @@ def test_types_of_equal_form_are_distinguished() -> None:
     assert type(sg.generate(ScriptedModel(TEXT), "?", sg.reasoning(Other)).value) is Other
 
 
-def test_what_is_cut_off_or_refused() -> None:
+def test_truncated_and_refused_texts() -> None:
     with pytest.raises(Truncated) as caught:
         sg.generate(ScriptedModel(TEXT), "?", sg.reasoning(Person), max_tokens=40, temperature=0)
     assert caught.value.result.partial.thinking == "Ann, 31."

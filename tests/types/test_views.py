@@ -225,7 +225,7 @@ def test_a_growing_view_is_the_view_of_the_text(entries: list[Entry], seed: int)
     assert growing(text) == entries
 
 
-def test_what_is_closed_is_made_once() -> None:
+def test_complete_parts_are_created_once() -> None:
     growing = output_type(list[Entry]).growing()
     start = '[{"name": "a", "days": ["2024-01-01"]}, {"name": "b'
     first = growing(start)

@@ -16,7 +16,7 @@ from structgen.monitors.language_server import PRESETS, LanguageServer, analyser
 from structgen.monitors.language_server.finding import find_program, hides_programs, safe_path
 
 
-def test_the_first_that_is_there_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_installed_server_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     present: set[str] = {"zuban"}
     monkeypatch.setattr(
         servers, "find_program", lambda name, *_, **__: sys.executable if name in present else None
@@ -40,7 +40,7 @@ def test_the_first_that_is_there_is_chosen(tmp_path: Path, monkeypatch: pytest.M
         analyser("python", tmp_path, "jedi")
 
 
-def test_what_cannot_be_chosen(tmp_path: Path) -> None:
+def test_invalid_choices(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"no language server is known for 'cobol'.*\n.*typescript"):
         analyser("cobol", tmp_path)
     with pytest.raises(OptionError, match=r"no server 'tsgo' for python\n.*ty, zuban, pyright, jedi"):

@@ -30,7 +30,7 @@ def state(server: LanguageServer, text: str, offset: int, path: Path = PLACE) ->
     return seen
 
 
-def test_it_is_an_analyser(fake: Fake) -> None:
+def test_the_client_is_an_analyser(fake: Fake) -> None:
     server = fake()
     assert isinstance(server, Analyser)
     found = server.completions(PLACE, "x.name_a", 8).result()
@@ -44,7 +44,7 @@ def test_it_is_an_analyser(fake: Fake) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
 @pytest.mark.parametrize("sync", [0, 1, 2])
-def test_the_server_has_our_text_at_every_question(fake: Fake, encoding: str, sync: int) -> None:
+def test_the_server_has_the_current_text_at_every_query(fake: Fake, encoding: str, sync: int) -> None:
     server = fake(encoding=encoding, sync=sync)
 
     @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -92,7 +92,7 @@ def test_few_documents_are_open(fake: Fake) -> None:
     assert state(server, "again", 0, Path("0.txt"))["text"] == "again"
 
 
-def test_what_the_server_asks_is_answered(fake: Fake, tmp_path: Path) -> None:
+def test_requests_of_the_server_are_answered(fake: Fake, tmp_path: Path) -> None:
     server = fake({"settings": {"fake": {"inner": {"a": 1}}}})
     asked = state(server, "ASK ", 0)["asked"]
     folder = {"uri": tmp_path.resolve().as_uri(), "name": tmp_path.name}
@@ -160,7 +160,7 @@ def test_an_offset_outside_the_text_is_an_error_at_once(fake: Fake) -> None:
             server.completions(PLACE, "x.", offset)
 
 
-def test_what_a_server_cannot_do_is_unknown(fake: Fake) -> None:
+def test_capabilities_that_a_server_lacks_give_no_result(fake: Fake) -> None:
     server = fake(without=["signatureHelpProvider"])
     assert server.signatures(PLACE, "", 0).result() is None
     assert server.health.faults == {"refused": 1}

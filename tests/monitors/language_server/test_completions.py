@@ -41,7 +41,7 @@ def edit(text: str, start: int, end: int, line: int = 0) -> dict[str, Any]:
         ("x.", {"label": "ünï"}, "ünï", ""),
     ],
 )
-def test_names_are_what_is_to_be_typed(text: str, item: dict[str, Any], name: str, suffix: str) -> None:
+def test_names_are_the_text_to_type(text: str, item: dict[str, Any], name: str, suffix: str) -> None:
     (found,) = read(text, item)
     assert (found.name, found.suffix) == (name, suffix)
 
@@ -62,7 +62,7 @@ def test_a_change_of_the_text_before_is_marked() -> None:
         {"label": "1st"},
     ],
 )
-def test_what_typing_on_cannot_reach_is_left_out(item: dict[str, Any]) -> None:
+def test_items_that_further_typing_cannot_reach_are_dropped(item: dict[str, Any]) -> None:
     assert [found.name for found in read("x.", item, {"label": "ok"})] == ["ok"]
 
 
@@ -121,14 +121,16 @@ def test_a_known_receiver_without_such_a_member_has_no_items() -> None:
 
 
 @pytest.mark.parametrize(("full_below", "expected"), [(None, True), (3, False), (2, True)])
-def test_incomplete_is_believed_where_it_means_something(full_below: int | None, expected: bool) -> None:
+def test_the_incomplete_flag_counts_only_where_a_server_uses_it(
+    full_below: int | None, expected: bool
+) -> None:
     items = {"isIncomplete": True, "items": [{"label": "a"}, {"label": "b"}]}
     found = read_completions(items, "x.", 2, "utf-8", Knowledge(full_below=full_below))
     assert found is not None and found.is_incomplete is expected
 
 
 @pytest.mark.parametrize("result", [42, "text", {"items": 5}, {}, [5], [{"kind": 2}], [{"label": 5}]])
-def test_nonsense_raises_what_the_client_expects(result: Any) -> None:
+def test_invalid_results_raise_the_error_that_the_client_expects(result: Any) -> None:
     with pytest.raises((TypeError, ValueError, KeyError, AttributeError)):
         read_completions(result, "x.", 2, "utf-8", Knowledge())
 

@@ -132,7 +132,7 @@ def test_a_server_that_keeps_crashing_is_given_up(fake: Fake) -> None:
     assert "2 x crash" not in repr(server) and "crash" in repr(server.health)
 
 
-def test_a_program_that_is_not_one(fake: Fake, tmp_path: Path) -> None:
+def test_a_command_that_cannot_be_run(fake: Fake, tmp_path: Path) -> None:
     with LanguageServer("none", [str(tmp_path / "missing")], tmp_path, "other", restarts=0) as server:
         assert server.completions(PLACE, "x.", 2).result() is None
         assert server.health.faults == {"start": 1, "given up": 1}
@@ -152,7 +152,7 @@ def test_missing_pushes_are_late(fake: Fake) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_gets_none_at_once(fake: Fake) -> None:
+def test_a_forked_child_gets_no_result_at_once(fake: Fake) -> None:
     server = fake()
     assert server.completions(PLACE, "x.", 2).result() is not None
     child = os.fork()

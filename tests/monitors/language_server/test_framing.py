@@ -60,6 +60,6 @@ def test_messages_survive_any_cuts(messages: list[dict[str, Any]], size: int) ->
         (b"A: " + b"b" * 2**18, "header line without an end"),
     ],
 )
-def test_nonsense_is_refused(data: bytes, seen: str) -> None:
+def test_invalid_messages_are_refused(data: bytes, seen: str) -> None:
     with pytest.raises(Nonsense, match=seen):
         read_all([data])

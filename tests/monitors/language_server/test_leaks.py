@@ -37,7 +37,7 @@ def test_close_ends_the_server_and_its_children(fake: Fake, tmp_path: Path, opti
     assert server.health.failed == 1
 
 
-def test_questions_that_are_open_at_the_end_give_none(fake: Fake) -> None:
+def test_open_queries_give_no_result_at_the_end(fake: Fake) -> None:
     server = fake()
     assert server.completions(PLACE, "x.", 2).result() is not None
     futures = [server.completions(PLACE, "SILENT x.", 9) for _ in range(3)]

@@ -109,7 +109,7 @@ def test_python_members(python: Analyser, end: str, some: set[str], none: set[st
         "z = 1.",
     ],
 )
-def test_python_unknown(python: Analyser, end: str) -> None:
+def test_unknown_python_receivers(python: Analyser, end: str) -> None:
     found = python.completions(Path("new.py"), PYTHON + end, len(PYTHON + end)).result()
     assert found is None
 
@@ -199,7 +199,7 @@ def test_typescript_marks_what_needs_more_than_typing(typescript: Analyser) -> N
 
 
 @pytest.mark.parametrize("end", ["anything().", "nope.", "function f(y) { y.", "const s = 'x."])
-def test_typescript_unknown(typescript: Analyser, end: str) -> None:
+def test_unknown_typescript_receivers(typescript: Analyser, end: str) -> None:
     assert names(typescript, TYPESCRIPT + end, "new.ts") is None
 
 
@@ -234,7 +234,7 @@ def test_jedi_after_its_end(tmp_path: Path) -> None:
         with_jedi.completions(Path("a.py"), "x.", 3)
 
 
-def test_jedi_that_trips_gives_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_of_jedi_gives_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jedi")
     with_jedi = InProcess(tmp_path, timeout=0.0)
     monkeypatch.setattr(with_jedi, "_script", lambda *_: 1 / 0)

@@ -101,7 +101,7 @@ def test_typescript_patterns_and_functions() -> None:
 
 
 @pytest.mark.parametrize("label", ["(...) -> Unknown", "nothing here", "(a, b", "(1, 2)", ""])
-def test_what_is_not_understood_is_open(label: str) -> None:
+def test_signatures_that_cannot_be_parsed_are_open(label: str) -> None:
     found = read_label(label, "python")
     assert found.is_open and found.parameters == ()
 
@@ -159,6 +159,6 @@ def test_other_languages_have_what_the_server_lists() -> None:
 
 
 @given(st.text(alphabet="ab(),:=[]{}<>'\"*/.? -", max_size=40))
-def test_no_label_is_too_strange(label: str) -> None:
+def test_no_label_crashes_the_reader(label: str) -> None:
     for dialect in ("python", "typescript"):
         read_label(label, dialect)
