@@ -9,8 +9,8 @@
     SMC()                particles with either of the last two, or with what ASAp learns, as their proposal
     MH()                 Markov chains, one for each draw, whose distribution converges to the conditional one
 
-Invariant: the draws of each are properly weighted for P(x) * 1[x in L] * exp(potentials); exact ones have equal
-weights. So have those of `MH`, which are right only in the limit of many proposals.
+Invariant: the draws of each are properly weighted for P(x) * 1[x in L] * exp(potentials); draws of exact
+samplers and of `MH` have equal weights. Those of `MH` are right only in the limit of many proposals.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Why: a keyword that is dropped silently is the worst bug of a constrained decoder. So each one is declared here as
 exact, approximate, annotation or unsupported. `check`, the table in the documentation and the dispatch of the
-reader all come from these entries. To support a keyword, change its entry.
+reader all come from these entries. docs/first-change.md lists what a new keyword needs beyond its entry.
 
 Invariant: a keyword without an entry is unknown to the specification, hence an annotation.
 """
