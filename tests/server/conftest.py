@@ -67,17 +67,17 @@ class Running:
 
 
 def fetched(url: str) -> str:
-    """What is there."""
+    """Return the body of the answer from `url`."""
     with urllib.request.urlopen(url) as answer:
         text: str = answer.read().decode()
         return text
 
 
 def until(holds: Any, seconds: float = HANG_SECONDS) -> None:
-    """Wait for something."""
+    """Wait until the condition holds."""
     end = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end, "it does not come about"
+        assert time.monotonic() < end, "the condition never held"
         time.sleep(0.01)
 
 

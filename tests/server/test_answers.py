@@ -33,7 +33,7 @@ COLOUR = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}},
 
 
 @pytest.mark.parametrize("format", ["hermes", "llama3_json", "harmony"])
-def test_an_answer_beside_tools_has_its_format(client: Any, format: str) -> None:
+def test_an_answer_has_its_format_when_tools_are_offered(client: Any, format: str) -> None:
     options = {
         "tools": [CLOCK],
         "parallel_tool_calls": False,
@@ -57,14 +57,14 @@ def test_an_answer_beside_tools_has_its_format(client: Any, format: str) -> None
         assert len(calls) == len(choice.message.tool_calls or [])
 
 
-def test_a_call_that_must_come_needs_no_answer(client: Any) -> None:
+def test_a_required_call_comes_without_an_answer(client: Any) -> None:
     answer = ask(
         client, tools=[CLOCK], tool_choice="required", response_format=as_schema(COLOUR), max_tokens=60
     )
     assert answer.choices[0].message.tool_calls
 
 
-def test_other_formats_beside_tools(client: Any) -> None:
+def test_other_formats_when_tools_are_offered(client: Any) -> None:
     answer = ask(client, tools=[CLOCK], tool_choice="none", response_format=as_schema(COLOUR))
     jsonschema.validate(json.loads(answer.choices[0].message.content), COLOUR)
     answer = ask(client, tools=[CLOCK], response_format={"type": "text"}, max_tokens=3)
@@ -148,7 +148,7 @@ def variables_of(template: ChatTemplate, **body: Any) -> dict[str, Any]:
     return read_variables(Fields(body), template)
 
 
-def test_what_templates_say_of_reasoning(model: Any) -> None:
+def test_the_reasoning_format_is_read_from_templates(model: Any) -> None:
     found = {name: ChatTemplate(with_template(model, one)) for name, one in TEMPLATES.items()}
     optional = ReasoningFormat("<think>", "</think>", optional=True)
     assert (
@@ -219,7 +219,7 @@ def test_reasoning_before_free_text_is_bounded(model: Any, name: str) -> None:
         assert sg.Matcher(constraint, sg.Vocabulary.of_bytes()).explain(text).ok is is_right, text
 
 
-def test_requests_override_what_the_template_says(model: Any) -> None:
+def test_requests_override_the_template(model: Any) -> None:
     template = ChatTemplate(with_template(model, TEMPLATES["decides"]))
 
     def read(is_on: bool = True, **own: Any) -> ReasoningFormat | None:
@@ -240,7 +240,7 @@ def test_requests_override_what_the_template_says(model: Any) -> None:
 
 @pytest.fixture(scope="module")
 def thinking_client(model: Any) -> Iterator[Any]:
-    """Of a server whose model's template opens the reasoning, unless it is switched off."""
+    """Return a client of a server whose chat template opens the reasoning unless it is switched off."""
     template = (
         CHATML + START + "{{- '<think>\n\n</think>\n\n' if enable_thinking is false else '<think>\n' }}"
     )
@@ -250,7 +250,7 @@ def thinking_client(model: Any) -> Iterator[Any]:
     running.stop()
 
 
-def test_reasoning_is_apart_from_the_answer(thinking_client: Any) -> None:
+def test_reasoning_is_separate_from_the_answer(thinking_client: Any) -> None:
     options: dict[str, Any] = {
         "response_format": as_schema(COLOUR),
         "seed": 3,

@@ -1,4 +1,4 @@
-"""Connections on which nothing comes, or nothing is read, do not keep others out."""
+"""Connections that send nothing, or read nothing, do not keep other clients out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITHOUT_BODY = HALF + b"Content-Length: 100\r\n\r\n{"
 
 
 class Fake:
-    """A connection; idle or being answered."""
+    """A connection that is idle or has a request in progress."""
 
     def __init__(self, is_idle: bool = True) -> None:
         self.is_idle, self.is_cut = is_idle, False
@@ -34,7 +34,7 @@ class Fake:
         self.is_cut = True
 
 
-def test_the_oldest_idle_one_of_the_client_that_has_most_goes() -> None:
+def test_the_oldest_idle_connection_of_the_client_with_most_is_closed() -> None:
     all_of_them = Connections(5, 9)
     many = [Fake(is_idle=number != 0) for number in range(4)]
     other = Fake()
@@ -45,7 +45,7 @@ def test_the_oldest_idle_one_of_the_client_that_has_most_goes() -> None:
     assert len(all_of_them) == 5
 
 
-def test_one_client_has_only_so_many() -> None:
+def test_connections_of_one_client_are_bounded() -> None:
     all_of_them = Connections(100, 3)
     mine = [Fake() for _ in range(10)]
     assert all(all_of_them.enter(one, "a") for one in mine)
@@ -54,7 +54,7 @@ def test_one_client_has_only_so_many() -> None:
 
 
 @pytest.mark.parametrize("limits", [(3, 9), (9, 3)])
-def test_what_is_being_answered_is_not_cut(limits: tuple[int, int]) -> None:
+def test_a_connection_with_a_request_in_progress_is_not_cut(limits: tuple[int, int]) -> None:
     all_of_them = Connections(*limits)
     busy = [Fake(is_idle=False) for _ in range(3)]
     assert all(all_of_them.enter(one, "a") for one in busy)
@@ -105,8 +105,8 @@ def test_silent_connections_keep_no_client_out(small: Running, sends: bytes) -> 
         assert len(small.connections) <= MOST_OF_CLIENT
 
 
-def test_a_busy_server_still_says_how_it_is(small: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All connections that there may be are being answered."""
+def test_a_busy_server_still_answers_health_requests(small: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All allowed connections have requests in progress."""
     monkeypatch.setattr(type(small.connections), "_make_room", lambda self, clients: False)
     with contextlib.ExitStack() as stack:
         for _ in range(MOST_OF_CLIENT):
@@ -123,7 +123,7 @@ def test_a_busy_server_still_says_how_it_is(small: Running, monkeypatch: pytest.
 
 @pytest.fixture
 def patient(model: Any) -> Iterator[Running]:
-    """Its limits of time are set by `limit_time`, once what they limit is under way."""
+    """Return a server without time limits; `limit_time` sets one after the operation that it limits has started."""
     settings = ServerSettings(model_name=NAME, compilers=0, header_seconds=3600, unread_seconds=3600)
     running = Running(model, settings)
     yield running
@@ -131,7 +131,7 @@ def patient(model: Any) -> Iterator[Running]:
 
 
 def limit_time(server: Running, name: str) -> None:
-    """From now on the limit of that name is short. What runs already keeps the one that it has."""
+    """Shorten the time limit `name` from now on. Timers that run already keep theirs."""
     object.__setattr__(server.service.settings, name, 0.2)
 
 
@@ -142,7 +142,7 @@ def only_connection(server: Running) -> Any:
 
 
 @pytest.mark.parametrize("sends", [b"", b"G", HALF])
-def test_a_header_that_does_not_come_ends_its_connection(patient: Running, sends: bytes) -> None:
+def test_an_incomplete_header_ends_its_connection(patient: Running, sends: bytes) -> None:
     with opened(patient) as silent:
         connection = only_connection(patient)
         timer = connection._header_timer
@@ -157,7 +157,7 @@ def test_a_header_that_does_not_come_ends_its_connection(patient: Running, sends
         assert is_closed(silent)
 
 
-def test_a_connection_on_which_nothing_comes_ends(patient: Running) -> None:
+def test_a_silent_connection_ends(patient: Running) -> None:
     limit_time(patient, "header_seconds")
     with opened(patient) as silent:
         assert silent.recv(1000).startswith(b"HTTP/1.1 408 ")
@@ -180,7 +180,7 @@ def test_the_second_header_of_a_connection_has_no_more_time(patient: Running) ->
 
 
 def test_a_client_that_reads_nothing_is_cut_off(patient: Running) -> None:
-    """Of an answer that is larger than what the system holds for it."""
+    """Its answer is larger than the socket buffers of the system."""
     limit_time(patient, "unread_seconds")
     page = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 

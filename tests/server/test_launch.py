@@ -16,7 +16,7 @@ from structgen.server import serve, serving  # noqa: E402
 from structgen.serving import probe_process  # noqa: E402
 
 
-def test_a_block_that_serves(model: Any) -> None:
+def test_a_with_block_serves(model: Any) -> None:
     with serving(model, model_name="mine", api_keys=("k",), compilers=1) as url:
         with openai.OpenAI(base_url=url, api_key="k", max_retries=0) as client:
             answer = client.chat.completions.create(
@@ -47,7 +47,7 @@ def test_a_block_that_serves(model: Any) -> None:
     ],
     ids=str,
 )
-def test_what_is_wrong_is_said_before_anything_starts(
+def test_wrong_options_are_reported_before_anything_starts(
     model: Any, settings: dict[str, Any], said: str
 ) -> None:
     for start in (serve, lambda *args, **options: serving(*args, **options).__enter__()):
@@ -57,7 +57,7 @@ def test_what_is_wrong_is_said_before_anything_starts(
         serve("model")
 
 
-def test_a_block_that_could_compile_nothing(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_with_block_without_a_probe_worker_raises(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setattr(probe_process, "_COMMAND", [sys.executable, "-c", "raise SystemExit(1)"])

@@ -19,7 +19,7 @@ from .test_uvicorn_server import Process, running
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
 
 STARVED = 600
-"""Seconds for what runs only when the processors are idle, where other tests keep them busy."""
+"""Seconds for work at idle priority while other tests keep the processors busy."""
 ENDLESS = "start: a+\na: " + " | ".join(f'"{i}" a?' for i in range(20_000))
 
 
@@ -51,7 +51,7 @@ def test_killed_and_started_again(tmp_path: Path) -> None:
         assert "Traceback" not in again.text, again.text
         until(lambda: not any(lives(pid) for pid in below))
         joined(threads)
-        # None is left without an answer.
+        # Every request gets an answer.
         assert [status for status, _ in found] == [503] * 4, found
         assert all(body["error"]["code"] in ("draining", "closed") for _, body in found)
     assert not left_in(tmp_path)
@@ -76,7 +76,7 @@ def joined(threads: list[threading.Thread]) -> None:
 
 
 def left_in(folder: Path) -> list[str]:
-    """Files that are there, but for the folder that torch makes wherever it is imported."""
+    """List the files, except the folder that torch makes when it is imported."""
     return [name for name in os.listdir(folder) if not name.startswith("torchinductor_")]
 
 
@@ -95,7 +95,7 @@ def load(server: Process, found: list[tuple[int, Any]]) -> list[threading.Thread
 
     ask(**long)
     ask(**long | {"structured_outputs": {"regex": "[a-y]{9000}"}})
-    # Has a matcher process however fast the machine is, since completions are looked for in matcher processes alone.
+    # Completions are searched for in matcher processes only, so this one needs a process on any machine.
     ask(
         structured_outputs={"regex": "([a-z] ){1900}"},
         max_tokens=3800,

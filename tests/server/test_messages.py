@@ -1,4 +1,4 @@
-"""Histories as OpenAI's server takes them: what clients received, they send back."""
+"""Message histories as OpenAI's server accepts them: clients send back the messages that they received."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def call(arguments: Any, **more: Any) -> dict[str, Any]:
         {"content": ["Hello"]},
     ],
 )
-def test_keys_of_received_messages_say_nothing(keys: dict[str, Any]) -> None:
+def test_other_keys_of_received_messages_are_ignored(keys: dict[str, Any]) -> None:
     (message,) = read({"role": "assistant", "content": "Hello", **keys})
     assert message == {"role": "assistant", "content": "Hello"}
 
@@ -64,7 +64,7 @@ def test_keys_of_received_messages_say_nothing(keys: dict[str, Any]) -> None:
         {"content": "No."},
     ],
 )
-def test_refusals_are_what_the_assistant_said(message: dict[str, Any]) -> None:
+def test_refusals_are_content_of_the_assistant(message: dict[str, Any]) -> None:
     assert read({"role": "assistant", **message}) == [{"role": "assistant", "content": "No."}]
 
 

@@ -81,7 +81,7 @@ def test_it_does_not_pause_where_another_device_computes(model: Any, clock: Cloc
     assert not clock.slept
 
 
-def test_the_compiler_tells_the_engine_of_slow_work(model: Any) -> None:
+def test_the_compiler_reports_slow_work_to_the_model_thread(model: Any) -> None:
     service = Service(model, ServerSettings(model_name=NAME))
     try:
         assert not service.model_thread._has_slow_work()
@@ -92,7 +92,7 @@ def test_the_compiler_tells_the_engine_of_slow_work(model: Any) -> None:
         service.close()
 
 
-def test_a_step_that_does_not_end_is_seen(model: Any) -> None:
+def test_a_step_that_does_not_end_is_reported_as_stalled(model: Any) -> None:
     import threading
 
     it = ModelThread(model, ServerSettings(model_name=NAME, stall_seconds=0.05))
@@ -139,7 +139,7 @@ def test_a_call_in_a_round_that_fails_ends_with_an_error(model: Any, monkeypatch
     it.close()
 
 
-def test_rows_that_wait_for_their_masks_are_seen(model: Any) -> None:
+def test_rows_that_wait_for_their_masks_are_reported_as_stalled(model: Any) -> None:
     import threading
 
     from structgen.generation.options import SamplingOptions

@@ -46,7 +46,7 @@ def app(model: Any) -> Iterator[Any]:
 
 
 def mounted(app: Any, how: str) -> Any:
-    """A function that calls a path of the application where it is mounted in some way."""
+    """Return a function that calls a path of the mounted application."""
     from fastapi import FastAPI
     from starlette.applications import Starlette
     from starlette.routing import Mount
@@ -96,7 +96,7 @@ def test_all_but_two_paths_need_the_key(app: Any, how: str) -> None:
 
 
 def test_a_server_that_stopped_is_released(model: Any) -> None:
-    """In a process that goes on: each holds a vocabulary and a tokenizer, which are 10 MB."""
+    """Each server holds a vocabulary and a tokenizer of 10 MB, which a long-lived process must get back."""
     running = Running(model, ServerSettings(model_name=NAME, compilers=0, samplers=0))
     assert fetched(f"{running.url}/health")
     service = weakref.ref(running.service)

@@ -1,4 +1,4 @@
-"""Prompts are tokenized in fair turns, and what is too long by its bytes is not tokenized at all."""
+"""Clients share the tokenizer threads fairly, and prompts with too many bytes are not tokenized at all."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_client_has_the_same_share_of_bytes() -> None:
         assert max(had.values()) - min(had.values()) <= 2 * 1000
     while queue:
         queue.take()
-    assert not queue._ends  # nothing is kept of clients that wait for nothing
+    assert not queue._ends  # clients without waiting prompts take no memory
 
 
 def test_a_short_prompt_does_not_wait_for_a_long_one() -> None:
@@ -117,7 +117,7 @@ def test_what_waits_at_the_end_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_text_has_fewer_tokens_than_its_bytes_say(model: Any, seed: int) -> None:
+def test_the_bound_from_bytes_never_exceeds_the_number_of_tokens(model: Any, seed: int) -> None:
     draw = random.Random(seed)
     least = least_tokens_of(model)
     text = "".join(draw.choices(WORDS, k=draw.choice([1, 5, 200])))
@@ -128,7 +128,7 @@ def test_no_text_has_fewer_tokens_than_its_bytes_say(model: Any, seed: int) -> N
     assert sum(map(least, parts)) <= len(model.encode([{"role": "user", "content": text}]))
 
 
-def test_nothing_is_said_of_tokenizers_that_drop_bytes(model: Any) -> None:
+def test_tokenizers_that_drop_bytes_have_no_bound(model: Any) -> None:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     def least(change: Any) -> int:

@@ -1,4 +1,4 @@
-"""What cannot be answered is refused by name, in OpenAI's shape; nothing is passed over in silence."""
+"""Requests that cannot be answered get errors in OpenAI's format that name the field; no field is ignored."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ BAD: list[tuple[dict[str, Any], str | None, str]] = [
 
 
 @pytest.mark.parametrize(("fields", "param", "message"), BAD, ids=[str(one[1]) for one in BAD])
-def test_what_is_refused_by_name(
+def test_a_refusal_names_the_field(
     server: Running, fields: dict[str, Any], param: str | None, message: str
 ) -> None:
     status, body = post(server, chat(**fields))
@@ -215,7 +215,7 @@ def test_what_is_refused_by_name(
         b'{"n": ' + b"9" * 6000 + b"}",
     ],
 )
-def test_bodies_that_are_no_request(server: Running, body: bytes) -> None:
+def test_bodies_that_are_not_requests(server: Running, body: bytes) -> None:
     status, answer = post(server, body)
     assert status == 400 and answer["error"]["message"]
 
@@ -267,7 +267,7 @@ def test_calls_with_halves_of_characters_are_written_as_escapes() -> None:
     assert arguments.encode() and json.loads(arguments) == {"a": "x\ud800é"}
 
 
-def test_what_openai_raises(server: Running, client: Any) -> None:
+def test_the_official_client_raises_its_own_errors(server: Running, client: Any) -> None:
     with pytest.raises(openai.BadRequestError, match="not supported"):
         client.chat.completions.create(model=NAME, messages=MESSAGES, presence_penalty=1)
     with pytest.raises(openai.NotFoundError, match="there is no model 'gpt'"):
@@ -281,7 +281,7 @@ def test_what_openai_raises(server: Running, client: Any) -> None:
         stranger.models.list()
 
 
-def test_who_hangs_up_in_the_middle_of_a_request_is_no_error(
+def test_a_client_that_disconnects_in_the_middle_of_a_request_is_not_an_error(
     server: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Length: 500\r\n"
@@ -313,7 +313,7 @@ def test_limits_on_size(server: Running) -> None:
     assert status == 400 and body["error"]["code"] == "context_length_exceeded"
 
 
-def test_unknown_places(server: Running) -> None:
+def test_unknown_paths(server: Running) -> None:
     status, body = post(server, {}, "/v1/embeddings")
     assert status == 404 and body["error"]["type"] == "not_found_error"
     request = urllib.request.Request(

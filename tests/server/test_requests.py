@@ -182,7 +182,7 @@ def test_streams_of_several_turns_with_tools(client: Any) -> None:
 def test_an_error_of_one_answer_comes_after_the_others(
     server: Running, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What fails a row here is a limit of its matcher, as a slow constraint would meet it."""
+    """The row fails because its matcher meets a limit, as with a slow constraint."""
     options = {"n": 3, "seed": 4, "extra": {"structured_outputs": {"regex": "[ab]{8,12}"}}}
     whole = ask(client, **options)
     submit = server.service.model_thread.submit
@@ -244,7 +244,7 @@ def test_logprobs_of_chats(client: Any) -> None:
     assert all(one.logprob <= 0 for one in scored)
 
 
-def test_the_most_probable_tokens_in_each_place(client: Any) -> None:
+def test_the_most_probable_tokens_at_each_position(client: Any) -> None:
     """Forced tokens and drawn ones, whole and as a stream; at temperature 0 what is drawn freely is the first."""
     options = {"logprobs": True, "top_logprobs": 3, "max_tokens": 12, "temperature": 0.0}
     schema = as_schema({"const": {"a": [1, 2]}})
@@ -415,7 +415,7 @@ def test_a_conversation_with_tools(client: Any) -> None:
         assert second.choices[0].finish_reason in ("stop", "length", "tool_calls")
 
 
-def test_streamed_text_beside_tools_is_no_call(client: Any) -> None:
+def test_streamed_text_is_not_a_call_when_tools_are_offered(client: Any) -> None:
     parts = list(ask(client, "Tell me a story.", tools=[CLOCK], stream=True, max_tokens=10, seed=1))
     text = "".join(one.choices[0].delta.content or "" for one in parts)
     calls = [one for one in parts if one.choices[0].delta.tool_calls]
@@ -522,7 +522,7 @@ def test_mixed_constraints_at_once(server: Running) -> None:
     assert after.rows - rows > 1.5 * (after.passes - passes), "they were not drawn side by side"
 
 
-def test_who_hangs_up_leaves(server: Running) -> None:
+def test_a_client_that_disconnects_frees_its_rows(server: Running) -> None:
     service = server.service
 
     async def hang_up(stream: bool) -> None:
@@ -544,7 +544,7 @@ def test_who_hangs_up_leaves(server: Running) -> None:
         until(lambda: service.open == 0 and service.model_thread.batch.is_idle)
 
 
-def test_who_hangs_up_does_not_keep_a_matcher_process(
+def test_a_client_that_disconnects_does_not_keep_a_matcher_process(
     server: Running, monkeypatch: pytest.MonkeyPatch, stopped_processes: list[int]
 ) -> None:
     processes = server.service.compiler.matcher_processes
@@ -610,7 +610,7 @@ def test_a_request_that_does_not_fit_does_not_cost_a_connection_its_constraints(
         assert [one.dialect for one in result.account.attempts] == ["structured_outputs"]
 
 
-def test_details_that_only_this_server_tells(client: Any) -> None:
+def test_details_that_only_this_server_reports(client: Any) -> None:
     answer = ask(client, seed=4, extra={"structgen": {}, "guided_choice": ["yes", "no"]})
     details = answer.choices[0].model_extra["structgen"]
     assert details["finish"] == "complete" and details["logprob"] < details["log_weight"] <= 0

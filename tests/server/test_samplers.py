@@ -1,4 +1,4 @@
-"""Samplers of requests take their turns with the batch, and no more memory than they may."""
+"""Samplers of requests share the model with the batch, in turns and within a memory limit."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ class Recorded:
 
 
 @pytest.mark.parametrize("part", [1, 7, 1000])
-def test_passes_are_cut_in_parts(part: int) -> None:
+def test_long_passes_are_split(part: int) -> None:
     """No pass reads more than a part, or one token a row where there are more rows."""
     model = Recorded()
     turns: list[str] = []
 
     def run(function: Any, reads: bool = False) -> Any:
-        turns.append("turn")  # another one may go before each
+        turns.append("turn")  # the batch may take a turn before each
         return function()
 
     shared = SharedModel(model, model.vocabulary, run, lambda: part, [0])
@@ -184,7 +184,7 @@ def test_rows_in_groups_are_rows_of_one_session(
         np.testing.assert_allclose(session.logits(), plain.logits(), rtol=1e-3, atol=1e-3)
 
 
-def test_the_rows_of_a_sampler_are_what_takes_memory() -> None:
+def test_the_rows_of_a_sampler_determine_its_memory() -> None:
     for name in ("exact", "cars", "asap", "rejection", "adaptive_rejection", "awrs", "local", "mh"):
         kind = type(sampler_of(name))
         assert RequestedSampler(name, kind(parallel=5), {}).rows == 5
@@ -199,7 +199,7 @@ def test_the_rows_of_a_sampler_are_what_takes_memory() -> None:
         RequestedSampler("exact", Exact(parallel=3), {}).check_memory(100, 10, 2_999)
 
 
-def test_tokens_are_as_large_as_the_cache_makes_them(model: Any) -> None:
+def test_the_size_of_a_token_comes_from_the_cache(model: Any) -> None:
     session = model.start([list(range(1, 65))])
     held = sum(part.nbytes for layer in session._cache.layers for part in (layer.keys, layer.values))
     assert model.cache_bytes_per_token == held // 64

@@ -1,8 +1,8 @@
-"""What people reported of servers and of the command line, one test for each report.
+"""Problems that users reported of servers and of the command line, one test for each report.
 
-Each test is the shortest program of its kind; the tests of the modules go deeper. Elsewhere: processes that start in
-the source folder (``tests/test_source_folder.py``), signals and the check at the start (``test_serve.py``), interrupts
-(``tests/cli/test_main.py``).
+Each test is the shortest program that shows the problem; the tests of the modules go deeper. Other reports have their
+tests elsewhere: processes that start in the source folder (``tests/test_source_folder.py``), signals and the check at
+the start (``test_uvicorn_server.py``), interrupts (``tests/cli/test_main.py``).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_options_of_reasoning(client: Any, extra: dict[str, Any]) -> None:
     assert json.loads(answer.choices[0].message.content)["colour"] in ("red", "blue")
 
 
-def test_reasoning_is_apart_from_the_content(client: Any) -> None:
+def test_reasoning_is_separate_from_the_content(client: Any) -> None:
     extra = {"structgen": {"reasoning": True, "max_reasoning": 12}}
     message = ask(client, response_format=as_schema(COLOUR), extra=extra).choices[0].message
     assert set(json.loads(message.content)) == {"colour"} and message.reasoning_content is not None
@@ -97,7 +97,7 @@ def test_objects_of_a_format_are_closed(client: Any) -> None:
     assert [choice.message.content for choice in answer.choices] == 4 * ['{"a": 1}']
 
 
-def test_web_pages_may_be_let_in(model: Any) -> None:
+def test_web_pages_of_other_origins_can_be_allowed(model: Any) -> None:
     from structgen.server.settings import ServerSettings
 
     settings = ServerSettings(cors_origins=("https://app.example",), api_keys=(KEY,), compilers=0, samplers=0)

@@ -27,7 +27,7 @@ BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Count."}]}
 
 
 class Process:
-    """One server process, and what it has said."""
+    """One server process and its output."""
 
     def __init__(self, *arguments: str, **environment: str) -> None:
         self.said: list[str] = []
@@ -147,8 +147,8 @@ def interrupted(process: Process) -> None:
         process.post(structured_outputs={"regex": "[a-z]{9000}"}, max_tokens=4000)
 
 
-def test_who_started_it_may_have_gone() -> None:
-    """And with him, who reads what it says."""
+def test_the_process_that_started_the_server_may_have_ended() -> None:
+    """The reader of the server's output has ended, too."""
     command = [sys.executable, "-m", "structgen", "serve", "--port", "0", "--name", "tiny"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -217,7 +217,7 @@ def test_a_server_that_could_compile_nothing_does_not_start(
 
 
 def test_the_model_is_loaded_on_a_thread_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else OpenMP keeps its threads beside those of the thread that serves, and all of them wait asleep."""
+    """Otherwise OpenMP keeps the loading thread's workers asleep beside those of the serving thread."""
     seen: list[Any] = []
 
     def load(name: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Processes that only CPU time limits, and ways to stop them in the middle of their work."""
+"""Fixtures for processes that only CPU time limits, and for stopping them in the middle of their work."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["quick_stays_quick", "stopped_processes", "unhurried_processes", "unt
 
 
 def until(condition: Callable[[], Any], seconds: float = HANG_SECONDS) -> None:
-    """Wait until something holds."""
+    """Wait until the condition holds."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it does not come about"
+        assert time.monotonic() < end, "the condition never held"
         time.sleep(0.002)
 
 
 @pytest.fixture
 def quick_stays_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is quick on an idle machine is served without a matcher process on a busy one, too."""
+    """Keep constraints that are quick on an idle machine in this process on a busy one, too."""
     monkeypatch.setattr(isolating_compiler, "_BUILD_SECONDS", 30.0)
     for module in (isolating_compiler, migrating_matcher):
         monkeypatch.setattr(module, "CALL_SECONDS", 30.0)

@@ -52,7 +52,7 @@ SPECS: tuple[tuple[Any, Any], ...] = (
 )
 
 
-# As large as people's own schemas are: its automaton takes longer to build than others wait for.
+# As large as some schemas of users: building its automaton takes longer than other requests may wait.
 LARGE = {
     "type": "object",
     "properties": {f"key{i}": {"type": "array", "items": {"enum": [f"{i}", i, None]}} for i in range(8_000)},
@@ -61,7 +61,7 @@ LARGE = {
 }
 
 
-# Its states double with each letter that is read.
+# The number of its states doubles with each letter.
 EXPLODING = {
     "type": "string",
     "allOf": [{"pattern": f"^(.*a.{{{i + 5}}}b|.*c.{{{i + 7}}}d)$"} for i in range(30)],

@@ -102,7 +102,7 @@ def test_text_and_value_are_different_specs(compiler):
 def test_a_spec_that_takes_too_long_is_stopped_and_the_next_one_is_served():
     limits = RequestLimits(compile_seconds=0.5)
     with ConstraintCompiler(UNLIMITED_BYTES, limits, workers=1) as compiler:
-        compiler.compile("regex", "a")  # the process is there
+        compiler.compile("regex", "a")  # the process has started
         with pytest.raises(LimitExceeded) as caught:
             compiler.compile("grammar", SLOW)
         assert caught.value.limit == "compile_seconds"
@@ -140,7 +140,7 @@ def test_memory_is_bounded():
         assert compiler.compile("regex", "a").open().advance(ord("a"))
 
 
-def test_what_takes_long_to_build_is_refused():
+def test_a_constraint_that_takes_long_to_build_is_refused():
     limits = RequestLimits(install_seconds=1e-7)
     with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
         with pytest.raises(LimitExceeded) as caught:
@@ -148,7 +148,7 @@ def test_what_takes_long_to_build_is_refused():
         assert caught.value.limit == "install_seconds"
 
 
-def test_what_passed_elsewhere_is_measured_with_more_patience():
+def test_limits_are_relaxed_for_specs_that_passed_a_probe():
     limits = RequestLimits(install_seconds=1e-5, compile_seconds=1.0)
     passed = limits.relaxed()
     assert (passed.install_seconds, passed.compile_seconds) == (4e-5, 4.0)
@@ -166,7 +166,7 @@ def test_a_spec_with_a_slow_mask_has_an_engine_of_its_own():
         assert compiler.stats.slow == 1
 
 
-def test_what_is_kept_is_bounded():
+def test_the_cache_is_bounded():
     with ConstraintCompiler(BYTES, RequestLimits(cache_entries=4), workers=0) as compiler:
         for i in range(20):
             compiler.compile("regex", f"a{i}")
@@ -174,7 +174,7 @@ def test_what_is_kept_is_bounded():
         assert compiler.stats.misses == 20
 
 
-def test_too_many_that_wait_are_refused():
+def test_too_many_waiting_specs_are_refused():
     limits = RequestLimits(max_pending=1, compile_seconds=20.0)
     with ConstraintCompiler(BYTES, limits, workers=1) as compiler:
         compiler.wait_until_ready()
@@ -211,7 +211,7 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def test_processes_that_were_killed_are_made_again():
+def test_killed_processes_are_replaced():
     worker = ProbeProcess(BYTES, RequestLimits())
     try:
         worker.start()
@@ -220,8 +220,8 @@ def test_processes_that_were_killed_are_made_again():
         assert worker.probe("regex", "a").slowest_mask >= 0
         assert worker.starts == 2
         first = worker._pid
-        os.kill(first, signal.SIGKILL)  # as the system does when memory ends; no spec is to blame
-        assert is_readable(worker._output, HANG_SECONDS)  # the next one is there
+        os.kill(first, signal.SIGKILL)  # as the system does when memory runs out; no spec is to blame
+        assert is_readable(worker._output, HANG_SECONDS)  # the next process has started
         assert worker.probe("regex", "b").seconds > 0
         assert worker._pid != first
         assert not _lives(first)
@@ -231,7 +231,7 @@ def test_processes_that_were_killed_are_made_again():
 
 
 @pytest.mark.parametrize(("forgettable", "is_replaced"), [(0.0, True), (60.0, False)])
-def test_what_is_not_kept_here_does_not_make_others_look_quick(
+def test_warm_caches_do_not_make_the_next_spec_look_quick(
     monkeypatch: pytest.MonkeyPatch, forgettable: float, is_replaced: bool
 ) -> None:
     """Probes of a slow spec warm the caches of their process. The next spec would look quick there."""
@@ -260,7 +260,7 @@ def test_a_spec_is_preempted_when_it_may_not_continue():
             worker.probe("grammar", SLOW, lambda: False)
         first = worker._forker
         assert worker.probe("regex", "a").seconds > 0
-        assert worker._forker is first and worker.starts == 2  # the next process was there
+        assert worker._forker is first and worker.starts == 2  # the next process had been prepared
     finally:
         worker.close()
         worker.kill()
@@ -397,7 +397,7 @@ def test_workers_are_checked(workers):
 
 
 def test_a_slow_spec_on_a_machine_that_is_never_idle_gets_its_turn(monkeypatch):
-    """Standing by on a busy machine it gets nothing; after half of its time it is tried at a low priority."""
+    """At idle priority it gets no CPU time on a busy machine. After half of its time it is probed at a low priority."""
     starved, lowered = [], []
     ahead = 0.0
 

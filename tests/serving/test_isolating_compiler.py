@@ -37,7 +37,9 @@ from .test_compiler import SLOW
 
 
 @pytest.mark.usefixtures("quick_stays_quick")
-def test_who_leaves_while_a_matcher_process_is_built_ends_it(stopped_processes: list[int]) -> None:
+def test_a_client_that_disconnects_ends_the_build_of_its_matcher_process(
+    stopped_processes: list[int],
+) -> None:
     limits = RequestLimits(quick_seconds=9.0, compile_seconds=60.0, slow_mask_seconds=30.0)
     with IsolatingCompiler(VOCABULARY, limits, workers=1) as compiler:
         assert compiler.matcher_processes is not None
@@ -58,12 +60,12 @@ def test_who_leaves_while_a_matcher_process_is_built_ends_it(stopped_processes: 
             moving.witness()
         leaving.join()
         assert caught.value.limit == "disconnected" and compiler.matcher_processes.running == 0
-        # Others may want it still.
+        # Another client may still need this spec.
         assert spec._refusal is None
 
 
 @pytest.mark.parametrize("first", ["who had it built", "who waits"])
-def test_a_matcher_process_is_built_as_long_as_one_waits_for_it(
+def test_a_matcher_process_is_built_while_a_client_waits_for_it(
     first: str, stopped_processes: list[int]
 ) -> None:
     limits = RequestLimits(quick_seconds=9.0, compile_seconds=600.0)
@@ -104,7 +106,7 @@ def test_a_matcher_process_is_built_as_long_as_one_waits_for_it(
 
 
 @pytest.mark.parametrize("_time", range(3))
-def test_a_matcher_process_that_was_built_for_one_who_has_left_serves_those_who_wait(
+def test_a_matcher_process_whose_first_client_disconnected_serves_those_that_wait(
     _time: int, stopped_processes: list[int]
 ) -> None:
     with IsolatingCompiler(VOCABULARY, RequestLimits(compile_seconds=60.0), workers=1) as compiler:
@@ -155,7 +157,7 @@ def test_a_client_that_disconnects_ends_the_query_in_the_matcher_process() -> No
         gone(pid)
 
 
-def test_what_a_matcher_process_refuses_is_refused_at_once_the_next_time(
+def test_a_refusal_by_a_matcher_process_is_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(isolating_compiler, "_BUILD_SECONDS", 0.0)
@@ -169,7 +171,7 @@ def test_what_a_matcher_process_refuses_is_refused_at_once_the_next_time(
         assert compiler.matcher_processes.starts == 1
 
 
-def test_what_dies_with_the_process_of_all_matcher_processes_is_not_the_specs_fault(
+def test_the_end_of_the_forking_process_is_not_blamed_on_the_spec(
     stopped_processes: list[int],
 ) -> None:
     with IsolatingCompiler(VOCABULARY, RequestLimits(compile_seconds=60.0), workers=1) as compiler:
@@ -194,7 +196,9 @@ def test_what_dies_with_the_process_of_all_matcher_processes_is_not_the_specs_fa
 
 
 @pytest.mark.usefixtures("quick_stays_quick")
-def test_what_takes_long_to_build_is_served_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_constraint_that_takes_long_to_build_is_served_from_a_matcher_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     limits = RequestLimits(quick_seconds=5.0, slow_mask_seconds=30.0)
     with IsolatingCompiler(VOCABULARY, limits, workers=1) as compiler:
         quick = compiler.compile("regex", "ab")
@@ -235,7 +239,7 @@ def test_a_limit_in_the_middle_of_a_text_moves_it_to_a_matcher_process() -> None
 
 
 @pytest.mark.usefixtures("quick_stays_quick")
-def test_completions_are_not_looked_for_where_masks_of_others_would_wait() -> None:
+def test_completions_are_searched_for_in_matcher_processes_only() -> None:
     limits = RequestLimits(step_seconds=60.0, slow_mask_seconds=30.0)
     with IsolatingCompiler(VOCABULARY, limits, workers=1) as compiler:
         assert compiler.matcher_processes is not None
@@ -263,7 +267,7 @@ def test_completions_are_not_looked_for_where_masks_of_others_would_wait() -> No
 
 
 @pytest.mark.usefixtures("quick_stays_quick")
-def test_one_apart_has_an_engine_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_constraint_in_its_own_engine_shares_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     with IsolatingCompiler(VOCABULARY, RequestLimits(slow_mask_seconds=30.0), workers=1) as compiler:
         found = compiler.compile("regex", "ab*")
         assert isinstance(found, IsolatableConstraint) and found.compiled is not None

@@ -88,7 +88,7 @@ def test_a_matcher_process_answers_as_a_matcher_does(
         far.rollback(1000)
 
 
-def test_a_matcher_process_says_at_which_temperature_a_token_is_drawn(processes: MatcherProcesses) -> None:
+def test_a_matcher_process_reports_the_temperature_of_a_token(processes: MatcherProcesses) -> None:
     constraint = lark('start: "a" x\nx[temperature=0.5]: /[ab]/', lexer="longest")
     matcher = open_isolated_matcher(processes.start(pickle.dumps(constraint)))
     assert matcher.sets_temperature and matcher.temperature is None
@@ -117,7 +117,7 @@ def test_a_matcher_process_ends_when_no_matcher_needs_it(processes: MatcherProce
     gone(pid)
 
 
-def test_there_are_only_so_many(processes: MatcherProcesses) -> None:
+def test_the_number_of_matcher_processes_is_bounded(processes: MatcherProcesses) -> None:
     gc.collect()
     matchers = [open_matcher(processes, "regex", f"a{i}") for i in range(3)]
     with pytest.raises(LimitExceeded) as caught:
@@ -128,7 +128,7 @@ def test_there_are_only_so_many(processes: MatcherProcesses) -> None:
     assert open_matcher(processes, "regex", "b").forced()
 
 
-def test_what_is_refused_in_a_matcher_process_leaves_none_open() -> None:
+def test_a_refusal_leaves_no_matcher_process_open() -> None:
     processes = MatcherProcesses(
         UNLIMITED, RequestLimits(max_matcher_processes=2, compile_seconds=0.2), SlowWork()
     )
@@ -153,7 +153,7 @@ def test_matcher_processes_that_are_closed_are_not_the_requests_fault() -> None:
     assert caught.value.limit == "closed"
 
 
-def test_a_matcher_process_ends_when_all_have_left(processes: MatcherProcesses) -> None:
+def test_a_matcher_process_ends_when_all_clients_have_disconnected(processes: MatcherProcesses) -> None:
     process = processes.start(pickle.dumps(constraint_of("regex", "[ab]{3}")))
     one, other = open_isolated_matcher(process), open_isolated_matcher(process)
     assert one is not None and other is not None and one.advance(ord("a"))
@@ -166,8 +166,8 @@ def test_a_matcher_process_ends_when_all_have_left(processes: MatcherProcesses) 
     assert process.has_ended and open_isolated_matcher(process) is None
 
 
-def test_who_is_collected_ends_what_is_waited_for(processes: MatcherProcesses) -> None:
-    """One who waits has left, and the other has just gone."""
+def test_collecting_the_last_matcher_ends_a_query_of_a_disconnected_one(processes: MatcherProcesses) -> None:
+    """One client has disconnected while its query runs. The matcher of the other is garbage-collected."""
     process = processes.start(pickle.dumps(constraint_of("regex", "[ab]{3}")))
     waiting, other = open_isolated_matcher(process), open_isolated_matcher(process)
     assert waiting is not None and other is not None
@@ -191,10 +191,10 @@ def test_who_is_collected_ends_what_is_waited_for(processes: MatcherProcesses) -
 
 
 @pytest.mark.parametrize("text", ["ab", "ab" * 500_000])
-def test_who_leaves_does_not_wait_for_a_matcher_process_that_does_not_run(
+def test_a_client_that_disconnects_does_not_wait_for_a_stopped_matcher_process(
     processes: MatcherProcesses, text: str
 ) -> None:
-    """Nor until it takes a question that is larger than the buffers of its socket."""
+    """Neither for an answer nor for it to read a query that is larger than the socket buffers."""
     matcher = open_matcher(processes, "regex", "(ab)*")
     os.kill(matcher._process.pid, signal.SIGSTOP)
     matcher.replay(list(text.encode()))
@@ -215,7 +215,7 @@ def test_who_leaves_does_not_wait_for_a_matcher_process_that_does_not_run(
 def test_a_matcher_process_that_does_not_run_is_busy(
     monkeypatch: pytest.MonkeyPatch, processes: MatcherProcesses, text: str
 ) -> None:
-    """Whether it is the question that it does not take, or the answer that it does not give."""
+    """The process may fail to read the query or to send its answer."""
     matcher = open_matcher(processes, "regex", "(ab)*")
     os.kill(matcher._process.pid, signal.SIGSTOP)
     monkeypatch.setattr("structgen.serving.matcher_process.wall_limit", lambda used: 0.5)
@@ -226,7 +226,7 @@ def test_a_matcher_process_that_does_not_run_is_busy(
     gone(matcher._process.pid)
 
 
-def test_who_takes_too_long_is_ended() -> None:
+def test_a_matcher_process_that_takes_too_long_is_ended() -> None:
     processes = MatcherProcesses(
         VOCABULARY, RequestLimits(step_seconds=0.2, compile_seconds=60.0), SlowWork()
     )
@@ -326,10 +326,10 @@ def test_a_matcher_process_runs_when_others_leave_a_processor_idle(monkeypatch: 
 
 @pytest.fixture
 def starving(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """As many of the first matcher processes as are set get no CPU time while they build.
+    """Give the first matcher processes no CPU time while they build.
 
     Returns:
-        How many these are, and then the numbers of all processes.
+        The number of starved processes (settable), followed by the ids of all processes.
     """
     found = [1]
     began = MatcherProcess.build
@@ -350,7 +350,7 @@ def starving(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_matcher_process_that_is_starved_is_built_at_a_low_priority(starving: list[int]) -> None:
-    """On a machine that is never idle it would get nothing."""
+    """At idle priority it would get no CPU time on a machine that is never idle."""
     processes = MatcherProcesses(VOCABULARY, RequestLimits(compile_seconds=60.0), SlowWork())
     try:
         matcher = open_matcher(processes, "regex", "ab")

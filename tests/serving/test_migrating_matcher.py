@@ -1,4 +1,4 @@
-"""Constraints that are slow or too large in the server's process go on elsewhere, with the same masks."""
+"""Constraints that are slow or too large in the server's process move to a matcher process, with the same masks."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def test_a_matcher_that_is_slow_again_and_again_moves(
 
 
 @pytest.mark.parametrize("limit", ["regex_nodes", "space_bytes"])
-def test_who_meets_a_full_engine_goes_on_in_a_fresh_one(compiler: IsolatingCompiler, limit: str) -> None:
+def test_a_matcher_that_meets_a_full_engine_continues_in_a_fresh_one(
+    compiler: IsolatingCompiler, limit: str
+) -> None:
     pattern = f"{PATTERN}{limit}"
     found, one = quick(compiler, "regex", pattern)
     neighbour, _ = quick(compiler, "regex", f"{pattern}x")
@@ -169,7 +171,7 @@ def test_a_call_that_runs_is_stopped_when_its_client_has_left(
 
 
 def deep(levels: int) -> dict[str, Any]:
-    """As many ways through its references as two to the power of `levels`."""
+    """Return a schema with 2**levels paths through its references."""
     defs: dict[str, Any] = {
         f"d{i}": {"oneOf": [{"$ref": f"#/$defs/d{i + 1}"}, {"not": {"$ref": f"#/$defs/d{i + 1}"}}]}
         for i in range(levels)

@@ -31,7 +31,7 @@ def fits(constraint, text: str) -> bool:
         ("choice", ["yes", "no"], "no", "maybe"),
         ("choice", '["yes", "no"]', "yes", ""),
         ("grammar", 'root ::= "a" [0-9]+', "a12", "12"),
-        ("grammar", 'root ::= . "b"', "xb", "b"),  # the dot is GBNF's alone
+        ("grammar", 'root ::= . "b"', "xb", "b"),  # only GBNF has the dot
         ("grammar", 'start: A "b"?\nA: "a"', "ab", "b"),
     ],
 )

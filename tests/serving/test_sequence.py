@@ -35,7 +35,7 @@ def test_the_end_is_allowed_where_the_text_is_complete():
     assert one.advance(EOS)
     assert one.is_ended
     assert row_of(one) == set(range(BYTES.size))
-    assert one.advance(ord("z"))  # not looked at any more
+    assert one.advance(ord("z"))  # tokens after the end are ignored
 
 
 def test_a_stop_token_of_the_request_is_an_end_like_others():
@@ -52,10 +52,10 @@ def test_a_stop_token_of_the_request_is_an_end_like_others():
     assert one.advance(ord("c"))
 
 
-def test_a_stop_token_that_is_text_is_no_text_any_more():
+def test_a_stop_token_no_longer_counts_as_text():
     one = sequence("a!b", stop=[STOP])
     assert one.advance(ord("a"))
-    # Nothing else can follow: the row allows everything, since an engine must draw, and what it draws is refused.
+    # Nothing can follow. The row allows every token, because an engine must draw one, and `advance` refuses it.
     assert row_of(one) == set(range(BYTES.size))
     assert one.failure is not None
     assert not one.advance(STOP)

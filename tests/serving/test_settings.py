@@ -1,4 +1,4 @@
-"""Settings from the environment: what is given counts, and nothing wrong is ignored."""
+"""Settings from the environment: given values are used, and wrong ones raise."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from structgen.errors import OptionError
 from structgen.serving.settings import VARIABLE, Settings, read_settings
 
 
-def test_without_a_variable_all_is_as_usual(monkeypatch):
+def test_without_a_variable_the_defaults_hold(monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     assert read_settings() == Settings()
 
 
-def test_what_is_given_counts(monkeypatch):
+def test_given_settings_are_used(monkeypatch):
     monkeypatch.setenv(
         VARIABLE, '{"compile_seconds": 2, "workers": 3, "whitespace": "compact", "ordered": false}'
     )

@@ -1,4 +1,4 @@
-"""Structural tags in both forms; where XGrammar is installed, it must say the same of short texts."""
+"""Structural tags in both forms; if XGrammar is installed, it must accept the same short texts."""
 
 import json
 import pickle
@@ -71,7 +71,7 @@ PIECES = ("x", "<f>", "</f>", "<f", "y")
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_xgrammar_says_the_same(name):
+def test_xgrammar_accepts_the_same_texts(name):
     xgrammar = pytest.importorskip("xgrammar", reason="the peer is not installed")
     tokens = [bytes([i]) for i in range(256)] + [b"<eos>"]
     info = xgrammar.TokenizerInfo(tokens, vocab_size=257, stop_token_ids=[256])
@@ -146,7 +146,7 @@ def test_white_space_of_json_can_be_limited():
         assert not fits(limited, text + " ")
 
 
-def test_the_type_of_the_whole_may_be_left_out():
+def test_the_type_of_the_tag_may_be_omitted():
     assert fits(constraint_of("structural_tag", {"format": X}), "x")
 
 
@@ -170,7 +170,10 @@ def test_texts_that_a_schema_excludes():
 
 
 def first_end(text: str, ends: list[str]) -> str | None:
-    """Slow and obvious: the end that ends first in `text`, the longest of several; None if that is not at its end."""
+    """Return the end that ends first in `text`, the longest of several, or None if it is not at the end of `text`.
+
+    A slow and obvious reference.
+    """
     for stop in range(1, len(text) + 1):
         found = [end for end in ends if text[:stop].endswith(end)]
         if found:
@@ -356,7 +359,7 @@ def test_what_is_not_supported_is_refused_by_name(form, message):
 
 
 @pytest.mark.parametrize("tag", [{}, [], {"type": "structural_tag"}, {"structures": [1], "triggers": ["a"]}])
-def test_what_is_no_structural_tag(tag):
+def test_values_that_are_not_structural_tags(tag):
     with pytest.raises(ConstraintError):
         constraint_of("structural_tag", tag)
 

@@ -1,4 +1,4 @@
-"""The formats of structural tags that are about tokens, against the definition over sequences of tokens."""
+"""Formats of structural tags that concern tokens, compared with their definition over token sequences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(form: Any, specials: Any = ("<call>",)) -> sg.Constraint:
 
 
 def found(constraint: sg.Constraint) -> set[tuple[int, ...]]:
-    """All sequences of a few tokens that the constraint has."""
+    """Return all short token sequences that the constraint accepts."""
     every = itertools.chain.from_iterable(
         itertools.product([0, 1, 2, CALL, MARK], repeat=n) for n in range(LONGEST + 1)
     )
@@ -140,7 +140,7 @@ def test_formats_by_enumeration(number: int) -> None:
     assert found(read(form)) == expected
 
 
-def test_a_text_that_no_token_has_is_found_by_the_vocabulary() -> None:
+def test_the_vocabulary_finds_a_text_that_no_token_has() -> None:
     constraint = read({"type": "or", "elements": [CONST, token("<missing>")]})
     with pytest.raises(
         VocabularyMismatch, match='no token of the vocabulary has the text "<missing>"'

@@ -40,7 +40,7 @@ class Touch:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_errors_cross_whole(kind: Any) -> None:
+def test_errors_cross_unchanged(kind: Any) -> None:
     error = kind("what is wrong", hint="what to do")
     again = decode_error(json.loads(json.dumps(encode_error(error))))
     assert type(again) is kind and str(again) == str(error) and vars(again) == vars(error)
@@ -60,7 +60,7 @@ def test_errors_keep_their_place(error: StructgenError) -> None:
     assert vars(again) == vars(error) and str(again) == str(error)
 
 
-def test_errors_of_other_modules_cross_as_what_they_are() -> None:
+def test_errors_of_other_modules_keep_their_type() -> None:
     class Odd(SchemaInvalid):
         pass
 
@@ -81,7 +81,7 @@ def test_errors_of_other_modules_cross_as_what_they_are() -> None:
         {"kind": "RegexError", "fields": {"message": "x", "pattern": 5}},
     ],
 )
-def test_what_is_no_error_is_garbled(content: Any) -> None:
+def test_an_invalid_error_is_garbled(content: Any) -> None:
     with pytest.raises(Garbled):
         decode_error(content)
 
@@ -145,12 +145,12 @@ def test_an_invalid_probe_result_is_garbled(content: Any) -> None:
         ([1, True, True, [], True], b"\0" * 8),
     ],
 )
-def test_what_is_no_view_is_garbled(content: Any, mask: bytes) -> None:
+def test_an_invalid_view_is_garbled(content: Any, mask: bytes) -> None:
     with pytest.raises(Garbled):
         MatcherView.unpacked(content, mask, 60)
 
 
-def test_a_view_crosses_whole() -> None:
+def test_a_view_crosses_unchanged() -> None:
     view = MatcherView(b"\1\0\0\0" * 2, 2, True, False, (0, 32), 0.5)
     kind, content, tail = unpack(view.pack())
     assert kind == "view" and MatcherView.unpacked(content, tail, 60) == view
@@ -187,7 +187,7 @@ def as_lists(tree: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_trees_cross_whole(seed: int) -> None:
+def test_trees_cross_unchanged(seed: int) -> None:
     draw = random.Random(seed)
     parts: list[Any] = [None, True, 1, -(2**70), 1.5, "", "\ud800\0", "a", (), {}, []]
     for _ in range(60):
@@ -197,7 +197,7 @@ def test_trees_cross_whole(seed: int) -> None:
     assert written is not None and load_tree(written) == as_lists(parts[-1])
 
 
-def test_what_is_shared_is_written_once() -> None:
+def test_shared_nodes_are_written_once() -> None:
     tree: Any = ("leaf", "x")
     for _ in range(200):
         tree = ("union", tree, tree)
@@ -208,7 +208,7 @@ def test_what_is_shared_is_written_once() -> None:
 
 
 @pytest.mark.parametrize("tree", [object(), (b"x",), {5: 1}, {"a": {1, 2}}, (float("nan"),)])
-def test_what_json_cannot_hold_is_not_written(tree: Any) -> None:
+def test_values_outside_json_are_not_written(tree: Any) -> None:
     assert dump_tree(tree) is None
 
 
@@ -234,7 +234,7 @@ def test_what_json_cannot_hold_is_not_written(tree: Any) -> None:
     ],
     ids=lambda data: repr(data[:20]),
 )
-def test_what_is_no_tree_is_garbled(data: bytes) -> None:
+def test_an_invalid_tree_is_garbled(data: bytes) -> None:
     with pytest.raises(Garbled):
         load_tree(data)
     with pytest.raises(LimitExceeded) as caught:
@@ -245,7 +245,7 @@ def test_what_is_no_tree_is_garbled(data: bytes) -> None:
 @pytest.mark.parametrize(
     "announced", [b"0 0", b"-1 0", b"%d 0" % (1 << 31), b"%d 0" % (1 << 80), b"x 0", b"5", b""]
 )
-def test_a_number_that_is_no_process_is_not_killed(announced: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_process_id_is_not_killed(announced: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, signal: killed.append(pid))
     worker = probe_process.ProbeProcess(Vocabulary.of_bytes(), RequestLimits())
@@ -256,7 +256,7 @@ def test_a_number_that_is_no_process_is_not_killed(announced: bytes, monkeypatch
 
 
 def test_a_process_that_is_not_ours_is_not_killed() -> None:
-    """The frame comes from where hostile input ran, and may name any process of the user."""
+    """The frame comes from a process that ran hostile input, and may name any process of the user."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         worker = probe_process.ProbeProcess(Vocabulary.of_bytes(), RequestLimits())
         worker.start()
@@ -279,7 +279,7 @@ def test_a_process_that_is_not_ours_is_not_killed() -> None:
     ],
     ids=repr,
 )
-def test_a_number_stands_for_a_process_only_on_an_old_kernel(
+def test_a_process_id_identifies_a_process_only_on_an_old_kernel(
     error: Exception, is_killed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(pid: int) -> int:
@@ -308,7 +308,7 @@ def test_every_exit_code_has_a_reason() -> None:
         ("grammar", 'root ::= "(" root ")" | "a"'),
     ],
 )
-def test_irs_cross_whole(kind: Any, spec: Any) -> None:
+def test_irs_cross_unchanged(kind: Any, spec: Any) -> None:
     ir = constraint_of(kind, spec).lower()
     written = dump_tree(ir)
     assert written is not None and load_tree(written) == as_lists(ir)
