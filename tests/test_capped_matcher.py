@@ -1,4 +1,4 @@
-"""Reasoning with a cap in tokens: never more of them, always a way to the answer, mask and step agree."""
+"""Reasoning with a cap in tokens: never more tokens, the answer stays reachable, mask and step agree."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def allowed(matcher: sg.Matcher) -> list[int]:
 
 
 def reasoning_tokens(vocabulary: sg.Vocabulary, tokens: list[int], begin: bytes = b"<think>") -> int:
-    """How many tokens have a byte between the markers: the slow twin of the count."""
+    """Return how many tokens have a byte between the markers: the slow twin of the count."""
     markers = set(vocabulary.specials.values())
     data = vocabulary.spelled_bytes(tokens)
     end = data.index(b"</think>")

@@ -30,7 +30,7 @@ class Sentiment(enum.Enum):
 
 @cache
 def distribution(tokens: tuple[int, ...], size: int = VOCABULARY.size) -> tuple[float, ...]:
-    """A function of the tokens that looks like noise."""
+    """Return a distribution that is a noise-like function of the tokens."""
     seed = int.from_bytes(hashlib.blake2b(repr(tokens).encode(), digest_size=8).digest(), "little")
     return tuple(np.random.default_rng(seed).dirichlet(np.ones(size)))
 
@@ -133,7 +133,7 @@ def test_several_prompts(smollm2: Any) -> None:
 
 
 def labelled(probabilities: dict[str, float]) -> DistributionModel:
-    """A model over bytes whose first byte decides."""
+    """Return a model over bytes whose first byte decides the label."""
 
     def distribution(tokens: tuple[int, ...]) -> list[float]:
         chances = [1e-9] * 257

@@ -38,14 +38,14 @@ BYTES = sg.Vocabulary.of_bytes(specials=["<|call|>"])
 
 
 def kinds_of_errors(kind: type[Exception] = errors.StructgenError) -> Iterator[type[Exception]]:
-    """Every error class of the package, those of its other modules too."""
+    """Return every error class of the package, including those of its other modules."""
     yield kind
     for one in kind.__subclasses__():
         yield from kinds_of_errors(one)
 
 
 def arguments(kind: type[Exception]) -> dict[str, Any]:
-    """A value for each keyword of a constructor."""
+    """Return a value for each keyword of a constructor."""
     values: dict[str, Any] = {
         "int": 1,
         "tuple": ("a", "b"),
@@ -98,7 +98,7 @@ Even = Annotated[int, AfterValidator(even), Field(ge=0, le=9)]
 
 
 def constraints() -> dict[str, Any]:
-    """One of each constructor, and of each operator."""
+    """Return one constraint of each constructor and each operator."""
     letters, digits = sg.regex("[a-z]{1,3}"), sg.regex("[0-9]{2}")
     return {
         "regex": sg.regex(r"\w+", flags=2),

@@ -23,7 +23,7 @@ _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: Path, language: str) -> list[tuple[int, str]]:
-    """Line number and text of each fenced block in a language."""
+    """Return line number and text of each fenced block in a language."""
     text = page.read_text("utf-8")
     return [
         (text.count("\n", 0, match.start(2)) + 1, match.group(2))
@@ -45,7 +45,7 @@ _load = sg.load
 
 @pytest.fixture
 def loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All pages share one embedded model, which takes seconds to load."""
+    """Share one embedded model between all pages, as it takes seconds to load."""
 
     def load(*given: Any, **options: Any) -> Any:
         return _load(*given, **options) if given or options else embedded_model()
@@ -92,7 +92,7 @@ def test_the_table_of_regex_features_is_up_to_date() -> None:
 
 
 def documented() -> list[Any]:
-    """What the reference pages list, a module with all that it has."""
+    """Return the names that the reference pages list; a module counts with all its names."""
     found: list[Any] = []
     for page in sorted((ROOT / "docs" / "reference").glob("*.md")):
         for name in re.findall(r"^::: (\S+)$", page.read_text("utf-8"), re.MULTILINE):

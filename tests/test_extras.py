@@ -70,7 +70,7 @@ for package, call in json.load(sys.stdin):
 
 @pytest.fixture(scope="module")
 def said() -> list[tuple[str, str, str]]:
-    """What each call says in a process of its own."""
+    """Return the output of each call in a process of its own."""
     calls = json.dumps([[package, call] for _, package, call in ENTRIES])
     run = subprocess.run(
         [sys.executable, "-c", SCRIPT], input=calls, capture_output=True, text=True, timeout=600

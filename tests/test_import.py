@@ -9,9 +9,9 @@ import structgen
 
 HEAVY = ("torch", "transformers", "pydantic", "jsonschema", "jinja2", "numpy", "structgen._core")
 CPU_SECONDS = 0.5
-"""50 times what it takes."""
+"""50 times the CPU time of an import."""
 MODULES = 60
-"""Twice what it imports."""
+"""Twice the number of modules that it imports."""
 
 
 def python(program: str) -> str:

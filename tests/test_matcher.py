@@ -1,4 +1,4 @@
-"""What a matcher says to arguments that cannot be meant."""
+"""Wrong arguments of a matcher, and the programs that it keeps."""
 
 from __future__ import annotations
 

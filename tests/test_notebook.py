@@ -46,7 +46,7 @@ class _Reader(HTMLParser):
 
 
 def read(html: str) -> str:
-    """The text of HTML that is as it has to be."""
+    """Return the text of well-formed HTML."""
     html.encode("utf-8")  # no half characters
     reader = _Reader()
     reader.feed(html)

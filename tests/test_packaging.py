@@ -1,4 +1,4 @@
-"""What is installed says what it is: one version, one name of the distribution, types for those who check them."""
+"""The installed distribution: one version, one name, a marker for type checkers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_package_is_marked_as_typed() -> None:
 
 
 def _named() -> list[str]:
-    """Each extra that a message or a page tells people to install, with where."""
+    """Return each extra that a message or a page says to install, with its place."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "structgen").rglob("*.py")]
     return [
         f"{page.relative_to(ROOT)}: {name}[{extra}]"

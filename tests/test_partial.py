@@ -25,7 +25,7 @@ TEXTS = st.builds(
 
 
 class Built:
-    """Builds the value of a text from the events, in the obvious way."""
+    """A builder that makes the value of a text from the events, in the obvious way."""
 
     def __init__(self, text: str) -> None:
         self.text = text

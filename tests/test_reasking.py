@@ -31,7 +31,7 @@ class Pair(BaseModel):
 
 
 def in_turn(*texts: str) -> ScriptedModel:
-    """A model that writes these texts, one for each call."""
+    """Return a model that writes these texts, one for each call."""
     left = list(texts)
     return ScriptedModel(lambda prompt: left.pop(0) if len(left) > 1 else left[0])
 

@@ -117,7 +117,7 @@ class Task(BaseModel):
 
 
 def partials(annotation: Any, text: str) -> list[Any]:
-    """The partial values of a text, the whole value last."""
+    """Return the partial values of a text, the whole value last."""
     growing = output_type(annotation).growing()
     return [growing(text[:end]) for end in range(len(text) + 1)]
 

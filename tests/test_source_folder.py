@@ -19,7 +19,7 @@ SOURCES = Path(structgen.__file__).parent
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source folder without a build."""
+    """Create a source folder without a build."""
     made = tmp_path_factory.mktemp("checkout")
     ignored = shutil.ignore_patterns("*.so", "__pycache__", "*.cpp", "*.h", "*.gguf")
     shutil.copytree(SOURCES, made / "structgen", ignore=ignored)
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python in the folder, with this structgen installed."""
+    """Run Python in the folder, with this structgen installed."""
     paths = os.pathsep.join(os.path.abspath(path) for path in (SOURCES.parent, *sys.path))
     return subprocess.run(
         [sys.executable, *arguments],

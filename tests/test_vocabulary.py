@@ -22,7 +22,7 @@ def greedy(tokens: Sequence[bytes | None]) -> dict[bytes, int]:
 
 
 def longest_match(tokens: Sequence[bytes | None], text: str) -> list[int]:
-    """An encoder that always takes the longest token."""
+    """Return an encoder that always takes the longest token."""
     known, data, ids = greedy(tokens), text.encode(), []
     while data:
         length = next(n for n in range(min(8, len(data)), 0, -1) if data[:n] in known)

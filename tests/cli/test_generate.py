@@ -16,7 +16,7 @@ EOS = 256
 
 
 class ByteModel(DistributionModel):
-    """Bytes in, bytes out; every byte is as likely as any other, and the end ten times as likely."""
+    """A model of bytes with equal probabilities; the end is ten times as likely as a byte."""
 
     def __init__(self) -> None:
         vocabulary = sg.Vocabulary.from_tokens([bytes([i]) for i in range(256)], eos_ids=[EOS], size=257)

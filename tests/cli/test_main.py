@@ -172,7 +172,7 @@ def test_without_a_command_the_commands_are_named(capsys: pytest.CaptureFixture[
         (["explain", "--type", "cli_ends:X", "1"], "importing 'cli_ends' raised SystemExit: 3"),
         (["explain", "--regex", "a", "@"], "@ names no file"),
         (["check", "cli_bytes"], "Is it the right file?"),
-        (["check", "--lark", "cli_empty"], "Name the rule to start from: --start RULE"),
+        (["check", "--lark", "cli_empty"], "Pass the name of a rule: --start RULE"),
         (["check", "\udcc3"], "No such file"),
         (["explain", "--regex", "a", "\udcc3"], "Character"),
         (["example", "true", "--count", "many"], "'many' is not a whole number"),

@@ -14,7 +14,7 @@ from structgen.evaluation.engines.own import Structgen
 
 
 class BadEngine(Structgen):
-    """``{"title": "crash"}`` and so on."""
+    """An engine that fails as the title of a schema says, such as ``{"title": "crash"}``."""
 
     version = "1"
 

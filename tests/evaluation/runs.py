@@ -1,4 +1,4 @@
-"""Records and runs for tests, with what a test does not name left ordinary."""
+"""Records and runs for tests, with ordinary values for all that a test does not set."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ SETTINGS_OF_TESTS: dict[str, Any] = {
 
 
 def masks(*spent: float) -> Masks:
-    """Of these microseconds."""
+    """Return the statistics of masks that took these numbers of microseconds."""
     p50, p90, p99, most = (percentile(spent, at) or 0.0 for at in (50, 90, 99, 100))
     return Masks(len(spent), p50, p90, p99, most, sum(spent), binned(spent))
 
 
 def read(engine: str, item: str, status: str = "ok", verdicts: str = "", **given: Any) -> CoverageRecord:
-    """`verdicts`: an ``=`` for each instance report right, ``<`` for too strict, ``>`` for too loose."""
+    """Return a coverage record; `verdicts` has ``=`` for each right verdict, ``<`` if too strict, ``>`` if too loose."""
     pairs = {"=": Verdict(True, True), "<": Verdict(True, False), ">": Verdict(False, True)}
     ordinary: dict[str, Any] = {
         "dataset": "d",
@@ -57,7 +57,7 @@ def read(engine: str, item: str, status: str = "ok", verdicts: str = "", **given
 
 
 def written(engine: str, item: str, valid: bool | None = True, **given: Any) -> GenerationRecord:
-    """A text of three tokens."""
+    """Return the record of a generated text of three tokens."""
     ordinary: dict[str, Any] = {
         "dataset": "d",
         "part": "p",
@@ -75,7 +75,7 @@ def written(engine: str, item: str, valid: bool | None = True, **given: Any) -> 
 
 
 def worked(engine: str, item: str, score: float, task: str = "calling", **given: Any) -> TaskRecord:
-    """At a task."""
+    """Return the record of an answer to a task."""
     ordinary: dict[str, Any] = {
         "dataset": "tasks",
         "part": task,
@@ -96,7 +96,7 @@ def run_of(*records: Record, **settings: Any) -> Run:
 
 
 def write_run(folder: Path, records: Iterable[Record], **settings: Any) -> Path:
-    """As a runner writes one."""
+    """Write a run as the runner does."""
     folder.mkdir()
     (folder / SETTINGS).write_text(json.dumps(SETTINGS_OF_TESTS | settings), "utf-8")
     lines = [json.dumps(record.to_json()) for record in records]

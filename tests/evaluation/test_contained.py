@@ -105,7 +105,7 @@ def test_an_interrupt_ends_the_running_question(monkeypatch: pytest.MonkeyPatch)
 def test_an_answer_that_is_read_late_is_not_a_timeout(
     process: Contained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a busy machine this process may stand still for seconds, and the other one answers meanwhile."""
+    """On a busy machine this process may stall for seconds while the other one answers."""
     clock = HandClock()
     looked = 0
 

@@ -19,7 +19,7 @@ _PROMPT = prompt_for({})
 
 
 def _model(context_length: int | None = None) -> DistributionModel:
-    """Wants a quote, then letters from the end of the alphabet down, then the end."""
+    """Return a model that prefers a quote, then letters from the end of the alphabet down, then the end."""
     weights = np.ones(257)
     weights[:33] = 0.5  # no spaces where engines allow them
     weights[ord("a") : ord("z") + 1] = np.arange(2, 28)
@@ -79,7 +79,7 @@ def test_a_refused_schema_has_no_text() -> None:
 
 
 class _Failing:
-    """After two tokens a mask is empty, a token refused, or an error raised."""
+    """An engine that fails after two tokens: by an empty mask, a refused token, or an error."""
 
     def __init__(self, session: Session, how: str) -> None:
         self._session = session

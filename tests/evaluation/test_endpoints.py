@@ -1,4 +1,4 @@
-"""A real server asked by the runner, and servers that misbehave."""
+"""The runner with a real server, and with servers that misbehave."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _nothing() -> None:
 
 
 class _Server:
-    """Answers with what it is given, one answer a request; the last one for all that follow."""
+    """A server that sends the given answers in turn, and then repeats the last one."""
 
     def __init__(self, *answers: tuple[int, bytes]) -> None:
         self.bodies: list[dict[str, Any]] = []

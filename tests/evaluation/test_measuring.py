@@ -1,4 +1,4 @@
-"""What is measured of an engine on a schema."""
+"""Verdicts and times of an engine on a schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run wrote down can be read again."""
+"""The records of a run can be read again."""
 
 from __future__ import annotations
 

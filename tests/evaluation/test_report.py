@@ -25,7 +25,7 @@ HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x
 
 
 def parsed(page: str) -> ElementTree.Element:
-    """The content, read as XML, which is stricter than HTML."""
+    """Parse the content as XML, which is stricter than HTML."""
     return ElementTree.fromstring(page[page.index("<main>") : page.index("</main>") + len("</main>")])
 
 

@@ -1,4 +1,4 @@
-"""Whole runs, with engines that die in between."""
+"""Whole runs, with engines that crash in between."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import torch
 
 
 def _without_images():
-    """SGLang imports torchvision for pictures, whose published build does not load beside torch's build for CPUs."""
+    """Replace torchvision, which SGLang imports for images: its published build does not load with torch for CPUs."""
 
     class Name(type):
         def __getattr__(cls, name):

@@ -1,4 +1,4 @@
-"""The logits processor against ``model.generate`` in all its ways, on a tiny random model, and by hand.
+"""The logits processor with all modes of ``model.generate``, on a tiny random model, and called directly.
 
 The model is random, so nothing but the constraint makes its text a member of the language; drafts of another
 random model are nearly always wrong, which is what assisted decoding must survive.
@@ -74,7 +74,7 @@ def schema() -> Any:
 
 
 def encode(*prompts: str) -> dict[str, Any]:
-    """The prompts as bytes, padded on the left."""
+    """Return the prompts as bytes, padded on the left."""
     width = max(map(len, prompts))
     ids = [[PAD] * (width - len(p)) + list(p.encode()) for p in prompts]
     tensor = torch.tensor(ids)
@@ -82,7 +82,7 @@ def encode(*prompts: str) -> dict[str, Any]:
 
 
 def texts(output: Any, prompt_width: int) -> list[bytes]:
-    """What was generated, up to EOS; the text must have ended."""
+    """Return the generated texts up to EOS; each text must have ended."""
     found = []
     for row in output[:, prompt_width:].tolist():
         assert EOS in row, "the text did not end"

@@ -54,7 +54,7 @@ def text_of(vocabulary: sg.Vocabulary, output: Any) -> str:
 
 
 def fits(vocabulary: sg.Vocabulary, constraint: Any, output: Any) -> bool:
-    """Is every token allowed, and an end where there is one?"""
+    """Return whether each token is allowed, and the end too if the text has one."""
     matcher = sg.Matcher(constraint, vocabulary)
     return all(matcher.advance(token) for token in output.generated_tokens)
 

@@ -21,14 +21,14 @@ BYTES = sg.Vocabulary.of_bytes()
 
 
 def read(constraint: Any, text: str) -> str:
-    """The beginning of the text that is taken, byte by byte."""
+    """Return the longest prefix of the text that the constraint accepts byte by byte."""
     matcher = open_matcher(constraint, BYTES)
     data = text.encode()
     return data[: matcher.accepts(list(data))].decode()
 
 
 def is_whole(constraint: Any, text: str) -> bool:
-    """Is the whole text taken, and may it end there?"""
+    """Return whether the constraint accepts the whole text as complete."""
     matcher = open_matcher(constraint, BYTES)
     return all(matcher.advance(byte) for byte in text.encode()) and matcher.is_complete()
 
@@ -147,7 +147,7 @@ def test_an_invalid_suggestion_is_an_error() -> None:
 
 
 def test_monitors_answer_during_the_forward_pass() -> None:
-    """The request is made when the token is drawn, the answer waited for when the next one is."""
+    """The query is sent when a token is drawn; the matcher waits for its answer when it draws the next one."""
     waiting = threading.Event()
     order: list[str] = []
 
@@ -180,7 +180,7 @@ def test_monitors_answer_during_the_forward_pass() -> None:
 
 def test_the_state_of_a_monitor_follows_the_text() -> None:
     class Once(Monitor):
-        """No name twice."""
+        """Suggests no name twice."""
 
         def __init__(self) -> None:
             super().__init__("once", ("member",), state=frozenset())

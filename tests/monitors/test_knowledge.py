@@ -1,4 +1,4 @@
-"""Monitors with knowledge of their own: typestate and a live database."""
+"""Monitors with their own data: typestate and a live database."""
 
 from __future__ import annotations
 

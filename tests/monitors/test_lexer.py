@@ -34,7 +34,7 @@ def _places(language: str, text: str, *kinds: str) -> list[int]:
 
 
 def _marked(marked: str) -> tuple[str, list[int]]:
-    """A text with ``^`` at its places."""
+    """Remove the ``^`` from a text; return the text and the offsets of the marks."""
     places, text = [], ""
     for one in marked:
         if one == "^":

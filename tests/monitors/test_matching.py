@@ -33,7 +33,7 @@ from .worlds import (
 VOCABULARY = vocabulary()
 BYTES = sg.Vocabulary.of_bytes()
 PATIENT: dict[str, Any] = {"patience": 600.0}
-"""For answers that come later, however busy the machine is."""
+"""A patience that late answers meet on any busy machine."""
 
 
 def _allowed(matcher: sg.Matcher) -> set[int]:
@@ -122,7 +122,7 @@ def test_cut_masks_allow_only_tokens_that_are_accepted(choices: list[int]) -> No
 @pytest.mark.parametrize("speculate", [False, True])
 @pytest.mark.parametrize("later", [False, True])
 def test_a_draw_is_that_of_an_exact_mask(speculate: bool, later: bool) -> None:
-    """With the noise of a seed, what is refused when it is read changes no token that is drawn."""
+    """With the noise of one seed, a token that is refused after it was drawn changes no later draw."""
     model = DistributionModel(VOCABULARY, lambda tokens: next_probabilities(tokens))
     for seed in range(40):
         constraint = monitored(None, Members(later=later), language=SMALL, **PATIENT)
@@ -148,7 +148,7 @@ def test_a_draw_is_that_of_an_exact_mask(speculate: bool, later: bool) -> None:
 
 
 def _is_likely(found: Sequence[int], expected: Sequence[float]) -> bool:
-    """Chi-squared below what is exceeded with probability 1e-4 (Wilson and Hilferty)."""
+    """Return whether chi-squared is below its quantile of 1 - 1e-4 (approximation of Wilson and Hilferty)."""
     statistic = sum((count - mean) ** 2 / mean for count, mean in zip(found, expected, strict=True))
     freedom = len(found) - 1
     return bool(statistic < freedom * (1 - 2 / (9 * freedom) + 3.719 * np.sqrt(2 / (9 * freedom))) ** 3)
@@ -297,7 +297,7 @@ def test_no_token_leads_into_a_dead_end() -> None:
 
 
 def test_a_token_costs_its_own_bytes_and_not_the_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reference implementation of monitor-guided decoding looks through the whole vocabulary at each token."""
+    """The reference implementation of monitor-guided decoding scans the whole vocabulary for each token."""
     asked: list[int] = []
     plain = sg.Vocabulary.token_bytes
 
@@ -341,7 +341,7 @@ def test_a_pattern_that_can_never_match() -> None:
 
 
 def test_many_patterns_are_one_automaton() -> None:
-    """Each asks where it matches, and what they read is kept once."""
+    """Each pattern queries where it matches; all share one stored state."""
     seen: list[tuple[int, str]] = []
 
     def asks(number: int) -> Monitor:

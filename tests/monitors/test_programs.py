@@ -73,7 +73,7 @@ def _done(result: Any) -> Future[Any]:
 
 
 def signature(*parameters: str) -> Signature:
-    """``a``, ``b=`` (with a default), ``*c``, ``**d``, ``/`` and ``*``."""
+    """Return the signature of parameters written as ``a``, ``b=`` (with a default), ``*c``, ``**d``, ``/`` or ``*``."""
     found: list[Parameter] = []
     kind: Any = "positional"
     for one in parameters:

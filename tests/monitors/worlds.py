@@ -25,7 +25,7 @@ MEMBERS = {"x": ("a", "ab"), "y": ("b",), "a": ("c", "abc"), "x.a": (), "y.b": (
 
 
 def vocabulary() -> Vocabulary:
-    """Tokens that cut names and triggers in many ways."""
+    """Return a vocabulary whose tokens cut names and triggers in many ways."""
     return Vocabulary.from_tokens([token or None for token in TOKENS], eos_ids=[EOS])
 
 

@@ -1,4 +1,4 @@
-"""What servers reply that is no plain answer, and arguments of `connect` that no request could be made of."""
+"""Unusual replies of servers, and arguments of `connect` that make no valid request."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ Reply = Callable[[socket.socket], None]
 
 @contextmanager
 def raw_server(reply: Reply) -> Iterator[str]:
-    """A server that lets `reply` do what it likes with each connection, after the request's first bytes."""
+    """Run a server that passes each connection to `reply` after the first bytes of the request."""
     listener = socket.create_server(("127.0.0.1", 0))
     stop = threading.Event()
 

@@ -38,7 +38,7 @@ def scripted(*texts: str) -> ScriptedModel:
 
 
 def run_once(tool: Any, text: str, **options: Any) -> CallResult:
-    """One call, by both loops: they give the same."""
+    """Run one call in both loops, and check that the results agree."""
     done = run_tools(scripted(text, "Done."), "Go.", [tool], **options)
     again = asyncio.run(run_tools_async(scripted(text, "Done."), "Go.", [tool], **options))
     assert done.answer == again.answer == "Done."

@@ -26,7 +26,7 @@ def has_value(schema: Any) -> bool:
 
 
 def schema(rng: random.Random, depth: int = 0) -> Any:
-    """A schema of the keywords that tools use. A few have no instance."""
+    """Draw a schema of the keywords that tools use. A few have no instance."""
     kind = rng.choice(("string", "integer", "number", "array", "object", "boolean", "list", "enum", "any"))
     if kind == "any":
         return rng.choice(({}, True, False, {"minimum": 3}))

@@ -30,7 +30,7 @@ def call(name: str, **arguments: Any) -> str:
 
 
 def scripted(*texts: str) -> ScriptedModel:
-    """Says one text after the other, one a turn."""
+    """Return a model that writes one of the texts in each turn."""
     left = list(texts)
     return ScriptedModel(lambda prompt: left.pop(0))
 
@@ -64,7 +64,7 @@ def test_several_calls_in_one_turn_and_an_exception_of_a_function() -> None:
 
 
 def test_the_last_round_must_answer() -> None:
-    """A model that only wants to call has calls taken away in the end."""
+    """A model that only calls tools gets a last round without calls."""
     model = ScriptedModel(call("add", first=1, second=1))
     done = run_tools(model, "Go.", [add], max_rounds=2, max_text=5, max_tokens=200)
     assert len(done.results) == 2 and len(done.rounds) == 3

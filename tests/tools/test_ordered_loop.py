@@ -118,7 +118,7 @@ def test_too_few_rounds_are_an_error_before_anything_is_generated() -> None:
         UnsatisfiableFormula, match=r"needs at least 3 more calls, but only 2 can be made\n.*max_rounds"
     ):
         run_tools(model, "Go.", TOOLS, order=order, parallel=False, max_rounds=2)
-    with pytest.raises(UnsatisfiableFormula, match="takes 3 more calls at least, and 0 can be made"):
+    with pytest.raises(UnsatisfiableFormula, match="needs at least 3 more calls, but only 0 can be made"):
         run_tools(model, "Go.", TOOLS, order=order, max_rounds=0)
     with pytest.raises(UnsatisfiableFormula, match="no tool calls satisfy F backup; G !backup together"):
         run_tools(model, "Go.", TOOLS, order=["F backup", "G !backup"])

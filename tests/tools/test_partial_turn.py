@@ -1,4 +1,4 @@
-"""Turns that are read while they are written: what was reported stays, and at the end it is what the reader reads."""
+"""Turns that are read while they are generated: reported values stay, and the last ones are those of the whole text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def state(reader: PartialTurn) -> list[str]:
 
 
 def read_in_pieces(turn: ToolTurn, text: str, rng: random.Random) -> PartialTurn:
-    """Feeds random pieces; what was reported may only grow."""
+    """Feed random pieces; check that the reported values only grow."""
     reader, end, before = growing(turn), 0, [""]
     while True:
         reader.feed(text[:end], ends=end == len(text))
@@ -63,7 +63,7 @@ def agrees(turn: ToolTurn, text: str, rng: random.Random) -> PartialTurn:
 
 
 def cut_off(turn: ToolTurn, text: str, whole: PartialTurn, rng: random.Random) -> None:
-    """A text that is cut off is read as far as it goes, as if its rest were still to come."""
+    """Read a truncated text as far as it goes, as if more text followed."""
     length = rng.randrange(len(text) + 1)
     reader = growing(turn)
     reader.feed(text[:length], ends=True)

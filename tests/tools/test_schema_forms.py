@@ -86,7 +86,7 @@ def parameters(schema: Any, **more: Any) -> dict[str, Any]:
 
 
 def check_round_trips(schema: Any, format: str, seeds: int = 3) -> list[dict[str, Any]]:
-    """Random texts of the constraint: each is one call that validates."""
+    """Check that random texts of the constraint are single calls that validate."""
     definition = {"name": "f", "parameters": schema}
     turn = tools([definition], format=format, tool_choice="required", parallel=False)
     found = []

@@ -97,7 +97,7 @@ def whole_schema(rng: random.Random) -> dict[str, Any]:
 
 
 def random_value(rng: random.Random, schema: Any, root: Any, depth: int = 0) -> Any:
-    """Often one of the schema's values."""
+    """Draw a value, often one of the schema."""
     if isinstance(schema, dict) and "$ref" in schema:
         return random_value(rng, root["$defs"]["leaf"], root, depth + 1)
     if isinstance(schema, dict) and rng.random() < 0.85:
@@ -115,7 +115,7 @@ def random_value(rng: random.Random, schema: Any, root: Any, depth: int = 0) -> 
 
 
 def random_object(rng: random.Random, schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
-    """Declared keys in their order, then others."""
+    """Draw an object: declared keys in their order, then others."""
     declared: dict[str, Any] = schema.get("properties", {})
     there = [
         name
@@ -131,7 +131,7 @@ def random_object(rng: random.Random, schema: Any, root: Any, depth: int = 0) ->
 
 
 def closed(schema: dict[str, Any]) -> dict[str, Any]:
-    """A function takes no arguments but those that its schema speaks of."""
+    """Close the schema: a function takes only the arguments that its schema names."""
     opening = {"additionalProperties", "patternProperties", "propertyNames", "anyOf", "dependentRequired"}
     if "properties" in schema and not opening & schema.keys():
         return {**schema, "additionalProperties": False}
@@ -139,7 +139,7 @@ def closed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_order(schema: Any, value: Any, root: Any) -> bool:
-    """Whether declared keys come in their order, then those that patterns list, then others, at every depth."""
+    """Return whether, at each depth, declared keys come in order, then those of patterns, then others."""
     if isinstance(schema, dict) and "$ref" in schema:
         schema = root["$defs"]["leaf"]
     if not isinstance(value, dict) or not isinstance(schema, dict) or "const" in schema or "enum" in schema:
@@ -153,7 +153,7 @@ def in_order(schema: Any, value: Any, root: Any) -> bool:
 
 
 def is_name(name: str, schema: Any) -> bool:
-    """Whether an undeclared key may be written: a name of XML, unless the schema says what keys are like."""
+    """Return whether an undeclared key may occur: an XML name, unless the schema constrains its keys."""
     described = name in schema.get("properties", {}) or "propertyNames" in schema
     described = described or any(
         name.startswith("x_") or name == "1" for _ in schema.get("patternProperties", ())
@@ -198,7 +198,7 @@ def names_are_written(value: Any, style: str, schema: Any, root: Any = None) -> 
 
 
 def possible(schema: Any, style: str, **options: Any) -> sg.Constraint | None:
-    """The constraint, unless the schema has no value or counts keys that could come again."""
+    """Return the constraint, or None if the schema has no value or counts keys that could repeat."""
     try:
         made = tag(schema, style, **options)
         sg.Matcher(made, VOCABULARY)

@@ -72,13 +72,13 @@ _SIGNS = set(b'"{}[](),:<>/=\n')
 
 @functools.cache
 def plain() -> sg.Vocabulary:
-    """One token a byte, and an end of text."""
+    """Return a vocabulary with one token for each byte, and an end of text."""
     return sg.Vocabulary.from_tokens([*_BYTES, None], [_END])
 
 
 @functools.cache
 def with_specials(name: str) -> sg.Vocabulary:
-    """The same with what the format has for special tokens; what ends harmony's calls ends a text, as in gpt-oss."""
+    """Return `plain` with the special tokens of the format. The end of a harmony call ends a text, as in gpt-oss."""
     format: ToolFormat = FORMATS[name]
     marks = dict.fromkeys((*format.specials, *(() if format.is_framed else format.think)))
     specials = {mark: _END + 1 + place for place, mark in enumerate(marks)}
@@ -87,7 +87,7 @@ def with_specials(name: str) -> sg.Vocabulary:
 
 
 def walk(constraint: Constraint, vocabulary: sg.Vocabulary, rng: random.Random, most: int = 3000) -> str:
-    """The text of a random walk; what is drawn leans towards what tool calls are written with."""
+    """Return the text of a random walk that prefers the bytes of tool calls."""
     matcher = sg.Matcher(constraint, vocabulary)
     for _ in range(most):
         mask = matcher.mask()

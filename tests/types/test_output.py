@@ -153,7 +153,7 @@ def test_arguments_are_validated() -> None:
 
 def test_a_function_that_cannot_be_read() -> None:
     def unknown(a: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821, UP037
-        """The annotation leads nowhere."""
+        """Has an annotation that does not resolve."""
 
     with pytest.raises(TypeNotSupported, match="unknown.*Nowhere"):
         output_type(unknown)

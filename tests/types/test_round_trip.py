@@ -43,7 +43,7 @@ VOCABULARY = Vocabulary.from_tokens(
 
 
 def noisy_distribution(seed: int) -> Any:
-    """Random preferences that make the text end, and leave out most control characters."""
+    """Return a random distribution that makes texts end and has few control characters."""
     rng = np.random.default_rng(seed)
     base = rng.dirichlet(np.full(VOCABULARY.size, 0.3)) + 1e-6
     base[:32] *= 0.01
@@ -61,7 +61,7 @@ def noisy_distribution(seed: int) -> Any:
 
 
 def draws(kind: OutputType, rows: int = 12) -> Iterator[str]:
-    """Random texts of the type."""
+    """Draw random texts of the type."""
     matcher = Matcher(kind.constraint, VOCABULARY)
     options = SamplingOptions(temperature=1, seed=4, max_tokens=160, close_within_budget=True)
     model = ToyModel(VOCABULARY, noisy_distribution(len(NAMES)))
@@ -95,7 +95,7 @@ def test_the_constraint_accepts_exactly_the_valid_texts(
 
 
 def as_written(text: str) -> str:
-    """JSON with the white space that the types' constraints require."""
+    """Return JSON with the white space that the constraints of types require."""
     if not text.startswith(("{", "[")):
         return text
     try:

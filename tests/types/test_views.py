@@ -32,7 +32,7 @@ IDS = [f"{place}-{text[:40]}" for place, (_, text) in enumerate(JSON_TEXTS)]
 
 
 def members(value: Any) -> Iterator[tuple[str, Any]]:
-    """The named members of a value; those of sets have no names."""
+    """Return the named members of a value; those of sets have no names."""
     if isinstance(value, BaseModel):
         if "root" in type(value).model_fields:
             yield from members(value.root)

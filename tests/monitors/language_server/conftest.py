@@ -22,7 +22,7 @@ Fake = Callable[..., LanguageServer]
 
 @pytest.fixture
 def fake(tmp_path: Path) -> Iterator[Fake]:
-    """Makes servers, by the options of `fake_server`; ``client`` holds those of `LanguageServer`."""
+    """Start servers with options of `fake_server`; ``client`` holds the options of `LanguageServer`."""
     made = []
 
     def make(client: dict[str, Any] | None = None, **options: Any) -> LanguageServer:
@@ -37,7 +37,7 @@ def fake(tmp_path: Path) -> Iterator[Fake]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie counts, except one that another process has to reap."""
+    """Return whether a process runs. A zombie counts, except one that another process has to reap."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -49,7 +49,7 @@ def is_alive(pid: int) -> bool:
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 300.0) -> bool:
-    """Whether something becomes true before long."""
+    """Return whether a condition becomes true before long."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

@@ -30,7 +30,7 @@ def units(text: str) -> int:
 
 
 def lines(text: str) -> list[str]:
-    """The lines with their ends; there is always one more after the last end."""
+    """Return the lines with their ends, and always one more after the last end."""
     found = [""]
     index = 0
     while index < len(text):
@@ -127,7 +127,7 @@ def apply(parameters: dict[str, Any]) -> None:
 
 
 def misbehave(number: Any, text: str) -> bool:
-    """Does what the document says; whether the request is done with by that."""
+    """Misbehave as the document says; return whether that completes the request."""
     global disturbed
     if "CRASH" in text:
         print("the last words", file=sys.stderr, flush=True)
@@ -242,7 +242,7 @@ def take(message: dict[str, Any]) -> None:
 
 
 def start() -> None:
-    """What goes wrong at the beginning."""
+    """Misbehave at the start, as the options say."""
     if "log" in OPTIONS:
         with Path(OPTIONS["log"]).open("a") as log:
             log.write(f"{os.getpid()}\n")

@@ -239,7 +239,7 @@ def test_a_hostile_project_runs_nothing(name: str, tmp_path: Path, monkeypatch: 
 def test_pyright_gets_the_interpreter_of_a_project_only_with_permission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pyright runs it."""
+    """Pyright runs the interpreter."""
     server = _program(tmp_path / "bin", "pyright-langserver")
     project = tmp_path / "project"
     python = _program(project / ".venv" / "bin", "python")

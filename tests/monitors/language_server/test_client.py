@@ -23,7 +23,7 @@ TEXTS = st.text(alphabet="ab\n\r é€\U0001f600", max_size=12)
 
 
 def state(server: LanguageServer, text: str, offset: int, path: Path = PLACE) -> dict[str, Any]:
-    """What the server saw."""
+    """Return the state that the server recorded."""
     found = server.signatures(path, text, offset).result()
     assert found is not None, server.health
     seen: dict[str, Any] = json.loads(found.items[0].label)

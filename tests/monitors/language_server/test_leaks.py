@@ -1,4 +1,4 @@
-"""Nothing is left: no process, no zombie, no child of a child, however the end comes."""
+"""No process, zombie or grandchild survives, however a server ends."""
 
 from __future__ import annotations
 
