@@ -1,4 +1,4 @@
-"""Finds the turns of phrase that no text of the repository uses (tests/prose_phrases.toml), with their lines.
+"""Find the turns of phrase that no text of the repository uses (tests/prose_phrases.toml), with their lines.
 
     python -m tests.prose [PATH ...]        list every place
     python -m tests.prose --count [PATH ...]   count them by file

@@ -42,7 +42,7 @@ def closed() -> sqlite3.Connection:
         (lambda: sg.ebnf(Path("recipe.ebnf")), "is a path, not a grammar", "structgen.ebnf"),  # type: ignore[arg-type]
         (lambda: sg.generate(MODEL, "?", str, temperature="hot"), "it must be a number", None),
         (lambda: sg.generate(MODEL, "?", str, max_token=3), "unknown sampling option", "max_tokens"),
-        (lambda: sg.run_tools(MODEL, "?", print), "tools are a list", "[print]"),  # type: ignore[arg-type]
+        (lambda: sg.run_tools(MODEL, "?", print), "tools must be a list", "[print]"),  # type: ignore[arg-type]
         (lambda: sg.infill(MODEL, "a {{b"), "{{ without }}", "{{name}}"),
         (lambda: sg.infill(MODEL, "a {{b}}", b=int, temperature=0), "no hole 'temperature'", "options="),
         (lambda: sg.stream_items(MODEL, "?", Party, path="guest"), "no list at 'guest'", "guests"),

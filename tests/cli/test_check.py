@@ -78,7 +78,7 @@ def test_an_invalid_schema_exits_with_status_2(
     assert main(["check", schema]) == 2
     captured = capsys.readouterr()
     assert said in captured.out + captured.err
-    assert "note:" not in captured.out  # how it would be written is no matter
+    assert "note:" not in captured.out  # the notation does not matter
 
 
 def test_the_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:

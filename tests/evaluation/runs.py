@@ -42,7 +42,7 @@ def masks(*spent: float) -> Masks:
 
 
 def read(engine: str, item: str, status: str = "ok", verdicts: str = "", **given: Any) -> CoverageRecord:
-    """Return a coverage record; `verdicts` has ``=`` for each right verdict, ``<`` if too strict, ``>`` if too loose."""
+    """Return a coverage record; `verdicts` has ``=`` for a right verdict, ``<`` for too strict, ``>`` for too loose."""
     pairs = {"=": Verdict(True, True), "<": Verdict(True, False), ">": Verdict(False, True)}
     ordinary: dict[str, Any] = {
         "dataset": "d",

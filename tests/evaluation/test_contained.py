@@ -78,7 +78,7 @@ def test_every_outcome_of_an_engine_is_one_record(
 
 
 def test_an_engine_that_exhausts_memory_is_one_record() -> None:
-    # Time enough: some machines need more than half a second of the processor to hand out 200 MiB.
+    # Some machines need more than half a second of CPU time to allocate 200 MiB.
     with Contained(role(seconds=60.0)) as process:
         eaten = process.ask(_question("memory"))
         assert (eaten.status, eaten.message) == ("memory", "it takes more than 200 MiB")

@@ -137,7 +137,7 @@ def test_the_suite_from_a_folder_leaves_out_what_it_says(tmp_path: Path) -> None
 def test_the_official_suite() -> None:
     data = open_dataset(f"suite:{shared.path('data', 'json-schema-test-suite.tar.gz')}")
     parts = data.parts()
-    # The groups of the required files that name no remote document: 3 or 4 a draft name one of their own.
+    # The groups of the required files that name no remote document: 3 or 4 of each draft name one.
     assert {part: parts[part] for part in ("draft4", "draft6", "draft7", "draft2019-09", "draft2020-12")} == {
         "draft4": 143,
         "draft6": 209,

@@ -30,7 +30,7 @@ def _measured(
 def test_right_verdicts_and_timed_masks() -> None:
     found = _measured({"type": "integer"}, ((True, 12), (False, "x"), (True, "\ud800")))
     assert found.status == "ok" and found.message is None and found.compile_s is not None
-    assert found.verdicts == ((True, True), (False, False))  # half a surrogate pair is not asked
+    assert found.verdicts == ((True, True), (False, False))  # half a surrogate pair is not tested
     assert found.masks_us is not None
     assert found.masks_us.count == 3 + 1  # two digits and the end; the quote is refused at once
     assert 0 < found.masks_us.p50 <= found.masks_us.p99 <= found.masks_us.max <= found.masks_us.sum

@@ -53,7 +53,7 @@ def test_paired_difference() -> None:
     less, low, high = paired_difference(20, 0, 10, 20)
     assert less == pytest.approx(-0.2) and -1 <= low < less < high < 0
     assert paired_difference(0, 0, 0, 0) == (0, -1, 1)
-    # By method 10 as other programs have it; without its correction for continuity 0.0222 to 0.2168.
+    # Method 10, as in other programs; without its continuity correction: 0.0222 to 0.2168.
     assert paired_difference(14, 5, 0, 22)[1:] == pytest.approx((0.0115, 0.2265), abs=5e-5)
 
 

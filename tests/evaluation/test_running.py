@@ -82,7 +82,7 @@ def test_a_run_goes_on_only_with_the_same_data(tmp_path: Path) -> None:
     run(begin(_options(tmp_path / "data.jsonl", ["a"]), tmp_path / "run"))
     text = (tmp_path / "data.jsonl").read_text()
     (tmp_path / "data.jsonl").write_text(text.replace('"schema": {', '"schema": {"minLength": 1, ', 1))
-    with pytest.raises(OptionError, match="data sets are not what they were"):  # as many, but another one
+    with pytest.raises(OptionError, match="data sets are not what they were"):  # one schema differs
         resume(tmp_path / "run")
     _schemas(tmp_path / "data.jsonl", ["a", "b"])
     with pytest.raises(OptionError, match="data sets are not what they were"):

@@ -60,7 +60,7 @@ def test_times_stand_side_by_side_only_over_what_all_handled() -> None:
             read("a", "2", compile_s=0.100, masks_us=masks(100)),
             read("b", "1", compile_s=0.004, masks_us=masks(8, 24)),
             read("b", "2", status="refused"),
-            read("c", "1", status="error"),  # has no times at all, so it takes nothing away from the others
+            read("c", "1", status="error"),  # has no times, so it does not shrink the common set
             read("c", "2", status="error"),
         )
     )

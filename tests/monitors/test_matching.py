@@ -49,7 +49,7 @@ def _slow(text: str, members: Mapping[str, Sequence[str]] = MEMBERS) -> set[int]
 @given(choices=st.lists(st.integers(0, 10**6), max_size=12), later=st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_a_text_goes_on_with_what_the_world_knows(choices: list[int], later: bool) -> None:
-    # That nothing may come is known too late where answers come later: see the tests of dead ends.
+    # Late answers report dead ends too late, so receivers without members are left out: see the tests of dead ends.
     members = {name: some for name, some in MEMBERS.items() if some or not later}
     matcher = open_matcher(
         monitored(None, Members(members, later=later), language=SMALL, **PATIENT), VOCABULARY
@@ -108,7 +108,7 @@ def test_cut_masks_allow_only_tokens_that_are_accepted(choices: list[int]) -> No
     for choice in choices:
         allowed = sorted(_allowed(matcher) - {EOS})
         assert all(matcher.accepts([token]) for token in allowed)
-        # Every text can still be written, token by token, as far as single bytes are tokens.
+        # Every text can still be generated as single bytes, where these are tokens.
         singles = {i for i in _slow(text, members) - {EOS} if len(TOKENS[i]) == 1}
         assert singles <= set(allowed)
         if not allowed:

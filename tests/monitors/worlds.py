@@ -56,7 +56,7 @@ def places(text: str) -> list[tuple[int, str]]:
         for match in re.finditer(r"\.", code):
             before = code[: match.start()].rstrip(" ")
             if re.search(r"(?<![\w])\d[\w.]*$", before) and before == code[: match.start()]:
-                continue  # a number's
+                continue  # the dot of a number
             if before and (re.search(r"[\w)']$", before)):
                 receiver = re.search(r"(?:[\w]+\.)*[\w]+$", before)
                 named = receiver and not before[: receiver.start()].rstrip(" ").endswith(".")

@@ -193,7 +193,7 @@ def dribble(handler: Handler) -> None:
             handler.wfile.flush()
             time.sleep(0.05)
     except OSError:
-        pass  # the client has had enough
+        pass  # the client closed the connection
 
 
 def half(handler: Handler) -> None:

@@ -572,6 +572,6 @@ def test_no_list_of_models_crashes_the_client(
     world = start(says=["yes"] * 9)
     monkeypatch.setattr(Handler, "do_GET", lambda handler: handler.send(200, listed))
     with sg.connect(world.url) as model, warnings.catch_warnings():
-        warnings.simplefilter("ignore", errors.ConstraintNotSent)  # it keeps to nothing
+        warnings.simplefilter("ignore", errors.ConstraintNotSent)  # the server enforces nothing
         result = sg.run(model, "?", Literal["yes"])
         assert result.error is None or "model" in str(result.error)

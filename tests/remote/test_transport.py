@@ -45,7 +45,7 @@ def raw_server(reply: Reply) -> Iterator[str]:
                 while connection.recv(1 << 16):
                     pass
             except OSError:
-                pass  # the client has had enough
+                pass  # the client closed the connection
 
     def accept() -> None:
         while not stop.is_set():
@@ -235,7 +235,7 @@ def test_pauses_are_bounded(header: str, longest: float, monkeypatch: pytest.Mon
     """A pause is as long as the server says or as usual; one that goes past the deadline is not started."""
     pauses: list[float] = []
     monkeypatch.setattr(Deadline, "pause", lambda self, seconds: pauses.append(seconds))
-    # subtle: without `Connection: close` a later try may meet the closed connection, which says nothing of a pause.
+    # subtle: without `Connection: close` a later try may meet the closed connection, which has no pause in it.
     head = f"HTTP/1.1 503 Busy\r\nRetry-After: {header}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
     with raw_server(whole(head.encode())) as url:
         client = transport(url, tries=4)

@@ -34,7 +34,7 @@ def page(message: str, **more: Any) -> str:
 
 
 REFUSALS: list[tuple[str, str]] = [
-    # As servers of the protocol write them.
+    # Messages as servers of the protocol write them.
     ("constraint", page("Invalid schema for response_format 'answer': 'minLength' is not permitted.")),
     (
         "constraint",
@@ -71,7 +71,7 @@ REFUSALS: list[tuple[str, str]] = [
         "constraint",
         page("In context=('properties', 'max_tokens'), 'pattern' is not permitted", param="response_format"),
     ),
-    # About the rest of the request.
+    # Messages about the rest of the request.
     (
         "other",
         page(

@@ -275,7 +275,7 @@ def test_conflicts_name_the_formulas() -> None:
         UnsatisfiableFormula, match=r"'F a; F b' needs at least 2 more calls, but only 1 can be made"
     ):
         tools(TINY, order=["F a", "F b"], max_later=0, parallel=False)
-    # No call at all is right, and then nothing is; one call already is wrong.
+    # Without calls the order holds; after one call it can never hold again.
     assert fits(tools(TINY, order="G X a"), "Done.")
     with pytest.raises(UnsatisfiableFormula):
         tools(TINY, order="G X a", earlier=["a"])

@@ -126,7 +126,7 @@ def test_too_few_rounds_are_an_error_before_anything_is_generated() -> None:
         run_tools(model, "Go.", TOOLS, order="!delete W backup", tool_choice="delete")
     with pytest.raises(OptionError, match="earlier is .* without order"):
         run_tools(model, "Go.", TOOLS, earlier=[ToolCall("backup")])
-    with pytest.raises(OptionError, match="earlier is 'backup', a str; it is a list"):
+    with pytest.raises(OptionError, match="earlier is 'backup', a str; it must be a list"):
         run_tools(model, "Go.", TOOLS, order="F backup", earlier="backup")
     assert not model.prompts
 

@@ -270,7 +270,7 @@ def test_null_in_a_union_with_strings_is_the_word_null() -> None:
     several = tools(
         [{"name": "f", "parameters": parameters(OTHERS["string or integer"])}], format="qwen3_coder"
     )
-    for written, value in (('"3"', "3"), ("3", 3)):  # what could be either is JSON
+    for written, value in (('"3"', "3"), ("3", 3)):  # an ambiguous value is JSON
         assert _fits(several, _element(written))
         assert several.read(_element(written)).calls[0].arguments == {"x": value}
 

@@ -165,7 +165,7 @@ def test_a_special_token_that_ends_texts_may_end_a_call() -> None:
     text = known.spelled(matcher.tokens)
     assert turn.read(text).calls == (
         ToolCall("weather", {"city": "Rome"}),
-    )  # samplers keep the end to themselves
+    )  # samplers leave the end out of the text
     assert matcher.advance(names["<|call|>"]) and matcher.is_complete()
     assert turn.read(known.spelled(matcher.tokens)) == turn.read(text)
 

@@ -127,7 +127,7 @@ def random_object(rng: random.Random, schema: Any, root: Any, depth: int = 0) ->
     return some | {name: random_value(rng, True, root, depth + 1) for name in others}
 
 
-# What is right.
+# Reference.
 
 
 def closed(schema: dict[str, Any]) -> dict[str, Any]:
@@ -338,7 +338,7 @@ def test_xgrammar_agrees(style: str) -> None:
         assert fits(made, text) == expected, text
 
 
-# What is not supported, and limits.
+# Unsupported keywords, and limits.
 
 OBJECT = {"type": "object", "additionalProperties": False}
 REFUSED = [

@@ -1,4 +1,4 @@
-"""Offsets and positions agree with the slow reading of the fake server, in each encoding."""
+"""Offsets and positions agree with the slow reference of the fake server, in each encoding."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_offset_comes_back_from_its_position(encoding: Encoding, text: str, d
         offset -= 1
     assert offset_of(text, line, column, encoding) == offset
     before = fake_server.lines(text[:offset])
-    # the slow reading: a cut after \r is one line more, unless \n goes on
+    # a text that is cut after \r has one line more, unless \n follows
     assert line == len(before) - 1
     assert column == slow_units(before[-1], encoding)
 
