@@ -1,14 +1,13 @@
-"""Structural tags, the engines' form of "free text with structure in it", as constraints.
+"""Structural tags as constraints: the format in which inference engines describe free text with structured parts.
 
-Why: vLLM and SGLang hand over tool calls and reasoning in this form, and users write it themselves.
+Why: vLLM and SGLang pass tool calls and reasoning in this format, and users write it themselves.
 What: the legacy form ``{"structures": [{"begin", "schema", "end"}], "triggers": [...]}`` and the newer one
 ``{"type": "structural_tag", "format": {...}}``, as XGrammar 0.2 documents its formats. `FORMATS` lists what is
 supported.
-Invariant: free text never holds what ends it: the end of the tag that it stands in, a trigger; repeated free texts may
-hold an end across their border. `excludes` of `any_text` are about that text alone, so they may share letters with the
-end. `at_least_one` means that a tag comes at once, as XGrammar has it. Where a text holds a special token of the
-vocabulary, that token is meant. Every field has its type, or
-an error with the path to it.
+Invariant: free text never contains what ends it: the end of its tag, or a trigger. Repeated free texts may contain an
+end across their border. `excludes` of `any_text` concerns that text only, so an excluded text may overlap the end.
+`at_least_one` means that the text starts with a tag, as in XGrammar. A special token of the vocabulary inside a text
+stands for that token. A field of the wrong type raises an error with the path to it.
 Cost: linear in the formats; triggers are compared with one another.
 """
 

@@ -36,7 +36,7 @@ def sequence(reading: Reading, form: Any, ends: tuple[str, ...], where: str, dep
 
 
 def _may_be_empty(form: Any) -> bool:
-    """Has a format the empty text? Formats that hold none of free text count as not."""
+    """Return whether a format accepts the empty text. Formats without free text count as non-empty."""
     if not isinstance(form, dict):
         return False
     kind = form.get("type")
@@ -99,7 +99,7 @@ def tag(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: i
 def tag_parts(
     reading: Reading, form: Any, where: str, depth: int, around: tuple[str, ...] = ()
 ) -> tuple[str, Constraint]:
-    """Return the beginning of a tag and the rest; `around` are the ends of the tag around it."""
+    """Return the begin of a tag and the constraint of the rest. `around` holds the ends of the enclosing tag."""
     reading.count_format(depth)
     if not isinstance(form, dict) or form.get("type", "tag") != "tag":
         raise ConstraintError('a tag is an object with "type": "tag"', where=where)
@@ -129,7 +129,7 @@ def _ends(reading: Reading, form: Any, where: str) -> tuple[str, ...]:
 def _text_and_end(
     reading: Reading, form: dict[str, Any], ends: tuple[str, ...], where: str, depth: int
 ) -> Constraint:
-    """Free text until the first of the ends, which may begin inside a text that looks like its beginning."""
+    """Return free text up to its first end. The text before an end may look like the beginning of that end."""
     reading.count_format(depth)
     if any(reading.split(end) != [end] for end in ends):
         plain = any_text(reading, form, ends, where, depth)
@@ -140,7 +140,7 @@ def _text_and_end(
         inside = intersect([inside, expressions.repeat(ANY, 0, most)])
     if tokens is not None:
         return counted_text(inside, ends, tokens)
-    # The end must come first in both together; what is excluded concerns the text before it alone.
+    # No other end may occur before this one in text and end together. Excluded texts concern the text alone.
     found = [
         ("text", intersect([ends_first(end, ends), concat([inside, literal(end)])]))
         for end in ends

@@ -77,7 +77,7 @@ def json_schema(reading: Reading, form: Any, ends: tuple[str, ...], where: str, 
 
 
 def _of_arguments(schema: Any) -> Any:
-    """The schema of a call's arguments: of the values the objects, of their keys those that it speaks of."""
+    """Close the schema of a call's arguments: only declared keys, unless the schema itself allows others."""
     if isinstance(schema, (str, bytes, bytearray)):
         schema = parse_schema(bytes(schema) if isinstance(schema, bytearray) else schema)
     if not isinstance(schema, dict) or "properties" not in schema or _OPENING & schema.keys():

@@ -1,6 +1,6 @@
-"""Tokens at the places where structural tags name them: by number, or by text.
+"""Tokens that structural tags name, by number or by text.
 
-What: a text is the special token of that name, or a token with just these bytes.
+What: a text names the special token with that text, or a token with exactly these bytes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["TokenMark", "member_of", "members_of", "read_mark", "shown", "text_e
 
 
 class TokenMark(str):
-    """A token at the begin or the end of a tag.
+    """A token that is the begin or an end of a tag.
 
-    As a str it is the text of the token, or what messages show of a number.
+    As a str it is the text of the token, or the form in which messages show a number.
     """
 
     __slots__ = ("is_number", "member", "where")
@@ -57,7 +57,7 @@ def text_ends(ends: Iterable[str]) -> tuple[str, ...]:
 
 
 def token_begin(where: str) -> ConstraintError:
-    """Return the error for a tag of triggered_tags whose begin is a token that is no special token by its text."""
+    """Return the error for a tag of triggered_tags whose begin is a token, other than a special token by its text."""
     return ConstraintError(
         "a tag of triggered_tags begins with a text, not with a token",
         where=f"{where}.begin",

@@ -1,4 +1,4 @@
-"""What all formats of structural tags share: limits, special tokens in texts, the table of formats."""
+"""The state that all readers of structural tags share: limits, special tokens in texts, the table of formats."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .marks import TokenMark, read_mark
 __all__ = ["ReadFormat", "Reading", "either", "in_order"]
 
 ReadFormat = Callable[["Reading", Any, tuple[str, ...], str, int], Constraint]
-"""Reads a format: the form, the texts that end it where it is free text, its path, how deep it stands."""
+"""Reads a format. Arguments: the reading, the format, the texts that end free text, its path, its nesting depth."""
 
 
 class Reading:
-    """One structural tag being read."""
+    """The state while one structural tag is read."""
 
     def __init__(
         self, limits: RequestLimits, specials: Collection[str], formats: Mapping[str, ReadFormat]
@@ -87,11 +87,11 @@ class Reading:
         return parts + ([text[place:]] if place < len(text) else []) or [text]
 
     def written(self, text: str) -> Constraint:
-        """Exactly this text, with its special tokens as such."""
+        """Return the constraint of exactly this text, in which special tokens stand for themselves."""
         return in_order([as_constraint(part) for part in self.split(text)])
 
     def body(self, text: str) -> Body:
-        """Return a format as a body of a grammar, the same body for the same text."""
+        """Return a text as the body of a grammar rule. Equal texts share one body."""
         known = self._bodies.get(text)
         if known is None:
             known = self._bodies[text] = body_of(self.written(text))
@@ -99,7 +99,7 @@ class Reading:
 
 
 def in_order(parts: Sequence[Constraint]) -> Constraint:
-    """Return the sequence of some bodies, without empty texts."""
+    """Return the sequence of the parts, without empty texts."""
     full = [part for part in parts if not (isinstance(part, Literal) and not part.text)]
     if not full:
         return Literal("")

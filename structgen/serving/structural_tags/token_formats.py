@@ -1,8 +1,9 @@
-"""The formats of structural tags about tokens: exclude_token, any_tokens, token_triggered_tags, token_dispatch.
+"""Formats of structural tags that concern tokens: exclude_token, any_tokens, token_triggered_tags, token_dispatch.
 
-Why: models mark their regions by tokens that are no text, and engines let clients name these by number.
-Invariant: as XGrammar 0.2 documents them. A region of any tokens never has the token that ends the tag around it, where
-that end is a token; a trigger or an excluded token is never free. Every field has its type, or an error with its path.
+Why: models mark regions by tokens that are not text, and engines let clients name them by number.
+Invariant: the formats mean what XGrammar 0.2 documents. If the end of the enclosing tag is a token, a region of any
+tokens never contains it. Triggers and excluded tokens are never free tokens. A field of the wrong type raises an error
+with its path.
 Cost: linear in the format.
 """
 
@@ -94,14 +95,14 @@ def _dispatched(
     at_once: bool,
     once: bool,
 ) -> Constraint:
-    """Free tokens with calls, the first of them at once if wanted, and no other if `once`."""
+    """Return free tokens with calls. The first call comes at once if `at_once`, and is the only one if `once`."""
     for place, member in enumerate(_excluded(form, (), where)):
         if member in after:
             raise ConstraintError(
                 f"the trigger {shown(member)} is excluded, too", where=f"{where}.exclude_tokens[{place}]"
             )
     calls = {member: choice_of(map(body_of, rests)) for member, rests in after.items()}
-    # What ends the tag around it is a trigger here, at most.
+    # A token that ends the enclosing tag may only be a trigger here.
     excluded = [one for one in _excluded(form, ends, where) if one not in calls]
     body = dispatch_body(calls, excluded, not once, where, at_once=at_once)
     name = "free tokens with " + " or ".join(map(shown, list(after)[:4]))
@@ -109,7 +110,7 @@ def _dispatched(
 
 
 def _excluded(form: Mapping[str, Any], ends: Iterable[str], where: str) -> list[Member]:
-    """The tokens that free tokens are not: those that are excluded, each once, then those that end the region."""
+    """Return the tokens that are not free: each excluded one once, then those that end the region."""
     given = form.get("exclude_tokens")
     if given is None:
         given = ()
@@ -127,4 +128,4 @@ TOKEN_FORMATS = {
     "token_triggered_tags": _token_triggered_tags,
     "token_dispatch": _token_dispatch,
 }
-"""What reads each of these formats."""
+"""The reader of each format."""

@@ -1,4 +1,4 @@
-"""Formats of structural tags in which texts start other formats inside free text: triggered tags, dispatch."""
+"""Formats of structural tags in which a trigger inside free text starts another format: triggered tags, dispatch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _triggered(
     at_once: bool,
     once: bool,
 ) -> Constraint:
-    """Free text with `tags`, each what it begins with, its rest, and its path."""
+    """Return free text with `tags`, each given as its begin, its rest and its path."""
     triggers = texts(form, "triggers", where)
     if not triggers:
         raise ConstraintError("triggered_tags need a trigger", where=f"{where}.triggers")
@@ -101,7 +101,7 @@ def _dispatched(
     at_once: bool,
     once: bool,
 ) -> Constraint:
-    """Free text with `calls`, the first of them at once if wanted, and no other if `once`."""
+    """Return free text with `calls`. The first call comes at once if `at_once`, and is the only one if `once`."""
     merged: dict[str | Special, list[Constraint]] = {}
     for trigger, rest in calls:
         pieces = reading.split(trigger)
