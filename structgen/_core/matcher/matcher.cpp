@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "automaton/frame_copier.h"
+#include "automaton/grammar_steps.h"
 #include "automaton/token_counts.h"
 #include "automaton/token_steps.h"
 #include "vocabulary/character_bytes.h"

@@ -18,7 +18,7 @@
 #include "util/exclusive_use.h"
 #include "matcher/grammar_trace.h"
 #include "matcher/history.h"
-#include "masks/masks.h"
+#include "masks/mask_cache.h"
 #include "util/work.h"
 
 namespace structgen {
@@ -32,7 +32,7 @@ class Program {
         heap_(std::move(heap)),
         space_(std::move(space)),
         automaton_(std::make_unique<Automaton>(std::move(plan), *space_)),
-        masks_(std::make_unique<Masks>(*automaton_)) {}
+        masks_(std::make_unique<MaskCache>(*automaton_)) {}
   ~Program() {
     const HeapCharge freed(HeapCharge::NO_PROGRAM, space_->heap(), SIZE_MAX);
     masks_.reset();
@@ -47,7 +47,7 @@ class Program {
     return std::any_of(sets.begin(), sets.end(), [](const auto &set) { return set.second->has_text(); });
   }
   Automaton &automaton() { return *automaton_; }
-  Masks &masks() { return *masks_; }
+  MaskCache &masks() { return *masks_; }
   // In bytes: the program, and what it was the first to need of its space.
   size_t memory() const { return heap_->memory(); }
   // Does the constraint have a text, at least as bytes?
@@ -118,7 +118,7 @@ class Program {
   std::shared_ptr<HeapAccount> heap_;
   std::shared_ptr<TextSpace> space_;
   std::unique_ptr<Automaton> automaton_;
-  std::unique_ptr<Masks> masks_;
+  std::unique_ptr<MaskCache> masks_;
 };
 
 class Matcher {

@@ -134,4 +134,17 @@ class Arena {
   uint32_t used_ = 0;
 };
 
+// Releases what the arena has allocated in the meantime when the scope ends.
+class ArenaScope {
+ public:
+  explicit ArenaScope(Arena &arena) : arena_(arena), mark_(arena.mark()) {}
+  ~ArenaScope() { arena_.release(mark_); }
+  ArenaScope(const ArenaScope &) = delete;
+  ArenaScope &operator=(const ArenaScope &) = delete;
+
+ private:
+  Arena &arena_;
+  const Arena::Mark mark_;
+};
+
 }  // namespace structgen

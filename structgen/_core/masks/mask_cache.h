@@ -1,0 +1,70 @@
+// The cache of token masks: which tokens of the vocabulary may follow a state.
+//
+// A mask is the set of tokens whose bytes can be stepped from the state. It is cached under the frames that it depends
+// on: the cache is a trie over frames, whose entries are a mask or "look one frame deeper". The mask of a grammar is
+// cached under the state of the lexer and the answers of the Earley sets that were queried while it was built.
+//
+// Invariant: masks are immutable and shared; evicting one never invalidates what a caller holds.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "automaton/automaton.h"
+#include "masks/context_fragments.h"
+#include "vocabulary/mask.h"
+
+namespace structgen {
+
+class MaskBuilder;
+
+class MaskCache {
+ public:
+  explicit MaskCache(Automaton &automaton) : automaton_(automaton), text_(automaton.text()) {}
+
+  // The mask of a state: from the cache, or built.
+  std::shared_ptr<const Mask> mask(Arena &arena, const Frame *state);
+  // Of a grammar's state: tokens that end the running lexeme, or text to ignore, and begin a lexeme of `terminal`, at one
+  // of the state's parser positions (`positions_of`). Not cached.
+  std::shared_ptr<const Mask> beginning(Arena &arena, const GrammarFrame *state, size_t position, uint32_t terminal);
+  uint64_t hits() const { return hits_; }
+  uint64_t misses() const { return misses_; }
+  size_t memory() const { return bytes_; }
+
+ private:
+  struct Entry {
+    std::shared_ptr<const Mask> mask;  // null: look one frame deeper, or where `question` leads
+    Reads::Question question{};
+  };
+  // The work that is left for one call of `mask`, which may build several masks.
+  struct Request {
+    Arena &arena;
+    uint64_t work_left;
+  };
+
+  std::shared_ptr<const Mask> mask_of(Request &request, const Frame *state);
+  // JSON and other texts. The mask ignores earlier items of an array, unless the array's control excludes them.
+  std::shared_ptr<const Mask> json_mask(Request &request, const Frame *state);
+  std::shared_ptr<const Mask> cached_json_mask(const Frame *state);
+  std::shared_ptr<const Mask> without_repeats(Request &request, const Frame *state, std::shared_ptr<const Mask> mask);
+  // Grammars (masks/grammar_masks.cpp).
+  std::shared_ptr<const Mask> grammar_mask(Request &request, const GrammarFrame *state);
+  std::shared_ptr<const Mask> mask_of_parses(Request &request, const GrammarFrame *state);
+  std::shared_ptr<const Mask> mask_of_parse(Request &request, const GrammarFrame *state, const GrammarEntry &parse);
+  template <class Walk>
+  std::shared_ptr<const Mask> build_grammar_mask(Request &request, Reads *dependencies, const Walk &walk);
+
+  std::shared_ptr<Mask> empty_mask() const { return new_mask(text_.mask_pool()); }
+  size_t mask_bytes() const { return text_.vocabulary().words() * 4 + 128; }
+  // Empties the cache if it has grown past its limit.
+  void evict();
+
+  Automaton &automaton_;
+  TextSpace &text_;
+  ContextFragments context_fragments_;
+  std::unordered_map<Hash128, Entry, HashOf128> entries_;
+  size_t bytes_ = 0;
+  uint64_t hits_ = 0, misses_ = 0;
+};
+
+}  // namespace structgen

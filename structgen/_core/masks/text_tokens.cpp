@@ -1,0 +1,186 @@
+#include "masks/text_tokens.h"
+
+#include <algorithm>
+
+#include "automaton/unique_items.h"
+
+namespace structgen {
+namespace {
+
+// Adds tokens that stay inside the text, by the states where they end. Tokens that end in one state after equally many
+// characters are alike: they are allowed if the text can go on from there to a length within bounds.
+void add_inside_by_end(MaskBuilder &m, const Fragment &f, uint64_t least, uint64_t most) {
+  enum : uint8_t { Unknown, No, Yes };
+  TextSpace &text = m.text;
+  std::vector<uint8_t> verdicts;
+  for (const TokensByEnd &group : *f.by_end) {
+    verdicts.clear();
+    const auto fits = [&](uint32_t characters) {
+      if (characters > most) return false;
+      const auto lo = static_cast<int64_t>(least > characters ? least - characters : 0);
+      const int64_t hi = most == UNBOUNDED ? -1 : static_cast<int64_t>(most - characters);
+      const auto has_length = [&](Re rest) { return text.regex().has_length(rest, lo, hi); };
+      return text.escape(group.end) == 0 ? has_length(text.re(group.end)) : text.escape_viable(group.end, has_length);
+    };
+    if (group.kinds && fits(group.characters)) {
+      charge(m.vocabulary.words() / 16);
+      m.add_words(group.kinds->by_length[group.characters]);
+    }
+    charge(1 + group.tokens.size() / 16);
+    for (const auto [id, characters] : group.tokens) {
+      if (verdicts.size() <= characters) verdicts.resize(characters + 1, Unknown);
+      uint8_t &verdict = verdicts[characters];
+      if (verdict == Unknown) verdict = fits(characters) ? Yes : No;
+      if (verdict == Yes) m.set(id);
+    }
+  }
+}
+
+// Adds tokens that stay inside a string of any characters and add at most `most` of them. Such a text has a completion
+// of every greater length.
+void add_inside_any_text(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f, uint64_t most) {
+  if (!f.dense) {
+    for (size_t i = 0; i < f.ids.size(); ++i)
+      if (f.characters[i] <= most) m.set(f.ids[i]);
+    return;
+  }
+  const size_t words = m.vocabulary.words();
+  const std::vector<uint32_t> &short_enough = m.text.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(most, UINT32_MAX)));
+  charge(words / 16);
+  uint32_t *const out = m.words();
+  for (size_t w = 0; w < words; ++w) out[w] |= f.bits[w] & short_enough[w];
+  // An escape has more characters in a token than it adds to the text.
+  const auto try_token = [&](uint32_t id) {
+    if (test_bit(f.bits.data(), id) && !m.is_set(id) && m.can_read(state, id, m.vocabulary.depth(at))) m.set(id);
+  };
+  if (m.text.escape(state->text) == 0) {
+    for (const uint32_t id : m.text.escaped_tokens()) try_token(id);
+    return;
+  }
+  each_bit_by_word(0, words, [&](size_t w) { return f.bits[w] & ~out[w]; }, try_token);
+}
+
+// Does every token that stays inside the text leave room for a completion of at most `most` characters in all?
+bool always_leaves_room(TextSpace &text, TextState state, uint64_t most) {
+  if (text.escape(state) != 0 || text.re(state) == RegexSpace::ANY_TEXT) return false;
+  const int64_t missing = text.regex().most_missing(text.re(state));
+  return missing >= 0 && text.longest_characters() + static_cast<uint64_t>(missing) <= most;
+}
+
+// Adds tokens that close a string at one of the exits, each from a state of its own: what follows depends on the text.
+void add_exits_one_by_one(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f) {
+  const size_t skip = m.vocabulary.depth(at);
+  for (const Exit &e : f.exits) {
+    Branch branch(m);
+    const Frame *next = state;
+    const Vocabulary::Node exit = e.node;
+    const std::string path = m.vocabulary.path(exit);
+    for (size_t i = skip; i < path.size() && next; ++i) next = m.automaton.step(m.ctx, next, static_cast<uint8_t>(path[i]));
+    if (next) m.add_from(exit, next);
+  }
+}
+
+// Clears the tokens of a text without a parent that leave it in a state that no tokens can complete. Some bytes occur
+// only inside longer tokens.
+void clear_unspellable(MaskBuilder &m, Vocabulary::Node at, TextState start) {
+  charge(m.vocabulary.words() / 16);
+  each_bit(m.words(), 0, m.vocabulary.words(), [&](uint32_t id) {
+    TextState s = start;
+    for (unsigned char c : m.vocabulary.token(id).substr(m.vocabulary.depth(at))) s = m.text.row(s)[c];
+    if (!m.text.spellable(s)) m.clear(id);
+  });
+}
+
+}  // namespace
+
+void add_inside(MaskBuilder &m, const Fragment &f) {
+  charge(f.bits.empty() ? f.ids.size() / 4 : m.vocabulary.words() / 16);
+  if (f.bits.empty()) m.set_all(f.ids);
+  else m.add_words(f.bits);
+}
+
+void add_exits_at_root(MaskBuilder &m, Fragment &f, const Frame *text, const Frame *after, uint64_t least, uint64_t most) {
+  const RestTrie &trie = m.text.rests(f);
+  m.add_rests(trie, after, least, most);
+  for (uint32_t id : trie.singles)
+    if (m.can_read(text, id, 0)) m.set(id);
+}
+
+void add_string_tokens(MaskBuilder &m, Vocabulary::Node at, const StringFrame *n) {
+  TextSpace &text = m.text;
+  const StringLanguage &language = n->control->string;
+  const uint64_t least = language.min > n->length ? language.min - n->length : 0;
+  const uint64_t most = language.max == UNBOUNDED ? UNBOUNDED : language.max - n->length;
+  const bool any = text.re(n->text) == RegexSpace::ANY_TEXT;
+  const bool started = least == 0 || (least == 1 && n->length == 0);  // any character is enough for minLength
+  const bool free = most == UNBOUNDED && (least == 0 || any);
+  // Tokens inside the text: all of the fragment if the length cannot matter, otherwise chosen by their characters.
+  const auto name_fits = [&] {
+    if (at != Vocabulary::ROOT || !text.reads_host_names(n->text)) return false;
+    return static_cast<uint64_t>(text.fragment(at, n->text).needs) <= most;
+  };
+  const bool fits = free || (started && (always_leaves_room(text, n->text, most) || name_fits()));
+  const bool by_end = !fits && !any;
+  Fragment &f = text.fragment(at, n->text, by_end);
+  if (fits || (by_end && text.escape(n->text) == 0 && started && most != UNBOUNDED &&
+               static_cast<uint64_t>(text.needs(f)) <= most))
+    add_inside(m, f);
+  else if (by_end)
+    add_inside_by_end(m, f, least, most);
+  else
+    add_inside_any_text(m, at, n, f, most);
+  if (f.exits.empty()) return;
+  if (n->root_states || excludes_seen_values(*n)) return add_exits_one_by_one(m, at, n, f);
+  Branch branch(m);
+  m.ctx.item_text = n->item_text;
+  const Frame *const after = m.automaton.finish(m.ctx, n->parent);
+  if (!after) return;
+  if (at == Vocabulary::ROOT) return add_exits_at_root(m, f, n, after, least, most);
+  // The byte of an exit closes the string, so `after` holds after it.
+  for (const Exit &e : f.exits)
+    if (e.characters >= least && e.characters <= most) m.add_from(e.node, after);
+}
+
+bool add_open_ended_text(MaskBuilder &m, Vocabulary::Node at, const ScalarFrame *n) {
+  constexpr size_t FEW = 16;  // tokens that leave the text: at most this number plus one of this many
+  if (n->root_states || excludes_seen_values(*n)) return false;
+  const Vocabulary &v = m.vocabulary;
+  add_inside(m, m.text.fragment(at, n->text));
+  m.ctx.depends_on(n->parent);
+  const std::span<const uint32_t> ids = v.ids_within(at).subspan(v.ids(at).size());
+  std::vector<uint32_t> others;
+  charge(ids.size() / 32);
+  for (const uint32_t id : ids) {
+    if (m.is_set(id)) continue;
+    others.push_back(id);
+    if (others.size() > FEW + ids.size() / FEW) return false;
+  }
+  for (const uint32_t id : others)
+    if (m.can_read(n, id, v.depth(at))) m.set(id);
+  return true;
+}
+
+void add_scalar_tokens(MaskBuilder &m, Vocabulary::Node at, const ScalarFrame *n) {
+  if (n->root_states || excludes_seen_values(*n)) return m.add_by_bytes(at, n);
+  if (is_open_ended(n)) {
+    if (!add_open_ended_text(m, at, n)) m.add_by_bytes(at, n);
+    return;
+  }
+  const Fragment &f = m.text.fragment(at, n->text);
+  add_inside(m, f);
+  if (!n->parent && !m.vocabulary.closed_under_bytes()) clear_unspellable(m, at, n->text);
+  m.ctx.depends_on(n->parent);
+  if (f.exits.empty() || !n->parent) return;
+  Branch branch(m);
+  m.ctx.item_text = n->item_text;
+  const Frame *const after = m.automaton.finish(m.ctx, n->parent);
+  if (!after) return;
+  const std::bitset<256> candidates = m.automaton.candidates(after);
+  for (const Exit &e : f.exits) {
+    if (!candidates.test(m.vocabulary.byte(e.node))) continue;
+    Branch inner(m);
+    if (const Frame *next = m.automaton.step(m.ctx, after, m.vocabulary.byte(e.node))) m.add_from(e.node, next);
+  }
+}
+
+}  // namespace structgen
