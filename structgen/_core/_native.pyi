@@ -332,9 +332,10 @@ class PlainLark:
         """The start, rules, productions, terminals and ignored ones of the IR; None where it is not plain."""
 
 class StepBounds:
-    """A law of one step over the tokens allowed, with an upper bound theta (its log) on what is behind each.
+    """The next-token distribution of one step, with an upper bound on the conditional mass after each token.
 
-    `log_p`, `masses`: float32, one for each id; `allowed`: int32 words of a mask, None: all tokens.
+    `log_p`, `masses`: logarithms and probabilities, float32, one for each id. `allowed`: the int32 words of a mask;
+    None: all tokens are allowed. `theta`: logarithms of the bounds.
     """
 
     def __init__(
@@ -345,21 +346,21 @@ class StepBounds:
         least: float,
         few: int,
     ) -> None:
-        """Hold tokens with at least the share `least` of the allowed mass one by one.
+        """Store the tokens with at least the share `least` of the allowed mass, and the others as one mass.
 
-        A distribution of not many more tokens than these and `few` is held as a whole.
+        All allowed tokens are stored if there are at most `few` of them besides twice the likely ones.
         """
     @staticmethod
     def restore(
         tokens: NDArray[np.int32], log_p: NDArray[np.float64], theta: NDArray[np.float64], tail: float
     ) -> StepBounds: ...
     def draw(self, uniform: float) -> int:
-        """A token, in proportion to p * theta; -1 for one that is not held. There must be mass."""
+        """Draw a token in proportion to p * theta; -1 for one that is not stored. The total mass must not be zero."""
     def log_prob(self, token: int, /) -> float: ...
     def bound_of(self, token: int, /) -> float: ...
     def learn(self, token: int, theta: float) -> float:
-        """Sets the bound of a token; that of the step then."""
-    def hold(
+        """Set the bound of a stored token, and return the bound of the step."""
+    def store(
         self,
         token: int,
         log_p: NDArray[np.float32],
@@ -367,12 +368,12 @@ class StepBounds:
         allowed: NDArray[np.int32] | None,
     ) -> None: ...
     def __len__(self) -> int:
-        """How many tokens are held one by one."""
+        """Return the number of stored tokens."""
     @property
     def bound(self) -> float: ...
     @property
     def tail(self) -> float:
-        """The log mass of those allowed that are not held."""
+        """The log mass of the allowed tokens that are not stored."""
     @property
     def tokens(self) -> NDArray[np.int32]: ...
     @property

@@ -126,7 +126,7 @@ class BoundTrie:
     def hold(self, node: Node, token: int, allowed: Array | None, distribution: Distribution) -> None:
         """Move a token from a node's tail to those held one by one; `distribution` is as when the node was made."""
         before = node.memory()
-        node.step.hold(token, distribution.log_p, distribution.masses, allowed)
+        node.step.store(token, distribution.log_p, distribution.masses, allowed)
         self._bytes += node.memory() - before
 
     def touch(self, node: Node) -> None:

@@ -52,8 +52,8 @@ void check_weights(const Canvas &canvas, const LogP &log_p) {
     throw std::out_of_range("log_p needs a row for each cell, with a number for each token");
 }
 
-// Tokens by cell; -1 where there is none.
-std::vector<int64_t> told(const std::vector<uint32_t> &tokens) {
+// Token ids by cell; -1 for a cell without a token.
+std::vector<int64_t> token_ids(const std::vector<uint32_t> &tokens) {
   std::vector<int64_t> out;
   for (uint32_t id : tokens) out.push_back(id == Canvas::CLOSED ? -1 : static_cast<int64_t>(id));
   return out;
@@ -120,7 +120,7 @@ void bind_canvas(nb::module_ &m) {
            [](Canvas &self, std::vector<uint32_t> preferred) -> std::optional<std::vector<int64_t>> {
              const auto found = used_without_gil(self, [&] { return self.completion(preferred); });
              if (!found) return std::nullopt;
-             return told(*found);
+             return token_ids(*found);
            },
            "preferred"_a = std::vector<uint32_t>{})
       .def("prefer", [](Canvas &self, std::vector<uint32_t> tokens) {
@@ -132,7 +132,7 @@ void bind_canvas(nb::module_ &m) {
              check_weights(self, log_p);
              const auto found = used_without_gil(self, [&] { return self.best(log_p.data(), log_p.shape(1)); });
              if (!found) return std::nullopt;
-             return std::make_pair(told(found->tokens), found->log_weight);
+             return std::make_pair(token_ids(found->tokens), found->log_weight);
            },
            "log_p"_a)
       .def("draw",
@@ -141,7 +141,7 @@ void bind_canvas(nb::module_ &m) {
              std::mt19937_64 chance(seed);
              const auto found = used_without_gil(self, [&] { return self.draw(log_p.data(), log_p.shape(1), chance, tries); });
              if (!found) return std::nullopt;
-             return std::make_pair(told(found->tokens), found->log_weight);
+             return std::make_pair(token_ids(found->tokens), found->log_weight);
            },
            "log_p"_a, "seed"_a, "tries"_a = 1'000)
       .def("copy", [](Canvas &self) {

@@ -35,7 +35,7 @@ class Engine {
   }
 
   std::shared_ptr<Program> compile(nb::handle ir) {
-    // Whoever waits without the GIL may find another space in place afterwards: these stay as they are.
+    // subtle: a thread that waits without the GIL may find another space in the members afterwards, so it works on copies.
     std::shared_ptr<TextSpace> space;
     std::shared_ptr<RegexCache> cache;
     std::unique_lock<ForkMutex> lock;
@@ -177,7 +177,7 @@ void bind_engine(nb::module_ &m) {
              std::vector<std::string> texts;
              texts.reserve(tokens.size());
              for (nb::handle t : tokens) {
-               if (t.is_none()) texts.emplace_back();
+               if (t.is(nb::none())) texts.emplace_back();
                else texts.emplace_back(as_view(nb::cast<nb::bytes>(t)));
              }
              new (self) Vocabulary(std::move(texts), std::move(eos_ids), size, std::move(specials));
@@ -226,7 +226,7 @@ void bind_engine(nb::module_ &m) {
           return p.unproven();
         });
       })
-      // Without a turn: it may be asked while another thread has a long call.
+      // Without holding the space, so that it can be read while another thread makes a long call.
       .def_prop_ro("memory", &Program::memory)
       .def_prop_ro("names_text_tokens", &Program::names_text_tokens)
       // Units of work that steps and masks in grammars have taken so far (automaton/automaton.h).

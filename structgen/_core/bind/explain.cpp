@@ -141,7 +141,7 @@ class Witnessing {
     out.rules.assign(1, {"", "max_depth", std::to_string(most)});
   }
 
-  // What could stand next, in the words of the grammar: lexemes that may begin, and those that have begun.
+  // What may come next, in the names of the grammar: lexemes that may begin, and those that are running.
   void grammar(const GrammarFrame &frame, Account &out) {
     GrammarControl &g = *frame.grammar;
     out.is_grammar = true;
@@ -175,7 +175,7 @@ class Witnessing {
     rules(g, at, out);
   }
 
-  // Rules that have begun there.
+  // The rules that are being parsed there.
   void rules(GrammarControl &g, const GrammarEntry &at, Account &out) {
     for (const Kernel kernel : std::span(at.set->kernels, at.set->count))
       for (const Item item : g.items().items(kernel))

@@ -15,8 +15,8 @@ namespace structgen {
 // schemas (pointers that apply here), rules ([pointer, keyword, detail] broken by the next byte),
 // keys (declared keys that may come), missing (required keys still owed), next (bytes that may follow),
 // optional_space (white space between tokens may be left out). In a grammar also terminals (names of those that may
-// begin), begins (bytes that go on with a lexeme that has begun, or begin a terminal without a name), within (names of
-// the lexemes and rules that have begun) and bounded (the text must be in a regular language as well).
+// begin), begins (bytes that continue a running lexeme, or begin a terminal without a name), within (names of
+// the running lexemes and rules) and bounded (the text must be in a regular language as well).
 nanobind::dict describe_to_python(Matcher &matcher, std::string_view after);
 
 }  // namespace structgen

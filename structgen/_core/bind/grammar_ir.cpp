@@ -29,7 +29,7 @@ Lexing lexing_of(const IrPart &ir) {
   const std::string_view name = ir.text();
   if (name == "longest") return Lexing::Longest;
   if (name == "ordered") return Lexing::Ordered;
-  if (name != "scannerless") ir.fail("is none of \"scannerless\", \"longest\" and \"ordered\"");
+  if (name != "scannerless") ir.fail("must be \"scannerless\", \"longest\" or \"ordered\"");
   return Lexing::Scannerless;
 }
 
@@ -53,7 +53,7 @@ void read_members(const IrPart &ir, std::vector<TokenRange> &ranges, std::vector
 std::optional<uint32_t> read_token_set(const IrPart &ir, TextSpace &space, std::string *spelled) {
   ir.size(4, "a set of tokens: its members, those left out, where it is written, and whether it may be spelled");
   TokenSetParts parts;
-  if (ir[0].is_none()) parts.is_any = true;
+  if (ir[0].is_absent()) parts.is_any = true;
   else read_members(ir[0], parts.ranges, parts.texts);
   read_members(ir[1], parts.excluded, parts.excluded_texts);
   const auto where = std::string(ir[2].text());
@@ -121,7 +121,7 @@ GrammarTerminal read_terminal(const IrPart &ir, const Grammar &g, TextSpace &spa
     terminal.kind = GrammarTerminal::Tokens;
     terminal.tokens = GrammarTerminal::NONE;
   } else {
-    first.fail("is none of \"text\", \"constraint\", \"special\", \"tokens\" and \"declared\"");
+    first.fail("must be \"text\", \"constraint\", \"special\", \"tokens\" or \"declared\"");
   }
   const bool scanned = g.lexing == Lexing::Ordered && terminal.kind == GrammarTerminal::Text;
   if (scanned) terminal.scanner = ir[3].index(g.scanners.size(), "a scanner");
@@ -192,7 +192,7 @@ void read_keywords(const IrPart &ir, Grammar &g) {
 // (newline, indent, dedent, opening brackets, closing brackets, width of a tab)
 IndentationRule read_indentation(const IrPart &ir, const Grammar &g) {
   IndentationRule rule;
-  if (ir.is_none()) return rule;
+  if (ir.is_absent()) return rule;
   if (g.lexing == Lexing::Scannerless) ir.fail("needs a lexer");
   ir.size(6, "an indentation: newline, indent, dedent, opening brackets, closing brackets, width of a tab");
   const IrPart newline = ir[0], width = ir[5];
@@ -244,7 +244,7 @@ std::unique_ptr<GrammarControl> grammar_from_ir(const IrPart &ir, TextSpace &spa
   g.contextual = ir.field("contextual").boolean();
   const IrPart within = ir.field("within"), rules = ir.field("rules"), scanners = ir.field("scanners"),
                terminals = ir.field("terminals");
-  if (!within.is_none()) g.within = re(within);
+  if (!within.is_absent()) g.within = re(within);
   for (size_t i = 0; i < rules.size(); ++i) g.rules.emplace_back(rules[i].text());
   if (ir.has("temperatures")) read_temperatures(ir.field("temperatures"), g);
   for (size_t i = 0; i < scanners.size(); ++i) g.scanners.push_back(re(scanners[i]));

@@ -72,11 +72,11 @@ bool IrPart::boolean() const {
   return value_.ptr() == Py_True;
 }
 
-void IrPart::fail(const std::string &what) const { throw std::invalid_argument("malformed IR: " + way() + " " + what); }
+void IrPart::fail(const std::string &what) const { throw std::invalid_argument("malformed IR: " + path() + " " + what); }
 
-std::string IrPart::way() const {
+std::string IrPart::path() const {
   if (!around_) return name_;
-  const std::string before = around_->way();
+  const std::string before = around_->path();
   return name_ ? before + "." + name_ : before + "[" + std::to_string(at_) + "]";
 }
 

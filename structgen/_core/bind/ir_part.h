@@ -1,7 +1,7 @@
-// A part of an intermediate representation and the way to it, so that what is malformed can be named.
+// A part of an intermediate representation (IR) and the path to it, which errors name.
 //
-// The front ends make well-formed IR; the checks are for whoever writes it by hand. A part knows the part around it,
-// which has to outlive it; the way is made into text only for a message: terminals[2][3].
+// The front ends build well-formed IR; the checks are for IR that is written by hand. A part refers to the part around it,
+// which must outlive it. The path becomes text only for a message, such as `terminals[2][3]`.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -22,12 +22,12 @@ class IrPart {
   size_t size() const;                   // of a tuple or a list
   size_t size(size_t least, const char *shape) const;
 
-  // All throw std::invalid_argument where the part is something else.
+  // All throw std::invalid_argument if the part has another type.
   std::string_view text() const;  // lives as long as the string
   int64_t integer(int64_t least, int64_t most) const;
   uint32_t index(size_t count, const char *of) const;
   bool boolean() const;
-  bool is_none() const { return value_.is_none(); }
+  bool is_absent() const { return value_.is(nanobind::none()); }
   bool is_text() const { return PyUnicode_Check(value_.ptr()); }
 
   nanobind::handle value() const { return value_; }
@@ -36,7 +36,7 @@ class IrPart {
  private:
   IrPart(nanobind::handle value, const IrPart &around, const char *name, size_t at)
       : value_(value), around_(&around), name_(name), at_(at) {}
-  std::string way() const;
+  std::string path() const;
 
   nanobind::handle value_;
   const IrPart *around_ = nullptr;

@@ -131,7 +131,7 @@ class Writer {
   }
 
   const LarkText &read_;
-  std::vector<nb::object> texts_, nodes_;  // made when they are asked for
+  std::vector<nb::object> texts_, nodes_;  // made when they are first needed
   nb::str rule_{"rule"}, terminal_{"terminal"}, sequence_{"sequence"}, choice_{"choice"}, repeat_{"repeat"}, use_{"use"};
 };
 
@@ -179,7 +179,7 @@ class PlainLark {
     for (LarkGrammar::Terminal &one : grammar_.terminals) {
       if (LarkGrammar::word_of(one.key)) continue;
       nb::object fact = language(text_from(one.name), text_from(one.key));
-      if (fact.is_none()) return nb::none();
+      if (fact.is(nb::none())) return nb::none();
       one.is_pattern = nb::cast<bool>(fact[0]);
       one.widest = nb::cast<int64_t>(fact[1]);
       one.length = nb::cast<int64_t>(fact[2]);

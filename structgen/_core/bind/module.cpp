@@ -16,7 +16,7 @@ void bind_work(nb::module_ &m);
 }
 
 NB_MODULE(_native, m) {
-  // An interpreter that ends while somebody still holds a matcher (after an uncaught error, say) is nothing to tell.
+  // An interpreter may end while a matcher still exists, for example after an uncaught error. That is not worth a warning.
   nanobind::set_leak_warnings(false);
   structgen::bind_work(m);  // first: it names the core's exceptions
   structgen::bind_regex(m);

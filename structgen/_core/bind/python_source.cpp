@@ -1,7 +1,6 @@
-// Called while a space is held and the GIL is not: whoever waits for a space has let the GIL go (bind/engine.cpp), so
-// taking it here waits for nobody who waits for us. What Python does meanwhile may be anything, except to ask for the
-// same space again on the same thread, which would wait for itself: `Unfolding` marks the space, and `TextSpace::hold`
-// refuses.
+// These functions run while the thread holds a space and not the GIL. A thread that waits for a space has released the GIL
+// (bind/engine.cpp), so acquiring it here cannot deadlock. Python may then do anything except hold the same space again on
+// the same thread, which would wait for itself: `Unfolding` marks the space, and `TextSpace::hold` refuses.
 #include "bind/python_source.h"
 
 #include <algorithm>
@@ -18,7 +17,7 @@ class __attribute__((visibility("hidden"))) PythonSource final : public Source {
  public:
   PythonSource(RegexSpace &space, nb::object object) : space_(space), object_(std::move(object)) {}
   ~PythonSource() override {
-    // Spaces go on whatever thread drops them last, or after Python itself.
+    // Spaces are destroyed on the thread that releases them last, perhaps after Python itself.
     if (!Py_IsInitialized()) {
       object_.release();
       return;
@@ -36,8 +35,8 @@ class __attribute__((visibility("hidden"))) PythonSource final : public Source {
   std::vector<Edge> edges(uint64_t state) override {
     WithGil held;
     const Unfolding here(space_);
-    const nb::object told = object_.attr("edges")(state);
-    const IrPart list{told, "edges"};
+    const nb::object listed = object_.attr("edges")(state);
+    const IrPart list{listed, "edges"};
     std::vector<Edge> out;
     for (size_t i = 0; i < list.size(); ++i) {
       const IrPart edge = list[i];
@@ -53,7 +52,7 @@ class __attribute__((visibility("hidden"))) PythonSource final : public Source {
     WithGil held;
     const Unfolding here(space_);
     const nb::object text = object_.attr("completion")(state);
-    if (text.is_none()) return false;
+    if (text.is(nb::none())) return false;
     *out += nb::str(text).c_str();
     return true;
   }

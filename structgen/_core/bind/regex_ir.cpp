@@ -45,7 +45,7 @@ class Reader {
       const Re body = read(ir[1], depth + 1);
       const IrPart most = ir[3];
       const int64_t least = ir[2].integer(0, MOST_COUNT);
-      return space_.repeat(body, least, most.is_none() ? -1 : most.integer(0, MOST_COUNT));
+      return space_.repeat(body, least, most.is_absent() ? -1 : most.integer(0, MOST_COUNT));
     }
     if (kind == "text") return RegexSpace::ANY_TEXT;
     if (kind == "any") return space_.any_char();
@@ -78,7 +78,7 @@ class Reader {
     std::optional<std::string> *const texts[] = {&bounds.minimum, &bounds.maximum, &bounds.exclusive_minimum,
                                                  &bounds.exclusive_maximum, &bounds.multiple_of};
     for (size_t i = 0; i < 5; ++i)
-      if (const IrPart part = ir[i + 1]; !part.is_none()) *texts[i] = std::string(part.text());
+      if (const IrPart part = ir[i + 1]; !part.is_absent()) *texts[i] = std::string(part.text());
     bounds.integer = ir[6].boolean();
     return number_language(space_, bounds);
   }

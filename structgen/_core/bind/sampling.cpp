@@ -1,4 +1,4 @@
-// Laws of one step under bounds, for the exact samplers.
+// Next-token distributions under upper bounds, for the exact samplers.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -23,14 +23,14 @@ std::span<const T> span(const Row<T> &row) {
   return {row.data(), row.size()};
 }
 
-MaskedLaw masked_law(const Row<float> &log_p, const Row<float> &masses, const Bits &allowed) {
-  MaskedLaw law{span(log_p), span(masses), {}};
-  if (log_p.size() != masses.size()) throw nb::value_error("log_p and masses are of different lengths");
-  if (masses.size() > INT32_MAX) throw nb::value_error("a law is of 2**31 - 1 tokens at most");
-  if (!allowed) return law;
-  if (allowed->size() < law.words()) throw nb::value_error("the mask has fewer bits than the law has tokens");
-  law.allowed = {reinterpret_cast<const uint32_t *>(allowed->data()), allowed->size()};
-  return law;
+MaskedDistribution masked_distribution(const Row<float> &log_p, const Row<float> &masses, const Bits &allowed) {
+  MaskedDistribution distribution{span(log_p), span(masses), {}};
+  if (log_p.size() != masses.size()) throw nb::value_error("log_p and masses have different lengths");
+  if (masses.size() > INT32_MAX) throw nb::value_error("a distribution has at most 2**31 - 1 tokens");
+  if (!allowed) return distribution;
+  if (allowed->size() < distribution.words()) throw nb::value_error("the mask has fewer bits than the distribution has tokens");
+  distribution.allowed = {reinterpret_cast<const uint32_t *>(allowed->data()), allowed->size()};
+  return distribution;
 }
 
 // A copy, owned by the array.
@@ -41,10 +41,10 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> copied(const std::vector<T> &values) {
   return {kept->data(), {kept->size()}, owner};
 }
 
-size_t place_of(const StepBounds &self, int32_t token) {
-  const size_t place = self.place(token);
-  if (place == StepBounds::NOT_HELD) throw nb::key_error(std::to_string(token).c_str());
-  return place;
+size_t index_of(const StepBounds &self, int32_t token) {
+  const size_t index = self.index_of(token);
+  if (index == StepBounds::NOT_STORED) throw nb::key_error(std::to_string(token).c_str());
+  return index;
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void bind_sampling(nb::module_ &m) {
       .def(
           "__init__",
           [](StepBounds *self, const Row<float> &log_p, const Row<float> &masses, const Bits &allowed, float least,
-             int64_t few) { new (self) StepBounds(masked_law(log_p, masses, allowed), least, few); },
+             int64_t few) { new (self) StepBounds(masked_distribution(log_p, masses, allowed), least, few); },
           "log_p"_a, "masses"_a, "allowed"_a.none(), "least"_a, "few"_a)
       .def_static(
           "restore",
@@ -62,26 +62,26 @@ void bind_sampling(nb::module_ &m) {
             const auto ids = span(tokens);
             const auto logs = span(log_p), bounds = span(theta);
             if (ids.size() != logs.size() || ids.size() != bounds.size())
-              throw nb::value_error("tokens, log_p and theta are of different lengths");
+              throw nb::value_error("tokens, log_p and theta have different lengths");
             return StepBounds({ids.begin(), ids.end()}, {logs.begin(), logs.end()}, {bounds.begin(), bounds.end()}, tail);
           },
           "tokens"_a, "log_p"_a, "theta"_a, "tail"_a)
       .def("draw", &StepBounds::draw, "uniform"_a)
-      .def("log_prob", [](const StepBounds &self, int32_t token) { return self.log_p()[place_of(self, token)]; })
-      .def("bound_of", [](const StepBounds &self, int32_t token) { return self.theta()[place_of(self, token)]; })
+      .def("log_prob", [](const StepBounds &self, int32_t token) { return self.log_p()[index_of(self, token)]; })
+      .def("bound_of", [](const StepBounds &self, int32_t token) { return self.theta()[index_of(self, token)]; })
       .def(
           "learn",
           [](StepBounds &self, int32_t token, double theta) {
-            self.learn(place_of(self, token), theta);
+            self.learn(index_of(self, token), theta);
             return self.bound();
           },
           "token"_a, "theta"_a)
       .def(
-          "hold",
+          "store",
           [](StepBounds &self, int32_t token, const Row<float> &log_p, const Row<float> &masses, const Bits &allowed) {
-            const MaskedLaw law = masked_law(log_p, masses, allowed);
-            if (token < 0 || static_cast<size_t>(token) >= masses.size()) throw nb::index_error("no token of the law");
-            self.hold(token, law);
+            const MaskedDistribution distribution = masked_distribution(log_p, masses, allowed);
+            if (token < 0 || static_cast<size_t>(token) >= masses.size()) throw nb::index_error("the token is outside of the distribution");
+            self.store(token, distribution);
           },
           "token"_a, "log_p"_a, "masses"_a, "allowed"_a.none())
       .def("__len__", [](const StepBounds &self) { return self.tokens().size(); })

@@ -202,7 +202,7 @@ void read_whitespace(nb::handle ir, JsonOptions &o) {
   if (kind != "written") throw std::invalid_argument("unknown whitespace policy: " + std::string(kind));
   o.whitespace = Whitespace::Written;
   nb::object indent = ir[1];
-  if (!indent.is_none()) {
+  if (!indent.is(nb::none())) {
     o.lines = true;
     o.indent = std::string(text_of(indent));
   }
@@ -462,7 +462,7 @@ std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uin
     content.size(4, "a part with a count: the constraint, its tokens, whether it is cut, and what is enough then");
     plan->kind = Plan::Sequence;
     plan->parts.push_back(read(content[0], depth + 1, nested + 1));
-    if (!content[3].is_none()) {
+    if (!content[3].is_absent()) {
       auto enough = std::make_unique<Plan>(), both = std::make_unique<Plan>();
       enough->kind = Plan::Sequence;
       enough->at_limit = true;

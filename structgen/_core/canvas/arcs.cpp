@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t MOST_TOKENS = 1'000;  // of a set: each is an edge of its own for each place
 
-CanvasGrammar canvas_grammar(const Plan &plan, TextSpace &space) {
+BinaryGrammar canvas_grammar(const Plan &plan, TextSpace &space) {
   if (plan.kind == Plan::Regex) return {plan.re, space};
   if (plan.grammar->empty()) return {};
   return {plan.grammar->grammar(), plan.grammar->lexer()};
@@ -92,15 +92,15 @@ uint32_t CanvasArcs::boundary(Re after) {
 
 uint32_t CanvasArcs::begin(uint32_t boundary, uint32_t terminal) {
   const uint64_t key = static_cast<uint64_t>(boundary) << 32 | terminal;
-  if (const auto it = begun_.find(key); it != begun_.end()) return it->second;
-  const CanvasGrammar::Terminal &t = grammar_.terminals[terminal];
+  if (const auto it = begin_index_.find(key); it != begin_index_.end()) return it->second;
+  const BinaryGrammar::Terminal &t = grammar_.terminals[terminal];
   if (!t.tokens.empty() || t.begin == Lexemes::DEAD) return NONE;
   Lexemes &lexemes = space_.lexemes();
   const Re after = boundaries_[boundary];
   const bool meet = (lexemes.first_of(after) & lexemes.first(t.begin)).any();
   const LexemeState s = meet ? lexemes.restricted(t.begin, after) : t.begin;
   const uint32_t made = s == Lexemes::DEAD ? NONE : run(terminal, s);
-  return begun_[key] = made;
+  return begin_index_[key] = made;
 }
 
 // Reads `text` into a terminal, and what the terminal leaves of it into others.
@@ -119,37 +119,37 @@ void CanvasArcs::read(uint32_t terminal, LexemeState s, std::string_view text, s
   if (lexemes.complete(s)) out.push_back({Kind::Boundary, terminal, boundary(lexemes.after(s))});
 }
 
-// A rest is made of shorter ones. What is not known of those is asked first, on a stack of our own: a token may have
-// thousands of bytes, each a lexeme.
+// The steps of a rest are made of those of shorter rests. Unknown ones are found first, on an explicit stack: a token may
+// have thousands of bytes, each a lexeme.
 uint32_t CanvasArcs::rest(uint32_t terminal, Re after, std::string_view text) {
-  struct Asked {
+  struct Query {
     uint32_t set;
     Re after;
     std::string_view text;
     Hash128 key;
   };
-  auto asked = [&](uint32_t behind, Re forbidden, std::string_view left) {
-    const uint32_t set = followers_[behind];
-    return Asked{set, forbidden, left, extend(hash_words(TEXT, set, forbidden), hash_text(left))};
+  auto query = [&](uint32_t ended, Re forbidden, std::string_view left) {
+    const uint32_t set = followers_[ended];
+    return Query{set, forbidden, left, extend(hash_words(TEXT, set, forbidden), hash_text(left))};
   };
-  const Asked first = asked(terminal, after, text);
+  const Query first = query(terminal, after, text);
   if (const auto it = rest_of_.find(first.key); it != rest_of_.end()) return it->second;
-  std::vector<Asked> open{first};
+  std::vector<Query> open{first};
   while (!open.empty()) {
     charge();
-    const Asked now = open.back();
+    const Query now = open.back();
     const size_t before = open.size();
     std::vector<Step> steps;
-    auto known = [&](uint32_t behind, Re forbidden, std::string_view left) {
-      const Asked shorter = asked(behind, forbidden, left);
+    auto known = [&](uint32_t ended, Re forbidden, std::string_view left) {
+      const Query shorter = query(ended, forbidden, left);
       if (const auto it = rest_of_.find(shorter.key); it != rest_of_.end()) return it->second;
       open.push_back(shorter);
       return NONE;
     };
-    if (!rest_of_.contains(now.key)) {  // it may have been asked twice
-      const uint32_t place = boundary(now.after);
+    if (!rest_of_.contains(now.key)) {  // the stack may have had it twice
+      const uint32_t at = boundary(now.after);
       for (uint32_t next : follower_sets_[now.set])
-        if (const uint32_t begun = begin(place, next); begun != NONE) read(next, runs_[begun].lexeme, now.text, steps, known);
+        if (const uint32_t run = begin(at, next); run != NONE) read(next, runs_[run].lexeme, now.text, steps, known);
     }
     if (open.size() > before) continue;
     open.pop_back();
@@ -228,13 +228,13 @@ class CanvasArcs::Walk {
   }
 
  private:
-  // The terminal is over at `node`: all tokens below it have a rest.
+  // The terminal ends at `node`: all tokens below it have a rest.
   void ended(Vocabulary::Node node, Re after) {
     std::bitset<256> begins;
     Lexemes &lexemes = arcs_.space_.lexemes();
     for (uint32_t next : arcs_.follower_sets_[arcs_.followers_[terminal_]])
-      if (const uint32_t begun = arcs_.begin(arcs_.boundary(after), next); begun != NONE)
-        begins |= lexemes.first(arcs_.runs_[begun].lexeme);
+      if (const uint32_t run = arcs_.begin(arcs_.boundary(after), next); run != NONE)
+        begins |= lexemes.first(arcs_.runs_[run].lexeme);
     if (begins.none()) return;
     const size_t depth = v_.depth(node);
     for (Vocabulary::Node child = node + 1; child < v_.end(node); child = v_.end(child)) {

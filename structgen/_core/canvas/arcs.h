@@ -1,9 +1,9 @@
 // How tokens lead through the terminals of a grammar, wherever a token begins and ends.
 //
-// A *run* is a terminal that is being read; a *boundary* is a place between two terminals, told by what must not come
-// next there (see text/lexemes.h); a *rest* is what is left of a token behind a terminal that ended inside it. Rests in which
-// the same terminals lead to the same places are one, so that few are left of a vocabulary.
-// Everything here belongs to a constraint on a vocabulary; nothing knows of a canvas.
+// A *run* is a terminal that is being read. A *boundary* is a position between two terminals; it is identified by what must
+// not come next there (see text/lexemes.h). A *rest* is the part of a token after a terminal that ended inside it. Rests in
+// which the same terminals lead to the same positions are one, so a vocabulary has few of them.
+// All of this belongs to a constraint and a vocabulary, and is independent of a canvas.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace structgen {
 
-// Why a constraint cannot be put on a canvas; empty where it can.
+// Why a constraint does not work on a canvas; empty if it does.
 std::string canvas_obstacle(const Plan &plan, TextSpace &space);
 
 class CanvasArcs {
@@ -29,8 +29,8 @@ class CanvasArcs {
   };
   struct Arc {
     Step step;
-    std::vector<uint32_t> ids;   // of the tokens, where they are few
-    std::vector<uint32_t> bits;  // and otherwise, one for each id
+    std::vector<uint32_t> ids;   // of the tokens, if they are few
+    std::vector<uint32_t> bits;  // otherwise, one bit for each id
     bool meets(const uint32_t *mask) const;
     void add_to(uint32_t *mask) const;
     bool has(uint32_t token) const;
@@ -40,7 +40,7 @@ class CanvasArcs {
   CanvasArcs(const CanvasArcs &) = delete;
   CanvasArcs &operator=(const CanvasArcs &) = delete;
 
-  const CanvasGrammar &grammar() const { return grammar_; }
+  const BinaryGrammar &grammar() const { return grammar_; }
   const Vocabulary &vocabulary() const { return space_.vocabulary(); }
   size_t runs() const { return runs_.size(); }
   size_t boundaries() const { return boundaries_.size(); }
@@ -48,15 +48,15 @@ class CanvasArcs {
   uint32_t terminal_of(uint32_t run) const { return runs_[run].terminal; }
 
   static constexpr uint32_t NONE = UINT32_MAX;
-  static constexpr uint32_t FREE = 0;  // the boundary after which anything may come
+  static constexpr uint32_t FREE = 0;  // the boundary after which everything may come
 
-  // A terminal that begins at a boundary; NONE where nothing of it may come there.
+  // The run of a terminal that begins at a boundary; NONE if it may not begin there.
   uint32_t begin(uint32_t boundary, uint32_t terminal);
-  // Where tokens lead from a run, each way once.
+  // Where tokens lead from a run, each step once.
   const std::vector<Arc> &arcs(uint32_t run);
   // Where one token leads.
   const std::vector<Step> &steps(uint32_t run, uint32_t token);
-  // Where what is left of a token leads.
+  // Where a rest leads.
   const std::vector<Step> &steps_of_rest(uint32_t rest) const { return rests_[rest]; }
 
  private:
@@ -68,7 +68,7 @@ class CanvasArcs {
   class Walk;
   uint32_t run(uint32_t terminal, LexemeState lexeme);
   uint32_t boundary(Re after);
-  // What is left of a token behind `terminal`; NONE where nothing can be read there.
+  // The rest `text` of a token after `terminal`; NONE if it leads nowhere.
   uint32_t rest(uint32_t terminal, Re after, std::string_view text);
   template <class RestOf>
   void read(uint32_t terminal, LexemeState s, std::string_view text, std::vector<Step> &out, const RestOf &rest_of);
@@ -76,14 +76,14 @@ class CanvasArcs {
   bool goes_on(LexemeState s) { return space_.lexemes().first(s).any(); }
 
   TextSpace &space_;
-  CanvasGrammar grammar_;
+  BinaryGrammar grammar_;
   std::vector<uint32_t> followers_;  // by terminal: which set of terminals may follow it, by number
   std::vector<std::vector<uint32_t>> follower_sets_;
   std::vector<Run> runs_;
   std::unordered_map<uint64_t, uint32_t> run_index_;
   std::vector<Re> boundaries_;
   std::unordered_map<Re, uint32_t> boundary_index_;
-  std::unordered_map<uint64_t, uint32_t> begun_;
+  std::unordered_map<uint64_t, uint32_t> begin_index_;
   std::vector<std::vector<Step>> rests_;
   std::unordered_map<Hash128, uint32_t, HashOf128> rest_index_;  // by their steps
   std::unordered_map<Hash128, uint32_t, HashOf128> rest_of_;     // by text

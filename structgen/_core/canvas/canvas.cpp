@@ -13,7 +13,7 @@ namespace {
 // Puts a derivation into `out`, token by token. For canvases without gaps.
 class Derivation {
  public:
-  Derivation(const CanvasGrammar &g, const CanvasChart &chart, CanvasReading &reading, size_t nodes,
+  Derivation(const BinaryGrammar &g, const SpanChart &chart, CanvasReading &reading, size_t nodes,
              const std::vector<uint32_t> &preferred, std::vector<uint32_t> &out)
       : g_(g), chart_(chart), reading_(reading), nodes_(nodes), preferred_(preferred), out_(out) {}
 
@@ -36,7 +36,7 @@ class Derivation {
           break;
         }
         uint32_t middle = 0;
-        const CanvasGrammar::Pair *pair = split(s, span.from, span.to, &middle);
+        const BinaryGrammar::Pair *pair = split(s, span.from, span.to, &middle);
         if (pair) {
           todo.push_back({pair->right, middle, span.to});
           todo.push_back({pair->left, span.from, middle});
@@ -50,8 +50,8 @@ class Derivation {
   }
 
  private:
-  const CanvasGrammar::Pair *split(uint32_t symbol, uint32_t from, uint32_t to, uint32_t *middle) const {
-    for (const CanvasGrammar::Pair &pair : g_.pairs_of[symbol]) {
+  const BinaryGrammar::Pair *split(uint32_t symbol, uint32_t from, uint32_t to, uint32_t *middle) const {
+    for (const BinaryGrammar::Pair &pair : g_.pairs_of[symbol]) {
       const uint64_t *left = chart_.spans(pair.left, from);
       for (size_t w = from / 64; w <= to / 64; ++w)
         for (uint64_t rest = left[w]; rest; rest &= rest - 1) {
@@ -62,8 +62,8 @@ class Derivation {
     return nullptr;
   }
 
-  const CanvasGrammar &g_;
-  const CanvasChart &chart_;
+  const BinaryGrammar &g_;
+  const SpanChart &chart_;
   CanvasReading &reading_;
   size_t nodes_;
   const std::vector<uint32_t> &preferred_;
@@ -101,12 +101,13 @@ struct Canvas::Filled {
     has_text = chart.fill(starts, ends);
   }
 
-  // The tokens of a text, as much of `preferred` as is at hand; CLOSED where there is none. For canvases without gaps.
-  std::vector<uint32_t> completion(const CanvasGrammar &g, const std::vector<uint32_t> &preferred, const CanvasForm &form) {
+  // The tokens of a text, with as many of `preferred` as are useful; CLOSED for cells after the text. For canvases without
+  // gaps.
+  std::vector<uint32_t> completion(const BinaryGrammar &g, const std::vector<uint32_t> &preferred, const CanvasForm &form) {
     const size_t cells = form.cells.size();
     std::vector<uint32_t> out(cells, CLOSED);
-    // By where the text ends, the cells behind that had better be closed, without those that had better not; where
-    // nothing is preferred the longest, so that as much as may be is open to agreement.
+    // By the end of the text: the cells after it that should be closed, minus those that should not. Without preferences the
+    // longest text is best, since it leaves most cells open to agreement.
     std::vector<int64_t> worth(cells + 1);
     for (size_t p = cells; p-- > 0;) {
       const bool closes = p < preferred.size() && form.closes_with(preferred[p]);
@@ -125,7 +126,7 @@ struct Canvas::Filled {
   }
 
   CanvasLattice lattice;
-  CanvasChart chart;
+  SpanChart chart;
   CanvasReading reading;
   std::vector<uint32_t> starts, ends;
   bool has_text = false;  // other than the empty one
@@ -136,7 +137,7 @@ void Canvas::solve() {
   Program::Turn turn(*program_->program, Program::SEARCH);
   const Uncounted own;  // a canvas has limits of its own
   CanvasArcs &arcs = *program_->arcs;
-  const CanvasGrammar &g = arcs.grammar();
+  const BinaryGrammar &g = arcs.grammar();
   Filled filled(arcs, form_, limits_);
   const CanvasLattice &lattice = filled.lattice;
   nodes_ = lattice.nodes.size();
@@ -179,7 +180,7 @@ bool Canvas::commit(size_t cell, uint32_t token) {
   if (at.kind == CanvasCell::Gap) throw std::invalid_argument("a gap holds any number of tokens, so none can be put into it");
   if (!known_) solve();
   if (!completable_ || !may_be(cell, token)) return false;
-  // What the completion at hand leaves behind its text is closed by any token that closes, but for cells that hold none.
+  // After the text of the known completion, any closing token may fill a cell, unless some cells may be skipped.
   const bool agrees = witness_ && ((*witness_)[cell] == token || ((*witness_)[cell] == CLOSED && form_.skips.empty() &&
                                                                   form_.closes_with(token)));
   CanvasForm before;

@@ -1,11 +1,11 @@
 // A text with holes, against a constraint: can it be completed, and which tokens can stand in each cell?
 //
-// What: the graph of the canvas (canvas/lattice.h), the chart of its spans (chart/chart.h), and between both the terminals:
-// a row carries the set of nodes at which its run may have begun, so that which ends a terminal has from each node, and
-// which tokens lead to one of the ends that are useful, is known for all of them at once.
+// What: the graph of the canvas (canvas/lattice.h), the chart of its spans (chart/chart.h), and the terminals between them.
+// A row has the set of nodes at which its run may have started. So one pass finds for all nodes where a terminal ends, and
+// which tokens lead to a useful end.
 // Invariant: a token is in the mask of a cell if and only if the canvas with that token in that cell can be completed.
-// Masks only shrink as cells are filled, so what an older mask lacks need not be asked for; and a token that agrees with a
-// completion that is known is right without a question.
+// Masks only shrink as cells are filled. So a token that an older mask lacks is refused without work, and a token that
+// agrees with a known completion is allowed without work.
 // Cost: for n nodes and p productions about p n^3 / 64 at worst; a canvas that is mostly fixed has few spans.
 // Source: Bar-Hillel, Perles and Shamir 1961 (a grammar on a graph); Lange and Leiss 2009 (the chart without normal form).
 #pragma once
@@ -49,7 +49,8 @@ class Canvas {
   std::optional<std::vector<uint32_t>> completion(const std::vector<uint32_t> &preferred);
   // The same tokens for completions that are found from now on, in order to agree with commits to come.
   void prefer(std::vector<uint32_t> tokens);
-  // The best completion under a probability of each token in each cell, with the log of it; nothing where there is none.
+  // The best completion, given a probability of each token in each cell, and the log of its probability; nullopt if there is
+  // no completion.
   // `log_p`: a row of `stride` numbers for each cell. For canvases without gaps.
   struct Weighed {
     std::vector<uint32_t> tokens;

@@ -22,7 +22,7 @@ struct CanvasCell {
 struct CanvasForm {
   std::vector<CanvasCell> cells;
   std::vector<std::pair<uint32_t, uint32_t>> skips;  // from before one cell to before a later one, without text
-  std::vector<uint32_t> closing;                     // tokens that may fill all cells behind the text
+  std::vector<uint32_t> closing;                     // tokens that may fill all cells after the text
   bool closes_with(uint32_t token) const { return std::find(closing.begin(), closing.end(), token) != closing.end(); }
 };
 

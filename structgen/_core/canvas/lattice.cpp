@@ -47,7 +47,7 @@ class CanvasLattice::Builder {
  private:
   struct BuiltNode {
     Node node;
-    std::vector<uint64_t> allowed, begun;
+    std::vector<uint64_t> allowed, started;
     bool queued = false;
   };
   struct BuiltRow {
@@ -87,7 +87,7 @@ class CanvasLattice::Builder {
     }
   }
 
-  uint32_t behind(uint32_t p) const { return form_.cells[p].kind == CanvasCell::Gap ? p : p + 1; }
+  uint32_t next_position(uint32_t p) const { return form_.cells[p].kind == CanvasCell::Gap ? p : p + 1; }
 
   static uint32_t &slot(std::vector<uint32_t> &of, uint32_t i) {
     if (of.size() <= i) of.resize(i + 16, NONE);
@@ -100,7 +100,7 @@ class CanvasLattice::Builder {
                        " places where a terminal may begin (limit canvas_nodes)");
     BuiltNode made;
     made.node = {p, is_rest, id, false, !is_rest && out_.ends_at[p] != 0};
-    if (!is_rest) made.allowed.resize(words_), made.begun.resize(words_);
+    if (!is_rest) made.allowed.resize(words_), made.started.resize(words_);
     nodes_.push_back(std::move(made));
     return static_cast<uint32_t>(nodes_.size() - 1);
   }
@@ -148,7 +148,7 @@ class CanvasLattice::Builder {
   template <class ToRow, class ToNode>
   void follow(uint32_t p, const CanvasArcs::Step &step, const ToRow &to_row, const ToNode &to_node) {
     if (step.kind == Kind::Rest) return to_node(rest(p, step.to));
-    for (uint32_t q : places_[behind(p)].onward) {
+    for (uint32_t q : places_[next_position(p)].onward) {
       if (step.kind == Kind::Boundary) to_node(boundary(q, step.to, arcs_.grammar().follow[step.terminal]));
       else if (q < size_) to_row(row(q, step.to));
     }
@@ -167,13 +167,13 @@ class CanvasLattice::Builder {
     }
     for (uint32_t t = 0; t < arcs_.grammar().terminal_count(); ++t) {
       const uint64_t bit = uint64_t{1} << t % 64;
-      if (!(nodes_[n].allowed[t / 64] & ~nodes_[n].begun[t / 64] & bit)) continue;
-      nodes_[n].begun[t / 64] |= bit;
-      const CanvasGrammar::Terminal &terminal = arcs_.grammar().terminals[t];
+      if (!(nodes_[n].allowed[t / 64] & ~nodes_[n].started[t / 64] & bit)) continue;
+      nodes_[n].started[t / 64] |= bit;
+      const BinaryGrammar::Terminal &terminal = arcs_.grammar().terminals[t];
       if (!terminal.tokens.empty()) {
         for (uint32_t token : terminal.tokens) {
           if (!form_.cells[p].allows(token)) continue;
-          for (uint32_t q : places_[behind(p)].onward)
+          for (uint32_t q : places_[next_position(p)].onward)
             edges_.push_back({n, t, boundary(q, CanvasArcs::FREE, arcs_.grammar().follow[t]), token});
         }
       } else if (const uint32_t run = arcs_.begin(node.id, t); run != NONE) {

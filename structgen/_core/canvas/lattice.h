@@ -1,8 +1,8 @@
-// The graph of a canvas: where terminals may begin, and how cells lead from one such place to another.
+// The graph of a canvas: where terminals may begin, and how cells lead from one such position to another.
 //
-// A *node* is a place where a terminal may begin: a boundary between two cells, or the rest of a cell's token. A *row* is
-// a run that has come to a place between two cells. Only what lies on some way from the beginning to the end is kept, as
-// far as terminals that may stand side by side tell.
+// A *node* is a position where a terminal may begin: a boundary between two cells, or the rest of a cell's token. A *row* is
+// a run that has reached a position between two cells. Only nodes on some path from the beginning to the end are stored;
+// paths are checked for pairs of terminals that may follow each other.
 // Invariant: nodes are in the order of the text, but for those around one gap, which lead to each other.
 #pragma once
 
@@ -25,7 +25,7 @@ struct CanvasLattice {
     uint32_t position, run;
     uint32_t first, end;  // its links
   };
-  struct Link {  // by a token of the cell behind the row
+  struct Link {  // by a token of the cell after the row
     bool to_row;
     uint32_t to;
     uint32_t arc;  // of the run; ALONE: there is one token only
@@ -46,8 +46,8 @@ struct CanvasLattice {
   std::vector<Link> links;
   std::vector<Begin> begins;  // by row
   std::vector<Edge> edges;
-  std::vector<uint8_t> ends_at;  // of each place: may the text end there?
-  std::vector<uint32_t> empty_from;  // where closing tokens may begin behind the empty text; nothing: it is none
+  std::vector<uint8_t> ends_at;  // by position: may the text end there?
+  std::vector<uint32_t> empty_from;  // where closing tokens may begin after the empty text; empty: it is not a text
 
  private:
   class Builder;

@@ -47,7 +47,7 @@ class Pick {
 
 }  // namespace
 
-CanvasPaths::CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, CanvasChart &chart,
+CanvasPaths::CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, SpanChart &chart,
                          Of of, const float *log_p, size_t stride)
     : arcs_(arcs), form_(form), lattice_(lattice), chart_(chart), g_(arcs.grammar()), of_(of), log_p_(log_p), stride_(stride),
       nodes_(lattice.nodes.size()), begins_of_(nodes_), edges_of_(nodes_) {
@@ -169,7 +169,7 @@ void CanvasPaths::weigh_spans() {
       for (uint32_t left = 0; left < g_.size(); ++left) {
         const float mine = value(full_, left, u, k);
         if (std::isinf(mine)) continue;
-        for (const CanvasGrammar::Into &into : g_.pairs_into[left]) {
+        for (const BinaryGrammar::Into &into : g_.pairs_into[left]) {
           size_t looked_at = chart_.words();
           each_bit(chart_.useful(into.right, k), 0, chart_.words(), [&](uint32_t v) {
             ++looked_at;
@@ -260,7 +260,7 @@ std::vector<uint32_t> CanvasPaths::read(std::mt19937_64 *chance, uint32_t closed
       uint32_t left, right, middle;
     };
     Pick<Split> split(chance);
-    for (const CanvasGrammar::Pair &pair : g_.pairs_of[span.symbol])
+    for (const BinaryGrammar::Pair &pair : g_.pairs_of[span.symbol])
       for (uint32_t k = span.from + 1; k < span.to; ++k) {
         const float left = value(full_, pair.left, span.from, k), right = value(full_, pair.right, k, span.to);
         split.offer({pair.left, pair.right, k}, left + right);

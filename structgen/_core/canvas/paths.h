@@ -4,8 +4,8 @@
 // chart of useful spans gets a weight for each: the best of all ways to fill it, or the sum of them all; from the
 // weights a completion is read off, or drawn, from the top.
 // Invariant: ways are derivations, with "is, by rules of one symbol," taken as one step. Where a text has one
-// derivation, as in regular languages, sums are of texts; elsewhere `ways` says of a completion how many it has, so that
-// whoever draws can make up for it.
+// derivation, as in regular languages, sums are of texts; elsewhere `ways` is the number of derivations of a completion, so that
+// a sampler can correct for it.
 // Source: Viterbi 1967, and Suresh et al. 2025 (arXiv 2505.23061, "DINGO") for regular languages; Goodman 1999
 // ("Semiring parsing") for grammars. Cost: n^3 p for n nodes and p productions.
 #pragma once
@@ -20,11 +20,11 @@ namespace structgen {
 
 class CanvasPaths {
  public:
-  static size_t bytes(const CanvasGrammar &grammar, size_t nodes) { return 2 * sizeof(float) * grammar.size() * nodes * nodes; }
+  static size_t bytes(const BinaryGrammar &grammar, size_t nodes) { return 2 * sizeof(float) * grammar.size() * nodes * nodes; }
   enum class Of : uint8_t { Best, All };
 
   // `log_p`: for each cell a row with as many numbers as there are tokens; null: every token weighs one.
-  CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, CanvasChart &chart, Of of,
+  CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, SpanChart &chart, Of of,
               const float *log_p, size_t stride);
 
   // The log of the weight of all completions, or of the best.
@@ -59,8 +59,8 @@ class CanvasPaths {
   CanvasArcs &arcs_;
   const CanvasForm &form_;
   const CanvasLattice &lattice_;
-  CanvasChart &chart_;
-  const CanvasGrammar &g_;
+  SpanChart &chart_;
+  const BinaryGrammar &g_;
   const Of of_;
   const float *log_p_;
   const size_t stride_, nodes_;

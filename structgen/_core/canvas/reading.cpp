@@ -39,7 +39,7 @@ void CanvasReading::each_position(bool forward, const Visit &visit) const {
   }
 }
 
-void CanvasReading::tell(CanvasChart &chart) {
+void CanvasReading::tell(SpanChart &chart) {
   for (const CanvasLattice::Begin &b : lattice_.begins) row(sources_, b.row)[b.node / 64] |= uint64_t{1} << b.node % 64;
   each_position(true, [&](uint32_t k) {
     const CanvasLattice::Row &r = lattice_.rows[k];
@@ -64,7 +64,7 @@ void CanvasReading::tell(CanvasChart &chart) {
     }
 }
 
-void CanvasReading::masks(CanvasChart &chart, std::vector<std::vector<uint32_t>> &out) {
+void CanvasReading::masks(SpanChart &chart, std::vector<std::vector<uint32_t>> &out) {
   // From here on columns are the nodes where a useful span begins.
   chart.count(columns_.size());
   std::fill(columns_.begin(), columns_.end(), 0);

@@ -14,9 +14,9 @@ class CanvasReading {
   CanvasReading(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, size_t most_bytes);
 
   // Which terminals stand between which nodes.
-  void tell(CanvasChart &chart);
+  void tell(SpanChart &chart);
   // The tokens of each cell that some useful span leads through.
-  void masks(CanvasChart &chart, std::vector<std::vector<uint32_t>> &out);
+  void masks(SpanChart &chart, std::vector<std::vector<uint32_t>> &out);
   // The tokens of a terminal that stands between two nodes, by cell.
   void tokens(uint32_t terminal, uint32_t from, uint32_t to, const std::vector<uint32_t> &preferred, std::vector<uint32_t> &out);
 

@@ -10,9 +10,9 @@ namespace {
 }  // namespace
 
 // Lowers the productions of a grammar; `canvas.terminals` are numbered in the order in which they are met.
-class CanvasGrammar::Builder {
+class BinaryGrammar::Builder {
  public:
-  Builder(CanvasGrammar &canvas, const Grammar &grammar, Lexer &lexer) : canvas_(canvas), lexer_(lexer), g_(grammar) {}
+  Builder(BinaryGrammar &canvas, const Grammar &grammar, Lexer &lexer) : canvas_(canvas), lexer_(lexer), g_(grammar) {}
 
   void build() {
     number_terminals();
@@ -66,7 +66,7 @@ class CanvasGrammar::Builder {
 
   void number_terminals() {
     number_.assign(g_.terminals.size(), NONE);
-    canvas_.behind.assign(g_.terminals.size(), NONE);
+    canvas_.terminal_then_blank.assign(g_.terminals.size(), NONE);
     auto take = [&](uint32_t t) {
       if (number_[t] != NONE) return;
       number_[t] = canvas_.terminal_count();
@@ -88,10 +88,10 @@ class CanvasGrammar::Builder {
       }
   }
 
-  // A symbol of the grammar, with what may be ignored behind it.
+  // A symbol of the grammar, together with the text to ignore that may follow it.
   uint32_t symbol(Symbol s) {
     if (s >= 0) return canvas_.first_rule + static_cast<uint32_t>(s);
-    uint32_t &made = canvas_.behind[static_cast<uint32_t>(~s)];
+    uint32_t &made = canvas_.terminal_then_blank[static_cast<uint32_t>(~s)];
     if (made == NONE) {
       const uint32_t t = number_[static_cast<uint32_t>(~s)];
       if (canvas_.blank == NONE) return made = t;
@@ -102,7 +102,7 @@ class CanvasGrammar::Builder {
     return made;
   }
 
-  // From the end: productions that end alike share their ends.
+  // From the end: productions with equal ends share them.
   void produce(uint32_t head, std::span<const Symbol> body) {
     if (body.size() == 1) return unit(head, symbol(body[0]));
     uint32_t rest = symbol(body.back());
@@ -131,19 +131,19 @@ class CanvasGrammar::Builder {
     return it->second;
   }
 
-  CanvasGrammar &canvas_;
+  BinaryGrammar &canvas_;
   Lexer &lexer_;
   const Grammar &g_;
   std::vector<uint32_t> number_, ignored_;
   std::map<std::pair<Symbol, uint32_t>, uint32_t> ends_;
 };
 
-CanvasGrammar::CanvasGrammar() : units_of(1), pairs_of(1), units_into(1), pairs_into(1) {
+BinaryGrammar::BinaryGrammar() : units_of(1), pairs_of(1), units_into(1), pairs_into(1) {
   terminals.emplace_back();  // no text begins with it
   find_neighbours();
 }
 
-CanvasGrammar::CanvasGrammar(Re language, TextSpace &space) : units_of(1), pairs_of(1), units_into(1), pairs_into(1) {
+BinaryGrammar::BinaryGrammar(Re language, TextSpace &space) : units_of(1), pairs_of(1), units_into(1), pairs_into(1) {
   RegexSpace &regex = space.regex();
   accepts_empty = regex.nullable(language);
   Terminal whole;
@@ -153,13 +153,13 @@ CanvasGrammar::CanvasGrammar(Re language, TextSpace &space) : units_of(1), pairs
   find_neighbours();
 }
 
-CanvasGrammar::CanvasGrammar(const Grammar &grammar, Lexer &lexer)
+BinaryGrammar::BinaryGrammar(const Grammar &grammar, Lexer &lexer)
     : accepts_empty(grammar.nullable(static_cast<Symbol>(grammar.start))) {
   Builder(*this, grammar, lexer).build();
   find_neighbours();
 }
 
-void CanvasGrammar::find_neighbours() {
+void BinaryGrammar::find_neighbours() {
   const size_t words = (terminal_count() + 63) / 64;
   std::vector<std::vector<uint64_t>> firsts(size(), std::vector<uint64_t>(words)), lasts = firsts;
   auto add = [](std::vector<uint64_t> &to, const std::vector<uint64_t> &from) {

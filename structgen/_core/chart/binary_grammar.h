@@ -1,7 +1,8 @@
-// A grammar in the form in which spans of a canvas are put together: each rule has one symbol or two, and none is empty.
+// A grammar in binary form: each production has one symbol or two, and none is empty (Lange and Leiß, "To CNF or not to
+// CNF?", 2009). Charts of spans are computed for this form.
 //
-// Symbols are numbers: the terminals first, then the rules of the grammar, then parts of their productions, each once.
-// Text to ignore may stand before the first terminal and after any; that is said by rules, too.
+// Symbols are numbers: the terminals first, then the rules of the grammar, then ends of their productions, each stored
+// once. Text to ignore may stand before the first terminal and after any; rules express that, too.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +16,23 @@
 
 namespace structgen {
 
-class CanvasGrammar {
+class BinaryGrammar {
  public:
   struct Terminal {
-    LexemeState begin = Lexemes::DEAD;  // of text
-    std::vector<uint32_t> tokens;       // of a set of tokens, which are no text
+    LexemeState begin = Lexemes::DEAD;  // the initial state of its texts
+    std::vector<uint32_t> tokens;       // instead, if it is a set of tokens
     uint32_t number = 0;                // in the grammar
   };
   struct Pair {
     uint32_t left, right;
   };
-  struct Into {  // `head` is made of the symbol that this is listed under and, behind it, `right`
+  struct Into {  // a production of `head`: the symbol under which it is listed, then `right`
     uint32_t head, right;
   };
 
-  CanvasGrammar();  // has no text
-  CanvasGrammar(Re language, TextSpace &space);  // one terminal, which spans the whole text
-  CanvasGrammar(const Grammar &grammar, Lexer &lexer);
+  BinaryGrammar();  // has no texts
+  BinaryGrammar(Re language, TextSpace &space);  // one terminal, which spans the whole text
+  BinaryGrammar(const Grammar &grammar, Lexer &lexer);
 
   uint32_t size() const { return static_cast<uint32_t>(units_of.size()); }
   uint32_t terminal_count() const { return static_cast<uint32_t>(terminals.size()); }
@@ -40,18 +41,18 @@ class CanvasGrammar {
 
   std::vector<Terminal> terminals;
   uint32_t start = 0;
-  // Of the grammar that it was made of: where its rules begin, its terminals with the text to ignore behind them, and
-  // text to ignore.
+  // Symbols of the original grammar: the first rule; text to ignore; each terminal together with the text to ignore that
+  // follows it.
   uint32_t first_rule = 0, blank = NONE;
-  std::vector<uint32_t> behind;
+  std::vector<uint32_t> terminal_then_blank;
   bool accepts_empty = false;
   // By head.
   std::vector<std::vector<uint32_t>> units_of;
   std::vector<std::vector<Pair>> pairs_of;
-  // By what comes first in them.
+  // By their first symbol.
   std::vector<std::vector<uint32_t>> units_into;
   std::vector<std::vector<Into>> pairs_into;
-  // Which terminals may begin a text, and come right after each; as words of bits.
+  // The terminals that may begin a text, and those that may follow each terminal, as words of bits.
   std::vector<uint64_t> first;
   std::vector<std::vector<uint64_t>> follow;
 

@@ -17,7 +17,7 @@ bool any_bit(const uint64_t *row, size_t from, size_t words) {
 
 }  // namespace
 
-CanvasChart::CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops,
+SpanChart::SpanChart(const BinaryGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops,
                          size_t most_bytes, size_t most_words)
     : g_(grammar),
       nodes_(nodes),
@@ -34,24 +34,24 @@ CanvasChart::CanvasChart(const CanvasGrammar &grammar, size_t nodes, std::vector
   queued_.resize(g_.size());
 }
 
-void CanvasChart::too_much() {
+void SpanChart::throw_limit() {
   throw LimitError("the chart of a canvas takes more work than it may, since texts can be read in very many ways there "
                    "(limit canvas_words)");
 }
 
-bool CanvasChart::fill(std::span<const uint32_t> starts, std::span<const uint32_t> ends) {
+bool SpanChart::fill(std::span<const uint32_t> starts, std::span<const uint32_t> ends) {
   auto loop = loops_.size();
   for (auto u = static_cast<uint32_t>(nodes_); u-- > 0;) {
     if (loop > 0 && u + 1 == loops_[loop - 1].second) {
       const auto [first, end] = loops_[--loop];
       fill_inside_loop(first, end);
-      for (u = end; u-- > first;) settle(u);
+      for (u = end; u-- > first;) finish(u);
       u = first;
       continue;
     }
     fill_inside(u);
-    // Charts without loops are those of canvases, which are small and have to be quick.
-    if (!loops_.empty()) settle(u);
+    // Charts without loops belong to canvases, which are small and must be fast.
+    if (!loops_.empty()) finish(u);
   }
   texts_.clear();
   for (uint32_t u : starts)
@@ -60,11 +60,11 @@ bool CanvasChart::fill(std::span<const uint32_t> starts, std::span<const uint32_
   return !texts_.empty();
 }
 
-void CanvasChart::settle(uint32_t u) {
-  for (uint32_t symbol = 0; symbol < g_.size(); ++symbol) inside_.settle(size_t{symbol} * nodes_ + u);
+void SpanChart::finish(uint32_t u) {
+  for (uint32_t symbol = 0; symbol < g_.size(); ++symbol) inside_.finish(size_t{symbol} * nodes_ + u);
 }
 
-void CanvasChart::find_useful() {
+void SpanChart::find_useful() {
   outside_.reset(g_.size() * nodes_);
   for (const auto &[u, v] : texts_) outside(g_.start, u)[v / 64] |= uint64_t{1} << v % 64;
   size_t loop = 0;
@@ -81,14 +81,14 @@ void CanvasChart::find_useful() {
   }
 }
 
-void CanvasChart::fill_inside(uint32_t u) {
+void SpanChart::fill_inside(uint32_t u) {
   const size_t low = u / 64;
   auto expect = [&](uint32_t symbol) {
     if (queued_[symbol]) return;
     queued_[symbol] = true;
     queue_.push_back(symbol);
   };
-  // What is pending is not inside yet, and the other way round.
+  // A pending span is not inside yet, and a span inside is not pending.
   auto add = [&](uint32_t head, const uint64_t *bits, size_t from) {
     count(words_ - from);
     uint64_t *to = pending_.data() + head * words_;
@@ -123,7 +123,7 @@ void CanvasChart::fill_inside(uint32_t u) {
     }
     any_[symbol * nodes_ + u] = true;
     for (uint32_t head : g_.units_into[symbol]) add(head, delta_.data(), low);
-    for (const CanvasGrammar::Into &into : g_.pairs_into[symbol])
+    for (const BinaryGrammar::Into &into : g_.pairs_into[symbol])
       each_bit(delta_.data(), low, words_, [&](uint32_t k) {
         // subtle: around a gap a span may end at a node before that at which it begins.
         if (any_[into.right * nodes_ + k]) add(into.head, spans(into.right, k), loops_.empty() ? k / 64 : low);
@@ -131,15 +131,15 @@ void CanvasChart::fill_inside(uint32_t u) {
   }
 }
 
-// Of a symbol: nodes whose rows are the same, with that row.
-struct CanvasChart::Alike {
+// Nodes where the rows of a symbol are equal, with that row.
+struct SpanChart::EqualRows {
   std::vector<uint64_t> nodes, row;
 };
 
-// subtle: copies, for the rows grow while they are read.
-std::vector<CanvasChart::Alike> CanvasChart::alike(uint32_t symbol, uint32_t first) const {
+// subtle: the rows are copies, since the originals grow while they are read.
+std::vector<SpanChart::EqualRows> SpanChart::equal_rows(uint32_t symbol, uint32_t first) const {
   std::unordered_map<Hash128, uint32_t, HashOf128> known;
-  std::vector<Alike> found;
+  std::vector<EqualRows> found;
   for (uint32_t u = first; u < nodes_; ++u) {
     const uint64_t *row = spans(symbol, u);
     if (!any_bit(row, 0, words_)) continue;
@@ -152,16 +152,16 @@ std::vector<CanvasChart::Alike> CanvasChart::alike(uint32_t symbol, uint32_t fir
   return found;
 }
 
-// Symbol after symbol, for as long as one has rows that grew. From most nodes of a loop a symbol spans the same, so
-// rows are put together once for all nodes that are alike.
-void CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
+// Processes symbols until no row grows any more. A symbol has equal rows at most nodes of a loop, so rows are joined once
+// for all nodes with equal rows.
+void SpanChart::fill_inside_loop(uint32_t first, uint32_t end) {
   struct Production {
     uint32_t left, head;
   };
   std::vector<std::vector<Production>> by_right(g_.size());
   for (uint32_t left = 0; left < g_.size(); ++left)
-    for (const CanvasGrammar::Into &into : g_.pairs_into[left]) by_right[into.right].push_back({left, into.head});
-  std::vector<std::vector<Alike>> classes(g_.size());
+    for (const BinaryGrammar::Into &into : g_.pairs_into[left]) by_right[into.right].push_back({left, into.head});
+  std::vector<std::vector<EqualRows>> classes(g_.size());
   std::vector<uint8_t> is_known(g_.size());
   std::deque<uint32_t> queue;
   std::vector<uint8_t> queued(g_.size());
@@ -171,12 +171,12 @@ void CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
     queued[symbol] = true;
     queue.push_back(symbol);
   };
-  auto classes_of = [&](uint32_t symbol) -> const std::vector<Alike> & {
-    if (!is_known[symbol]) classes[symbol] = alike(symbol, first);
+  auto classes_of = [&](uint32_t symbol) -> const std::vector<EqualRows> & {
+    if (!is_known[symbol]) classes[symbol] = equal_rows(symbol, first);
     is_known[symbol] = true;
     return classes[symbol];
   };
-  // subtle: nodes behind the loop are complete, and none leads back from there.
+  // subtle: nodes after the loop are complete, and none leads back from there.
   auto add = [&](uint32_t head, const std::vector<uint64_t> &nodes, const std::vector<uint64_t> &bits) {
     bool grew = false;
     each_bit(nodes.data(), 0, words_, [&](uint32_t u) {
@@ -189,10 +189,10 @@ void CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
     });
     if (grew) expect(head);
   };
-  auto join = [&](uint32_t head, const Alike &left, const std::vector<Alike> &right) {
+  auto join = [&](uint32_t head, const EqualRows &left, const std::vector<EqualRows> &right) {
     std::fill(delta_.begin(), delta_.end(), 0);
     count(right.size() * words_);
-    for (const Alike &one : right) {
+    for (const EqualRows &one : right) {
       uint64_t meets = 0;
       for (size_t w = 0; w < words_; ++w) meets |= left.row[w] & one.nodes[w];
       if (meets) merge_bits(delta_.data(), one.row.data(), 0, words_);
@@ -210,21 +210,21 @@ void CanvasChart::fill_inside_loop(uint32_t first, uint32_t end) {
     const uint32_t symbol = queue.front();
     queue.pop_front();
     queued[symbol] = false;
-    const std::vector<Alike> &mine = classes_of(symbol);
-    for (const Alike &one : mine) {
+    const std::vector<EqualRows> &mine = classes_of(symbol);
+    for (const EqualRows &one : mine) {
       for (uint32_t head : g_.units_into[symbol]) add(head, one.nodes, one.row);
-      for (const CanvasGrammar::Into &into : g_.pairs_into[symbol])
+      for (const BinaryGrammar::Into &into : g_.pairs_into[symbol])
         join(into.head, one, into.right == symbol ? mine : classes_of(into.right));
     }
     for (const Production &made : by_right[symbol])
       if (made.left != symbol)
-        for (const Alike &one : classes_of(made.left)) join(made.head, one, mine);
+        for (const EqualRows &one : classes_of(made.left)) join(made.head, one, mine);
   }
   for (uint32_t symbol = 0; symbol < g_.size(); ++symbol)
     for (uint32_t u = first; u < end; ++u) any_[symbol * nodes_ + u] = any_bit(spans(symbol, u), 0, words_);
 }
 
-void CanvasChart::fill_outside(uint32_t u) {
+void SpanChart::fill_outside(uint32_t u) {
   const size_t low = u / 64;
   auto expect = [&](uint32_t symbol) {
     if (queued_[symbol]) return;
@@ -265,7 +265,7 @@ void CanvasChart::fill_outside(uint32_t u) {
       fresh[w] = 0;
     }
     for (uint32_t unit : g_.units_of[symbol]) add(unit, delta_.data());
-    for (const CanvasGrammar::Pair &pair : g_.pairs_of[symbol]) {
+    for (const BinaryGrammar::Pair &pair : g_.pairs_of[symbol]) {
       if (!any_[pair.left * nodes_ + u]) continue;
       bool found = false;
       std::fill(middle.begin(), middle.end(), 0);
@@ -287,7 +287,7 @@ void CanvasChart::fill_outside(uint32_t u) {
   }
 }
 
-bool CanvasChart::fill_outside_loop(uint32_t first, uint32_t end) {
+bool SpanChart::fill_outside_loop(uint32_t first, uint32_t end) {
   bool grew = false;
   std::vector<uint64_t> bits(words_);
   for (uint32_t u = first; u < end; ++u)
@@ -300,7 +300,7 @@ bool CanvasChart::fill_outside_loop(uint32_t first, uint32_t end) {
         for (size_t w = 0; w < words_; ++w) meets |= bits[w] = delta_[w] & in[w];
         if (meets) grew |= merge_bits(outside(unit, u), bits.data(), 0, words_);
       }
-      for (const CanvasGrammar::Pair &pair : g_.pairs_of[symbol])
+      for (const BinaryGrammar::Pair &pair : g_.pairs_of[symbol])
         each_bit(spans(pair.left, u), 0, words_, [&](uint32_t k) {
           count(words_);
           const uint64_t *in = spans(pair.right, k);

@@ -1,5 +1,4 @@
-// Rows of bits by symbol and node, of which most are empty: room is taken by those that are not, and once by those that
-// are the same and were said to be final.
+// Rows of bits by symbol and node. Most rows are empty and take no memory. Rows that are equal and final share memory.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +16,7 @@ namespace structgen {
 
 class SpanRows {
  public:
-  // `budget`: bytes that are left for rows, counted down by all that share it.
+  // `budget`: bytes that are left for rows. All `SpanRows` that share it count it down.
   SpanRows(size_t words, size_t *budget) : words_(words), budget_(budget), empty_(words) {}
 
   void reset(size_t count) {
@@ -29,7 +28,7 @@ class SpanRows {
     used_ = BLOCK;
   }
   const uint64_t *at(size_t i) const { return rows_[i]; }
-  // To be written to; good for as long as all of the rows.
+  // A row to write to; valid until `reset`.
   uint64_t *make(size_t i) {
     if (rows_[i] != empty_.data()) return rows_[i];
     if (!free_.empty()) {
@@ -45,8 +44,8 @@ class SpanRows {
     }
     return rows_[i] = blocks_.back().get() + used_++ * words_;
   }
-  // Nobody writes to the row any more.
-  void settle(size_t i) {
+  // Marks a row as final: it is not written to again.
+  void finish(size_t i) {
     uint64_t *row = rows_[i];
     if (row == empty_.data()) return;
     const auto [known, is_new] = final_.try_emplace(hash_row(row), row);

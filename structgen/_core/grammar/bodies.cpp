@@ -9,9 +9,9 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t BODY = 83;
-constexpr size_t MOST_PARTS = 100;  // more are not looked for: rules that are met then stay as they are
+constexpr size_t MOST_PARTS = 100;  // with more, the search ends: further rules stay as they are
 
-// The counts of `outer` rounds of `inner`; none if there are gaps between them, or if they are too large to tell.
+// The counts of `outer` rounds of `inner`; nullopt if there are gaps between them, or if they are too large.
 std::optional<Bodies::Counts> product(Bodies::Counts inner, Bodies::Counts outer) {
   if (inner.none()) return std::nullopt;
   const auto times = [](int64_t a, int64_t b) { return static_cast<__int128>(a) * b; };
@@ -72,7 +72,7 @@ void Bodies::define(uint32_t rule, Id body) {
   definitions_[rule] = body;
 }
 
-// Without sequences and choices of one.
+// Removes sequences and choices with one part.
 Bodies::Id Bodies::alone(Id id) const {
   while ((bodies_[id].kind == Sequence || bodies_[id].kind == Choice) && bodies_[id].count == 1) id = parts(id)[0];
   return id;
@@ -80,10 +80,10 @@ Bodies::Id Bodies::alone(Id id) const {
 
 Bodies::Id Bodies::simplified(Id repetition) {
   const auto it = simplified_.find(repetition);
-  return it != simplified_.end() ? it->second : simplified_[repetition] = simplified_anew(repetition);
+  return it != simplified_.end() ? it->second : simplified_[repetition] = simplify_repetition(repetition);
 }
 
-Bodies::Id Bodies::simplified_anew(Id repetition) {
+Bodies::Id Bodies::simplify_repetition(Id repetition) {
   Id inner = parts(repetition)[0];
   Counts counts = this->counts(repetition);
   if (counts.none()) return no_text();
@@ -96,7 +96,7 @@ Bodies::Id Bodies::simplified_anew(Id repetition) {
     counts = *both;
   }
   if (counts.high == UNBOUNDED && (counts.low <= 1 || has_empty(inner))) return without_bound(inner, counts.low);
-  // subtle: not where a rule is why `inner` has the empty text, since that may be because of this option.
+  // subtle: not if `inner` has the empty text because of a rule, since that may be due to this option.
   if (counts == once || (counts == option && is_empty(inner, NoRule))) return inner;
   return repeat(inner, counts);
 }
@@ -108,9 +108,9 @@ Bodies::Id Bodies::without_bound(Id inner, int64_t low) {
   return repeat(parts.size() == 1 ? parts[0] : group(Choice, parts), {low, UNBOUNDED});
 }
 
-// Bodies of which any number, one after the other, are as much as any number of `inner`.
+// Bodies whose repetition has the same texts as the repetition of `inner`.
 //
-// Where every part of a sequence has the empty text, each of them can be written alone.
+// If every part of a sequence has the empty text, each of them can be written alone.
 std::vector<Bodies::Id> Bodies::repeated_parts(Id inner) {
   std::vector<Id> found, pending{inner};
   std::unordered_set<Id> known, met;  // bodies share their parts
@@ -142,14 +142,14 @@ std::vector<Bodies::Id> Bodies::repeated_parts(Id inner) {
   return found;
 }
 
-// As many parts a rule has at once: rules are not copied into every repetition of them.
+// The number of parts of a rule: rules are not copied into every repetition of them.
 size_t Bodies::alternatives(uint32_t rule) const {
   if (kept_.contains(rule)) return MOST_PARTS;
   const Id body = definition(rule);
   return body == NONE ? 0 : std::max<size_t>(1, bodies_[alone(body)].kind <= Leaf ? 1 : bodies_[alone(body)].count);
 }
 
-// Is the empty text known to be one of its texts?
+// Is it known that the body has the empty text?
 bool Bodies::has_empty(Id id) {
   if (!is_empty(id, EveryRule)) return false;
   settle(id);
@@ -179,12 +179,12 @@ bool Bodies::is_empty(Id root, Rules rules) const {
     charge();
     Open &now = open.back();
     const Kind kind = bodies_[now.id].kind;
-    const bool is_told = last && (kind == Repeat || *last == (kind == Choice));
-    if (!is_told && now.next < bodies_[now.id].count) {
+    const bool is_decided = last && (kind == Repeat || *last == (kind == Choice));
+    if (!is_decided && now.next < bodies_[now.id].count) {
       last = enter(parts(now.id)[now.next++]);
       continue;
     }
-    if (!is_told) last = kind == Sequence;
+    if (!is_decided) last = kind == Sequence;
     known.emplace(now.id, *last);
     open.pop_back();
   }
@@ -204,9 +204,9 @@ void Bodies::used_rules(Id body, std::vector<uint32_t> &out) const {
   }
 }
 
-// Finds out which of the rules in a body have the empty text.
+// Computes which of the rules in a body have the empty text.
 void Bodies::settle(Id body) {
-  // Most rules have a text that is not empty in each alternative: there the search ends.
+  // In most rules, each alternative has a symbol without the empty text, which ends the search.
   std::vector<uint32_t> pending, open;
   std::unordered_map<uint32_t, std::vector<uint32_t>> users;
   used_rules(body, pending);

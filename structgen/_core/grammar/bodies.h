@@ -1,11 +1,10 @@
-// Bodies of a grammar's rules as its front ends hand them over, each once, and repetitions of repetitions as one.
+// Bodies of a grammar's rules, as front ends build them: each stored once, with repetitions of repetitions joined.
 //
-// Why: `(x*)*` says no more than `x*`, but lowered as written every text of it can be cut in as many ways as there are
-// places between its parts, and a parser keeps all of them open.
-// Invariant: equal bodies have one id; a body stands behind all that it is made of; simplified, it stays the same
-// language.
-// Cost: linear in the bodies and in the rules that are taken apart, which are not many for one repetition. Which rules
-// have the empty text is found out when it is first asked.
+// Why: `(x*)*` has the language of `x*`. Lowered as written, each of its texts has exponentially many derivations, and a
+// parser follows all of them.
+// Invariant: equal bodies have one id. The parts of a body have smaller ids than the body. Simplification keeps the language.
+// Cost: linear in the bodies and in the rules that are expanded, which are few for one repetition. Which rules have the
+// empty text is found when it is first needed.
 //
 // Source: the star normal form of Brüggemann-Klein, "Regular expressions into finite automata" (1993), with rules seen
 // through where they have the empty text.
@@ -42,7 +41,7 @@ class Bodies {
     bool none() const { return high != UNBOUNDED && high < low; }
   };
 
-  // `has_empty_text` tells it of a leaf.
+  // `has_empty_text` returns whether a leaf has the empty text.
   explicit Bodies(std::function<bool(uint32_t)> has_empty_text) : leaf_is_empty_(std::move(has_empty_text)) {}
   void expect(size_t bodies) {
     bodies_.reserve(bodies);
@@ -75,7 +74,7 @@ class Bodies {
   enum Rules : uint8_t { NoRule, KnownRules, EveryRule };  // that count as having the empty text
   enum Fact : uint8_t { Unknown, Open, NotEmpty, Empty };
 
-  Id simplified_anew(Id repetition);
+  Id simplify_repetition(Id repetition);
   size_t alternatives(uint32_t rule) const;
   Id add(Kind kind, uint32_t first, uint32_t count, Counts counts);
   Id find(Hash128 key, Kind kind, std::span<const Id> parts, Counts counts);

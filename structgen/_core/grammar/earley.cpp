@@ -12,7 +12,7 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t IDENTITY = 61, SHAPE = 62, ANSWER = 64, REST = 65, MOVES_OF = 66, OUTCOME = 67;
-constexpr size_t FEW = 24;  // as many are looked through one by one
+constexpr size_t FEW = 24;  // up to this many are searched one by one
 
 }  // namespace
 
@@ -35,8 +35,8 @@ uint32_t Reads::number(const EarleySet *s) {
   return s->label;
 }
 
-// Every question is asked once.
-bool Reads::was_asked(Question question) {
+// Each question is stored once.
+bool Reads::has_question(Question question) {
   charge(1 + asked_.size() / 16);
   return std::any_of(asked_.begin(), asked_.end(), [&](auto &one) { return key(one.first) == key(question); });
 }
@@ -49,7 +49,7 @@ void Reads::ask(uint32_t label, Symbol symbol, const EarleySet *to, Symbol as, c
 void Reads::ask_indentation(const IndentLevel *indent, uint32_t column) {
   const bool same = indent == indent_;
   const Question question{same ? INDENTATION : ALL_INDENTATION, same ? static_cast<Symbol>(column) : 0};
-  if (!was_asked(question))
+  if (!has_question(question))
     asked_.push_back({question, same ? indentation_answer(indent_, column) : all_indentation_answer(indent_)});
 }
 
@@ -68,23 +68,23 @@ Hash128 Reads::all_indentation_answer(const IndentLevel *indent) {
 }
 
 void Reads::ask_brackets(uint32_t open) {
-  if (open > brackets_) return;  // it was opened in the same token
+  if (open > brackets_) return;  // it was opened by the same token
   const uint32_t closed = brackets_ - open + 1;
-  if (!was_asked({BRACKETS, static_cast<Symbol>(closed)}))
+  if (!has_question({BRACKETS, static_cast<Symbol>(closed)}))
     asked_.push_back({{BRACKETS, static_cast<Symbol>(closed)}, brackets_answer(brackets_, closed)});
 }
 
 void Reads::ask_all_brackets() {
-  if (!was_asked({BRACKETS, 0})) asked_.push_back({{BRACKETS, 0}, brackets_answer(brackets_, 0)});
+  if (!has_question({BRACKETS, 0})) asked_.push_back({{BRACKETS, 0}, brackets_answer(brackets_, 0)});
 }
 
-// `closed` is 0 where their number itself is the answer.
+// `closed` is 0 if their number itself is the answer.
 Hash128 Reads::brackets_answer(uint32_t open, uint32_t closed) {
   return closed == 0 ? hash_words(ANSWER, open) : hash_words(ANSWER, open < closed, open == closed);
 }
 
 void Reads::ask_identity() {
-  if (!was_asked({IDENTITY, 0})) asked_.push_back({{IDENTITY, 0}, sets_[0]->identity});
+  if (!has_question({IDENTITY, 0})) asked_.push_back({{IDENTITY, 0}, sets_[0]->identity});
 }
 
 // ---------------------------------------------------------------- sets
@@ -95,22 +95,22 @@ const EarleySet *Earley::start(Arena &arena) {
   kernels[0] = items_.start();
   origins[0] = nullptr;
   const bool accepting = g_.nullable(static_cast<Symbol>(g_.start));
-  // As in `finish`: otherwise this set would look like the one at the end of the text, which has no items.
+  // As in `finish`. Otherwise this set would equal the one at the end of the text, which has no items.
   const Hash128 identity = extend(hash_words(IDENTITY, accepting), kernels[0]);
   const Hash128 shape = extend(hash_words(SHAPE, accepting), kernels[0]);
   return arena.make<EarleySet>(
       EarleySet{identity, shape, 0, 1, items_.outlook(kernels[0]), accepting, kernels, origins});
 }
 
-Earley::Way Earley::way_on(const EarleySet *s, Symbol symbol, Reads *reads) {
-  const Way stays{s, symbol};
+Earley::Target Earley::next_target(const EarleySet *s, Symbol symbol, Reads *reads) {
+  const Target stays{s, symbol};
   const ItemSets::Scan scan = items_.scan(s->outlook, symbol);
   if (scan.rest != ItemSets::NONE) return stays;
-  std::optional<Way> found;
-  // Several rules in several origins are one where all of them lead to one in the end.
+  std::optional<Target> found;
+  // Several rules in several origins count as one if all of them lead to one in the end.
   const auto passes = [&](const EarleySet *origin, uint32_t rule) {
     if (rule == items_.accepting_rule()) return false;
-    const Way next{origin, static_cast<Symbol>(rule)};
+    const Target next{origin, static_cast<Symbol>(rule)};
     if (!found) found = next;
     if (found->set == next.set && found->symbol == next.symbol) return true;
     if (nested_ >= MOST_NESTED) return false;
@@ -125,7 +125,7 @@ Earley::Way Earley::way_on(const EarleySet *s, Symbol symbol, Reads *reads) {
     all = move.rest == ItemSets::NONE &&
           std::all_of(move.completed.begin(), move.completed.end(), [&](uint32_t rule) { return passes(s->origins[i], rule); });
   }
-  // subtle: charged for the kernels that were looked at. In an ambiguous text the first of many mostly ends the search.
+  // subtle: charges the kernels that were visited. In an ambiguous text the first of many mostly ends the search.
   work_ += i;
   charge(1 + i / 4);
   if (all && found) return *found;
@@ -179,11 +179,11 @@ std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol 
     const EarleySet *to;
     Symbol as;
     ++work_;
-    // subtle: what was searched for is remembered even where it leads nowhere. Otherwise a search below it would look again,
-    // and again for each of the sets above. A link of a set that is known as a whole leads over sets that were not asked.
-    const bool is_whole = label != UINT32_MAX;  // any other set with a number was asked above
+    // subtle: a result is stored even if it leads nowhere. Otherwise a search below would repeat it, once for each of the sets
+    // above. A link of a set that is known as a whole skips sets that were not queried.
+    const bool is_whole = label != UINT32_MAX;  // any other set with a number was queried above
     if (is_whole || !linked(s, symbol, &to, &as)) {
-      const Way way = way_on(s, symbol, reads);
+      const Target way = next_target(s, symbol, reads);
       to = way.set;
       as = way.symbol;
       if (way.searched) is_whole ? reads->resolve(label, symbol, {to, as}) : link(s, symbol, to, as);
@@ -201,7 +201,7 @@ Hash128 Earley::outcome(const EarleySet *s, Symbol symbol) {
   if (outcomes_.empty()) outcomes_.resize(OUTCOMES);
   Outcome &known = outcomes_[mix(s->id, static_cast<uint32_t>(symbol)) % OUTCOMES];
   if (known.of == s->id && known.symbol == symbol) return known.outcome;
-  // Items that are predicted here have this set as their origin, so that the rules that they are in may be completed here.
+  // Items that are predicted here have this set as their origin, so their rules may be completed here.
   InlineVector<Symbol, 32> symbols;
   symbols.push_back(symbol);
   Hash128 h = hash_words(OUTCOME);
@@ -251,7 +251,7 @@ const Hash128 &Earley::rest(const EarleySet *s, Reads *reads) {
       auto [to, as] = std::pair(s->origins[i], static_cast<Symbol>(items_.head(item)));
       if (to) std::tie(to, as) = resolve(to, as, reads);
       Hash128 one = hash_words(REST, static_cast<uint32_t>(as));
-      // subtle: an answer says which set that is, not what else is in it.
+      // subtle: an answer identifies the set, but not its other items.
       if (to) one = reads ? extend(one, to->id) : extend(one, to->identity);
       for (Item at = item; items_.symbol_before(at) != Grammar::END; ++at)
         one = extend(one, static_cast<uint32_t>(items_.symbol_before(at)));
@@ -297,7 +297,7 @@ bool Earley::Builder::seen(const EarleySet *set, Symbol symbol) {
   return false;
 }
 
-size_t Earley::Builder::place(const EarleySet *origin) {
+size_t Earley::Builder::index_of(const EarleySet *origin) {
   if (entries_.size() < FEW) {
     size_t at = 0;
     while (at < entries_.size() && entries_[at].origin != origin) ++at;
@@ -316,7 +316,7 @@ size_t Earley::Builder::place(const EarleySet *origin) {
 
 void Earley::Builder::add(const EarleySet *origin, Kernel kernel) {
   if (kernel == ItemSets::NONE) return;
-  const size_t at = place(origin);
+  const size_t at = index_of(origin);
   if (at < entries_.size()) {
     Kernel &k = entries_[at].kernel;
     k = e_.items_.merge(k, kernel);
@@ -364,7 +364,7 @@ void Earley::Builder::recognised(const EarleySet *since, Symbol symbol) {
 const EarleySet *Earley::Builder::finish(Arena &arena) {
   charge(1 + entries_.size());
   if (entries_.empty() && !accepting_) return nullptr;
-  // Newest origin first, so that equal places look equal.
+  // Newest origin first, so that equal positions have equal sets.
   std::sort(entries_.begin(), entries_.end(), [](const Entry &a, const Entry &b) {
     if (!a.origin || !b.origin) return a.origin && !b.origin;
     if (a.origin->serial != b.origin->serial) return a.origin->serial > b.origin->serial;

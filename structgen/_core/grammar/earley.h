@@ -1,14 +1,13 @@
-// Earley sets: what the text read so far can be the beginning of, at a place where a lexeme has ended.
+// Earley sets: the parser positions after a prefix that ends with a complete lexeme (Earley, 1970).
 //
-// A set is a few (kernel, origin) pairs, an origin being an older set; see grammar/item_sets.h. It is immutable but for
-// what is remembered of it, and lives in the arena of the matcher that made it. Right recursion costs the same at
-// any length: a completed rule that does nothing but complete another one in an older set is looked up there
-// directly, and the way is remembered (Leo, "A general context-free parsing algorithm running in linear time on
-// every LR(k) grammar without using lookahead", 1991). So is one that completes several rules in several sets, where all
-// of these lead to one in the end: an ambiguous right recursion is as cheap.
+// A set is a few (kernel, origin) pairs; an origin is an older set (see grammar/item_sets.h). It is immutable except for
+// cached results, and lives in the arena of the matcher that made it. Right recursion costs the same at any length: if
+// a completed rule only completes another one in an older set, the older set is used directly, and this link is stored (Leo, "A general context-free parsing algorithm running in linear time on
+// every LR(k) grammar without using lookahead", 1991). The same holds for a rule that completes several rules in several
+// sets, if all of these lead to one in the end: an ambiguous right recursion is as cheap.
 //
-// `Reads` records what the making of a mask looked up in sets that were there before: masks are remembered under
-// just these answers, so the same place inside other text around it shares its mask.
+// `Reads` records what the construction of a mask looked up in older sets. Masks are cached under these answers alone, so
+// equal positions inside different texts share a mask.
 #pragma once
 
 #include <unordered_map>
@@ -43,19 +42,19 @@ struct EarleySet {
   const EarleySet *before = nullptr;
   Symbol by = 0;
   uint64_t id = next_serial();  // of a copy: another one
-  // subtle: what changes; written under the turn on the space, and never wrong.
+  // subtle: these members change. They are written while the space is held, and are correct at any time.
   mutable Symbol linked = 0;  // completing this rule here ...
   mutable Symbol to = 0;      // ... is completing that one ...
-  mutable const EarleySet *link = nullptr;  // ... in there; null: no rule is remembered. Others: `Links`.
-  mutable Hash128 rest{};  // of what its items still need; nothing: not known yet
-  // Likewise, the last `Reads` that met this set, and the number that it gave.
+  mutable const EarleySet *link = nullptr;  // ... in there; null: no rule is stored. Others: `Links`.
+  mutable Hash128 rest{};  // of what its items still need; zero: not known yet
+  // The last `Reads` that met this set, and the number that it gave.
   mutable uint64_t read_by = 0;
   mutable uint32_t label = 0;
   mutable const EarleySet *kept = nullptr;  // its copy in longer-lived memory
 };
 
-// Where completing a rule in a set leads, beyond the one rule that the set itself remembers: where several right
-// recursions go on side by side. At most so many; a set that is gone is met no more, since its number is not given again.
+// Where completing a rule in a set leads, for rules beyond the one that the set itself stores: several right recursions may
+// run in parallel. A cache of fixed size. Entries of sets that no longer exist are never found, since ids are not reused.
 class Links {
  public:
   struct Link {
@@ -85,10 +84,10 @@ class Links {
   std::vector<Slot> slots_;
 };
 
-// Questions to older sets while one mask is made, in order, with their answers.
+// The dependencies of one mask: queries to older sets while it was built, in order, with their answers.
 //
-// A question is where completing one symbol in one set leads, and what it moves there; nothing else of a set is known. Only
-// the set that the mask is made for may be known as a *whole*: by its shape, so that it is asked no questions.
+// A query is: where does completing one symbol in one set lead, and which items does it move there? Nothing else of a set is
+// used. Only the set that the mask is built for may be known as a *whole*, by its shape; then it needs no queries.
 class Reads {
  public:
   struct Question {
@@ -99,29 +98,29 @@ class Reads {
 
   uint32_t label(const EarleySet *s) const { return s->read_by == id_ ? s->label : UINT32_MAX; }  // or one made meanwhile
   bool is_whole(uint32_t label) const { return label == 0 && is_whole_; }
-  // Is nothing but answers known of the set?
+  // Are only answers known of the set?
   bool is_open(const EarleySet *s) const { return s->read_by == id_ && !is_whole(s->label); }
   const EarleySet *set(uint32_t label) const { return sets_[label]; }
-  // The number of an older set. Sets of which the same follows have one, since readings in them are merged.
+  // The number of an older set. Sets with equal continuations have one number, since parses in them are merged.
   uint32_t number(const EarleySet *s);
-  // `symbol` in a set leads to `as` in `to`, which makes these moves.
+  // Records that `symbol` in a set leads to `as` in `to`, with these moves.
   void ask(uint32_t label, Symbol symbol, const EarleySet *to, Symbol as, const Hash128 &moves);
-  // How the open blocks compare with a line's column; all of them, where a token has read them before.
+  // Records how the open blocks compare with a line's column, or all open blocks if a token has changed them.
   static constexpr uint32_t INDENTATION = UINT32_MAX;  // the "set" of that question, the column its symbol
   static constexpr uint32_t ALL_INDENTATION = UINT32_MAX - 2;
   void ask_indentation(const IndentLevel *indent, uint32_t column);
   static Hash128 indentation_answer(const IndentLevel *indent, uint32_t column);
   static Hash128 all_indentation_answer(const IndentLevel *indent);
-  // How the number of open brackets compares with that of those that a token closes.
+  // Records how the number of open brackets compares with the number that a token closes.
   static constexpr uint32_t BRACKETS = UINT32_MAX - 3;
-  void ask_brackets(uint32_t open);  // of which one is closed now
+  void ask_brackets(uint32_t open);  // one of them is closed now
   void ask_all_brackets();
   static Hash128 brackets_answer(uint32_t open, uint32_t closed);
-  // All of the first set.
+  // Records all of the first set.
   static constexpr uint32_t IDENTITY = UINT32_MAX - 1;
   void ask_identity();
   const std::vector<std::pair<Question, Hash128>> &asked() const { return asked_; }
-  // Where completing a symbol in a set that has a number leads; null: that has not been found out.
+  // Where completing a symbol in a numbered set leads; null: not known yet.
   struct Target {
     const EarleySet *set;
     Symbol symbol;
@@ -131,12 +130,12 @@ class Reads {
     return it == resolved_.end() ? nullptr : &it->second;
   }
   void resolve(uint32_t label, Symbol symbol, Target to) { resolved_[key({label, symbol})] = to; }
-  // What the items of a set still need, by the answers; nothing: not known yet.
+  // What the items of a set still need, by the answers; zero: not known yet.
   Hash128 &rest(const EarleySet *s) { return rests_[s->id]; }
 
  private:
   static uint64_t key(Question q) { return static_cast<uint64_t>(q.set) << 32 | static_cast<uint32_t>(q.symbol); }
-  bool was_asked(Question question);
+  bool has_question(Question question);
   const uint64_t id_ = next_serial();
   const bool is_whole_;
   const IndentLevel *indent_;
@@ -171,7 +170,7 @@ class Earley {
       Kernel kernel;
     };
     void add(const EarleySet *origin, Kernel kernel);
-    size_t place(const EarleySet *origin);  // of its entry; as many as there are: it has none yet
+    size_t index_of(const EarleySet *origin);  // of its entry; the number of entries: it has no entry yet
     bool seen(const EarleySet *set, Symbol symbol);
     Earley &e_;
     Reads *reads_;
@@ -191,46 +190,46 @@ class Earley {
     size_t moves_ = 0;
   };
 
-  // Where completing `symbol` in `s` really leads: itself, or the end of a chain of last symbols.
+  // Where completing `symbol` in `s` leads in the end: to itself, or to the end of a chain of last symbols.
   std::pair<const EarleySet *, Symbol> resolve(const EarleySet *s, Symbol symbol, Reads *reads);
 
-  // Can the same follow, as far as that shows without reading on? What an item still needs counts, and where its
-  // completion really leads: so sets that differ in how far a right recursion has come are the same. A mask that is made
-  // writes down the questions on which that depends.
+  // Do two sets have the same continuations, as far as their items show it? What counts is what an item still needs, and
+  // where its completion leads in the end: sets that differ only in the depth of a right recursion are the same. `reads`
+  // records the queries on which the result depends.
   bool same_rest(const EarleySet *a, const EarleySet *b, Reads *reads) {
     return a->accepting == b->accepting && a->outlook == b->outlook && rest(a, reads) == rest(b, reads);
   }
   const Hash128 &rest(const EarleySet *s, Reads *reads);
 
-  // Of all that completing `symbol` in a set can lead to, in whatever set it stands: with this set as an origin, too. Where a name
-  // may follow a name, every place in it is an end, and names that begin at those places are mostly alike.
+  // A hash of all that completing `symbol` in a set can lead to, independent of the set where it is completed; the set may be
+  // an origin, too. Where a name may follow a name, a name may end at each byte, and names that begin there mostly agree.
   Hash128 outcome(const EarleySet *s, Symbol symbol);
 
-  // What completing `symbol` does in a set: the kernels that it moves, and the sets of which they are. Rules that are parts
-  // of others, such as the first of a list, differ only by name.
+  // A hash of what completing `symbol` does in a set: the kernels that it moves, and the sets that these belong to. Rules that
+  // are parts of others, such as the first of a list, differ only by name.
   Hash128 moves(const EarleySet *s, Symbol symbol, Reads &reads);
 
-  // From here on the moves of sets are written down there; null: no more.
+  // Records the moves of sets in `trace` from here on; null: stops recording.
   void record(EarleyTrace *trace) { trace_ = trace; }
 
   ItemSets &items() { return items_; }
   size_t work() const { return work_; }  // moves that were made for any set
 
  private:
-  // What is remembered of that; false: nothing.
+  // Looks up a stored link. False: there is no link.
   bool linked(const EarleySet *s, Symbol symbol, const EarleySet **to, Symbol *as) const;
   void link(const EarleySet *s, Symbol symbol, const EarleySet *to, Symbol as);
 
-  // Where completing `symbol` in `s` leads, if it is nothing but completing one rule in one older set; otherwise to itself.
-  struct Way {
+  // Where completing `symbol` in `s` leads if it only completes one rule in one older set; otherwise to itself.
+  struct Target {
     const EarleySet *set;
     Symbol symbol;
-    bool searched = false;  // several rules are completed, and it was looked where they lead
+    bool searched = false;  // several rules are completed, and their ends were searched
   };
-  Way way_on(const EarleySet *s, Symbol symbol, Reads *reads);
+  Target next_target(const EarleySet *s, Symbol symbol, Reads *reads);
 
-  // Moves that one place may take for each entry that it may have: where rules can be ended in many ways at many
-  // places, their number is the square of that of the entries.
+  // Moves that one position may take for each entry that it may have. If rules can end in many ways at many positions, the
+  // moves grow with the square of the entries.
   static constexpr size_t MOVES = 100;
 
   const Grammar &g_;
@@ -244,9 +243,9 @@ class Earley {
     ~Nested() { --depth_; }
     int &depth_;
   };
-  int nested_ = 0;  // searches of `way_on` inside each other
+  int nested_ = 0;  // searches of `next_target` inside each other
   Links links_;
-  struct Outcome {  // what was found last
+  struct Outcome {  // the last results
     uint64_t of = 0;
     Symbol symbol = 0;
     Hash128 outcome{};

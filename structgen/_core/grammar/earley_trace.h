@@ -1,4 +1,4 @@
-// The parser's positions along one text, recorded while the text is read: captures are found with them.
+// The parser's positions along one text, recorded while it is read. Captures are found with them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace structgen {
 
-// Places of the parser along one text, and the terminals between them.
+// Positions of the parser along one text, and the terminals between them.
 class EarleyTrace {
  public:
   struct Edge {

@@ -34,7 +34,7 @@ struct GrammarTerminal {
   bool nullable = false;
   static constexpr uint32_t NONE = UINT32_MAX;
   uint32_t scanner = 0;        // Text, where Lexing is Ordered: the scanner that finds it
-  bool lazy = false;           // Text: the lexeme ends where it first matches, whatever else could go on
+  bool lazy = false;           // Text: the lexeme ends where it first matches, even if another could continue
   uint32_t keyword = NONE;     // Text: the entry of `Grammar::keywords` that it belongs to
   uint32_t tokens = NONE;      // Tokens: which of the space's sets; NONE: the indentation makes it
   std::shared_ptr<const Plan> plan;  // Constraint; shared, so that the type may be incomplete here
@@ -47,7 +47,7 @@ struct IndentationRule {
   uint32_t newline = NONE, indent = NONE, dedent = NONE;  // terminals
   std::vector<uint32_t> open, close;                      // between these, newlines mean nothing
   uint32_t tab_width = 8;
-  std::vector<int8_t> change;  // by terminal: the brackets that it opens, or (-1) closes; empty where there are none
+  std::vector<int8_t> change;  // by terminal: the brackets that it opens, or (-1) closes; empty if there are no brackets
   bool active() const { return newline != NONE; }
   int bracket(uint32_t terminal) const { return change.empty() ? 0 : change[terminal]; }
 };
@@ -57,8 +57,8 @@ struct IndentationRule {
 struct GrammarKeyword {
   struct Finder {
     uint32_t found, pattern;                           // terminals
-    bool replaces;                                     // the keyword's own scanner is not tried beside the pattern
-    bool ignores() const { return found == pattern; }  // what it finds is no keyword
+    bool replaces;                                     // the keyword's own scanner is not used in addition to the pattern
+    bool ignores() const { return found == pattern; }  // the text is not treated as a keyword
   };
   uint32_t own = 0;
   std::vector<Finder> finders = {};

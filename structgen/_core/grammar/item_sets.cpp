@@ -24,7 +24,7 @@ constexpr uint64_t KERNEL = 31, OUTLOOK = 32, HEADS = 33;
 constexpr size_t STATE_BYTES = 1024;
 constexpr size_t SYMBOLS_PER_UNIT = 4;  // read one after the other
 
-// Takes the marks away from rules, also where a limit is met on the way.
+// Removes the marks of rules, also if a limit ends the computation.
 struct Unmark {
   std::vector<bool> &marked;
   const std::vector<uint32_t> &rules;
@@ -49,7 +49,7 @@ ItemSets::ItemSets(const Grammar &grammar, size_t most) : g_(grammar), most_(mos
 
 void ItemSets::charge(size_t bytes) {
   bytes_ += bytes;
-  // A chain of rules has long lists of items in few sets: a state may take as much memory as one of an expression.
+  // A chain of rules has long lists of items in few sets. A state may take as much memory as one of an expression.
   if (kernels_.size() + outlooks_.size() > most_ || bytes_ / STATE_BYTES > most_)
     throw LimitError("the grammar has more than " + std::to_string(most_) +
                      " sets of items that stand together (limit automaton_states)");
@@ -101,7 +101,7 @@ Outlook ItemSets::outlook(Kernel kernel) {
     else expected.push_back(static_cast<uint32_t>(~b.symbol));
   }
   sort_once(rules);
-  // The rules that those begin with, and so on.
+  // Adds the rules that these begin with, transitively.
   const Unmark unmark{marked_, rules};
   for (uint32_t r : rules) marked_[r] = true;
   for (size_t i = 0; i < rules.size(); ++i) {
@@ -196,7 +196,7 @@ ItemSets::Scan ItemSets::scan(Outlook outlook, Symbol symbol) {
   std::vector<Item> rest;
   std::vector<uint32_t> completed;
   const std::vector<Before> &before = outlooks_[outlook].before;
-  structgen::charge(1 + before.size() / 4);  // subtle: not below, where rules are marked
+  structgen::charge(1 + before.size() / 4);  // subtle: charged here and not below, where rules are marked
   for (size_t i = 0; i < heads.size(); ++i) {
     auto from = std::lower_bound(before.begin(), before.end(), Before{heads[i], 0});
     for (; from != before.end() && from->symbol == heads[i]; ++from) advance(from->item, rest, completed);

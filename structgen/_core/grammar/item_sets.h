@@ -118,7 +118,8 @@ class ItemSets {
   Kernel intern(std::vector<Item> items);
   Outlook intern_outlook(std::vector<uint32_t> rules, std::vector<uint32_t> expected);
   Heads intern_heads(std::vector<Symbol> symbols);
-  // The item after the dot has moved over its symbol, with those behind nullable symbols; complete rules go to `completed`.
+  // The item after the dot has moved over its symbol, with the items after nullable symbols. Adds complete rules to
+  // `completed`.
   void advance(Item item, std::vector<Item> &rest, std::vector<uint32_t> &completed) const;
   void charge(size_t bytes);
 

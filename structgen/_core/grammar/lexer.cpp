@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t PAIRS_PER_UNIT = 8;  // of terminals, of which at least one is a literal
 
-constexpr uint64_t CONTEXT = 51, STATE = 52, BEGUN = 53, TOUCHED = 54;
+constexpr uint64_t CONTEXT = 51, STATE = 52, BEGIN = 53, TOUCHED = 54;
 
 }  // namespace
 
@@ -42,7 +42,7 @@ Lexer::Lexer(const Grammar &grammar, Lexemes &lexemes, size_t most)
   const std::vector<Words> words = compete(rivals, g_.contextual);
   for (size_t i = 0; i < rivals.size(); ++i) words_[rivals[i]] = words[i];
   for (uint32_t t : texts) {
-    // Where only some compete a terminal may win that never does among all.
+    // If only some terminals compete, a terminal may win that never wins among all.
     dead_[t] = !regex_.alive(g_.contextual ? g_.terminals[t].language : words_[t].language);
   }
   for (const GrammarKeyword &keyword : g_.keywords)
@@ -131,12 +131,12 @@ bool Lexer::overlap(uint32_t a, uint32_t b) {
   if (literal_[b]) return regex_.matches(x, *literal_[b]);
   const uint64_t key = static_cast<uint64_t>(a) << 32 | b;
   if (const auto it = overlaps_.find(key); it != overlaps_.end()) return it->second;
-  // subtle: kept once it is known; it may take more than a limit.
+  // subtle: stored only once it is known, since the computation may reach a limit.
   const bool found = (lexemes_.first_of(x) & lexemes_.first_of(y)).any() && regex_.alive(regex_.intersect(x, y));
   return overlaps_[key] = found;
 }
 
-// The same as reading both through `beyond`, for which every state of every keyword would be made.
+// Equivalent to a walk through `beyond` with both, which would make every state of every keyword.
 std::optional<bool> Lexer::ends_before(uint32_t t, std::string_view separator) const {
   if (g_.lexing != Lexing::Longest || g_.contextual || has_lazy_ || !literal_[t]) return std::nullopt;
   std::string read = *literal_[t] + std::string(separator);
@@ -156,14 +156,14 @@ std::optional<bool> Lexer::ends_before(uint32_t t, std::string_view separator) c
     if (running.empty() && !more) return true;
     if (whole || (more && *text == prefix)) return false;
   }
-  return false;  // it might go on into what follows
+  return false;  // it might continue into what follows
 }
 
 std::vector<Lexer::Words> Lexer::longest(const std::vector<uint32_t> &terminals) {
   std::vector<Re> all;
   for (uint32_t t : terminals) {
     structgen::charge(1 + terminals.size() / PAIRS_PER_UNIT);
-    // What another terminal matches anyway need not be said twice.
+    // A terminal whose texts another one matches adds nothing.
     const bool covered = literal_[t] && std::any_of(terminals.begin(), terminals.end(), [&](uint32_t u) {
       return !literal_[u] && overlap(t, u);
     });
@@ -196,14 +196,14 @@ std::vector<Lexer::Words> Lexer::longest(const std::vector<uint32_t> &terminals)
 
 std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals, bool everywhere) {
   std::vector<Words> out;
-  std::vector<bool> tried(g_.scanners.size());  // in a context only those that find one of its terminals
+  std::vector<bool> tried(g_.scanners.size());  // in a context, only scanners that find one of its terminals
   for (uint32_t t : terminals)
     if (!g_.terminals[t].lazy) tried[g_.terminals[t].scanner] = true;
   if (everywhere)
     for (const GrammarKeyword &keyword : g_.keywords) tried[g_.terminals[keyword.own].scanner] = true;
   for (size_t i = 0; i < terminals.size(); ++i) {
     const GrammarTerminal &t = g_.terminals[terminals[i]];
-    if (t.lazy) {  // no scanner is tried before it
+    if (t.lazy) {  // no scanner comes before it
       out.push_back({t.language, RegexSpace::EMPTY});
       continue;
     }
@@ -218,8 +218,8 @@ std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals,
     for (uint32_t s = 0; s <= last; ++s) {
       if (!tried[s]) continue;
       const Re scanner = g_.scanners[s];
-      const bool is_found = s == t.scanner || finds_keyword(t, s);  // or is it something else where that matches?
-      if (text && scanner_literal_[s]) {  // two keywords, of which there may be thousands
+      const bool is_found = s == t.scanner || finds_keyword(t, s);  // or does another terminal match there?
+      if (text && scanner_literal_[s]) {  // two keywords; there may be thousands
         if (scanner_literal_[s]->starts_with(*text)) scanners.push_back(scanner);
         if (!is_found && text->starts_with(*scanner_literal_[s]))
           better.push_back(regex_.concat(scanner, RegexSpace::ANY_TEXT));
@@ -275,7 +275,7 @@ void Lexer::add_beginnings(Context c, Re earlier, uint8_t byte, std::vector<Runn
   if (rest != RegexSpace::EMPTY && regex_.nullable(rest)) return;
   for (const Running &r : contexts_[c].beginnings) {
     if (!lexemes_.first(r.lexeme).test(byte)) continue;
-    // subtle: restricted before the byte is read, which may be the first of a character's.
+    // subtle: restricted before the byte is read, since it may be the first byte of a character.
     const LexemeState begin = rest == RegexSpace::EMPTY ? r.lexeme : lexemes_.restricted(r.lexeme, earlier);
     const LexemeState to = lexemes_.step(begin, byte);
     if (to != Lexemes::DEAD) out.push_back({r.terminal, to});
@@ -287,12 +287,12 @@ LexState Lexer::begin(Context c, Re earlier, uint8_t byte) {
   const Re rest = lexemes_.rest_of(earlier, byte);
   if (rest != RegexSpace::EMPTY) {
     if (regex_.nullable(rest)) return DEAD;
-    const Hash128 key = hash_words(BEGUN, c, earlier, byte);
-    if (auto it = begun_.find(key); it != begun_.end()) return it->second;
+    const Hash128 key = hash_words(BEGIN, c, earlier, byte);
+    if (auto it = begin_states_.find(key); it != begin_states_.end()) return it->second;
     std::vector<Running> running;
     add_beginnings(c, earlier, byte, running);
     charge(64);
-    return begun_[key] = intern(std::move(running), c);
+    return begin_states_[key] = intern(std::move(running), c);
   }
   ContextData &data = contexts_[c];
   if (!data.row) {
@@ -313,14 +313,14 @@ LexState Lexer::begin_touched(Context c, Re earlier, uint8_t byte) {
   const std::bitset<256> touching = lexemes_.first_of(earlier);
   if (touching.test(byte)) return begin(c, earlier, byte);  // no other lexeme begins so
   const Hash128 key = hash_words(TOUCHED, c, earlier, byte);
-  if (auto it = begun_.find(key); it != begun_.end()) return it->second;
+  if (auto it = begin_states_.find(key); it != begin_states_.end()) return it->second;
   std::vector<Running> running;
   for (const Running &r : contexts_[c].beginnings) {
     const std::bitset<256> &first = lexemes_.first(r.lexeme);
     if (first.test(byte) && (first & touching).any()) running.push_back({r.terminal, lexemes_.step(r.lexeme, byte)});
   }
   charge(64);
-  return begun_[key] = intern(std::move(running), c);
+  return begin_states_[key] = intern(std::move(running), c);
 }
 
 LexState Lexer::intern(std::vector<Running> running, Context context) {
@@ -330,7 +330,7 @@ LexState Lexer::intern(std::vector<Running> running, Context context) {
     return a.terminal != b.terminal ? a.terminal < b.terminal : a.lexeme < b.lexeme;
   });
   running.erase(std::unique(running.begin(), running.end()), running.end());
-  // Only after text to ignore does it matter where it began.
+  // The context matters only after text to ignore.
   if (std::none_of(running.begin(), running.end(), [&](const Running &r) { return ignores_[r.terminal]; })) context = 0;
   Hash128 key = hash_words(STATE, context);
   for (const Running &r : running) key = extend(key, static_cast<uint64_t>(r.terminal) << 32 | r.lexeme);
@@ -365,7 +365,7 @@ LexState Lexer::next(LexState s, uint8_t byte) {
   return (*st.row)[byte] = to;
 }
 
-bool Lexer::is_over(const State &s) {
+bool Lexer::has_ended(const State &s) {
   if (s.running.size() != 1) return false;
   const Running only = s.running[0];
   const std::bitset<256> goes_on = lexemes_.first(only.lexeme);

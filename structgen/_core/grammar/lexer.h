@@ -1,11 +1,11 @@
 // The lexer of one grammar: which terminals are being read, from which context on.
 //
-// A *context* is what the parser expects at a place: the terminals that may come next (those to ignore included). A
-// state is the set of lexemes that are possible since that place, as (terminal, lexeme state) pairs. Text to
-// ignore is read over in here: after it the context begins anew, and the parser never hears of it.
+// A *context* is what the parser expects at a position: the terminals that may come next, including those to ignore. A
+// state is the set of lexemes that are possible since that position, as (terminal, lexeme state) pairs. The lexer itself
+// skips text to ignore: after it the context starts again, and the parser never sees that text.
 //
-// The rule of a lexer is laid down once, as two regular languages for each terminal: its texts that win against
-// all other terminals, and what must not follow, since the lexer would have taken more or something else
+// The rule of a lexer is compiled once into two regular languages for each terminal: its texts that win against all other
+// terminals, and what must not follow, since the lexer would then have matched more, or another terminal
 //   longest:  texts that no better terminal has; no beginning of the rest may make a longer match of any
 //   ordered:  texts that do not begin with a match of an earlier scanner; nor may the rest let one of those, or
 //             the terminal's own scanner, match (more)
@@ -61,18 +61,18 @@ class Lexer {
     if (literal_[t] && !literal_[t]->empty()) return bytes.test(static_cast<uint8_t>(literal_[t]->front()));
     return (lexemes_.first(s) & bytes).any();
   }
-  // Does a lexeme of `t` end before `separator`, whatever follows: nothing longer begins so? Only for terminals that
-  // are one text, under rule "longest" with all competing; nullopt for others.
+  // Does a lexeme of `t` end before `separator`, independent of the text after it? No longer lexeme may begin so. Only for
+  // terminals with one text, under rule "longest" with all terminals competing; nullopt for others.
   std::optional<bool> ends_before(uint32_t t, std::string_view separator) const;
 
-  // `barred`: of those, terminals that compete and may not come, whatever the parser expects.
+  // `barred`: expected terminals that compete and must not come, even if the parser expects them.
   Context context(std::span<const uint32_t> expected, std::span<const uint32_t> barred = {});
   // The lexemes that a context can begin with; not a state to step from where text to ignore was read.
   std::span<const Running> beginnings(Context c) const { return contexts_[c].beginnings; }
   const std::bitset<256> &first(Context c) const { return contexts_[c].first; }
-  // The first byte in context `c`, where `earlier` must not match.
+  // The state after the first byte in context `c`. `earlier`: texts that must not match there.
   LexState begin(Context c, Re earlier, uint8_t byte);
-  // Of that, the lexemes that may begin with what `earlier` begins with, be it with another byte.
+  // The same for the lexemes that may begin with a first byte of `earlier`, not necessarily with `byte`.
   LexState begin_touched(Context c, Re earlier, uint8_t byte);
   LexState step(LexState s, uint8_t byte) {
     State &st = states_[s];
@@ -97,8 +97,8 @@ class Lexer {
   // to ignore also where it may go on, if it might as well begin there.
   std::optional<uint32_t> over(LexState s) {
     State &st = states_[s];
-    if (!st.over) st.over = is_over(st);
-    return *st.over ? std::optional(st.running[0].terminal) : std::nullopt;
+    if (!st.has_ended) st.has_ended = has_ended(st);
+    return *st.has_ended ? std::optional(st.running[0].terminal) : std::nullopt;
   }
   // The state with only those running lexemes for which `keep` holds.
   template <class Keep>
@@ -136,12 +136,12 @@ class Lexer {
     std::vector<End> ends;
     std::vector<Re> ignored;
     std::unique_ptr<Row> row;
-    std::optional<bool> over;  // unless it has not been asked
+    std::optional<bool> has_ended;  // nullopt: not known yet
   };
 
   LexState intern(std::vector<Running> running, Context context);
   LexState next(LexState s, uint8_t byte);
-  bool is_over(const State &s);
+  bool has_ended(const State &s);
   void add_beginnings(Context c, Re earlier, uint8_t byte, std::vector<Running> &out);
   // Of these terminals, those that compete where just these may come.
   std::vector<uint32_t> competing(const std::vector<uint32_t> &terminals) const;
@@ -176,7 +176,7 @@ class Lexer {
   std::unordered_map<Hash128, Context, HashOf128> context_index_;
   std::deque<State> states_;
   std::unordered_map<Hash128, LexState, HashOf128> state_index_;
-  std::unordered_map<Hash128, LexState, HashOf128> begun_;  // with something that must not match
+  std::unordered_map<Hash128, LexState, HashOf128> begin_states_;  // with something that must not match
   size_t bytes_ = 0;
 };
 

@@ -74,8 +74,8 @@ Lowering::Symbols Lowering::unit(Id body) {
   return out;
 }
 
-// The symbols that stand for `body`, one after the other.
-// subtle: bodies may be added meanwhile, so nothing of them is held.
+// The sequence of symbols that represents `body`.
+// subtle: bodies may be added in the meantime, so no reference to one is kept.
 void Lowering::append(Symbols &out, Id body) {
   check_stack("a rule of the grammar is nested too deeply");
   check_size(out.size());
@@ -103,7 +103,7 @@ void Lowering::append(Symbols &out, Id body) {
 
 void Lowering::append_sequence(Symbols &out, Id body) {
   const std::vector<Id> parts(bodies_.parts(body).begin(), bodies_.parts(body).end());
-  size_t from = 0;  // what is before has its symbols
+  size_t from = 0;  // parts before it have been lowered
   for (size_t at = 1; at < parts.size(); ++at) {
     if (bodies_[parts[at]].kind != Bodies::Repeat) continue;
     const size_t first = list_at(parts, from, at);
@@ -116,7 +116,8 @@ void Lowering::append_sequence(Symbols &out, Id body) {
   for (; from < parts.size(); ++from) append(out, parts[from]);
 }
 
-// Where the parts begin that the repetition `at` ends with in each of its rounds; `at` itself if there are none.
+// The first of the parts before the repetition `at` that it repeats in each of its rounds; `at` itself if there is no such
+// part.
 size_t Lowering::list_at(const std::vector<Id> &parts, size_t from, size_t at) {
   const Id repetition = bodies_.simplified(parts[at]);
   if (bodies_[repetition].kind != Bodies::Repeat || bodies_.counts(repetition) != Bodies::Counts{0, Bodies::UNBOUNDED}) return at;
@@ -128,7 +129,7 @@ size_t Lowering::list_at(const std::vector<Id> &parts, size_t from, size_t at) {
   return first;
 }
 
-// `first` and then any number of rounds.
+// `first`, followed by any number of rounds.
 Lowering::Symbol Lowering::list(Id first, Id repetition) {
   const auto [it, is_new] = made_.try_emplace({List, first, static_cast<int64_t>(repetition)});
   if (is_new) {
@@ -165,7 +166,7 @@ void Lowering::repeat(Symbol head, Id repetition) {
   produce(head, again);
 }
 
-// `count` of them: small counts are written out, of others the powers of two that they are made of.
+// `count` repetitions: small counts are written out, others are composed of powers of two.
 void Lowering::append_exactly(Symbols &out, Id body, int64_t count) {
   if (count <= FEW) {
     if (count == 0) return;
@@ -177,7 +178,7 @@ void Lowering::append_exactly(Symbols &out, Id body, int64_t count) {
     if (count >> k & 1) out.push_back(power(body, k));
 }
 
-// 2 ** k of them.
+// 2 ** k repetitions.
 Lowering::Symbol Lowering::power(Id body, int64_t k) {
   const auto [it, is_new] = made_.try_emplace({Power, body, k});
   if (is_new) {
@@ -192,9 +193,9 @@ Lowering::Symbol Lowering::power(Id body, int64_t k) {
   return it->second;
 }
 
-// 0 to `count` of them, each number in one way.
+// 0 to `count` repetitions, with one derivation for each number.
 //
-// With 2 ** k the greatest power that is at most count + 1: fewer than 2 ** k of them, or 2 ** k and at most the rest.
+// With 2 ** k the greatest power that is at most count + 1: fewer than 2 ** k repetitions, or 2 ** k and at most the rest.
 void Lowering::append_at_most(Symbols &out, Id body, int64_t count) {
   if (count == 0) return;
   const auto [it, is_new] = made_.try_emplace({AtMost, body, count});

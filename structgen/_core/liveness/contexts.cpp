@@ -1,9 +1,9 @@
-// Where only terminals that the grammar allows at a place compete: what can still be written there.
+// The search for a completion if only terminals that the grammar allows at a position compete.
 //
-// `GrammarLife::Search` follows items one by one, and an item alone does not tell what else is allowed beside it. What it
-// finds is right, as long as what wins among all terminals wins among some of them. What it does not find is looked for
-// here, from one Earley set to the next, nearest to the end of the text first. There are more sets than facts of the
-// search, without a bound where rules nest, so this is asked second.
+// `GrammarLife::Search` follows items one by one, and a single item does not show which other terminals are allowed. Its
+// results are right as long as a terminal that wins among all terminals wins among some of them. What it does not find is
+// searched here, from one Earley set to the next, sets near the end of the text first. There are more sets than facts of
+// the other search, without a bound if rules nest, so this search is the second one.
 #include <queue>
 
 #include "liveness/liveness.h"
@@ -17,7 +17,7 @@ constexpr size_t MOVES = 20;           // of Earley's algorithm, or looks at wha
 
 }  // namespace
 
-// A text from `set` on, after a boundary; none and not `spent` where there is none.
+// A text from `set` on, after a boundary. Nullopt: there is no text, or the search has `spent` its budget.
 std::optional<std::string> GrammarLife::in_contexts(const EarleySet *set, Re boundary, bool *spent, Arena &scratch) {
   struct Point {
     const EarleySet *set;
@@ -28,7 +28,7 @@ std::optional<std::string> GrammarLife::in_contexts(const EarleySet *set, Re bou
   measure_items();
   *spent = false;
   const size_t moved = earley_.work() + lengths_steps_;
-  const Arena::Mark mark = scratch.mark();
+  const ArenaScope scope(scratch);
   std::vector<Point> points;
   std::priority_queue<std::pair<uint32_t, size_t>, std::vector<std::pair<uint32_t, size_t>>, std::greater<>> work;
   std::unordered_set<Hash128, HashOf128> met;
@@ -55,14 +55,14 @@ std::optional<std::string> GrammarLife::in_contexts(const EarleySet *set, Re bou
         break;
       }
       for (uint32_t t : items_.expected(at.set->outlook))
-        if (g_.terminals[t].kind != GrammarTerminal::Text) *spent = true;  // it is not read here
-      for (const Lexer::Running &begun : lexer_.beginnings(lexer_.context(items_.expected(at.set->outlook)))) {
-        const bool overlaps = (lexemes_.first(begun.lexeme) & lexemes_.first_of(at.boundary)).any();
-        const LexemeState begin = overlaps ? lexemes_.restricted(begun.lexeme, at.boundary) : begun.lexeme;
+        if (g_.terminals[t].kind != GrammarTerminal::Text) *spent = true;  // this search does not read it
+      for (const Lexer::Running &first : lexer_.beginnings(lexer_.context(items_.expected(at.set->outlook)))) {
+        const bool overlaps = (lexemes_.first(first.lexeme) & lexemes_.first_of(at.boundary)).any();
+        const LexemeState begin = overlaps ? lexemes_.restricted(first.lexeme, at.boundary) : first.lexeme;
         if (begin == Lexemes::DEAD) continue;
         const Ends &ends = this->ends(begin, ANYTHING, MOST_STATES);
         *spent |= !ends.all;
-        const EarleySet *next = after(at.set, 0, begun.terminal, nullptr, scratch);
+        const EarleySet *next = after(at.set, 0, first.terminal, nullptr, scratch);
         for (const End &end : ends.found) reach(next, end.boundary.after, now, end.text);
       }
     }
@@ -73,7 +73,6 @@ std::optional<std::string> GrammarLife::in_contexts(const EarleySet *set, Re bou
     *spent = true;
   }
   if (found) *spent = false;
-  scratch.release(mark);
   return found;
 }
 

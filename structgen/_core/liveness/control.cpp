@@ -10,7 +10,7 @@ GrammarControl::GrammarControl(Grammar grammar, std::vector<Grammar::Production>
   lexer_ = std::make_unique<Lexer>(g_, space.lexemes(), most);
   std::vector<bool> dead(g_.terminals.size());
   for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
-    // A lexeme of what is ignored never comes to the parser, though a rule may name it.
+    // The parser never sees lexemes of ignored terminals, although a rule may name them.
     if (g_.terminals[t].kind == GrammarTerminal::Text) dead[t] = lexer_->dead()[t] || lexer_->ignores(t);
     has_constraints_ |= g_.terminals[t].kind == GrammarTerminal::Constraint;
     if (g_.terminals[t].kind == GrammarTerminal::Constraint) dead[t] = !g_.terminals[t].has_text;
@@ -35,9 +35,9 @@ GrammarControl::GrammarControl(Grammar grammar, std::vector<Grammar::Production>
   if (g_.indentation.active()) after_newline_ = first_after({g_.indentation.newline, g_.indentation.indent, g_.indentation.dedent});
 }
 
-// Bytes of lexemes that the grammar has right after one of these terminals, or that are ignored.
+// The first bytes of lexemes that the grammar allows directly after one of these terminals, or that are ignored.
 std::bitset<256> GrammarControl::first_after(std::initializer_list<uint32_t> terminals) {
-  std::vector<bool> ends(g_.rules.size()), begins(g_.rules.size());  // rules that end with one; that come after one
+  std::vector<bool> ends(g_.rules.size()), begins(g_.rules.size());  // rules that end with one of them; rules that may come after one
   std::bitset<256> out;
   auto is_one = [&](Symbol s) {
     if (s >= 0) return static_cast<bool>(ends[static_cast<uint32_t>(s)]);
@@ -54,7 +54,7 @@ std::bitset<256> GrammarControl::first_after(std::initializer_list<uint32_t> ter
     };
     for (uint32_t r = 0; r < g_.rules.size(); ++r)
       for (Item first : g_.productions(r)) {
-        bool after = begins[r];  // may the symbol come right after one?
+        bool after = begins[r];  // may the symbol come directly after one?
         for (Item i = first;; ++i) {
           const Symbol s = g_.symbols[i];
           if (s == Grammar::END) {

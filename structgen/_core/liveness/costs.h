@@ -1,4 +1,4 @@
-// The cheapest text of every rule, where each terminal has a cost.
+// The cheapest text of every rule, given a cost of each terminal.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@
 namespace structgen {
 
 struct RuleCosts {
-  static constexpr uint64_t FAR = UINT64_MAX / 4;  // sums stop growing here; a cost of FAR: there is none, or not known
+  static constexpr uint64_t FAR = UINT64_MAX / 4;  // sums stop growing here; a cost of FAR: there is no text, or it is unknown
 
   std::vector<uint64_t> cost;  // by rule
-  std::vector<Item> best;      // its cheapest production, where the cost is less than FAR
+  std::vector<Item> best;      // its cheapest production, if the cost is less than FAR
 };
 
 // Knuth, "A generalization of Dijkstra's algorithm", 1977: rules in the order of their cost.

@@ -1,4 +1,4 @@
-// Where lexemes end, and which of the ends lead on wherever others do.
+// Where lexemes end, and which of the ends are redundant, since others allow every continuation that they allow.
 #include <algorithm>
 #include <bitset>
 
@@ -8,22 +8,22 @@ namespace structgen {
 namespace {
 
 constexpr size_t MOST_ENDS = 64;
-constexpr size_t MOST_COMPARED = 8;  // states that others are compared with, of those that differ in nothing else
+constexpr size_t MOST_COMPARED = 8;  // number of states that a new state is compared with, among those that differ in nothing else
 constexpr size_t LEAST_BUDGET = 200;
 constexpr uint64_t ENDS = 84;
 
 }  // namespace
 
-// Is all that `part` leaves left by `whole`, too? False where that is not known.
+// Does `whole` allow everything that `part` allows? False if that is not known.
 bool GrammarLife::included(Within part, Within whole) {
   if (part == whole || whole == ANYTHING) return true;
   return part != ANYTHING && inclusion_.included(lexemes_.language(part), lexemes_.language(whole));
 }
 
-// Steps for one question: where many stay open, each is allowed less.
+// Steps for one query. If many queries stay undecided, each gets fewer steps.
 size_t GrammarLife::allowance() const { return std::max(budget_ / (1 + unproven_ / 4), LEAST_BUDGET); }
 
-// What leaves less than something that was met before leads to no text that this one does not lead to.
+// A state that allows less than one that was met before leads to no further texts.
 bool GrammarLife::is_new(Met &met, Within within) {
   if (!met.all.insert(within).second) return false;
   for (Within m : met.first)

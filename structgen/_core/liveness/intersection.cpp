@@ -31,7 +31,7 @@ GrammarLife::Chart::Chart(GrammarLife &life) : l_(life), grammar_(life.g_, life.
   const Within first = l_.lexemes_.begin_within(l_.g_.within);
   const uint32_t start = place({RegexSpace::EMPTY, first});
   places_[start].may = grammar_.first;
-  if (grammar_.blank != CanvasGrammar::NONE)
+  if (grammar_.blank != BinaryGrammar::NONE)
     for (uint32_t t = 0; t < grammar_.terminal_count(); ++t)
       if (l_.lexer_.ignores(grammar_.terminals[t].number)) set_bit(places_[start].may, t);
   build();
@@ -48,7 +48,7 @@ uint32_t GrammarLife::Chart::place(At at) {
   return it->second;
 }
 
-// The places where a lexeme may end; null where it has too many states.
+// The places where a lexeme may end; null if it has too many states.
 LexemeEnds::Set GrammarLife::Chart::ends(LexemeState s, Within within) {
   size_t left = MOST_POINTS;
   LexemeEnds::Set found = l_.lexemes_.ends().of(s, within, &left);
@@ -99,7 +99,7 @@ const std::vector<GrammarLife::Chart::Ended> *GrammarLife::Chart::written(Lexeme
   return &(written_[key] = std::move(found));
 }
 
-// All places that lexemes lead to, with the arcs between them; false where there are too many.
+// Finds all places that lexemes lead to, with the arcs between them. False: there are too many.
 bool GrammarLife::Chart::find_places() {
   while (!fresh_.empty()) {
     charge();
@@ -122,7 +122,7 @@ bool GrammarLife::Chart::find_places() {
   return true;
 }
 
-// Places from the first on, those that lead to each other side by side (Tarjan).
+// The places in topological order, those that lead to each other side by side (Tarjan's algorithm).
 std::vector<uint32_t> GrammarLife::Chart::sorted(std::vector<std::pair<uint32_t, uint32_t>> *loops) const {
   const auto count = static_cast<uint32_t>(places_.size());
   std::vector<std::vector<uint32_t>> to(count);
@@ -192,7 +192,7 @@ bool GrammarLife::Chart::build() {
   node_of_.resize(nodes_);
   for (uint32_t n = 0; n < nodes_; ++n) node_of_[order[n]] = n;
   try {
-    chart_ = std::make_unique<CanvasChart>(grammar_, nodes_, std::move(loops), MOST_BYTES, MOST_WORDS);
+    chart_ = std::make_unique<SpanChart>(grammar_, nodes_, std::move(loops), MOST_BYTES, MOST_WORDS);
     for (const Arc &arc : arcs_) chart_->add(arc.terminal, node_of_[arc.from], node_of_[arc.to]);
     chart_->fill({}, {});
   } catch (const LimitError &) {
@@ -233,7 +233,7 @@ std::optional<bool> GrammarLife::Chart::alive(const EarleySet *set, LexemeState 
     else all = false;
   }
   if (alive(set, places)) return true;
-  // Places that are not known are behind lexemes of which it is left out what follows them (`Lexemes::coarsen`).
+  // Unknown positions come after lexemes for which some continuations are left out (`Lexemes::coarsen`).
   return all || cuts_ ? std::optional(false) : std::nullopt;
 }
 
@@ -241,7 +241,7 @@ bool GrammarLife::Chart::alive(const EarleySet *set, std::span<const uint32_t> p
   Bits at(words_);
   for (uint32_t p : places) {
     set_bit(at, node_of_[p]);
-    if (grammar_.blank != CanvasGrammar::NONE) merge(at, chart_->spans(grammar_.blank, node_of_[p]));
+    if (grammar_.blank != BinaryGrammar::NONE) merge(at, chart_->spans(grammar_.blank, node_of_[p]));
   }
   if (set->accepting && meet(at, may_end_)) return true;
   for (uint32_t i = 0; i < set->count; ++i)
@@ -290,7 +290,7 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
     queue.push({from, t, is_read, at, std::move(text), length});
   };
   for (const Ended &end : ended) add(set, 0, true, end.at, end.text);
-  if (queue.empty())  // what is not told from nothing was left behind
+  if (queue.empty())  // positions that differ from none by too little were left out
     for (const Ended &end : ended)
       for (const Place &p : places_)
         if (p.at.within == end.at.within) add(set, 0, true, p.at, end.text);
@@ -326,7 +326,7 @@ std::optional<std::string> GrammarLife::Chart::completion(const EarleySet *set, 
   return std::nullopt;
 }
 
-// Where the rest of an item leads.
+// The places that the rest of an item leads to.
 GrammarLife::Chart::Bits GrammarLife::Chart::forward(Item item, Bits at) const {
   for (Symbol s; (s = l_.items_.symbol_before(item)) != Grammar::END; ++item) {
     Bits next(words_);
@@ -338,7 +338,7 @@ GrammarLife::Chart::Bits GrammarLife::Chart::forward(Item item, Bits at) const {
   return at;
 }
 
-// From where the rest of an item leads to some of these.
+// The places from which the rest of an item leads to some of `ends`.
 GrammarLife::Chart::Bits GrammarLife::Chart::backward(Item item, const Bits &ends) const {
   std::vector<Symbol> symbols;
   for (Symbol s; (s = l_.items_.symbol_before(item)) != Grammar::END; ++item) symbols.push_back(s);
@@ -360,7 +360,7 @@ GrammarLife::Chart::Bits GrammarLife::Chart::backward(Item item, const Bits &end
   return at;
 }
 
-// From which places on the text can be completed, where a rule that began at `set` ends there.
+// The places from which the text can be completed if a rule that began at `set` ends there.
 const GrammarLife::Chart::Bits &GrammarLife::Chart::finishing(const EarleySet *set, uint32_t rule) {
   if (rule == l_.items_.accepting_rule()) return may_end_;
   const Hash128 key = extend(hash_words(FINISHING, rule), set->identity);
@@ -391,7 +391,7 @@ const GrammarLife::Chart::Bits &GrammarLife::Chart::finishing(const EarleySet *s
       for (Item item : items) {
         const uint32_t target = goal(origin, l_.items_.head(item));
         goals[g].needs.push_back({item, target});
-        goals[target].asked_by.push_back(g);
+        goals[target].dependents.push_back(g);
       }
       items.clear();
     };
@@ -408,7 +408,7 @@ const GrammarLife::Chart::Bits &GrammarLife::Chart::finishing(const EarleySet *s
   return finishing_[key];
 }
 
-// The least fixpoint: goals that others ask for come later, so the last is solved first.
+// Computes the least fixpoint. Goals that others depend on come later, so the last one is solved first.
 void GrammarLife::Chart::solve(std::vector<Goal> &goals) {
   std::vector<uint32_t> queue;
   std::vector<uint8_t> queued(goals.size());
@@ -426,7 +426,7 @@ void GrammarLife::Chart::solve(std::vector<Goal> &goals) {
     for (const Need &need : goals[g].needs)
       grew |= merge(goals[g].bits, backward(need.item, goals[need.goal].bits).data());
     if (!grew) continue;
-    for (uint32_t by : goals[g].asked_by)
+    for (uint32_t by : goals[g].dependents)
       if (!queued[by]) {
         queued[by] = true;
         queue.push_back(by);

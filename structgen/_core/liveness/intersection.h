@@ -1,13 +1,13 @@
-// Is there still a text, where the whole must be in a regular language, too? Exactly, where that has few states.
+// Liveness if the whole text must be in a regular language, too: exact, if that language has few states.
 //
-// A *place* is what a lexeme leaves that has ended: what must not follow it, and what the regular language leaves. All
-// places that lexemes lead to from the first one are found once, and then between which of them each symbol can stand:
-// that is the chart of a canvas whose nodes are the places (Bar-Hillel, Perles and Shamir, "On formal properties of
-// simple phrase structure grammars", 1961). A question follows the items of an Earley set along the chart's rows; from
-// which places a rule of an older set may end so that the text can be completed is found out backwards, and remembered.
-// Invariant: what is alive can be completed. All of it is found, but for texts in which a lexeme stands right before
-// something that begins like a longer one of many states (`Lexemes::coarsen`). Where there are too many places there is
-// no chart, and `Search` answers.
+// A *place* is the state after a lexeme has ended: what must not follow it, and the state of the regular language. All
+// places that lexemes reach from the first one are found once, and then the pairs of places between which each symbol can
+// stand. That is a chart of spans whose nodes are the places (Bar-Hillel, Perles and Shamir, "On formal properties of simple
+// phrase structure grammars", 1961). A query follows the items of an Earley set along the rows of the chart. The places at
+// which a rule of an older set may end so that the text can be completed are found backwards, and stored.
+// Invariant: a live state can be completed. All live states are found, except for texts in which a lexeme stands directly
+// before something that begins like a longer lexeme with many states (`Lexemes::coarsen`). If there are too many places, there
+// is no chart, and `Search` decides.
 #pragma once
 
 #include <span>
@@ -25,22 +25,22 @@ class GrammarLife::Chart {
  public:
   explicit Chart(GrammarLife &life);
 
-  // No text at all? Nothing: there is no chart.
+  // Has the grammar no text? Nullopt: there is no chart.
   std::optional<bool> empty();
-  // Can the text be completed after `set`, by any of the ends of lexeme `s`? Nothing: there is no chart.
+  // Can the text be completed after `set`, by any of the ends of lexeme `s`? Nullopt: there is no chart.
   std::optional<bool> alive(const EarleySet *set, LexemeState s, Within within);
   using At = LexemeEnds::End;
   struct Ended {
     At at;
-    std::string text;  // that leads there, a shortest one
+    std::string text;  // a shortest one that leads there
   };
-  // The places where a lexeme may end, with texts; null where it has too many states. Good until it is asked again.
+  // The places where a lexeme may end, with texts; null if it has too many states. Valid until the next call.
   const std::vector<Ended> *written(LexemeState s, Within within);
-  // Some text that completes what is read, a short one, after some of these ends.
+  // A short text that completes the prefix, after some of these ends.
   std::optional<std::string> completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch);
   std::optional<std::string> completion(const EarleySet *set, std::span<const Ended> ended, Arena &scratch,
                                         size_t haste, size_t most);
-  // Are all places known where the lexeme may end? Not where no text leads to such a pair.
+  // Are all places known where the lexeme may end? False if no text leads to this pair.
   bool foreseen(LexemeState s, Within within);
 
  private:
@@ -54,7 +54,7 @@ class GrammarLife::Chart {
   struct Arc {
     uint32_t from, terminal, to;
   };
-  struct Need {  // a rule may end where this item leads to an end of that goal
+  struct Need {  // a rule may end at places from which this item leads to an end of that goal
     Item item;
     uint32_t goal;
   };
@@ -65,7 +65,7 @@ class GrammarLife::Chart {
     bool known = false;
     Bits bits;
     std::vector<Need> needs;
-    std::vector<uint32_t> asked_by;
+    std::vector<uint32_t> dependents;
   };
 
   uint32_t least_left(Within within);
@@ -80,7 +80,7 @@ class GrammarLife::Chart {
   const Bits &finishing(const EarleySet *set, uint32_t rule);
   void solve(std::vector<Goal> &goals);
   uint32_t symbol(Symbol s) const {
-    return s >= 0 ? grammar_.first_rule + static_cast<uint32_t>(s) : grammar_.behind[static_cast<uint32_t>(~s)];
+    return s >= 0 ? grammar_.first_rule + static_cast<uint32_t>(s) : grammar_.terminal_then_blank[static_cast<uint32_t>(~s)];
   }
   bool has(const Bits &bits, uint32_t bit) const { return bits[bit / 64] >> bit % 64 & 1; }
 
@@ -90,7 +90,7 @@ class GrammarLife::Chart {
   static constexpr size_t MOST_WORDS = 4'000'000'000;  // once for a constraint; see CanvasLimits
 
   GrammarLife &l_;
-  CanvasGrammar grammar_;
+  BinaryGrammar grammar_;
   std::vector<Place> places_;
   std::unordered_map<uint64_t, uint32_t> index_;
   std::unordered_map<uint64_t, std::vector<Ended>> written_;
@@ -99,8 +99,8 @@ class GrammarLife::Chart {
   std::unordered_map<Within, uint32_t> least_left_;
   size_t points_ = 0;
   bool usable_ = true;
-  bool cuts_ = false;  // is there a place behind which more is forbidden than what must not come?
-  std::unique_ptr<CanvasChart> chart_;
+  bool cuts_ = false;  // is there a place after which more is forbidden than what must not follow?
+  std::unique_ptr<SpanChart> chart_;
   std::vector<uint32_t> node_of_;  // by place
   size_t nodes_ = 0, words_ = 0;
   Bits may_end_;

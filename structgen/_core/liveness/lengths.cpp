@@ -1,4 +1,4 @@
-// How many characters are needed to complete a text, and how many another constraint leaves.
+// How many characters a completion needs, and how many another constraint allows.
 #include <algorithm>
 #include <functional>
 #include <queue>
@@ -10,19 +10,19 @@
 namespace structgen {
 namespace {
 
-constexpr uint32_t LONG = 16'000;       // states; where there are more, a text counts as unbounded
-constexpr size_t MOST_RULES = 3'000;    // ended on the way out of a set; then what is known so far is told
+constexpr uint32_t LONG = 16'000;       // states; with more states, a text counts as unbounded
+constexpr size_t MOST_RULES = 3'000;    // that end on the way out of a set; with more, the result is what is known so far
 constexpr uint64_t FEWEST = 85;
 
 }  // namespace
 
-// How many characters a lexeme of each terminal takes at least, and what is left of each production.
+// Computes the fewest characters of a lexeme of each terminal, and of the rest of each production.
 void GrammarLife::measure_items() {
   if (!fewest_left_.empty()) return;
   std::vector<uint64_t> shortest(g_.terminals.size());
   for (uint32_t t = 0; t < g_.terminals.size(); ++t)
     if (g_.terminals[t].kind == GrammarTerminal::Text && plain_[t] != Lexemes::DEAD && !g_.terminals[t].nullable) {
-      const bool counts = g_.within != RegexSpace::ANY_TEXT;  // otherwise it only says what to try first
+      const bool counts = g_.within != RegexSpace::ANY_TEXT;  // otherwise the lengths only order the search
       const int64_t least = counts ? lexemes_.space().regex().min_length(lexemes_.language(plain_[t])) : 1;
       shortest[t] = static_cast<uint64_t>(std::clamp<int64_t>(least, 1, FAR));
     }
@@ -40,8 +40,8 @@ void GrammarLife::measure_items() {
   }
 }
 
-// The most characters that may follow, of all states on the way at once; a state that can come back to itself, or
-// one where too many follow to tell, has no bound.
+// Computes the most characters that may follow, for all states on the way at once. A state that can reach itself, or that
+// too many states follow, has no bound.
 uint32_t GrammarLife::most_left(Within within) {
   if (within == ANYTHING) return FAR;
   if (auto it = most_left_.find(within); it != most_left_.end()) return it->second;
@@ -96,8 +96,8 @@ uint32_t GrammarLife::most_left(Within within) {
   return most_left_[within];
 }
 
-// The fewest characters that complete the text from `set` on, as if all could stand side by side; with `ended`, once
-// that rule has ended, which began there.
+// The fewest characters that complete the text from `set` on, as if any terminals could follow each other. With `ended`: after
+// the end of that rule, which began at the set.
 uint32_t GrammarLife::fewest_after(const EarleySet *set, std::optional<uint32_t> ended) {
   if (ended) return fewest_after_rule(set, *ended);
   if (set->accepting) return 0;
@@ -117,8 +117,8 @@ std::optional<uint32_t> GrammarLife::known_after_rule(const EarleySet *set, uint
   return it == fewest_after_.end() ? std::nullopt : std::optional(it->second);
 }
 
-// After a rule others end, and so on: shortest paths to the end of the text. All points on the way are solved at once and
-// remembered, so that each is looked at once: a text of n bytes may have n rules that end in each of n sets.
+// After a rule others end, and so on: shortest paths to the end of the text (Dijkstra). All points on the way are solved at
+// once and stored, so each is visited once: a text of n bytes may have n rules that end in each of n sets.
 uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
   if (const auto known = known_after_rule(set, rule)) return *known;
   if (fewest_after_.size() > MOST_KNOWN) fewest_after_.clear();
@@ -149,8 +149,8 @@ uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
   for (size_t expanded = 0; !fresh.empty();) {
     const auto [cost, at] = fresh.top();
     fresh.pop();
-    if (cost > points[at].cost) continue;  // it was reached by fewer characters meanwhile
-    // A lower bound, since the points that are left cost as much or more.
+    if (cost > points[at].cost) continue;  // it has been reached by fewer characters
+    // This is a lower bound, since the remaining points cost as much or more.
     if (++expanded > MOST_RULES)
       return fewest_after_[extend(hash_words(FEWEST, rule), set->identity)] = std::min(cost, known_end);
     const EarleySet *back = points[at].back;

@@ -11,9 +11,9 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MOST_STATES = 3'000;  // of a lexeme, looked at to find its ends
-constexpr size_t NEAR_STATES = 12;     // of those, the ones that are looked at first
-// The same where another constraint tells them apart: at first, and where those few do not lead on.
+constexpr size_t MOST_STATES = 3'000;  // of a lexeme, visited to find its ends
+constexpr size_t NEAR_STATES = 12;     // the number of states that are visited first
+// The same with another constraint on the text: at first, and if the ends among those few do not suffice.
 constexpr size_t FEW_STATES = 100;
 constexpr size_t MANY_STATES = 5'000;
 constexpr uint32_t MOST_WRITTEN = 10'000;  // characters of a completion
@@ -34,8 +34,8 @@ GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, 
     if (g_.terminals[t].kind != GrammarTerminal::Text || lexer_.dead()[t]) continue;
     plain_[t] = lexer_.plain(t);
     if (plain_[t] != Lexemes::DEAD || lexer_.is_replaced(t)) continue;
-    // Where only some compete: what is written as if all did is written right, too. A terminal that would never win
-    // then may win in a context, so that no separator lets all be written.
+    // If only some terminals compete, a text that is correct with all of them is correct, too. But a terminal that never wins
+    // among all may win in a context, so no separator lets all terminals be written.
     if (has_contexts()) separates_all = false;
     else plain_[t] = lexer_.alone(t);
   }
@@ -60,7 +60,7 @@ bool GrammarLife::separates(const Separator &separator, Re boundary) {
     if (boundary == RegexSpace::EMPTY) return true;
     if (lexemes_.nullable(boundary)) return false;
   }
-  return false;  // it might go on into what follows
+  return false;  // it might continue into what follows
 }
 
 std::string GrammarLife::separator(Re boundary) {
@@ -71,7 +71,7 @@ std::string GrammarLife::separator(Re boundary) {
 
 bool GrammarLife::separable(Re boundary) {
   if (auto it = separable_.find(boundary); it != separable_.end()) return it->second;
-  // subtle: kept when it is known, since a limit may be met on the way.
+  // subtle: stored only when it is known, since the computation may reach a limit.
   const bool found =
       std::any_of(separators_.begin(), separators_.end(), [&](const Separator &s) { return separates(s, boundary); });
   return separable_[boundary] = found;
@@ -86,12 +86,12 @@ void GrammarLife::find_separators() {
         separators_.push_back({std::string(1, static_cast<char>(b)), lexemes_.after(s)});
     }
   }
-  // Those stay after which every terminal can be written, up to a boundary where one of those can stand.
+  // Keeps separators after which every terminal can be written, up to a boundary where a separator can stand again.
   for (bool changed = true; changed && !separators_.empty();) {
     changed = false;
     free_.clear();
     separable_.clear();
-    // subtle: this reads what it erases from, which is moved about only in rounds that are not the last.
+    // subtle: this reads the list that it erases from. Elements move only in rounds that are not the last one.
     std::erase_if(separators_, [&](const Separator &s) {
       for (uint32_t t = 0; t < g_.terminals.size(); ++t) {
         if (g_.terminals[t].kind != GrammarTerminal::Text || plain_[t] == Lexemes::DEAD) continue;
@@ -115,10 +115,10 @@ bool GrammarLife::stops(uint32_t t) {
 }
 
 bool GrammarLife::free(LexemeState s) {
-  if (separators_.empty()) return false;  // and no search would find one
+  if (separators_.empty()) return false;  // a search would find none either
   if (auto it = free_.find(s); it != free_.end()) return it->second;
-  // Breadth first: most lexemes end within a few bytes. One state after the other: a name has a hundred next ones where
-  // keywords are none.
+  // Breadth first: most lexemes end within a few bytes. State by state: a name has a hundred next states when no keyword
+  // matches any more.
   auto known = [&](LexemeState at) {
     if (auto it = free_.find(at); it != free_.end()) return it->second;
     return lexemes_.complete(at) && separable(lexemes_.after(at));
@@ -153,7 +153,7 @@ bool GrammarLife::all_free(Lexemes::Fragment &f) {
 
 // ---------------------------------------------------------------- without separators
 
-// Can whatever the grammar puts side by side be written so, wherever the lexeme before it ends?
+// Can all terminals that the grammar allows in sequence be written so, at each end of the lexeme before?
 bool GrammarLife::fits_everywhere() {
   const size_t rules = g_.rules.size(), terminals = g_.terminals.size();
   if (rules * terminals > 4'000'000) return false;
@@ -179,7 +179,7 @@ bool GrammarLife::fits_everywhere() {
       if (of[static_cast<uint32_t>(s)][t] && !to[t]) to[t] = changed = true;
     return changed;
   };
-  // A rule is looked at again only after one that it uses has grown.
+  // A rule is processed again only after a rule that it uses has grown.
   std::vector<std::vector<uint32_t>> users(rules);
   std::vector<uint32_t> pending;
   std::vector<bool> is_pending(rules, true);
@@ -223,7 +223,7 @@ bool GrammarLife::fits_everywhere() {
       if (of[static_cast<uint32_t>(s)][t] && !visit(t)) return false;
     return true;
   };
-  std::vector<std::vector<bool>> known(terminals);  // rows are made when they are needed: mostly few are
+  std::vector<std::vector<bool>> known(terminals);  // rows are computed when they are needed; mostly few are
   size_t asked = 0;
   auto fits = [&](uint32_t a, uint32_t b) {
     if (++asked % PAIRS_PER_UNIT == 0) charge();
@@ -237,7 +237,7 @@ bool GrammarLife::fits_everywhere() {
       const Ends &ends = this->ends(plain_[a], ANYTHING, MOST_STATES);
       if (!ends.all) return false;
       for (auto &[boundary, text] : ends.found)
-        // A byte that what must not follow does not begin with: then nothing of it is carried on either.
+        // No forbidden text begins with this byte, so no restriction continues after it.
         if ((lexemes_.first(plain_[b]) & ~lexemes_.first_of(boundary.after)).none()) return false;
     }
     return static_cast<bool>(known[a][b] = true);
@@ -280,15 +280,15 @@ std::optional<uint32_t> GrammarLife::opened(uint32_t brackets, uint32_t t) const
   return brackets + static_cast<uint32_t>(change);
 }
 
-// What the terminals that may come next tell by themselves.
+// The verdict that follows from the terminals that may come next, without a search.
 GrammarLife::Near GrammarLife::near(Outlook outlook, uint32_t brackets, Re boundary) {
-  const Hash128 key = hash_words(NEAR, outlook, boundary, brackets > 0);  // how many does not matter
+  const Hash128 key = hash_words(NEAR, outlook, boundary, brackets > 0);  // their number does not matter
   if (auto it = near_.find(key); it != near_.end()) return it->second;
   Near found = Near::Dead;
   auto look_at = [&](uint32_t t) {
     const GrammarTerminal &terminal = g_.terminals[t];
     if (terminal.kind != GrammarTerminal::Text) {
-      // What an indentation makes comes right after a newline only, and is no text.
+      // Indentation terminals come directly after a newline only, and have no text.
       if (!terminal.is_made()) found = Near::Open;
       return false;
     }
@@ -304,7 +304,7 @@ GrammarLife::Near GrammarLife::near(Outlook outlook, uint32_t brackets, Re bound
   return near_[key] = found;
 }
 
-// All that a search may read.
+// The budget of a search.
 void GrammarLife::ask(Reads &reads) const {
   reads.ask_identity();
   if (!g_.indentation.change.empty()) reads.ask_all_brackets();
@@ -343,16 +343,17 @@ const EarleySet *GrammarLife::after(const EarleySet *set, uint32_t brackets, uin
 bool GrammarLife::lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within,
                          Reads *reads, Arena &scratch) {
   if (within == ANYTHING && (always_ || free(s))) return true;
-  if (ends_.size() > MOST_KNOWN) ends_.clear();  // subtle: here alone, since searches hold on to some
+  if (ends_.size() > MOST_KNOWN) ends_.clear();  // subtle: only here, since running searches refer to entries
   if (within != ANYTHING) return lexeme_within(set, brackets, t, s, within, reads, scratch);
   const Arena::Mark mark = scratch.mark();
   const EarleySet *next = after(set, brackets, t, reads, scratch);
-  // What comes after a bracket that closes depends on whether it was the last one.
+  // After a closing bracket, the continuation depends on whether it was the last open one.
   if (reads && g_.indentation.bracket(t) < 0 && brackets > 0) reads->ask_brackets(brackets);
   const std::optional<uint32_t> open = opened(brackets, t);
   auto lives = [&] {
     if (!next || !open) return false;
-    // A lexeme of thousands of states, such as a part of a long text, mostly has an end near by that leads on.
+    // A lexeme with thousands of states, such as a part of a long text, mostly has a near end after which the text can be
+    // completed.
     for (const size_t states : {NEAR_STATES, MOST_STATES}) {
       const Ends &boundaries = ends(s, within, states);
       if (states == MOST_STATES && !boundaries.all) break;
@@ -381,7 +382,8 @@ bool GrammarLife::other(const EarleySet *set, uint32_t brackets, uint32_t t, Rea
 
 bool GrammarLife::foreseen(LexemeState s, Within within) { return !chart_ || chart_->foreseen(s, within); }
 
-// Does the nearest end of a lexeme lead on? Asked of the set after it, which other lexemes lead to as well.
+// Can the text be completed after the nearest end of a lexeme? The result belongs to the set after it, which other lexemes
+// reach as well.
 bool GrammarLife::leads_on(const EarleySet *set, uint32_t brackets, const End &end) {
   if (set->accepting && lexemes_.may_end(end.boundary.within)) return true;
   const Hash128 key =
@@ -391,8 +393,7 @@ bool GrammarLife::leads_on(const EarleySet *set, uint32_t brackets, const End &e
   return places_[key] = search.from(set, brackets, {&end, 1}) && !search.spent();
 }
 
-// Then all ends of the lexeme are followed by one search: by few states of lexemes at first, then by as many as
-// there are.
+// Otherwise one search follows all ends of the lexeme: first with few states of lexemes, then with all of them.
 bool GrammarLife::lexeme_within(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within,
                                 Reads *reads, Arena &scratch) {
   if (reads) ask(*reads);
@@ -421,7 +422,7 @@ bool GrammarLife::lexeme_within(const EarleySet *set, uint32_t brackets, uint32_
   return places_[key] = alive;
 }
 
-// What can be written from `set` on, after the ends that there are among so many states of a lexeme.
+// Searches a completion from `set` on, after the ends among this number of states of a lexeme.
 template <class EndsOf>
 std::optional<std::string> GrammarLife::written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of) {
   measure_items();

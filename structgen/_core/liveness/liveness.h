@@ -1,10 +1,10 @@
-// Can what has been read still become a text, where a lexer's rule has a say in what may follow what?
+// Liveness of a grammar's prefix if a lexer's rule restricts which lexemes may follow each other.
 //
 // Every Earley set has a continuation in terminals. Whether terminals can be written one after the other is another
-// question: after a name no name can begin, so `start: NAME NAME` without anything to ignore between them is
-// empty. A *boundary* is what must not follow a lexeme that has ended. From cheap to dear:
-//   1. Nothing forbids anything (scannerless), or whatever the grammar puts side by side can be written so at every
-//      boundary: everything is alive.
+// question: after a name no name can begin, so `start: NAME NAME` without text to ignore between them is empty.
+// A *boundary* is what must not follow a lexeme that has ended. From the cheapest method to the most expensive one:
+//   1. Nothing is forbidden (scannerless), or all terminals that the grammar allows in sequence can be written so at every
+//      boundary: every state is live.
 //   2. *Separators*: text to ignore after which every terminal can be written, and after it a separator again. A
 //      lexeme that can be completed to a boundary where a separator may stand is *free*: it is alive wherever its
 //      terminal is expected.
@@ -45,7 +45,7 @@ class GrammarLife {
   // Can lexeme `s` of terminal `t`, which began at `set`, be completed and then the text?
   bool lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within, Reads *reads,
               Arena &scratch);
-  // Can a text lead to this pair, as far as is known? Of one that none leads to nothing should be asked.
+  // Can a text lead to this pair, as far as is known? Do not query the liveness of a pair that no text leads to.
   bool foreseen(LexemeState s, Within within);
   // Can the text be completed after terminal `t`, a set of tokens or another constraint, is read at `set`?
   bool other(const EarleySet *set, uint32_t brackets, uint32_t t, Reads *reads, Arena &scratch);
@@ -56,8 +56,8 @@ class GrammarLife {
   std::optional<std::string> completion(const EarleySet *set, uint32_t brackets, Within within, Arena &scratch);
   // Is every token of the fragment alive wherever the terminal is expected?
   bool all_free(Lexemes::Fragment &fragment);
-  bool empty();  // no text at all
-  // Text to ignore that may stand at a boundary; empty where there is none.
+  bool empty();  // has the grammar no text?
+  // Text to ignore that may stand at a boundary; empty if there is no such text.
   std::string separator(Re boundary);
   uint64_t unproven() const { return unproven_; }
   // Facts and states that searches have looked at so far; not those of a chart (liveness/intersection.h).
@@ -100,7 +100,7 @@ class GrammarLife {
   bool is_new(Met &met, Within within);
   bool included(Within part, Within whole);
   size_t allowance() const;
-  // `most`: lexeme states to look at. A few are enough to find a completion, all of them to know that there is none.
+  // `most`: lexeme states to visit. A few suffice to find a completion; the proof that there is no completion takes all.
   const Ends &ends(LexemeState s, Within within, size_t most);
   template <class EndsOf>
   std::optional<std::string> written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of);

@@ -1,4 +1,4 @@
-// The search behind `GrammarLife`: a completion of the text, or the proof that there is none.
+// The search of `GrammarLife`: finds a completion of the text, or proves that there is no completion.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 
 namespace structgen {
 
-// Facts are (item, what its end leads to, boundary): the item's production has been written up to the dot, and
-// the boundary is what the last lexeme left. A production that ends leads to a goal (a rule from a boundary on,
-// whose results others wait for) or back to an Earley set. What is nearest to the end of the text is followed first:
-// so a completion is mostly found by writing it down.
+// A fact is (item, target of its end, boundary): the item's production has been written up to the dot, and the boundary is the
+// one after the last lexeme. The end of a production leads to a goal (a rule from a boundary on, whose results others wait
+// for) or back to an Earley set. The search is best-first: facts near the end of the text come first, so a completion is
+// mostly found without a detour.
 class GrammarLife::Search {
  public:
-  // `tells`: also what has been written.
-  Search(GrammarLife &life, bool tells, size_t states)
+  // `keeps_text`: also returns the completion.
+  Search(GrammarLife &life, bool keeps_text, size_t states)
       : l_(life),
-        tells_(tells),
+        keeps_text_(keeps_text),
         states_(states),
         budget_(life.allowance()),
         points_(life.points_made_),
@@ -28,7 +28,7 @@ class GrammarLife::Search {
     l_.measure_items();
   }
 
-  // On from a set, at any of these ends of a lexeme.
+  // Searches from a set on, after any of these ends of a lexeme.
   bool from(const EarleySet *set, uint32_t brackets, std::span<const End> ends) {
     most_open_ = brackets + MOST_OPENED;
     auto here = [&](Boundary boundary) { return Boundary{boundary.after, boundary.within, brackets}; };
@@ -38,7 +38,7 @@ class GrammarLife::Search {
     for (auto it = ends.rbegin(); it != ends.rend(); ++it)
       for (uint32_t i = 0; i < set->count; ++i)
         for (Item item : l_.items_.items(set->kernels[i]))
-          follow(item, back_to(set->origins[i]), here(it->boundary), tells_ ? it->text : std::string());
+          follow(item, back_to(set->origins[i]), here(it->boundary), keeps_text_ ? it->text : std::string());
     return run();
   }
   bool from_start(Item start, Within within) {
@@ -52,7 +52,7 @@ class GrammarLife::Search {
 
  private:
   static constexpr uint64_t FACT = 86;
-  static constexpr size_t TOLD = 100;  // characters that are worth a step
+  static constexpr size_t CHARACTERS_PER_STEP = 100;  // of texts that are stored
   static constexpr uint32_t MOST_OPENED = 64;  // brackets beyond those that are open
   using Return = uint32_t;  // an index into returns_
   using Result = End;
@@ -71,7 +71,7 @@ class GrammarLife::Search {
     std::string text;  // since the goal, or since the beginning
     uint32_t fewest;   // characters to come
     size_t order;
-    // What is nearest to the end of the text comes first, of those the latest.
+    // Facts nearest to the end of the text come first, and of these the latest.
     bool operator<(const Work &o) const { return fewest != o.fewest ? fewest > o.fewest : order < o.order; }
   };
   struct ReturnTo {
@@ -80,11 +80,11 @@ class GrammarLife::Search {
     std::vector<Result> results;
     std::unordered_map<uint64_t, Met> met;  // in results
     std::vector<Waiting> waiting;
-    // The fewest characters that any of the waiting still needs after the goal, facts for which there was no room
-    // where the text is bounded, and the goals that its productions ask for, with what they need after those.
+    // The fewest characters that any waiting item needs after the goal; facts that were postponed because the text is
+    // bounded; the goals of its productions, with the items that remain after them.
     uint32_t fewest_after = FAR;
     std::vector<Work> postponed;
-    std::vector<std::pair<Return, Item>> asks;
+    std::vector<std::pair<Return, Item>> subgoals;
   };
   Return back_to(const EarleySet *set) {
     auto [it, fresh] = sets_.try_emplace(set, static_cast<Return>(returns_.size()));
@@ -95,10 +95,10 @@ class GrammarLife::Search {
     return it->second;
   }
 
-  // What is beside what must follow.
-  static uint64_t beside(Boundary boundary) { return static_cast<uint64_t>(boundary.after) << 32 | boundary.brackets; }
+  // A key of a boundary without its `within`.
+  static uint64_t key_without_within(Boundary boundary) { return static_cast<uint64_t>(boundary.after) << 32 | boundary.brackets; }
 
-  std::string joined(const std::string &a, const std::string &b) const { return tells_ ? a + b : std::string(); }
+  std::string joined(const std::string &a, const std::string &b) const { return keeps_text_ ? a + b : std::string(); }
 
   void follow(Item item, Return to, Boundary boundary, std::string text) {
     const uint32_t fewest = this->fewest(item, to), room = l_.most_left(boundary.within);
@@ -107,8 +107,8 @@ class GrammarLife::Search {
       return;
     }
     const uint64_t place = static_cast<uint64_t>(item) << 32 | to;
-    if (!l_.is_new(met_[hash_words(FACT, place, beside(boundary))], boundary.within)) return;
-    told_ += text.size();
+    if (!l_.is_new(met_[hash_words(FACT, place, key_without_within(boundary))], boundary.within)) return;
+    characters_ += text.size();
     ++l_.searched_;
     work_.push({{item, to, boundary}, std::move(text), fewest, ++facts_});
   }
@@ -122,7 +122,7 @@ class GrammarLife::Search {
     return std::min(FAR, l_.fewest_left(item) + after);
   }
 
-  // Something else waits for the goal that needs less after it.
+  // Another item waits for the goal that needs fewer characters after it.
   void make_room(Return goal, uint32_t fewest_after) {
     std::vector<std::pair<Return, uint32_t>> todo{{goal, fewest_after}};
     while (!todo.empty()) {
@@ -134,20 +134,20 @@ class GrammarLife::Search {
       std::vector<Work> postponed = std::move(returns_[at].postponed);
       returns_[at].postponed.clear();
       for (Work &w : postponed) follow(w.fact.item, w.fact.to, w.fact.boundary, std::move(w.text));
-      for (auto [asked, next] : returns_[at].asks) todo.push_back({asked, std::min(FAR, l_.fewest_left(next) + after)});
+      for (auto [asked, next] : returns_[at].subgoals) todo.push_back({asked, std::min(FAR, l_.fewest_left(next) + after)});
     }
   }
 
-  // How much room there is is found out once for all searches, so it is no step of this one.
+  // The characters that are left are computed once for all searches, so they are not charged to this one.
   void prepare(Within within) {
     l_.most_left(within);
     rows_ = l_.lexemes_.space().regex().rows_made();
   }
 
-  // Has the search taken the steps that it may?
+  // Has the search used up its budget?
   bool over() const {
     const size_t rows = l_.lexemes_.space().regex().rows_made() - rows_, points = l_.points_made_ - points_;
-    return facts_ + told_ / TOLD + points + RegexInclusion::ROW * rows > budget_;
+    return facts_ + characters_ / CHARACTERS_PER_STEP + points + RegexInclusion::ROW * rows > budget_;
   }
 
   bool run() {
@@ -161,13 +161,13 @@ class GrammarLife::Search {
       work_.pop();
       step(work.fact, work.text);
     }
-    // What was left out may have been alive.
+    // A branch that was left out may have been live.
     if (!alive_ && (left_out_ || over())) spent_ = true;
     return alive_ || spent_;
   }
 
   void step(const Fact &fact, const std::string &text) {
-    if (!tells_ && fact.boundary.within == ANYTHING && (l_.always_ || l_.separable(fact.boundary.after))) {
+    if (!keeps_text_ && fact.boundary.within == ANYTHING && (l_.always_ || l_.separable(fact.boundary.after))) {
       alive_ = true;
       return;
     }
@@ -177,7 +177,7 @@ class GrammarLife::Search {
       const auto t = static_cast<uint32_t>(~s);
       const GrammarTerminal &terminal = l_.g_.terminals[t];
       if (terminal.kind == GrammarTerminal::Text) {
-        // Between brackets a newline is no symbol.
+        // Between brackets a newline is not a symbol.
         if (t != l_.g_.indentation.newline || fact.boundary.brackets == 0) {
           const std::vector<Result> before = ignored(fact.boundary);
           for (auto it = before.rbegin(); it != before.rend() && !over(); ++it)
@@ -185,7 +185,7 @@ class GrammarLife::Search {
         }
         if (terminal.nullable) follow(fact.item + 1, fact.to, fact.boundary, text);
       } else {
-        // What the indentation makes has no text; after a token that is read whole nothing of a lexeme is left.
+        // Indentation terminals have no text. After a token that is read as a whole, no lexeme is running.
         const bool made = terminal.is_made();
         if (made && t == l_.g_.indentation.indent && fact.boundary.brackets > 0) return;
         Boundary after = fact.boundary;
@@ -201,7 +201,7 @@ class GrammarLife::Search {
       returns_.emplace_back();
       returns_.back().is_goal = true;
     }
-    if (returns_[fact.to].is_goal) returns_[fact.to].asks.push_back({goal, fact.item + 1});
+    if (returns_[fact.to].is_goal) returns_[fact.to].subgoals.push_back({goal, fact.item + 1});
     make_room(goal, fewest(fact.item + 1, fact.to));
     if (fresh)
       for (Item first : l_.g_.productions(rule)) follow(first, goal, fact.boundary, {});
@@ -274,7 +274,7 @@ class GrammarLife::Search {
     }
     if (returns_[to].is_goal) {
       std::vector<Result> &results = returns_[to].results;
-      if (!l_.is_new(returns_[to].met[beside(boundary)], boundary.within)) return;
+      if (!l_.is_new(returns_[to].met[key_without_within(boundary)], boundary.within)) return;
       results.push_back({boundary, text});
       for (size_t i = 0; i < returns_[to].waiting.size(); ++i) {
         const Waiting &waiting = returns_[to].waiting[i];
@@ -295,17 +295,17 @@ class GrammarLife::Search {
   }
 
   GrammarLife &l_;
-  bool tells_;
-  size_t states_;                    // of a lexeme, to look at
+  bool keeps_text_;
+  size_t states_;                    // of a lexeme, to visit
   uint32_t most_open_ = MOST_OPENED;
-  size_t budget_, points_, rows_;    // steps that it may take; what had been made before it
+  size_t budget_, points_, rows_;    // steps that it may take; what existed before it
   bool alive_ = false, spent_ = false, left_out_ = false;
   std::string text_;
   std::deque<ReturnTo> returns_;
   std::unordered_map<const EarleySet *, Return> sets_;
   std::map<std::pair<uint32_t, Boundary>, Return> goals_;
   std::unordered_map<Hash128, Met, HashOf128> met_;  // in facts that differ in nothing else
-  size_t facts_ = 0, told_ = 0;  // told: characters of texts that were kept
+  size_t facts_ = 0, characters_ = 0;  // characters: of texts that are stored
   std::priority_queue<Work> work_;
 };
 

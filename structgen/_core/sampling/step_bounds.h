@@ -1,11 +1,12 @@
-// One step's law under upper bounds: what exact samplers hold of a prefix, and draw from.
+// The next-token distribution of one step under upper bounds: what exact samplers store of a prefix, and draw from.
 //
-// Why in the core: a walk comes to such a law at every token, right behind a model's pass that has left nothing in the
-// caches. Of tens of thousands of tokens a few dozen are likely; those are held one by one, the others as one mass.
-// Invariant: `tokens` are increasing; all is in log space; `bound` is the sum of p * theta over the tokens held and of
-// p over the others (its log).
-// Cost: to make one, a pass over the mask and, where more than a few tokens are allowed, over the law; a draw is a
-// search; to learn is one exponential for each token held.
+// Why in the core: a sampler needs such a distribution at every token, directly after a model's forward pass, when the
+// CPU's caches are cold. Of tens of thousands of tokens a few dozen are likely. These are stored one by one, the others
+// as one mass, the tail.
+// Invariant: `tokens` are increasing. All numbers are logarithms. `bound` is the log of the sum of p * theta over the
+// stored tokens and of p over the others.
+// Cost: construction is a pass over the mask and, if more than a few tokens are allowed, over the distribution. A draw is
+// a binary search. To learn a bound takes one exponential for each stored token.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,9 @@
 
 namespace structgen {
 
-// A model's law over all ids, as logarithms and as probabilities, and which of them are allowed: one bit each, least
-// significant first. Bits past the last id are ignored; no bits: all are allowed.
-struct MaskedLaw {
+// A model's distribution over all ids, as logarithms and as probabilities, and which ids are allowed: one bit each,
+// least significant first. Bits past the last id are ignored. Without bits, all ids are allowed.
+struct MaskedDistribution {
   std::span<const float> log_p, masses;
   std::span<const uint32_t> allowed;
 
@@ -31,29 +32,31 @@ struct MaskedLaw {
 
 class StepBounds {
  public:
-  static constexpr int32_t TAIL = -1;  // drawn instead of a token: one of those that are not held one by one
+  static constexpr int32_t TAIL = -1;  // drawn instead of a token: one of those that are not stored
 
-  // Tokens that are `least` of the mass allowed are held one by one; a law of not many more than these and `few` whole.
-  StepBounds(const MaskedLaw &law, float least, int64_t few);
-  // As it was: the three of one length, the tokens increasing.
+  // Stores the tokens whose share of the allowed mass is at least `least`. Stores all allowed tokens if there are at
+  // most `few` of them besides twice the likely ones.
+  StepBounds(const MaskedDistribution &distribution, float least, int64_t few);
+  // Restores stored values: three vectors of one length, the tokens increasing.
   StepBounds(std::vector<int32_t> tokens, std::vector<double> log_p, std::vector<double> theta, double tail);
 
   double bound() const { return bound_; }
-  double tail() const { return tail_; }  // the log mass of what may follow and is not held
+  double tail() const { return tail_; }  // the log mass of the allowed tokens that are not stored
   const std::vector<int32_t> &tokens() const { return tokens_; }
   const std::vector<double> &log_p() const { return log_p_; }
   const std::vector<double> &theta() const { return theta_; }
-  static constexpr size_t NOT_HELD = SIZE_MAX;
-  size_t place(int32_t token) const;  // where a token is held
+  static constexpr size_t NOT_STORED = SIZE_MAX;
+  size_t index_of(int32_t token) const;  // of a stored token
 
-  // A token, in proportion to p * theta, by a number in [0, 1). There must be mass.
+  // Draws a token in proportion to p * theta, by a number in [0, 1). The total mass must not be zero.
   int32_t draw(double uniform) const;
-  void learn(size_t place, double theta);
-  // Takes a token out of the tail, if it is there; the law is as when this was made.
-  void hold(int32_t token, const MaskedLaw &law);
+  // Sets the bound of a stored token.
+  void learn(size_t index, double theta);
+  // Moves a token from the tail to the stored ones, if it is there. The distribution is the one of the construction.
+  void store(int32_t token, const MaskedDistribution &distribution);
 
  private:
-  void settle();
+  void update_sums();  // computes `cumulative_` and `bound_` again
 
   std::vector<int32_t> tokens_;
   std::vector<double> log_p_, theta_, cumulative_;  // the last of `cumulative_` is the tail

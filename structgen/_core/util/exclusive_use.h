@@ -15,7 +15,7 @@ class UseFlag {
 
  private:
   friend class Use;
-  const char *message_;  // to a second thread
+  const char *message_;  // of the error in a second thread
   std::atomic<bool> taken_{false};
 };
 

@@ -1,8 +1,8 @@
-// Finds things by what they are, in a list that someone else keeps: a table of places in that list, searched from where
-// the hash points to (open addressing, at most half full).
+// A hash table of indices into a list that its user keeps: finds equal elements of the list (open addressing, at most
+// half full).
 //
-// Why not a map: it is made anew for each place of a text and asked a million times for one mask of an ambiguous
-// grammar; this one keeps its memory when it is cleared, and follows no pointers.
+// Why not a map: such an index is filled again for each parser position and queried a million times for one mask of an
+// ambiguous grammar. This one keeps its memory when it is cleared, and follows no pointers.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ class FlatIndex {
     count_ = 0;
   }
 
-  // The place of the one that `is_it(place)` holds for; if there is none, `fresh`, which is kept.
-  // `hash_at(place)` is the hash of the one at a place.
+  // The index for which `is_it(index)` holds. If there is no such index, stores `fresh` and returns it. `hash_at(index)`
+  // is the hash of the element at an index.
   template <class Is, class HashAt>
   uint32_t find_or_put(uint64_t hash, uint32_t fresh, const Is &is_it, const HashAt &hash_at) {
     if (count_ * 2 >= slots_.size()) grow(hash_at);

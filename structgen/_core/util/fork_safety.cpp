@@ -19,11 +19,11 @@ constexpr int MOST_UNKNOWN = 100;
 
 std::atomic<uint64_t> process{1};  // one more in each child
 std::mutex forking;                // one fork at a time
-std::vector<std::shared_ptr<ForkMutex::State>> held;  // by the fork that goes on
+std::vector<std::shared_ptr<ForkMutex::State>> held;  // by the running fork
 std::vector<std::weak_ptr<ForkMutex::State>> known;   // under the brief lock
 
 // subtle: fork() itself takes the brief lock, not `before_fork`. Between that and fork() Python may run another thread,
-// which may wait for the lock with the GIL in hand.
+// which may wait for the lock while it holds the GIL.
 void watch_forks() {
 #if __has_include(<pthread.h>)
   static const int once = pthread_atfork([] { brief_lock().lock(); }, [] { brief_lock().unlock(); },
@@ -39,7 +39,7 @@ void watch_forks() {
 
 namespace {
 
-// Its address tells threads apart.
+// Its address identifies a thread.
 thread_local char this_thread;
 
 }  // namespace
@@ -108,7 +108,7 @@ void before_fork() {
   std::stable_sort(all.begin(), all.end(), [](const auto &a, const auto &b) { return a->rank < b->rank; });
   const auto end = Clock::now() + LONGEST_WAIT;
   for (auto &state : all) {
-    if (state->is_own()) continue;  // a signal handler forks in the middle of a call, which goes on in the child
+    if (state->is_own()) continue;  // a signal handler forks in the middle of a call, which continues in the child
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
     if (state->take(std::max(left, milliseconds(0)))) held.push_back(std::move(state));
   }

@@ -1,8 +1,8 @@
 // Locks that survive fork().
 //
 // A child of fork() has one thread. A lock that another thread held stays locked in the child for ever, around data that
-// was being changed. So a fork waits, up to a bound, until it holds every lock itself. A lock that it did not get in time
-// is lost to the child: taking it there is an error instead of a hang.
+// was being changed. So a fork waits, up to a bound, until it holds every lock itself. If it does not get a lock in time,
+// the lock is lost to the child: locking it there raises an error instead of hanging.
 // Source: POSIX, pthread_atfork (rationale).
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace structgen {
 
-// Another thread uses this, or did when the process was forked.
+// Another thread uses the object, or did when the process was forked.
 struct InUseError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -29,7 +29,7 @@ class ForkMutex {
   ForkMutex(const ForkMutex &) = delete;
   ForkMutex &operator=(const ForkMutex &) = delete;
 
-  // Where the lock is lost these throw `InUseError`.
+  // If the lock is lost, these throw `InUseError`.
   void lock();
   bool try_lock() { return state_->try_take() || try_lock_for(std::chrono::milliseconds(0)); }
   bool try_lock_for(std::chrono::milliseconds most);
@@ -59,10 +59,10 @@ class ForkMutex {
   std::shared_ptr<State> state_;
 };
 
-// A lock for a few instructions, by threads that wait for nothing meanwhile. A fork waits for it.
+// A lock for a few instructions, during which a thread waits for nothing else. A fork waits for it.
 std::mutex &brief_lock();
 
-// To be called around fork(). Without the GIL before it: a thread that has a lock may be waiting for the GIL.
+// To be called around fork(). The caller of `before_fork` must not hold the GIL: a thread that holds a lock may wait for it.
 void before_fork();
 void after_fork();
 

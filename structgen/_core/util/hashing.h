@@ -44,7 +44,7 @@ inline uint64_t folded(uint64_t x, uint64_t factor) {
 }
 
 // Order-dependent combination, keyed. Two rounds of a Feistel network, so for each value it is a permutation of the
-// hashes: what two hashes differ in is never lost, and only a value that undoes a difference nobody can see would.
+// hashes: a difference of two hashes is never lost, unless a value undoes it, and the key that this takes is secret.
 inline Hash128 extend(Hash128 h, uint64_t value) {
   const HashKey &k = process_hash_key();
   h.a ^= value;
@@ -53,8 +53,8 @@ inline Hash128 extend(Hash128 h, uint64_t value) {
   return h;
 }
 
-// The hash of these words. Everything that tells identities apart goes in as a word; `kind`, a small constant, tells
-// apart what the words are about.
+// The hash of these words. Everything that distinguishes identities goes in as a word. `kind` is a small constant for the
+// meaning of the words.
 template <class... Words>
 Hash128 hash_words(uint64_t kind, Words... words) {
   Hash128 h{0, kind};
@@ -80,14 +80,14 @@ Hash128 hash_characters(Text text) {
 
 inline Hash128 hash_text(std::string_view text) { return hash_characters(text); }
 
-// What a set's hash takes of a member's: mixed once more, so that sums of alike members do not cancel out.
+// The contribution of a member to a set's hash: mixed once more, so that sums of similar members do not cancel out.
 inline Hash128 member(const Hash128 &h) { return extend(h, 0); }
 
 struct HashOf128 {
   size_t operator()(const Hash128 &h) const { return h.a ^ (h.b * 0x9e3779b97f4a7c15ULL); }
 };
 
-// Of tables whose keys strangers choose.
+// For tables whose keys come from untrusted input.
 struct KeyedTextHash {
   size_t operator()(std::string_view text) const { return HashOf128{}(hash_text(text)); }
   size_t operator()(std::u32string_view text) const {

@@ -1,8 +1,8 @@
 // Memory of the core, counted where it is allocated.
 //
 // The module replaces the global `operator new` and `delete` of its own code, so that containers, nodes and caches
-// are counted without a list of them that could forget one. Each thread keeps a net sum; a call of the core adds
-// what its thread's sum changed by to an account of its program and of the space. Memory that belongs to a matcher
+// are counted without a list of them that might be incomplete. Each thread keeps a net sum. A call of the core adds the
+// change of its thread's sum to an account of its program and of the space. Memory that belongs to a matcher
 // and dies with it (arenas, masks) is allocated by `std::malloc` and is not part of these accounts.
 //
 // On Linux all of it is counted, since the standard library is linked into the module; the size of a block is known up
@@ -32,8 +32,8 @@ struct HeapAccount {
 // While it lives, what this thread allocates is charged to the account of a program, and to that of its space.
 class HeapCharge {
  public:
-  // `most` bytes on the program's account: beyond it the call ends with `CallLimit` (util/work.h).
-  // Both accounts, of which the program's may be null, outlive it.
+  // Beyond `most` bytes on the program's account the call ends with `CallLimit` (util/work.h). Both accounts outlive it;
+  // the program's may be null.
   HeapCharge(const std::shared_ptr<HeapAccount> &program, const std::shared_ptr<HeapAccount> &space, size_t most)
       : program_(program), space_(space), most_(most) {
     begin();
@@ -44,9 +44,9 @@ class HeapCharge {
 
   inline static const std::shared_ptr<HeapAccount> NO_PROGRAM{};
 
-  // Throws `CallLimit` where an account of this thread is past its limit.
+  // Throws `CallLimit` if an account of this thread is past its limit.
   static void check();
-  int64_t bytes() const;  // net, since it began
+  int64_t bytes() const;  // net, since it was constructed
 
  private:
   void begin();

@@ -1,5 +1,5 @@
-// Numbers that are given once. What is told apart by its address may be taken for something that has come to lie there
-// later; what is remembered for longer than its owner lives is told apart by one of these.
+// Serial numbers, each given once. An address identifies an object only while the object lives. A record that outlives
+// the object identifies it by a serial number.
 #pragma once
 
 #include <atomic>

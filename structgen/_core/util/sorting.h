@@ -1,6 +1,6 @@
-// Sorting of lists whose length a stranger chooses: comparisons are charged, so that a limit ends a sort in the middle.
+// Sorting of lists whose length depends on untrusted input: comparisons are charged, so a limit can end a sort in the middle.
 //
-// subtle: elements may be moved from where that happens. What is sorted must be thrown away with the call.
+// subtle: elements may have been moved from when that happens. The list must be discarded with the call.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace structgen {
 
-// For numbers and what else is compared in a few instructions: a unit for several comparisons.
+// For numbers and other elements that are compared in a few instructions: one unit for several comparisons.
 template <class It, class Less = std::less<>>
 void sort_numbers(It first, It last, Less less = {}) {
   constexpr uint32_t COMPARISONS_PER_UNIT = 16;
@@ -26,7 +26,7 @@ void sort_numbers(It first, It last, Less less = {}) {
   });
 }
 
-// Comparing texts reads as much of them as is equal.
+// A comparison of texts reads as many bytes as are equal.
 constexpr size_t COMPARED_BYTES_PER_UNIT = 128;
 
 template <class It>
@@ -42,7 +42,7 @@ void sort_texts(It first, It last) {
   });
 }
 
-// A binary search among `n` elements takes a step for each time that n can be halved.
+// The work of a binary search among `n` elements.
 inline uint64_t search_work(size_t n) { return 1 + static_cast<uint64_t>(std::bit_width(n)) / 4; }
 
 }  // namespace structgen

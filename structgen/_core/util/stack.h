@@ -1,8 +1,7 @@
 // How much of the running thread's stack is left.
 //
-// Recursive functions over what strangers write have limits of their own, which are chosen for the stack of a main
-// thread. Threads may have far smaller stacks (512 KB is usual outside Linux), and frames are larger under a sanitizer.
-// So those functions also ask here, and stop with their own answer or with a `LimitError`.
+// Recursive functions over untrusted input have limits of their own, which are chosen for the stack of a main thread. Threads may have far smaller stacks (512 KB is usual outside Linux), and frames are larger under a sanitizer.
+// So these functions also check the stack here. At its end they return a result of their own or throw a `LimitError`.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,7 @@ inline bool stack_is_short() {
   return here - stack_room.lowest >= stack_room.bytes && stack_is_short_at(here);
 }
 
-// Throws `LimitError` where the stack is short. `what` says what is too deep or too long for it.
+// Throws `LimitError` if the stack is nearly used up. `what` says what is too deep or too long for it.
 inline void check_stack(const char *what) {
   if (stack_is_short())
     throw LimitError(std::string(what) +

@@ -21,7 +21,7 @@ int64_t wall_ns() {
       .count();
 }
 
-// CPU time of this thread; elsewhere than on POSIX systems the wall clock.
+// CPU time of this thread; on systems without POSIX, the wall clock.
 int64_t cpu_ns() {
 #ifdef CLOCK_THREAD_CPUTIME_ID
   timespec t;
@@ -150,8 +150,8 @@ Call::Call(uint64_t units) {
       for (const CallBounds::Node *b = bounds.get(); b; b = b->outer.get())
         if (!b->ended) units = std::min(units, b->steps);
     }
-  // subtle: what is left of the quota goes over to the next call, so that a thread of many small calls looks at its
-  // clocks as often as one of a large call.
+  // subtle: the rest of the quota passes to the next call, so that a thread with many small calls checks its clocks as
+  // often as one with a large call.
   m.quota = std::max<int64_t>(m.quota - (m.slice - m.left), 0);
   m.done = work::done();
   m.limit = units;

@@ -1,10 +1,10 @@
-// What a call of the core may cost, and whether it was told to stop.
+// Limits on the cost of a call of the core, and requests to stop it.
 //
 // Every loop and recursion of the core charges its work: `charge(n)`, one unit for about 20 ns. A charge
 // subtracts from a thread-local counter. At the end of each slice the call checks its limits: units of work,
-// memory, CPU time, the wall clock, stop flags, and the signals of the process. A limit that was met throws
-// `CallLimit`, a stop `Stopped`. Neither is a `LimitError`: code that goes on without an answer after a limit of
-// its own must not go on after these.
+// memory, CPU time, the wall clock, stop flags, and the signals of the process. Reaching a limit throws
+// `CallLimit`, a stop throws `Stopped`. Neither is a `LimitError`: code that continues without a result after a limit of
+// its own must not continue after these.
 //
 // Invariant: units are deterministic. Two threads that make the same call from the same state charge the same.
 #pragma once
@@ -37,17 +37,17 @@ struct StopFlag {
   std::atomic<bool> is_set{false};
 };
 
-// Limits that a caller sets for all calls of its thread, until they are destroyed, by whichever thread.
+// Limits that a caller sets for all calls of its thread. They hold until they are destroyed, by any thread.
 class CallBounds {
  public:
-  // Seconds from now on, of this thread's CPU time and of the wall clock; infinite: no limit. Each call may charge
-  // at most `steps`.
+  // Seconds from now on, of this thread's CPU time and of the wall clock; infinite: no limit. Each call may charge at
+  // most `steps` units.
   CallBounds(double cpu_seconds, double seconds, uint64_t steps, std::shared_ptr<const StopFlag> stop);
   ~CallBounds();
   CallBounds(const CallBounds &) = delete;
   CallBounds &operator=(const CallBounds &) = delete;
 
-  // What holds for a thread: its bounds, innermost first. Those that have ended are passed over.
+  // The bounds of a thread, innermost first. Those that have ended are skipped.
   struct Node {
     double cpu_seconds, seconds;
     int64_t cpu_end, end;  // nanoseconds
@@ -58,7 +58,7 @@ class CallBounds {
   };
   // Of this thread; null: no bounds.
   static std::shared_ptr<Node> current();
-  // The same bounds for a thread that works for the one that set these.
+  // Sets the same bounds for another thread that works on behalf of the one that set them.
   static std::vector<std::unique_ptr<CallBounds>> again(const std::shared_ptr<Node> &bounds);
 
  private:
@@ -68,22 +68,22 @@ class CallBounds {
 namespace work {
 
 struct Meter {
-  int64_t left = 0;      // units until the next look at limits
+  int64_t left = 0;      // units until limits are checked next
   int64_t slice = 0;     // units at the beginning of the slice
-  int64_t quota = 0;     // units until clocks, memory and signals are looked at, when the slice began
+  int64_t quota = 0;     // units until clocks, memory and signals are checked, when the slice began
   uint64_t done = 0;     // units of finished slices, of this thread
-  uint64_t most = 0;     // `done` where the limit of the running call is met
+  uint64_t most = 0;     // the value of `done` at which the running call reaches its limit
   uint64_t limit = 0;    // that limit, in units
   int calls = 0;         // calls of the core that are nested in each other
   bool bounded = false;  // the thread has bounds
 };
 extern STRUCTGEN_TLS Meter meter;
 
-// Checks limits, and begins a slice. Throws.
+// Checks limits and starts a slice. Throws.
 void check();
 // Units charged by this thread so far.
 uint64_t done();
-// Called from time to time while a call runs or waits, in any thread; may throw.
+// Sets a hook that is called regularly while a call runs or waits, in any thread. It may throw.
 void on_interrupt_check(void (*hook)());
 
 }  // namespace work

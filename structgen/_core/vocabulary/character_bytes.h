@@ -1,4 +1,4 @@
-// How far a text is from the end of a character: UTF-8 says so by a character's first byte.
+// How many bytes a text lacks to the end of a character. In UTF-8 the first byte of a character determines its length.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace structgen {
 
-// How many bytes the last character lacks after `bytes`, where it lacked `before`.
+// The number of bytes that the last character lacks after `bytes`, if it lacked `before` bytes before them.
 inline uint8_t lacking_after(uint8_t before, std::string_view bytes) {
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);

@@ -1,8 +1,8 @@
-// The tokens of a vocabulary by how far they are made of characters of some kinds.
+// The tokens of a vocabulary that consist of characters of some kinds, and where others leave these kinds.
 //
 // A class in a pattern is mostly a union of kinds of ASCII characters (vocabulary/byte_kinds.h), repeated: `[a-z0-9-]{1,63}`. While each
 // character of the kinds leads to the same next state, tokens made of them differ only by their number of characters.
-// They are bit sets here, made once for each set of kinds, and a walk through the vocabulary begins at the *edges*, where
+// This type stores them as bit sets, once for each set of kinds. A walk through the vocabulary starts at the *edges*, where
 // the first other character stands.
 #pragma once
 
@@ -30,7 +30,7 @@ struct KindTokens {
   // By number of characters: the tokens that consist of the kinds, as bits by id. Empty if there is no such token.
   std::array<std::vector<uint32_t>, LONGEST + 1> by_length;
   std::vector<Edge> edges;               // in the order of the trie
-  std::vector<Vocabulary::Node> longer;  // of the kinds up to there, and longer by one than `LONGEST`
+  std::vector<Vocabulary::Node> longer;  // reached by characters of the kinds alone, one more than `LONGEST`
 };
 
 }  // namespace structgen

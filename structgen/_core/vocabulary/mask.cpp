@@ -9,14 +9,14 @@
 namespace structgen {
 namespace {
 
-// Touched when the pool is made, so that no early mask waits for memory.
-constexpr size_t BYTES_AT_HAND = 1 << 20, BLOCKS_AT_HAND = 64;
+// Blocks that the pool touches when it is created, so that the first masks need not wait for memory.
+constexpr size_t TOUCHED_BYTES = 1 << 20, TOUCHED_BLOCKS = 64;
 
 }  // namespace
 
 MaskPool::MaskPool(uint32_t words, size_t reserve_bytes) : words_(words), reserve_(reserve_bytes / (size_t{words} * 4 + 1)) {
-  const size_t at_hand = std::min({reserve_, BLOCKS_AT_HAND, BYTES_AT_HAND / (size_t{words} * 4 + 1)});
-  for (size_t i = 0; i < at_hand; ++i) {
+  const size_t touched = std::min({reserve_, TOUCHED_BLOCKS, TOUCHED_BYTES / (size_t{words} * 4 + 1)});
+  for (size_t i = 0; i < touched; ++i) {
     spare_.push_back(raw_array<uint32_t>(words));
     std::memset(spare_.back().get(), 0, size_t{words} * 4);
   }
@@ -25,7 +25,7 @@ MaskPool::MaskPool(uint32_t words, size_t reserve_bytes) : words_(words), reserv
 MaskPool::Block MaskPool::take() {
   in_use_.fetch_add(1, std::memory_order_relaxed);
   {
-    std::lock_guard lock(brief_lock());  // masks are dropped by any thread
+    std::lock_guard lock(brief_lock());  // any thread may destroy masks
     if (!spare_.empty()) {
       Block block = std::move(spare_.back());
       spare_.pop_back();
@@ -37,7 +37,7 @@ MaskPool::Block MaskPool::take() {
 
 void MaskPool::give_back(Block block) {
   in_use_.fetch_sub(1, std::memory_order_relaxed);
-  std::lock_guard lock(brief_lock());  // masks are dropped by any thread
+  std::lock_guard lock(brief_lock());  // any thread may destroy masks
   if (spare_.size() < reserve_) spare_.push_back(std::move(block));
 }
 

@@ -1,9 +1,9 @@
-// One token mask, and the memory masks live in.
+// Token masks, and the pool of their memory.
 //
-// A mask is one bit per token id. Thousands are made and dropped for each schema, all of the same
-// size, so their memory is drawn from a pool per vocabulary: the block of a mask that is dropped is the
-// next to be taken (fresh memory costs more to touch than a mask costs to make), up to a reserve.
-// Masks are immutable once made, and may outlive the program that made them.
+// A mask is one bit per token id. Thousands are built and destroyed for each schema, all of one size. So their memory
+// comes from a pool per vocabulary, which reuses the block that was released last: fresh memory costs more to touch than
+// a mask costs to build. The pool keeps free blocks up to a reserve.
+// Invariant: a mask is immutable once it is built, and may outlive the program that built it.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,7 @@ class Mask {
 
   std::span<const uint32_t> bits() const { return {block_.get(), pool_->words()}; }
   uint32_t *data() { return block_.get(); }
-  void add(const Mask &other);  // all that it allows
+  void add(const Mask &other);  // allows what `other` allows
   bool test(uint32_t id) const { return block_[id >> 5] >> (id & 31) & 1; }
   void clear(uint32_t id) { block_[id >> 5] &= ~(1u << (id & 31)); }
   uint32_t count() const;                // tokens allowed
@@ -57,7 +57,7 @@ class Mask {
   MaskPool::Block block_;
 };
 
-// Masks are held by callers, too, so no constraint is charged for them; caches bound them (`mask_cache_bytes`).
+// Callers hold masks, too, so their memory is charged to no constraint. Caches bound it (`mask_cache_bytes`).
 template <class... Args>
 std::shared_ptr<Mask> new_mask(Args &&...args) {
   return std::allocate_shared<Mask>(RawAllocator<Mask>(), std::forward<Args>(args)...);

@@ -1,5 +1,5 @@
-// What is left of tokens after a text has ended inside them, merged into one trie in depth-first arrays, as in
-// Vocabulary: what may follow is found out once for each beginning of a rest, not once for each token.
+// The rests of tokens in which a text ends, merged into one trie in depth-first arrays, as in Vocabulary. A walk tests
+// each beginning of a rest once, not once for each token.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace structgen {
 struct RestTrie {
   struct Item {
     uint32_t id;
-    uint32_t characters;  // of the text before the rest, where they count
+    uint32_t characters;  // of the text before the rest, where its length matters
   };
   struct Rest {
     std::string_view text;
@@ -27,7 +27,7 @@ struct RestTrie {
   std::vector<uint32_t> ends;
   std::vector<uint32_t> first_item;
   std::vector<Item> items;
-  // Tokens of which more than the rest counts: tested one by one.
+  // Tokens that depend on more than the rest: tested one by one.
   std::vector<uint32_t> singles;
 };
 

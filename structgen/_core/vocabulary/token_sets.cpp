@@ -13,7 +13,7 @@ TokenSet::TokenSet(std::vector<uint32_t> ids, const Vocabulary &vocabulary) : si
   for (uint32_t id : ids) {
     const size_t length = vocabulary.is_eos(id) ? 0 : vocabulary.token(id).size();
     has_text_ |= length > 0;
-    // A token without text stands for the set only where there is no other.
+    // A token without text represents the set only if there is no other.
     const size_t rank = length > 0 ? length : std::numeric_limits<size_t>::max() - 1;
     if (rank < shortest) shortest = rank, sample_ = id;
   }

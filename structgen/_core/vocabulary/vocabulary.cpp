@@ -73,7 +73,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
   nodes_.push_back({.first_id = static_cast<uint32_t>(ids_.size())});
   nodes_.shrink_to_fit();
   lay_out(tokens, order, others);
-  sum_up();
+  summarise_subtrees();
   find_words();
   lay_out_children();
   const auto characters_are_tokens = [&](const std::string &token) {
@@ -91,7 +91,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
             std::all_of(order.begin(), order.end(), [&](uint32_t id) { return characters_are_tokens(tokens[id]); });
 }
 
-// Walks come by tokens in the order of the trie.
+// Walks visit tokens in the order of the trie.
 void Vocabulary::lay_out(const std::vector<std::string> &tokens, const std::vector<uint32_t> &order,
                          const std::vector<uint32_t> &others) {
   place_.resize(tokens.size());
@@ -106,11 +106,11 @@ void Vocabulary::lay_out(const std::vector<std::string> &tokens, const std::vect
   texts_.shrink_to_fit();
 }
 
-// What is below each node. Characters are told by their bytes from the token's first on; a continuation byte
-// that continues nothing or makes an ill-formed sequence, and a token that ends inside a character, are broken.
-// So is all that is below a node inside a character: kinds tell characters by their first bytes, so they cannot
-// tell which of its continuations a class of characters takes.
-void Vocabulary::sum_up() {
+// Summarises what is below each node. Characters are decoded from the token's first byte on. A continuation byte that
+// continues no character or makes an ill-formed sequence, and a token that ends inside a character, are of kind BROKEN.
+// So is everything below a node inside a character: kinds classify characters by their first bytes, so they do not show
+// which continuations a class of characters contains.
+void Vocabulary::summarise_subtrees() {
   struct Open {
     Node node;
     int missing;  // continuation bytes
@@ -210,7 +210,7 @@ void Vocabulary::find_words() {
   const Node space = root_child_[' '];
   struct Open {
     Node node;
-    bool inside;  // may a word begin or go on below?
+    bool inside;  // may a word begin or continue below?
   };
   std::vector<Open> path{{ROOT, true}};  // by depth
   auto stays = [&](Node n, Node end) {
@@ -221,7 +221,7 @@ void Vocabulary::find_words() {
     uint32_t many = 0;
     for (Node c = n + 1; c < nodes_[n].end; c = nodes_[c].end) {
       if (nodes_[c].byte >= 0x80) word_beyond_.push_back(c);
-      // subtle: no fewer than `Lexemes::turns` counts in any state, which leaves to the turns what is at one.
+      // subtle: this is at least what `Lexemes::turns` counts in any state, which relies on the turns that are found here.
       if (!is_word(nodes_[c].byte)) many += nodes_[c].end - c;
     }
     if (many > WIDE) {
@@ -260,9 +260,10 @@ void Vocabulary::find_words() {
 
 namespace {
 
-// The first place from `from` on that is not before `node`; from the start where that one is behind it already.
+// The index of the first element that is not before `node`. Searches from `from` on, or from the start if that element is
+// after the node already.
 template <class Of>
-size_t place_of(const std::vector<Of> &list, size_t from, Vocabulary::Node node) {
+size_t first_not_before(const std::vector<Of> &list, size_t from, Vocabulary::Node node) {
   const auto at = [&](size_t i) {
     if constexpr (requires { list[i].node; }) return list[i].node;
     else return list[i];
@@ -281,15 +282,15 @@ size_t place_of(const std::vector<Of> &list, size_t from, Vocabulary::Node node)
 }  // namespace
 
 Vocabulary::Words Vocabulary::words_between(Node first, Node end, WordsPlace &place) const {
-  const size_t from = place_of(words_, place.word, first);
-  place.word = place_of(words_, from, end);
-  const auto within = [&](const std::vector<Node> &nodes, size_t &at) -> std::span<const Node> {
-    const size_t begin = place_of(nodes, at, first);
-    at = place_of(nodes, begin, end);
+  const size_t from = first_not_before(words_, place.word, first);
+  place.word = first_not_before(words_, from, end);
+  const auto between = [&](const std::vector<Node> &nodes, size_t &at) -> std::span<const Node> {
+    const size_t begin = first_not_before(nodes, at, first);
+    at = first_not_before(nodes, begin, end);
     return {nodes.data() + begin, at - begin};
   };
   return {{word_ids_.data() + words_[from].first_id, word_ids_.data() + words_[place.word].first_id},
-          within(word_turns_, place.turn), within(word_leaves_, place.leave), within(word_beyond_, place.beyond)};
+          between(word_turns_, place.turn), between(word_leaves_, place.leave), between(word_beyond_, place.beyond)};
 }
 
 bool Vocabulary::is_eos(uint32_t id) const {

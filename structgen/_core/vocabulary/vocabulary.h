@@ -29,14 +29,14 @@ class Vocabulary {
   static constexpr Node NONE = UINT32_MAX;
   static constexpr size_t MAX_TOKEN_BYTES = 4096;  // walks recurse once per byte
 
-  // `tokens[i]` empty: token i is not text. `size` >= tokens.size() is the model's padded size.
-  // `specials`: tokens that constraints may name, by their text; they are not text to a constraint.
+  // `tokens[i]` empty: token i has no text. `size` >= tokens.size() is the model's padded size.
+  // `specials`: tokens that constraints may name, by their names. To a constraint they have no text.
   Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eos_ids, uint32_t size,
              std::unordered_map<std::string, uint32_t> specials = {});
 
   uint32_t size() const { return size_; }
   uint32_t words() const { return (size_ + 31) / 32; }
-  // A set of more tokens is added to a mask faster as a bitmask than as a list.
+  // A set of more tokens than this is added to a mask faster as a bitmask than as a list.
   uint32_t many() const { return words() / 8; }
   const std::vector<uint32_t> &eos_ids() const { return eos_ids_; }
   bool is_eos(uint32_t id) const;
@@ -50,9 +50,9 @@ class Vocabulary {
   // Bytes that occur in some token, and bytes that are a token on their own.
   const std::bitset<256> &spellable() const { return spellable_; }
   const std::bitset<256> &single_bytes() const { return single_bytes_; }
-  // Every byte of a token is a token on its own: then tokens spell all that their bytes spell.
+  // Is every byte of a token a token on its own? Then tokens spell everything that their bytes spell.
   bool closed_under_bytes() const { return spellable_ == single_bytes_; }
-  // Every character of a token is: then they spell all texts of these characters.
+  // Is every character of a token a token on its own? Then tokens spell all texts of these characters.
   bool closed() const { return closed_; }
   uint32_t longest_token() const { return longest_; }  // bytes
 
@@ -63,11 +63,11 @@ class Vocabulary {
   std::span<const uint32_t> ids(Node node) const {
     return {ids_.data() + nodes_[node].first_id, ids_.data() + nodes_[node + 1].first_id};
   }
-  // Of all tokens in the subtree, the one that ends at `node` included.
+  // The ids of all tokens in the subtree, including those that end at `node`.
   std::span<const uint32_t> ids_within(Node node) const {
     return {ids_.data() + nodes_[node].first_id, ids_.data() + nodes_[nodes_[node].end].first_id};
   }
-  // Likewise their *places* in the order of the trie, from the first to before the second; their texts lie in that order.
+  // The same as a range of *places*: indices in the order of the trie, in which the texts lie, too.
   std::pair<uint32_t, uint32_t> places_within(Node node) const {
     return {nodes_[node].first_id, nodes_[nodes_[node].end].first_id};
   }
@@ -75,18 +75,18 @@ class Vocabulary {
   std::string_view token_at(uint32_t place) const {
     return {texts_.data() + text_at_[place], text_at_[place + 1] - text_at_[place]};
   }
-  // The children of a node lie side by side, in order of their bytes, with what a walk asks of each; one more record ends
-  // them, with `node` and `first_id` as a next child would have them. So a walk that goes by most of them stays in a few
-  // cache lines.
+  // The children of a node lie side by side, in the order of their bytes, with all that a walk needs to know of each. One
+  // more record ends them; its `node` and `first_id` are those of a next child. A walk that skips most children so stays
+  // in a few cache lines.
   struct Child {
     Node node;
     uint32_t first_id;  // a place
-    uint32_t children;  // of its own, for `children_at`; 0 where there are none
+    uint32_t children;  // where the child's own children lie, for `children_at`; 0: it has no children
     uint16_t kinds_below;
     uint8_t byte;
     bool is_end : 1;
     bool has_words : 1;
-    uint8_t own : 6;  // tokens that end there; MANY_OWN: so many or more
+    uint8_t own : 6;  // number of tokens that end there; MANY_OWN: that number or more
   };
   static_assert(sizeof(Child) == 16);
   static constexpr uint8_t MANY_OWN = 63;
@@ -97,23 +97,23 @@ class Vocabulary {
   // What follows `node` in the tokens of its subtree: the kinds of its bytes, and the most characters.
   Kinds kinds_below(Node node) const { return kind_sets_[nodes_[node].kinds_below]; }
   uint32_t characters_below(Node node) const { return nodes_[node].characters_below; }
-  // Tokens that begin with a word, after one space at most: those that go on with it, and where others leave it. A walk
-  // that is inside a name need not look at any other nodes.
+  // Tokens that begin with a word, after at most one space: those that continue it, and the nodes where others leave it. A
+  // walk inside a name need not visit any other nodes.
   struct Words {
     std::span<const uint32_t> ids;
-    std::span<const Node> turns;   // nodes in the word after which more than WIDE nodes are not
-    std::span<const Node> leaves;  // nodes of ASCII right after the word, where they are fewer
-    std::span<const Node> beyond;  // nodes right after the word that are not ASCII
+    std::span<const Node> turns;   // nodes in the word with more than WIDE nodes below them that leave it
+    std::span<const Node> leaves;  // ASCII nodes directly after the word, where they are fewer
+    std::span<const Node> beyond;  // nodes directly after the word that are not ASCII
   };
   static constexpr uint32_t WIDE = 24;
-  // Is `node` in such a token's word, and much below it?
+  // Is `node` in the word of such a token, with many nodes below it?
   bool has_words(Node node) const { return nodes_[node].has_words; }
-  // Where the last question ended; the next one is about nodes behind it, or begins anew.
+  // Where the last query of `words_between` ended. The next one searches from there, or from the start for earlier nodes.
   struct WordsPlace {
     size_t word = 0, turn = 0, leave = 0, beyond = 0;
   };
-  // Those of whole subtrees side by side, from the first one's top to before the node `end`, in order. All tops are in a
-  // word, and their parent has more below it than words.
+  // The words of adjacent subtrees, from the top of the first one to before the node `end`, in order. All tops are in a
+  // word, and their parent has more than words below it.
   Words words_between(Node first, Node end, WordsPlace &place) const;
   Node child(Node node, uint8_t byte) const;
   // The bytes of the children of `node`.
@@ -121,14 +121,14 @@ class Vocabulary {
   Node root_child(uint8_t byte) const { return root_child_[byte]; }
   // The bytes that lead to `node`: a prefix of any token in its subtree.
   std::string path(Node node) const;
-  // Fewest tokens that spell `text`; nullopt when it cannot be spelled.
+  // The fewest tokens that spell `text`; nullopt if it cannot be spelled.
   std::optional<std::vector<uint32_t>> fewest_tokens(std::string_view text) const;
   size_t memory() const;
 
  private:
   void lay_out(const std::vector<std::string> &tokens, const std::vector<uint32_t> &order,
                const std::vector<uint32_t> &others);
-  void sum_up();
+  void summarise_subtrees();
   void lay_out_children();
   void find_words();
 
@@ -142,7 +142,7 @@ class Vocabulary {
   uint32_t longest_ = 0;
   std::bitset<256> spellable_, single_bytes_;
   bool closed_ = true;
-  // What a walk asks of a node, in 16 bytes: walks skip most nodes, so that most they meet are a cache miss.
+  // All that a walk needs to know of a node, in 16 bytes: walks skip most nodes, so most accesses are cache misses.
   struct Entry {
     Node end = 0;
     uint32_t first_id = 0;
@@ -156,12 +156,12 @@ class Vocabulary {
   static_assert(sizeof(Entry) == 16);
   std::vector<Entry> nodes_;  // and one more, whose first_id is the end of the last node's
   std::vector<uint32_t> ids_;
-  std::vector<Kinds> kind_sets_;  // that occur below some node; the last stands for all others
+  std::vector<Kinds> kind_sets_;  // that occur below some node; the last one represents all others
   struct Word {
     Node node;
     uint32_t first_id;  // of it or of all below, in word_ids_
   };
-  std::vector<Word> words_;  // and one more, behind all nodes
+  std::vector<Word> words_;  // and one more, after all nodes
   std::vector<uint32_t> word_ids_;
   std::vector<Node> word_turns_, word_leaves_, word_beyond_;
   std::vector<Child> children_;

@@ -51,7 +51,7 @@ def without(name: str) -> dict[str, Any]:
     ("changes", "where"),
     [
         ({"lexing": None}, "lexing is not a string"),
-        ({"lexing": "shortest"}, "lexing is none of"),
+        ({"lexing": "shortest"}, "lexing must be"),
         ({"contextual": "no"}, "contextual is not a boolean"),
         ({"start": "r0"}, "start is not an integer"),
         ({"start": -1}, "start names a rule that is not there"),
@@ -62,7 +62,7 @@ def without(name: str) -> dict[str, Any]:
         ({"scanners": (("repeat", literal("a")),)}, "scanners[0] has no element 3"),
         ({"scanners": (("repeat", literal("a"), -1, None),)}, "scanners[0][2] is not an integer from 0"),
         ({"terminals": (("text", "a"),)}, "terminals[0] is not a terminal"),
-        ({"terminals": (("word", "a", literal("a"), 0),)}, "terminals[0][0] is none of"),
+        ({"terminals": (("word", "a", literal("a"), 0),)}, "terminals[0][0] must be"),
         ({"terminals": (("text", "a", ("class", ((98, 97),)), 0),)}, "terminals[0][2][1][0] ends before"),
         ({"terminals": (("text", "a", ("class", (97, 98)), 0),)}, "terminals[0][2][1][0] is not a tuple"),
         (

@@ -73,7 +73,7 @@ def test_bounds_against_every_token(data: st.DataObject) -> None:
         what = data.draw(st.sampled_from(["learn", "hold", "forget"]))
         if what == "hold" and allowed:
             token = data.draw(st.sampled_from(allowed))
-            fast.hold(token, log_p, masses, mask)
+            fast.store(token, log_p, masses, mask)
             slow.held.setdefault(token, 0.0)
         elif what != "hold" and slow.held:
             token = data.draw(st.sampled_from(sorted(slow.held)))
@@ -115,7 +115,7 @@ def test_distributions_with_negligible_tokens() -> None:
                 assert bounds.tail == pytest.approx(
                     peak + math.log(true[true < 0.01 * true.sum()].sum()), abs=1e-4
                 )
-                bounds.hold(64, log_p, masses, words(allowed, 65))
+                bounds.store(64, log_p, masses, words(allowed, 65))
                 assert bounds.bound == pytest.approx(peak + math.log(true.sum()), abs=1e-4)
 
 
@@ -139,6 +139,6 @@ def test_arrays_of_other_lengths_are_refused() -> None:
             bounds.log_prob(token)
     for token in (-1, 40):
         with pytest.raises(IndexError):
-            bounds.hold(token, weights, weights, None)
+            bounds.store(token, weights, weights, None)
     with pytest.raises(ValueError, match="lengths"):
         StepBounds.restore(np.zeros(2, np.int32), np.zeros(1), np.zeros(2), 0.0)

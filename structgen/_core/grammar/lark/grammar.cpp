@@ -8,7 +8,7 @@ namespace structgen {
 namespace {
 
 constexpr uint32_t NONE = UINT32_MAX;
-constexpr int32_t MANY = 50;  // counts from which on lark makes rules of their own for a repetition
+constexpr int32_t MANY = 50;  // from this count on, lark makes separate rules for a repetition
 constexpr std::u32string_view WORD_KEY = U"str//";
 
 bool is_letter(char32_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -121,7 +121,7 @@ bool LarkGrammar::find(std::u32string_view start, std::vector<Terminal> defined,
   return true;
 }
 
-// Does a rule mention itself where lark would put that into a rule of its own?
+// Does a rule mention itself inside a repetition for which lark would make a separate rule?
 bool LarkGrammar::mentions_itself_by_helper(uint32_t rule) const {
   std::vector<std::pair<uint32_t, bool>> pending{{read_.rules[rule].body, false}};
   while (!pending.empty()) {
@@ -136,7 +136,7 @@ bool LarkGrammar::mentions_itself_by_helper(uint32_t rule) const {
   return false;
 }
 
-// subtle: not the rules that can be reached, but those that others mention (`lark.lark_loader.select`).
+// subtle: keeps not the reachable rules, but those that others mention (`lark.lark_loader.select`).
 std::vector<bool> LarkGrammar::kept_rules() const {
   const size_t count = read_.rules.size();
   std::vector<uint32_t> mentioned(count);
@@ -153,7 +153,7 @@ std::vector<bool> LarkGrammar::kept_rules() const {
   std::vector<uint32_t> pending;
   for (uint32_t r = 0; r < count; ++r)
     if (mentioned[r] == 0 && r != start_) pending.push_back(r);
-  // Rounds, as in lark: what only dropped rules mention goes, too; those that mention one another stay.
+  // Rounds, as in lark: rules that only dropped rules mention are dropped, too. Rules that mention one another stay.
   while (!pending.empty()) {
     charge();
     const uint32_t r = pending.back();
@@ -166,7 +166,7 @@ std::vector<bool> LarkGrammar::kept_rules() const {
 }
 
 void LarkGrammar::sort() {
-  // Terminals are large: a stable sort moves each of them as often as it compares it.
+  // Terminals are large, and a stable sort moves each of them as often as it compares it.
   charge(2 * terminals.size() * search_work(terminals.size()));
   std::stable_sort(terminals.begin(), terminals.end(), [](const Terminal &a, const Terminal &b) {
     if (a.priority != b.priority) return a.priority > b.priority;
@@ -191,7 +191,7 @@ Bodies LarkGrammar::bodies() const {
   std::vector<Bodies::Id> ids(read_.nodes.size(), Bodies::NONE);
   std::vector<Bodies::Id> parts;
   std::unordered_set<Bodies::Id> met;
-  // A node stands behind all that it is made of. What is not kept is made, too, where all that it mentions is.
+  // The parts of a node have smaller numbers. Nodes that are not kept are made, too, if all their parts are.
   for (uint32_t n = 0; n < read_.nodes.size(); ++n) {
     const LarkText::Node &node = read_.nodes[n];
     charge(2);

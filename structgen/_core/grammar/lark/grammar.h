@@ -1,8 +1,8 @@
 // A plain Lark grammar under rule "longest", from its text to symbols and productions: what `lark.plain_reader`,
 // `lark.terminals` and the lowering (Python) make of it, at once.
 //
-// Why: of most grammars nothing else is asked before the first mask, and words and signs, which most of their terminals
-// are, need none of what patterns need. Those are left to Python, which knows the patterns of `re`.
+// Why: most grammars need nothing else before the first mask, and most terminals are words and signs, which do not need
+// a parser of patterns. Patterns are left to Python, which parses those of `re`.
 // Invariant: the same terminals under the same names in the same order, and the same productions; or none, and then
 // the long way is taken, which words the error.
 // Cost: a few hundred nanoseconds a token. Source: lark 1.3, load_grammar (PrepareAnonTerminals, Grammar.compile).
@@ -70,7 +70,7 @@ class LarkGrammar {
   LarkText read_;
   uint32_t start_ = 0;                              // a rule
   std::unordered_map<Text, std::u32string> names_;  // of literals
-  std::vector<uint32_t> rule_of_;                   // by text; NONE where it is none
+  std::vector<uint32_t> rule_of_;                   // by text; NONE: it names no rule
   std::vector<uint32_t> ignored_;
 };
 

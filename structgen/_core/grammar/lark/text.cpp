@@ -13,8 +13,8 @@ using namespace lark;
 
 namespace {
 
-constexpr int64_t MOST = 999'999'999;  // of a number; what is larger is lark's business
-constexpr uint32_t DEEPEST = 100;  // groups in groups; what is deeper is lark's business
+constexpr int64_t MOST = 999'999'999;  // of a number; larger ones are left to lark
+constexpr uint32_t DEEPEST = 100;  // nesting of groups; deeper ones are left to lark
 
 class Reader {
  public:
@@ -147,7 +147,7 @@ class Reader {
       return;
     }
     out_.rules.push_back(std::move(made));
-    // Lark meets them from the inside out.
+    // Lark processes them from the inside out.
     std::stable_sort(literals_.begin(), literals_.end(), [](auto &a, auto &b) { return a.depth > b.depth; });
     for (const Met &one : literals_) {
       if (facts_[one.what].named) continue;
@@ -183,7 +183,7 @@ class Reader {
     begin();
     const size_t first = at_;
     const uint32_t body = alternatives(0);
-    if (is_empty(body)) throw NotPlain{};  // lark's verdict
+    if (is_empty(body)) throw NotPlain{};  // lark decides
     if (at_ == first + 1 && tokens_[first].kind == Token::Name) {
       out_.ignore.push_back(intern(text_of(tokens_[first])));
     } else {
@@ -404,7 +404,7 @@ class Reader {
     made += to;
     auto is_plain = [&](std::u32string_view end) {
       if (module_) return end.size() > 2 && end.back() == '"';
-      // Characters that are not ASCII may be unprintable; those are lark's business.
+      // Characters that are not ASCII may be unprintable; lark decides.
       return end.size() == 3 && end[0] == '"' && end[1] >= 0x20 && end[1] < 0x7F && end[1] != '\\';
     };
     if (now().kind != Token::String || !is_plain(text_of(from)) || !is_plain(to)) throw NotPlain{};
@@ -425,7 +425,7 @@ class Reader {
     if (sign == '*') return repeat(item, 0, -1, make_once(U"*"));
     if (sign == '+') return repeat(item, 1, -1, make_once(U"+"));
     if (sign == '?') {
-      // Lark takes the sign for a modifier before a name.
+      // Lark reads the sign as a modifier before a name.
       if (end < text_.size() && (text_[end] == '_' || (text_[end] >= 'a' && text_[end] <= 'z'))) throw NotPlain{};
       return repeat(item, 0, 1, make_once(U"?"));
     }

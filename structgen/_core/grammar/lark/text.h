@@ -51,7 +51,7 @@ struct LarkText {
     std::vector<std::pair<Text, Text>> names;  // what, and under which name
   };
   std::vector<std::u32string_view> texts;  // of the text that was read, and of `made`
-  std::vector<Node> nodes;  // a node stands behind all that it is made of
+  std::vector<Node> nodes;  // the parts of a node come before it
   std::vector<uint32_t> children;
   std::vector<Definition> rules, terminals;
   std::vector<Text> ignore;
