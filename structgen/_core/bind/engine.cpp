@@ -35,7 +35,8 @@ class Engine {
   }
 
   std::shared_ptr<Program> compile(nb::handle ir) {
-    // subtle: a thread that waits without the GIL may find another space in the members afterwards, so it works on copies.
+    // subtle: a thread that waits without the GIL may find another space in the members afterwards, so it works on
+    // copies.
     std::shared_ptr<TextSpace> space;
     std::shared_ptr<RegexCache> cache;
     std::unique_lock<ForkMutex> lock;
@@ -264,8 +265,8 @@ void bind_engine(nb::module_ &m) {
       .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<WithoutGil>())
       .def("mask", [](Matcher &self) { return to_array(used_without_gil(self, [&] { return self.mask(); })); }, nb::rv_policy::reference)
       .def("lexemes", exclusive<&Matcher::lexemes>, nb::call_guard<WithoutGil>())
-      // Positions of places, whether the text may end there, (place, terminal, place) edges, open (place, terminal or -1)
-      // pairs, and how many units were read.
+      // Positions of places, whether the text may end there, (place, terminal, place) edges, open (place, terminal or
+      // -1) pairs, and how many units were read.
       .def("trace",
            [](Matcher &self, std::vector<uint32_t> units) {
              const GrammarTrace found = used_without_gil(self, [&] { return self.trace(units); });

@@ -10,9 +10,9 @@
 
 namespace structgen {
 
-// Python up to 3.13 ends a thread that acquires the GIL while the interpreter shuts down: it unwinds the thread's stack, and
-// the first destructor that must not throw aborts the process. A thread that is ended in this scope waits for the end of
-// the process instead, as with Python 3.14.
+// Python up to 3.13 ends a thread that acquires the GIL while the interpreter shuts down: it unwinds the thread's
+// stack, and the first destructor that must not throw aborts the process. A thread that is ended in this scope waits
+// for the end of the process instead, as with Python 3.14.
 // Source: CPython, `PyEval_RestoreThread` and `PyThread_hang_thread`.
 class WaitIfEnded {
  public:
@@ -63,9 +63,9 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-// Runs work of a binding without the GIL, so that other Python threads can run. Work that holds a space must use this: a
-// thread must not wait for a space while it holds the GIL, since `compile` holds a space while it reads Python objects, and
-// would wait for the GIL for ever.
+// Runs work of a binding without the GIL, so that other Python threads can run. Work that holds a space must use this:
+// a thread must not wait for a space while it holds the GIL, since `compile` holds a space while it reads Python
+// objects, and would wait for the GIL for ever.
 template <class Work>
 auto without_gil(Work work) {
   const WithoutGil others_may_run;

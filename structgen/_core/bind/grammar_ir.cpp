@@ -48,8 +48,8 @@ void read_members(const IrPart &ir, std::vector<TokenRange> &ranges, std::vector
   }
 }
 
-// A set of tokens: (those that it has, or none for all, those that it has not, where it is written, whether it is read as
-// its text where no token has that). Nothing: such a text, which is no token.
+// A set of tokens: (those that it has, or none for all, those that it has not, where it is written, whether it is read
+// as its text where no token has that). Nothing: such a text, which is no token.
 std::optional<uint32_t> read_token_set(const IrPart &ir, TextSpace &space, std::string *spelled) {
   ir.size(4, "a set of tokens: its members, those left out, where it is written, and whether it may be spelled");
   TokenSetParts parts;

@@ -1,7 +1,7 @@
 // A part of an intermediate representation (IR) and the path to it, which errors name.
 //
-// The front ends build well-formed IR; the checks are for IR that is written by hand. A part refers to the part around it,
-// which must outlive it. The path becomes text only for a message, such as `terminals[2][3]`.
+// The front ends build well-formed IR; the checks are for IR that is written by hand. A part refers to the part around
+// it, which must outlive it. The path becomes text only for a message, such as `terminals[2][3]`.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -16,7 +16,8 @@ void bind_work(nb::module_ &m);
 }
 
 NB_MODULE(_native, m) {
-  // An interpreter may end while a matcher still exists, for example after an uncaught error. That is not worth a warning.
+  // An interpreter may end while a matcher still exists, for example after an uncaught error. That is not worth a
+  // warning.
   nanobind::set_leak_warnings(false);
   structgen::bind_work(m);  // first: it names the core's exceptions
   structgen::bind_regex(m);

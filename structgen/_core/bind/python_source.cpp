@@ -1,6 +1,6 @@
-// These functions run while the thread holds a space and not the GIL. A thread that waits for a space has released the GIL
-// (bind/engine.cpp), so acquiring it here cannot deadlock. Python may then do anything except hold the same space again on
-// the same thread, which would wait for itself: `Unfolding` marks the space, and `TextSpace::hold` refuses.
+// These functions run while the thread holds a space and not the GIL. A thread that waits for a space has released the
+// GIL (bind/engine.cpp), so acquiring it here cannot deadlock. Python may then do anything except hold the same space
+// again on the same thread, which would wait for itself: `Unfolding` marks the space, and `TextSpace::hold` refuses.
 #include "bind/python_source.h"
 
 #include <algorithm>

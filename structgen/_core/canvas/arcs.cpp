@@ -119,8 +119,8 @@ void CanvasArcs::read(uint32_t terminal, LexemeState s, std::string_view text, s
   if (lexemes.complete(s)) out.push_back({Kind::Boundary, terminal, boundary(lexemes.after(s))});
 }
 
-// The steps of a rest are made of those of shorter rests. Unknown ones are found first, on an explicit stack: a token may
-// have thousands of bytes, each a lexeme.
+// The steps of a rest are made of those of shorter rests. Unknown ones are found first, on an explicit stack: a token
+// may have thousands of bytes, each a lexeme.
 uint32_t CanvasArcs::rest(uint32_t terminal, Re after, std::string_view text) {
   struct Query {
     uint32_t set;

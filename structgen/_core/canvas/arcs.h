@@ -1,9 +1,9 @@
 // How tokens lead through the terminals of a grammar, wherever a token begins and ends.
 //
-// A *run* is a terminal that is being read. A *boundary* is a position between two terminals; it is identified by what must
-// not come next there (see text/lexemes.h). A *rest* is the part of a token after a terminal that ended inside it. Rests in
-// which the same terminals lead to the same positions are one, so a vocabulary has few of them.
-// All of this belongs to a constraint and a vocabulary, and is independent of a canvas.
+// A *run* is a terminal that is being read. A *boundary* is a position between two terminals; it is identified by what
+// must not come next there (see text/lexemes.h). A *rest* is the part of a token after a terminal that ended inside it.
+// Rests in which the same terminals lead to the same positions are one, so a vocabulary has few of them. All of this
+// belongs to a constraint and a vocabulary, and is independent of a canvas.
 #pragma once
 
 #include <optional>

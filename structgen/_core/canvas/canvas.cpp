@@ -101,13 +101,13 @@ struct Canvas::Filled {
     has_text = chart.fill(starts, ends);
   }
 
-  // The tokens of a text, with as many of `preferred` as are useful; CLOSED for cells after the text. For canvases without
-  // gaps.
+  // The tokens of a text, with as many of `preferred` as are useful; CLOSED for cells after the text. For canvases
+  // without gaps.
   std::vector<uint32_t> completion(const BinaryGrammar &g, const std::vector<uint32_t> &preferred, const CanvasForm &form) {
     const size_t cells = form.cells.size();
     std::vector<uint32_t> out(cells, CLOSED);
-    // By the end of the text: the cells after it that should be closed, minus those that should not. Without preferences the
-    // longest text is best, since it leaves most cells open to agreement.
+    // By the end of the text: the cells after it that should be closed, minus those that should not. Without
+    // preferences the longest text is best, since it leaves most cells open to agreement.
     std::vector<int64_t> worth(cells + 1);
     for (size_t p = cells; p-- > 0;) {
       const bool closes = p < preferred.size() && form.closes_with(preferred[p]);

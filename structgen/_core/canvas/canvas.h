@@ -1,13 +1,14 @@
 // A text with holes, against a constraint: can it be completed, and which tokens can stand in each cell?
 //
-// What: the graph of the canvas (canvas/lattice.h), the chart of its spans (chart/chart.h), and the terminals between them.
-// A row has the set of nodes at which its run may have started. So one pass finds for all nodes where a terminal ends, and
-// which tokens lead to a useful end.
+// What: the graph of the canvas (canvas/lattice.h), the chart of its spans (chart/chart.h), and the terminals between
+// them. A row has the set of nodes at which its run may have started. So one pass finds for all nodes where a terminal
+// ends, and which tokens lead to a useful end.
 // Invariant: a token is in the mask of a cell if and only if the canvas with that token in that cell can be completed.
 // Masks only shrink as cells are filled. So a token that an older mask lacks is refused without work, and a token that
 // agrees with a known completion is allowed without work.
 // Cost: for n nodes and p productions about p n^3 / 64 at worst; a canvas that is mostly fixed has few spans.
-// Source: Bar-Hillel, Perles and Shamir 1961 (a grammar on a graph); Lange and Leiss 2009 (the chart without normal form).
+// Source: Bar-Hillel, Perles and Shamir 1961 (a grammar on a graph); Lange and Leiss 2009 (the chart without normal
+// form).
 #pragma once
 
 #include <memory>
@@ -49,9 +50,8 @@ class Canvas {
   std::optional<std::vector<uint32_t>> completion(const std::vector<uint32_t> &preferred);
   // The same tokens for completions that are found from now on, in order to agree with commits to come.
   void prefer(std::vector<uint32_t> tokens);
-  // The best completion, given a probability of each token in each cell, and the log of its probability; nullopt if there is
-  // no completion.
-  // `log_p`: a row of `stride` numbers for each cell. For canvases without gaps.
+  // The best completion, given a probability of each token in each cell, and the log of its probability; nullopt if
+  // there is no completion. `log_p`: a row of `stride` numbers for each cell. For canvases without gaps.
   struct Weighed {
     std::vector<uint32_t> tokens;
     double log_weight;

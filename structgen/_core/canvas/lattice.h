@@ -1,8 +1,8 @@
 // The graph of a canvas: where terminals may begin, and how cells lead from one such position to another.
 //
-// A *node* is a position where a terminal may begin: a boundary between two cells, or the rest of a cell's token. A *row* is
-// a run that has reached a position between two cells. Only nodes on some path from the beginning to the end are stored;
-// paths are checked for pairs of terminals that may follow each other.
+// A *node* is a position where a terminal may begin: a boundary between two cells, or the rest of a cell's token. A
+// *row* is a run that has reached a position between two cells. Only nodes on some path from the beginning to the end
+// are stored; paths are checked for pairs of terminals that may follow each other.
 // Invariant: nodes are in the order of the text, but for those around one gap, which lead to each other.
 #pragma once
 

@@ -4,8 +4,8 @@
 // chart of useful spans gets a weight for each: the best of all ways to fill it, or the sum of them all; from the
 // weights a completion is read off, or drawn, from the top.
 // Invariant: ways are derivations, with "is, by rules of one symbol," taken as one step. Where a text has one
-// derivation, as in regular languages, sums are of texts; elsewhere `ways` is the number of derivations of a completion, so that
-// a sampler can correct for it.
+// derivation, as in regular languages, sums are of texts; elsewhere `ways` is the number of derivations of a
+// completion, so that a sampler can correct for it.
 // Source: Viterbi 1967, and Suresh et al. 2025 (arXiv 2505.23061, "DINGO") for regular languages; Goodman 1999
 // ("Semiring parsing") for grammars. Cost: n^3 p for n nodes and p productions.
 #pragma once

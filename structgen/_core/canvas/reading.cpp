@@ -23,8 +23,8 @@ uint64_t *CanvasReading::column(uint32_t terminal, uint32_t node) {
   return columns_.data() + (size_t{terminal} * lattice_.nodes.size() + node) * words_;
 }
 
-// Visits the rows of one position after the other; again and again where they lead to each other, until `visit` says that
-// nothing was new.
+// Visits the rows of one position after the other; again and again where they lead to each other, until `visit` says
+// that nothing was new.
 template <class Visit>
 void CanvasReading::each_position(bool forward, const Visit &visit) const {
   const auto places = static_cast<uint32_t>(form_.cells.size());

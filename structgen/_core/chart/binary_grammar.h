@@ -41,8 +41,8 @@ class BinaryGrammar {
 
   std::vector<Terminal> terminals;
   uint32_t start = 0;
-  // Symbols of the original grammar: the first rule; text to ignore; each terminal together with the text to ignore that
-  // follows it.
+  // Symbols of the original grammar: the first rule; text to ignore; each terminal together with the text to ignore
+  // that follows it.
   uint32_t first_rule = 0, blank = NONE;
   std::vector<uint32_t> terminal_then_blank;
   bool accepts_empty = false;

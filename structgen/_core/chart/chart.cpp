@@ -152,8 +152,8 @@ std::vector<SpanChart::EqualRows> SpanChart::equal_rows(uint32_t symbol, uint32_
   return found;
 }
 
-// Processes symbols until no row grows any more. A symbol has equal rows at most nodes of a loop, so rows are joined once
-// for all nodes with equal rows.
+// Processes symbols until no row grows any more. A symbol has equal rows at most nodes of a loop, so rows are joined
+// once for all nodes with equal rows.
 void SpanChart::fill_inside_loop(uint32_t first, uint32_t end) {
   struct Production {
     uint32_t left, head;

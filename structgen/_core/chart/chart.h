@@ -1,8 +1,9 @@
-// A chart of spans: between which nodes of a graph each symbol can stand, and which of these spans are part of a whole text.
+// A chart of spans: between which nodes of a graph each symbol can stand, and which of these spans are part of a whole
+// text.
 //
-// A row of bits belongs to a symbol and the node where it begins, and has the nodes where it may end. So a production is
-// applied to all ends at once. Invariant: `useful` are exactly the spans
-// of derivations of the start symbol from a start node to an end node.
+// A row of bits belongs to a symbol and the node where it begins, and has the nodes where it may end. So a production
+// is applied to all ends at once. Invariant: `useful` are exactly the spans of derivations of the start symbol from a
+// start node to an end node.
 #pragma once
 
 #include <cstdint>

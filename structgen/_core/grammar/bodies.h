@@ -1,8 +1,9 @@
 // Bodies of a grammar's rules, as front ends build them: each stored once, with repetitions of repetitions joined.
 //
-// Why: `(x*)*` has the language of `x*`. Lowered as written, each of its texts has exponentially many derivations, and a
-// parser follows all of them.
-// Invariant: equal bodies have one id. The parts of a body have smaller ids than the body. Simplification keeps the language.
+// Why: `(x*)*` has the language of `x*`. Lowered as written, each of its texts has exponentially many derivations, and
+// a parser follows all of them.
+// Invariant: equal bodies have one id. The parts of a body have smaller ids than the body. Simplification keeps the
+// language.
 // Cost: linear in the bodies and in the rules that are expanded, which are few for one repetition. Which rules have the
 // empty text is found when it is first needed.
 //

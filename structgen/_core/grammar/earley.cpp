@@ -179,8 +179,8 @@ std::pair<const EarleySet *, Symbol> Earley::resolve(const EarleySet *s, Symbol 
     const EarleySet *to;
     Symbol as;
     ++work_;
-    // subtle: a result is stored even if it leads nowhere. Otherwise a search below would repeat it, once for each of the sets
-    // above. A link of a set that is known as a whole skips sets that were not queried.
+    // subtle: a result is stored even if it leads nowhere. Otherwise a search below would repeat it, once for each of
+    // the sets above. A link of a set that is known as a whole skips sets that were not queried.
     const bool is_whole = label != UINT32_MAX;  // any other set with a number was queried above
     if (is_whole || !linked(s, symbol, &to, &as)) {
       const Target way = next_target(s, symbol, reads);

@@ -1,13 +1,14 @@
 // Earley sets: the parser positions after a prefix that ends with a complete lexeme (Earley, 1970).
 //
-// A set is a few (kernel, origin) pairs; an origin is an older set (see grammar/item_sets.h). It is immutable except for
-// cached results, and lives in the arena of the matcher that made it. Right recursion costs the same at any length: if
-// a completed rule only completes another one in an older set, the older set is used directly, and this link is stored (Leo, "A general context-free parsing algorithm running in linear time on
-// every LR(k) grammar without using lookahead", 1991). The same holds for a rule that completes several rules in several
-// sets, if all of these lead to one in the end: an ambiguous right recursion is as cheap.
+// A set is a few (kernel, origin) pairs; an origin is an older set (see grammar/item_sets.h). It is immutable except
+// for cached results, and lives in the arena of the matcher that made it. Right recursion costs the same at any length:
+// if a completed rule only completes another one in an older set, the older set is used directly, and this link is
+// stored (Leo, "A general context-free parsing algorithm running in linear time on every LR(k) grammar without using
+// lookahead", 1991). The same holds for a rule that completes several rules in several sets, if all of these lead to
+// one in the end: an ambiguous right recursion is as cheap.
 //
-// `Reads` records what the construction of a mask looked up in older sets. Masks are cached under these answers alone, so
-// equal positions inside different texts share a mask.
+// `Reads` records what the construction of a mask looked up in older sets. Masks are cached under these answers alone,
+// so equal positions inside different texts share a mask.
 #pragma once
 
 #include <unordered_map>
@@ -53,8 +54,9 @@ struct EarleySet {
   mutable const EarleySet *kept = nullptr;  // its copy in longer-lived memory
 };
 
-// Where completing a rule in a set leads, for rules beyond the one that the set itself stores: several right recursions may
-// run in parallel. A cache of fixed size. Entries of sets that no longer exist are never found, since ids are not reused.
+// Where completing a rule in a set leads, for rules beyond the one that the set itself stores: several right recursions
+// may run in parallel. A cache of fixed size. Entries of sets that no longer exist are never found, since ids are not
+// reused.
 class Links {
  public:
   struct Link {
@@ -86,8 +88,9 @@ class Links {
 
 // The dependencies of one mask: queries to older sets while it was built, in order, with their answers.
 //
-// A query is: where does completing one symbol in one set lead, and which items does it move there? Nothing else of a set is
-// used. Only the set that the mask is built for may be known as a *whole*, by its shape; then it needs no queries.
+// A query is: where does completing one symbol in one set lead, and which items does it move there? Nothing else of a
+// set is used. Only the set that the mask is built for may be known as a *whole*, by its shape; then it needs no
+// queries.
 class Reads {
  public:
   struct Question {
@@ -193,20 +196,21 @@ class Earley {
   // Where completing `symbol` in `s` leads in the end: to itself, or to the end of a chain of last symbols.
   std::pair<const EarleySet *, Symbol> resolve(const EarleySet *s, Symbol symbol, Reads *reads);
 
-  // Do two sets have the same continuations, as far as their items show it? What counts is what an item still needs, and
-  // where its completion leads in the end: sets that differ only in the depth of a right recursion are the same. `reads`
-  // records the queries on which the result depends.
+  // Do two sets have the same continuations, as far as their items show it? What counts is what an item still needs,
+  // and where its completion leads in the end: sets that differ only in the depth of a right recursion are the same.
+  // `reads` records the queries on which the result depends.
   bool same_rest(const EarleySet *a, const EarleySet *b, Reads *reads) {
     return a->accepting == b->accepting && a->outlook == b->outlook && rest(a, reads) == rest(b, reads);
   }
   const Hash128 &rest(const EarleySet *s, Reads *reads);
 
-  // A hash of all that completing `symbol` in a set can lead to, independent of the set where it is completed; the set may be
-  // an origin, too. Where a name may follow a name, a name may end at each byte, and names that begin there mostly agree.
+  // A hash of all that completing `symbol` in a set can lead to, independent of the set where it is completed; the set
+  // may be an origin, too. Where a name may follow a name, a name may end at each byte, and names that begin there
+  // mostly agree.
   Hash128 outcome(const EarleySet *s, Symbol symbol);
 
-  // A hash of what completing `symbol` does in a set: the kernels that it moves, and the sets that these belong to. Rules that
-  // are parts of others, such as the first of a list, differ only by name.
+  // A hash of what completing `symbol` does in a set: the kernels that it moves, and the sets that these belong to.
+  // Rules that are parts of others, such as the first of a list, differ only by name.
   Hash128 moves(const EarleySet *s, Symbol symbol, Reads &reads);
 
   // Records the moves of sets in `trace` from here on; null: stops recording.
@@ -228,8 +232,8 @@ class Earley {
   };
   Target next_target(const EarleySet *s, Symbol symbol, Reads *reads);
 
-  // Moves that one position may take for each entry that it may have. If rules can end in many ways at many positions, the
-  // moves grow with the square of the entries.
+  // Moves that one position may take for each entry that it may have. If rules can end in many ways at many positions,
+  // the moves grow with the square of the entries.
   static constexpr size_t MOVES = 100;
 
   const Grammar &g_;

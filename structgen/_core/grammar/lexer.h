@@ -1,11 +1,11 @@
 // The lexer of one grammar: which terminals are being read, from which context on.
 //
 // A *context* is what the parser expects at a position: the terminals that may come next, including those to ignore. A
-// state is the set of lexemes that are possible since that position, as (terminal, lexeme state) pairs. The lexer itself
-// skips text to ignore: after it the context starts again, and the parser never sees that text.
+// state is the set of lexemes that are possible since that position, as (terminal, lexeme state) pairs. The lexer
+// itself skips text to ignore: after it the context starts again, and the parser never sees that text.
 //
-// The rule of a lexer is compiled once into two regular languages for each terminal: its texts that win against all other
-// terminals, and what must not follow, since the lexer would then have matched more, or another terminal
+// The rule of a lexer is compiled once into two regular languages for each terminal: its texts that win against all
+// other terminals, and what must not follow, since the lexer would then have matched more, or another terminal
 //   longest:  texts that no better terminal has; no beginning of the rest may make a longer match of any
 //   ordered:  texts that do not begin with a match of an earlier scanner; nor may the rest let one of those, or
 //             the terminal's own scanner, match (more)
@@ -56,13 +56,14 @@ class Lexer {
     return lexemes_.begin(g_.terminals[t].language, g_.terminals[t].language, RegexSpace::EMPTY);
   }
 
-  // May `t`, whose lexemes begin in state `s`, begin with one of these bytes? A text needs no row of its state for that.
+  // May `t`, whose lexemes begin in state `s`, begin with one of these bytes? A text needs no row of its state for
+  // that.
   bool may_begin(uint32_t t, LexemeState s, const std::bitset<256> &bytes) {
     if (literal_[t] && !literal_[t]->empty()) return bytes.test(static_cast<uint8_t>(literal_[t]->front()));
     return (lexemes_.first(s) & bytes).any();
   }
-  // Does a lexeme of `t` end before `separator`, independent of the text after it? No longer lexeme may begin so. Only for
-  // terminals with one text, under rule "longest" with all terminals competing; nullopt for others.
+  // Does a lexeme of `t` end before `separator`, independent of the text after it? No longer lexeme may begin so. Only
+  // for terminals with one text, under rule "longest" with all terminals competing; nullopt for others.
   std::optional<bool> ends_before(uint32_t t, std::string_view separator) const;
 
   // `barred`: expected terminals that compete and must not come, even if the parser expects them.
@@ -93,8 +94,8 @@ class Lexer {
     const uint32_t keyword = g_.terminals[terminal].keyword;
     return keyword != GrammarTerminal::NONE && keyword_wins_[keyword];
   }
-  // The terminal that has been read to its end in `s`, as its only reading: all that may come is what follows it. For text
-  // to ignore also where it may go on, if it might as well begin there.
+  // The terminal that has been read to its end in `s`, as its only reading: all that may come is what follows it. For
+  // text to ignore also where it may go on, if it might as well begin there.
   std::optional<uint32_t> over(LexState s) {
     State &st = states_[s];
     if (!st.has_ended) st.has_ended = has_ended(st);

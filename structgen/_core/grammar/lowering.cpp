@@ -116,8 +116,8 @@ void Lowering::append_sequence(Symbols &out, Id body) {
   for (; from < parts.size(); ++from) append(out, parts[from]);
 }
 
-// The first of the parts before the repetition `at` that it repeats in each of its rounds; `at` itself if there is no such
-// part.
+// The first of the parts before the repetition `at` that it repeats in each of its rounds; `at` itself if there is no
+// such part.
 size_t Lowering::list_at(const std::vector<Id> &parts, size_t from, size_t at) {
   const Id repetition = bodies_.simplified(parts[at]);
   if (bodies_[repetition].kind != Bodies::Repeat || bodies_.counts(repetition) != Bodies::Counts{0, Bodies::UNBOUNDED}) return at;
@@ -195,7 +195,8 @@ Lowering::Symbol Lowering::power(Id body, int64_t k) {
 
 // 0 to `count` repetitions, with one derivation for each number.
 //
-// With 2 ** k the greatest power that is at most count + 1: fewer than 2 ** k repetitions, or 2 ** k and at most the rest.
+// With 2 ** k the greatest power that is at most count + 1: fewer than 2 ** k repetitions, or 2 ** k and at most the
+// rest.
 void Lowering::append_at_most(Symbols &out, Id body, int64_t count) {
   if (count == 0) return;
   const auto [it, is_new] = made_.try_emplace({AtMost, body, count});

@@ -5,7 +5,8 @@
 // Invariant: the language stays the same. A repetition becomes a rule that repeats itself on the left, where an item
 // keeps its origin, or (counted) a chain whose length is the logarithm of the count; each text of it has one
 // derivation, so that nothing becomes ambiguous by being counted, nor by being repeated twice. `x ("," x)*` is one rule
-// that repeats itself, so that after its first part the parser stands where it stands after any other: masks are shared.
+// that repeats itself, so that after its first part the parser stands where it stands after any other: masks are
+// shared.
 // Cost: linear in the bodies; a count adds its logarithm.
 #pragma once
 

@@ -1,9 +1,9 @@
 // The search for a completion if only terminals that the grammar allows at a position compete.
 //
-// `GrammarLife::Search` follows items one by one, and a single item does not show which other terminals are allowed. Its
-// results are right as long as a terminal that wins among all terminals wins among some of them. What it does not find is
-// searched here, from one Earley set to the next, sets near the end of the text first. There are more sets than facts of
-// the other search, without a bound if rules nest, so this search is the second one.
+// `GrammarLife::Search` follows items one by one, and a single item does not show which other terminals are allowed.
+// Its results are right as long as a terminal that wins among all terminals wins among some of them. What it does not
+// find is searched here, from one Earley set to the next, sets near the end of the text first. There are more sets than
+// facts of the other search, without a bound if rules nest, so this search is the second one.
 #include <queue>
 
 #include "liveness/liveness.h"

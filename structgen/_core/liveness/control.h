@@ -53,8 +53,8 @@ class GrammarControl {
   bool has_constraints() const { return has_constraints_; }  // other ones, in its rules
   bool is_newline(uint32_t terminal) const { return g_.indentation.newline == terminal; }
   bool runs_newline(LexState s) const;
-  // May the parser stand where this reading's lexeme began, with or without what has been read since? Otherwise all that
-  // matters of the set there is what the lexemes that run lead to.
+  // May the parser stand where this reading's lexeme began, with or without what has been read since? Otherwise all
+  // that matters of the set there is what the lexemes that run lead to.
   bool may_stand(const GrammarEntry &entry) const;
   // Bytes that some text after a newline lexeme begins with.
   const std::bitset<256> &after_newline() const { return after_newline_; }

@@ -40,8 +40,8 @@ void GrammarLife::measure_items() {
   }
 }
 
-// Computes the most characters that may follow, for all states on the way at once. A state that can reach itself, or that
-// too many states follow, has no bound.
+// Computes the most characters that may follow, for all states on the way at once. A state that can reach itself, or
+// that too many states follow, has no bound.
 uint32_t GrammarLife::most_left(Within within) {
   if (within == ANYTHING) return FAR;
   if (auto it = most_left_.find(within); it != most_left_.end()) return it->second;
@@ -96,8 +96,8 @@ uint32_t GrammarLife::most_left(Within within) {
   return most_left_[within];
 }
 
-// The fewest characters that complete the text from `set` on, as if any terminals could follow each other. With `ended`: after
-// the end of that rule, which began at the set.
+// The fewest characters that complete the text from `set` on, as if any terminals could follow each other. With
+// `ended`: after the end of that rule, which began at the set.
 uint32_t GrammarLife::fewest_after(const EarleySet *set, std::optional<uint32_t> ended) {
   if (ended) return fewest_after_rule(set, *ended);
   if (set->accepting) return 0;
@@ -117,8 +117,8 @@ std::optional<uint32_t> GrammarLife::known_after_rule(const EarleySet *set, uint
   return it == fewest_after_.end() ? std::nullopt : std::optional(it->second);
 }
 
-// After a rule others end, and so on: shortest paths to the end of the text (Dijkstra). All points on the way are solved at
-// once and stored, so each is visited once: a text of n bytes may have n rules that end in each of n sets.
+// After a rule others end, and so on: shortest paths to the end of the text (Dijkstra). All points on the way are
+// solved at once and stored, so each is visited once: a text of n bytes may have n rules that end in each of n sets.
 uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
   if (const auto known = known_after_rule(set, rule)) return *known;
   if (fewest_after_.size() > MOST_KNOWN) fewest_after_.clear();

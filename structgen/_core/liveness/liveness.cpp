@@ -34,8 +34,8 @@ GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, 
     if (g_.terminals[t].kind != GrammarTerminal::Text || lexer_.dead()[t]) continue;
     plain_[t] = lexer_.plain(t);
     if (plain_[t] != Lexemes::DEAD || lexer_.is_replaced(t)) continue;
-    // If only some terminals compete, a text that is correct with all of them is correct, too. But a terminal that never wins
-    // among all may win in a context, so no separator lets all terminals be written.
+    // If only some terminals compete, a text that is correct with all of them is correct, too. But a terminal that
+    // never wins among all may win in a context, so no separator lets all terminals be written.
     if (has_contexts()) separates_all = false;
     else plain_[t] = lexer_.alone(t);
   }
@@ -117,8 +117,8 @@ bool GrammarLife::stops(uint32_t t) {
 bool GrammarLife::free(LexemeState s) {
   if (separators_.empty()) return false;  // a search would find none either
   if (auto it = free_.find(s); it != free_.end()) return it->second;
-  // Breadth first: most lexemes end within a few bytes. State by state: a name has a hundred next states when no keyword
-  // matches any more.
+  // Breadth first: most lexemes end within a few bytes. State by state: a name has a hundred next states when no
+  // keyword matches any more.
   auto known = [&](LexemeState at) {
     if (auto it = free_.find(at); it != free_.end()) return it->second;
     return lexemes_.complete(at) && separable(lexemes_.after(at));
@@ -352,8 +352,8 @@ bool GrammarLife::lexeme(const EarleySet *set, uint32_t brackets, uint32_t t, Le
   const std::optional<uint32_t> open = opened(brackets, t);
   auto lives = [&] {
     if (!next || !open) return false;
-    // A lexeme with thousands of states, such as a part of a long text, mostly has a near end after which the text can be
-    // completed.
+    // A lexeme with thousands of states, such as a part of a long text, mostly has a near end after which the text can
+    // be completed.
     for (const size_t states : {NEAR_STATES, MOST_STATES}) {
       const Ends &boundaries = ends(s, within, states);
       if (states == MOST_STATES && !boundaries.all) break;
@@ -382,8 +382,8 @@ bool GrammarLife::other(const EarleySet *set, uint32_t brackets, uint32_t t, Rea
 
 bool GrammarLife::foreseen(LexemeState s, Within within) { return !chart_ || chart_->foreseen(s, within); }
 
-// Can the text be completed after the nearest end of a lexeme? The result belongs to the set after it, which other lexemes
-// reach as well.
+// Can the text be completed after the nearest end of a lexeme? The result belongs to the set after it, which other
+// lexemes reach as well.
 bool GrammarLife::leads_on(const EarleySet *set, uint32_t brackets, const End &end) {
   if (set->accepting && lexemes_.may_end(end.boundary.within)) return true;
   const Hash128 key =

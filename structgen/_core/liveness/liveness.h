@@ -1,8 +1,8 @@
 // Liveness of a grammar's prefix if a lexer's rule restricts which lexemes may follow each other.
 //
 // Every Earley set has a continuation in terminals. Whether terminals can be written one after the other is another
-// question: after a name no name can begin, so `start: NAME NAME` without text to ignore between them is empty.
-// A *boundary* is what must not follow a lexeme that has ended. From the cheapest method to the most expensive one:
+// question: after a name no name can begin, so `start: NAME NAME` without text to ignore between them is empty. A
+// *boundary* is what must not follow a lexeme that has ended. From the cheapest method to the most expensive one:
 //   1. Nothing is forbidden (scannerless), or all terminals that the grammar allows in sequence can be written so at every
 //      boundary: every state is live.
 //   2. *Separators*: text to ignore after which every terminal can be written, and after it a separator again. A
@@ -11,9 +11,9 @@
 //   3. The rest is a least fixpoint over (symbol, boundary before, boundary after), made as far as one question needs
 //      it; a budget bounds it, past which the answer is "alive" and counted as unproven.
 //
-// Where the whole text must be in a regular language as well (`&`), what that leaves is a part of every boundary. Then it is
-// the emptiness of the intersection of a context-free and a regular language: where that one has few states a chart
-// answers exactly (liveness/intersection.h), otherwise 3. does.
+// Where the whole text must be in a regular language as well (`&`), what that leaves is a part of every boundary. Then
+// it is the emptiness of the intersection of a context-free and a regular language: where that one has few states a
+// chart answers exactly (liveness/intersection.h), otherwise 3. does.
 #pragma once
 
 #include <compare>
@@ -100,7 +100,8 @@ class GrammarLife {
   bool is_new(Met &met, Within within);
   bool included(Within part, Within whole);
   size_t allowance() const;
-  // `most`: lexeme states to visit. A few suffice to find a completion; the proof that there is no completion takes all.
+  // `most`: lexeme states to visit. A few suffice to find a completion; the proof that there is no completion takes
+  // all.
   const Ends &ends(LexemeState s, Within within, size_t most);
   template <class EndsOf>
   std::optional<std::string> written(const EarleySet *set, uint32_t brackets, const EndsOf &ends_of);

@@ -11,10 +11,10 @@
 
 namespace structgen {
 
-// A fact is (item, target of its end, boundary): the item's production has been written up to the dot, and the boundary is the
-// one after the last lexeme. The end of a production leads to a goal (a rule from a boundary on, whose results others wait
-// for) or back to an Earley set. The search is best-first: facts near the end of the text come first, so a completion is
-// mostly found without a detour.
+// A fact is (item, target of its end, boundary): the item's production has been written up to the dot, and the boundary
+// is the one after the last lexeme. The end of a production leads to a goal (a rule from a boundary on, whose results
+// others wait for) or back to an Earley set. The search is best-first: facts near the end of the text come first, so a
+// completion is mostly found without a detour.
 class GrammarLife::Search {
  public:
   // `keeps_text`: also returns the completion.

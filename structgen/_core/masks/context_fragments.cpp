@@ -11,8 +11,8 @@ namespace {
 constexpr uint64_t CONTEXT = 11;
 
 // Joins the tokens of fragments and of literals into one fragment, as bits if they are many.
-void join_tokens(ContextFragment &made, const std::vector<const Lexemes::Fragment *> &parts, std::vector<uint32_t> literal_ids,
-                 const Vocabulary &v) {
+void join_tokens(ContextFragment &made, const std::vector<const Lexemes::Fragment *> &parts,
+                 std::vector<uint32_t> literal_ids, const Vocabulary &v) {
   size_t most = literal_ids.size();  // tokens, some of which may be counted twice
   for (const Lexemes::Fragment *f : parts) most += f->dense ? v.many() + 1 : f->ids.size();
   made.dense = most > v.many();
@@ -25,8 +25,7 @@ void join_tokens(ContextFragment &made, const std::vector<const Lexemes::Fragmen
   made.bits.resize(v.words());
   for (const Lexemes::Fragment *f : parts) {
     charge(f->dense ? v.words() / 16 : f->ids.size() / 4);
-    if (f->dense)
-      add_bits(made.bits.data(), f->bits.data(), v.words());
+    if (f->dense) add_bits(made.bits.data(), f->bits.data(), v.words());
     else
       for (uint32_t id : f->ids) set_bit(made.bits.data(), id);
   }
@@ -35,7 +34,8 @@ void join_tokens(ContextFragment &made, const std::vector<const Lexemes::Fragmen
 
 }  // namespace
 
-const ContextFragment &ContextFragments::get(MaskBuilder &m, Vocabulary::Node at, GrammarControl &g, Context context, Re forbidden) {
+const ContextFragment &ContextFragments::get(MaskBuilder &m, Vocabulary::Node at, GrammarControl &g, Context context,
+                                             Re forbidden) {
   if (const uint64_t generation = g.lexemes().generation(); generation != generation_) {
     fragments_.clear();
     generation_ = generation;
@@ -66,7 +66,8 @@ const ContextFragment &ContextFragments::get(MaskBuilder &m, Vocabulary::Node at
   else std::for_each(literals.begin(), literals.end(), add_fragment);
   join_tokens(*made, parts, std::move(literal_ids), m.vocabulary);
   g.lexemes().charge_fragments(sizeof(ContextFragment) + (made->bits.size() + made->ids.size()) * 4 +
-                               made->leaving.size() * 24 + made->ending.size() * 12 + made->whole.size() * sizeof(Lexer::Running));
+                               made->leaving.size() * 24 + made->ending.size() * 12 +
+                               made->whole.size() * sizeof(Lexer::Running));
   auto &kept = fragments_[key];
   kept = std::move(made);
   return *kept;

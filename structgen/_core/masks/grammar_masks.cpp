@@ -1,8 +1,8 @@
 // Masks of grammars, by state.
 //
-// A state is a union of parses, so its mask is the union of theirs. A mask is cached under the state of the lexer and the
-// answers that Earley sets gave while it was built (grammar/earley.h). If the parser may stand at the parse's own set, the
-// kernels of that set are part of the key as well.
+// A state is a union of parses, so its mask is the union of theirs. A mask is cached under the state of the lexer and
+// the answers that Earley sets gave while it was built (grammar/earley.h). If the parser may stand at the parse's own
+// set, the kernels of that set are part of the key as well.
 #include "automaton/token_steps.h"
 #include "masks/mask_builder.h"
 #include "masks/mask_cache.h"
@@ -15,9 +15,10 @@ constexpr size_t QUESTION_BYTES = 80;  // of an entry without a mask
 
 // The key of the mask of one parse, without answers of Earley sets.
 Hash128 first_key(Automaton &automaton, const GrammarFrame *state, const GrammarEntry &parse, bool is_whole) {
-  Hash128 key = hash_words(PARSE, parse.lex,
-                           static_cast<uint64_t>(parse.column) << 2 | (parse.brackets > 0) << 1 | (parse.indent != nullptr),
-                           reinterpret_cast<uint64_t>(state->grammar));
+  Hash128 key =
+      hash_words(PARSE, parse.lex,
+                 static_cast<uint64_t>(parse.column) << 2 | (parse.brackets > 0) << 1 | (parse.indent != nullptr),
+                 reinterpret_cast<uint64_t>(state->grammar));
   if (parse.within != ANYTHING) key = extend(key, parse.within);
   if (is_whole) key = extend(key, parse.set->shape);
   for (const Frame *f = state->parent; f; f = f->parent) key = extend(key, automaton.signature(f));
@@ -46,7 +47,8 @@ bool may_end(MaskBuilder &m, const GrammarFrame *one) {
   if (!g.lexer().ignored_ends(entry.lex).empty() && entry.set->accepting && g.may_end(entry)) return true;
   for (const Lexer::End &end : g.lexer().ends(entry.lex)) {
     if (g.is_newline(end.terminal)) return m.automaton.accepts(m.ctx, one);
-    const NextPosition &position = m.grammar.positions().after(one, m.grammar.lexeme(entry, {end.terminal, Lexemes::DEAD}));
+    const NextPosition &position =
+        m.grammar.positions().after(one, m.grammar.lexeme(entry, {end.terminal, Lexemes::DEAD}));
     if (position.is_live && position.entry.set->accepting && g.may_end(position.entry)) return true;
   }
   return false;
@@ -70,9 +72,10 @@ std::shared_ptr<const Mask> MaskCache::grammar_mask(Request &request, const Gram
   constexpr uint32_t FEW_PARSES = 8;
   if (state->entry_count == 1) return mask_of_parse(request, state, *state->first_entry);
   if (state->entry_count > FEW_PARSES) return mask_of_parses(request, state);
-  // Few parses have masks of their own, which other states share. Once one of these is expensive, one walk builds the mask
-  // of all others.
-  const uint64_t expensive = 4 * static_cast<uint64_t>(text_.vocabulary().size());  // a step for each token costs several times that
+  // Few parses have masks of their own, which other states share. Once one of these is expensive, one walk builds the
+  // mask of all others.
+  const uint64_t expensive =
+      4 * static_cast<uint64_t>(text_.vocabulary().size());  // a step for each token costs several times that
   auto all = empty_mask();
   for (uint32_t i = 0; i < state->entry_count; ++i) {
     const uint64_t before = request.work_left;
@@ -81,14 +84,15 @@ std::shared_ptr<const Mask> MaskCache::grammar_mask(Request &request, const Gram
     const ArenaScope scope(request.arena);
     StepContext ctx{request.arena};
     const std::span others = state->entries().subspan(i + 1);
-    all->add(*mask_of_parses(request, as<GrammarFrame>(make_grammar_frame(ctx, *state->grammar, others, state->parent))));
+    all->add(
+        *mask_of_parses(request, as<GrammarFrame>(make_grammar_frame(ctx, *state->grammar, others, state->parent))));
     break;
   }
   return all;
 }
 
-// The mask of many parses in one walk, which merges them where they arrive at the same state: a text like `aaaa` of `(/a+/)+`
-// has as many as characters. Cached for exactly these parses.
+// The mask of many parses in one walk, which merges them where they arrive at the same state: a text like `aaaa` of
+// `(/a+/)+` has as many as characters. Cached for exactly these parses.
 std::shared_ptr<const Mask> MaskCache::mask_of_parses(Request &request, const GrammarFrame *state) {
   Hash128 key = hash_words(PARSES, state->entry_count);
   for (const GrammarEntry &parse : state->entries()) key = extend(key, entry_identity(parse));
@@ -126,7 +130,8 @@ std::shared_ptr<const Mask> MaskCache::build_grammar_mask(Request &request, Read
   return made;
 }
 
-std::shared_ptr<const Mask> MaskCache::mask_of_parse(Request &request, const GrammarFrame *state, const GrammarEntry &parse) {
+std::shared_ptr<const Mask> MaskCache::mask_of_parse(Request &request, const GrammarFrame *state,
+                                                     const GrammarEntry &parse) {
   GrammarControl &g = *state->grammar;
   const bool is_whole = g.may_stand(parse);
   const Hash128 first = first_key(automaton_, state, parse, is_whole);
@@ -163,7 +168,8 @@ std::shared_ptr<const Mask> MaskCache::mask_of_parse(Request &request, const Gra
   return made;
 }
 
-std::shared_ptr<const Mask> MaskCache::beginning(Arena &arena, const GrammarFrame *state, size_t position, uint32_t terminal) {
+std::shared_ptr<const Mask> MaskCache::beginning(Arena &arena, const GrammarFrame *state, size_t position,
+                                                 uint32_t terminal) {
   GrammarControl &g = *state->grammar;
   auto made = empty_mask(), ignored = empty_mask();
   MaskBuilder m(automaton_, context_fragments_, arena);

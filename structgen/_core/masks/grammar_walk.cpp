@@ -12,9 +12,7 @@ namespace structgen {
 namespace {
 
 // Is this a text that is read byte by byte, since another constraint may go on after each?
-bool is_read_by_bytes(const Frame *n) {
-  return is<ScalarFrame>(n) && is_open_ended(n);
-}
+bool is_read_by_bytes(const Frame *n) { return is<ScalarFrame>(n) && is_open_ended(n); }
 
 // Do the frames of two states show whether they differ? Those of grammars in grammars are made again at every position.
 bool are_comparable(const Frame *a, const Frame *b) {
@@ -51,7 +49,8 @@ void each_group(std::vector<T> &open, std::vector<T> &group, const Joins &joins,
     charge(open.size());
     const T first = open.front();
     const auto rest = open.size() == 1 ? open.end()
-                                       : std::stable_partition(open.begin(), open.end(), [&](const T &one) { return joins(first, one); });
+                                       : std::stable_partition(open.begin(), open.end(),
+                                                               [&](const T &one) { return joins(first, one); });
     group.assign(open.begin(), rest);
     open.erase(open.begin(), rest);
     act();
@@ -151,7 +150,10 @@ void GrammarWalk::Agenda::take(Vocabulary::Node at) {
     std::pop_heap(heap_.begin(), heap_.end(), is_later);
     heap_.pop_back();
     taken_.push_back(a);
-    (a->kind == Arrival::State ? visit.states : a->kind == Arrival::AfterByte ? visit.after : visit.before).push_back(a);
+    (a->kind == Arrival::State       ? visit.states
+     : a->kind == Arrival::AfterByte ? visit.after
+                                     : visit.before)
+        .push_back(a);
   }
 }
 
@@ -227,15 +229,16 @@ void GrammarWalk::visit(Vocabulary::Node at) {
     agenda.take(at);
   }
   if (all.after.empty() || are_all_set(ids.subspan(vocabulary_.ids(at).size()))) return;
-  for_each_position(all.after, [&](const Arrival &a, const GrammarEntry &position, const std::bitset<256> &first_bytes) {
-    const auto *state = as<GrammarFrame>(a.node);
-    if (is_wide(at)) return add_position_tokens(m_, at, state, position, a.forbidden);
-    for (const Vocabulary::Child *c = vocabulary_.children(at); !c->is_end; ++c) {
-      if (!first_bytes.test(c->byte)) continue;
-      Branch branch(m_);
-      go_on(c->node, begin_at(automaton_, ctx_, *state->grammar, position, a.forbidden, c->byte, state->parent));
-    }
-  });
+  for_each_position(
+      all.after, [&](const Arrival &a, const GrammarEntry &position, const std::bitset<256> &first_bytes) {
+        const auto *state = as<GrammarFrame>(a.node);
+        if (is_wide(at)) return add_position_tokens(m_, at, state, position, a.forbidden);
+        for (const Vocabulary::Child *c = vocabulary_.children(at); !c->is_end; ++c) {
+          if (!first_bytes.test(c->byte)) continue;
+          Branch branch(m_);
+          go_on(c->node, begin_at(automaton_, ctx_, *state->grammar, position, a.forbidden, c->byte, state->parent));
+        }
+      });
 }
 
 void GrammarWalk::step_by_bytes(Vocabulary::Node at, const Frame *state) {
@@ -254,9 +257,7 @@ void GrammarWalk::visit_states(Vocabulary::Node at) {
     if (const auto *grammar = as_if<GrammarFrame>(node)) merged.push_back(grammar);
     else add_joined(automaton_, ctx_, node, others);
   };
-  auto add = [&](const Frame *node) {
-    each_alternative(node, add_one);
-  };
+  auto add = [&](const Frame *node) { each_alternative(node, add_one); };
   for (const Arrival *a : states) add(a->node);
   const uint8_t byte = vocabulary_.byte(at);
   for_each_position(before, [&](const Arrival &a, const GrammarEntry &position, const std::bitset<256> &first_bytes) {
@@ -354,7 +355,8 @@ RunningLexeme GrammarWalk::in_all_parses(const std::vector<const Arrival *> &arr
   for (const Arrival *a : arrivals)
     for (const LexemeParse &one : a->ended.parses) {
       charge();
-      if (met.insert(extend(outcome(ctx_, *as<GrammarFrame>(a->node)->grammar, one), one.terminal))) parses_.push_back(one);
+      if (met.insert(extend(outcome(ctx_, *as<GrammarFrame>(a->node)->grammar, one), one.terminal)))
+        parses_.push_back(one);
     }
   RunningLexeme lexeme = arrivals.front()->ended;
   lexeme.parses = store(parses_);

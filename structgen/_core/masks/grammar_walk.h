@@ -20,7 +20,8 @@ namespace structgen {
 
 class MaskBuilder;
 
-// A parse that arrives at a trie node: a state of a grammar after the node's byte, or the parser position after a lexeme.
+// A parse that arrives at a trie node: a state of a grammar after the node's byte, or the parser position after a
+// lexeme.
 struct Arrival {
   enum Kind : uint8_t {
     State,
@@ -88,8 +89,8 @@ class GrammarWalk {
   StepContext &ctx_;
   ParserPositions positions_;
   std::vector<LexemeParse> parses_;  // scratch: of lexemes that end at one trie node
-  Agenda *agenda_ = nullptr;  // of the running walk; null: there is no walk, or one that clears tokens
-  uint64_t arrivals_ = 0;     // number of those that may still wait
+  Agenda *agenda_ = nullptr;         // of the running walk; null: there is no walk, or one that clears tokens
+  uint64_t arrivals_ = 0;            // number of those that may still wait
 };
 
 }  // namespace structgen

@@ -114,7 +114,8 @@ void correct_seen_keys(MaskBuilder &m, Vocabulary::Node at, const KeyFrame *n) {
   };
   if (at == Vocabulary::ROOT) {
     for (int b = 0; b < 256; ++b)
-      if (const Vocabulary::Node child = v.root_child(static_cast<uint8_t>(b)); child != Vocabulary::NONE) correct_child(child);
+      if (const Vocabulary::Node child = v.root_child(static_cast<uint8_t>(b)); child != Vocabulary::NONE)
+        correct_child(child);
     return;
   }
   for (Vocabulary::Node child = at + 1; child < v.end(at); child = v.end(child)) correct_child(child);
@@ -124,7 +125,11 @@ void correct_seen_keys(MaskBuilder &m, Vocabulary::Node at, const KeyFrame *n) {
 class DeclaredKeys {
  public:
   DeclaredKeys(MaskBuilder &m, const KeyFrame &state, bool has_extra_keys)
-      : m_(m), v_(m.vocabulary), state_(state), keys_(state.object()->control->universe->keys), has_extra_keys_(has_extra_keys) {}
+      : m_(m),
+        v_(m.vocabulary),
+        state_(state),
+        keys_(state.object()->control->universe->keys),
+        has_extra_keys_(has_extra_keys) {}
 
   // Adds the tokens below `at`, where the keys from `lo` to `hi` agree with the text in the first `length` bytes.
   void add(Vocabulary::Node at, uint32_t lo, uint32_t hi, uint32_t length) {
@@ -161,7 +166,8 @@ class DeclaredKeys {
   }
 
  private:
-  // Adds the tokens of `to` and below, from a state with this range of keys. `is_declared`: the key is not an extra one.
+  // Adds the tokens of `to` and below, from a state with this range of keys. `is_declared`: the key is not an extra
+  // one.
   void step_to(Vocabulary::Node to, uint32_t lo, uint32_t hi, uint32_t length, bool is_declared) {
     const ArenaScope scope(m_.ctx.arena);
     KeyFrame key = state_;

@@ -17,8 +17,8 @@ constexpr size_t FEW_PAIRS = 64;
 // Units of work (automaton/automaton.h).
 constexpr uint64_t WORDS_PER_UNIT = 128, IDS_PER_UNIT = 16, BYTES_PER_UNIT = 32, BYTE = 1;
 
-void add_tokens_leaving(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const RunningLexeme &l, Lexemes::Fragment &f,
-                        bool has_many_others = false);
+void add_tokens_leaving(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const RunningLexeme &l,
+                        Lexemes::Fragment &f, bool has_many_others = false);
 
 void add_tokens(MaskBuilder &m, bool dense, const std::vector<uint32_t> &bits, const std::vector<uint32_t> &ids) {
   const size_t words = m.vocabulary.words();
@@ -63,9 +63,10 @@ std::vector<uint32_t> intersect_tokens(const Lexemes::Fragment &a, const Lexemes
   return both;
 }
 
-// Adds the tokens that stay inside a lexeme, if another constraint restricts the whole text: it has a fragment, too, and
-// a token leads to a pair of states. If all pairs can be completed, their tokens are added together.
-void add_tokens_inside_both(MaskBuilder &m, Vocabulary::Node at, GrammarControl &g, const RunningLexeme &l, const Lexemes::Fragment &f) {
+// Adds the tokens that stay inside a lexeme, if another constraint restricts the whole text: it has a fragment, too,
+// and a token leads to a pair of states. If all pairs can be completed, their tokens are added together.
+void add_tokens_inside_both(MaskBuilder &m, Vocabulary::Node at, GrammarControl &g, const RunningLexeme &l,
+                            const Lexemes::Fragment &f) {
   Lexemes &lexemes = g.lexemes();
   const Lexemes::Fragment &w = lexemes.fragment(at, l.entry.within);
   std::map<std::pair<LexemeState, Within>, bool> known;
@@ -100,7 +101,8 @@ void add_tokens_inside_both(MaskBuilder &m, Vocabulary::Node at, GrammarControl 
 }
 
 // Adds the tokens that stay inside a lexeme which can then be completed.
-void add_tokens_inside(MaskBuilder &m, Vocabulary::Node at, GrammarControl &g, const RunningLexeme &l, Lexemes::Fragment &f) {
+void add_tokens_inside(MaskBuilder &m, Vocabulary::Node at, GrammarControl &g, const RunningLexeme &l,
+                       Lexemes::Fragment &f) {
   if (l.entry.within != ANYTHING) return add_tokens_inside_both(m, at, g, l, f);
   if (g.life().all_free(f)) return add_tokens(m, f.dense, f.bits, f.ids);
   std::vector<LexemeState> live;
@@ -123,8 +125,8 @@ void add_tokens_inside(MaskBuilder &m, Vocabulary::Node at, GrammarControl &g, c
 // Calls `visit` for trie nodes after a lexeme by whose byte the lexer's rule would continue the lexeme: what is not the
 // grammar's own text may begin there. `read`: the bytes of the lexeme below `at`.
 template <class Visit>
-void visit_nodes_past_lexeme(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, LexemeState lexeme, std::string &read,
-                             const Visit &visit) {
+void visit_nodes_past_lexeme(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, LexemeState lexeme,
+                             std::string &read, const Visit &visit) {
   check_stack("a token is too long");
   Lexemes &lexemes = n->grammar->lexemes();
   for (const Vocabulary::Child *c = m.vocabulary.children(at); !c->is_end; ++c) {
@@ -153,7 +155,8 @@ void add_tokens_past_lexeme(MaskBuilder &m, Vocabulary::Node at, const GrammarFr
 }
 
 // Adds the tokens of `merged` that can be read from a position.
-void add_merged_rests(MaskBuilder &m, const std::vector<Lexemes::Rests> &merged, const GrammarFrame *n, const NextPosition &position) {
+void add_merged_rests(MaskBuilder &m, const std::vector<Lexemes::Rests> &merged, const GrammarFrame *n,
+                      const NextPosition &position) {
   for (const Lexemes::Rests &rests : merged) {
     const RestTrie &trie = rests.trie;
     const auto emit = [&](uint32_t at) {
@@ -192,15 +195,17 @@ void arrive_after_both(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *
     for (size_t i = after.size() - 1; i < path.size(); ++i)
       after.push_back(lexemes.step_within(after.back(), static_cast<uint8_t>(path[i])));
     read = path;
-    if (after.back() != Lexemes::DEAD) m.grammar.arrive({Arrival::BeforeByte, leave.node, n, l, leave.after, after.back()});
+    if (after.back() != Lexemes::DEAD)
+      m.grammar.arrive({Arrival::BeforeByte, leave.node, n, l, leave.after, after.back()});
   }
   if (!lexemes.complete(l.state)) return;
   m.grammar.arrive({Arrival::AfterByte, at, n, l, lexemes.after(l.state), l.entry.within});
 }
 
-// Tokens that leave a lexeme under the lexer's rule. It cuts a token in one way, so no parses of other lexemes arrive at the
-// same nodes, and what follows the lexeme is read at once.
-void add_tokens_leaving_by_rule(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const RunningLexeme &l, Lexemes::Fragment &f) {
+// Tokens that leave a lexeme under the lexer's rule. It cuts a token in one way, so no parses of other lexemes arrive
+// at the same nodes, and what follows the lexeme is read at once.
+void add_tokens_leaving_by_rule(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const RunningLexeme &l,
+                                Lexemes::Fragment &f) {
   Lexemes &lexemes = n->grammar->lexemes();
   const NextPosition &position = m.grammar.positions().after(n, l);
   if (!position.is_live) return;
@@ -224,20 +229,22 @@ void add_tokens_leaving_by_rule(MaskBuilder &m, Vocabulary::Node at, const Gramm
 
 // Tokens that leave a lexeme. Under the lexer's rule they are added at once; otherwise the parser positions where they
 // continue arrive at their trie nodes, where they meet those of other lexemes.
-void add_tokens_leaving(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const RunningLexeme &l, Lexemes::Fragment &f,
-                        bool has_many_others) {
+void add_tokens_leaving(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const RunningLexeme &l,
+                        Lexemes::Fragment &f, bool has_many_others) {
   GrammarControl &g = *n->grammar;
   Lexemes &lexemes = g.lexemes();
   const bool ends = lexemes.complete(l.state);
   if (!ends && !f.leaves_any()) return;
   if (l.entry.within != ANYTHING) return arrive_after_both(m, at, n, l);
-  if (g.grammar().lexing != Lexing::Scannerless && !g.has_constraints()) return add_tokens_leaving_by_rule(m, at, n, l, f);
+  if (g.grammar().lexing != Lexing::Scannerless && !g.has_constraints())
+    return add_tokens_leaving_by_rule(m, at, n, l, f);
   const auto arrive = [&](Arrival::Kind kind, Vocabulary::Node node, Re forbidden) {
     m.grammar.arrive({kind, node, n, l, forbidden});
   };
   if (ends) arrive(Arrival::AfterByte, at, lexemes.after(l.state));
   if (has_many_others) {  // merged rests would be walked for each of the others
-    for (const Lexemes::Leave &leave : lexemes.each_leave(at, l.state)) arrive(Arrival::BeforeByte, leave.node, leave.after);
+    for (const Lexemes::Leave &leave : lexemes.each_leave(at, l.state))
+      arrive(Arrival::BeforeByte, leave.node, leave.after);
     return;
   }
   for (const Lexemes::Turn &turn : f.turns) arrive(Arrival::AfterByte, turn.node, turn.after);
@@ -251,7 +258,8 @@ void add_tokens_leaving(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame 
     for (auto &[byte, overlapping] : f.overlapping) arrive_few(overlapping);
     return;
   }
-  if (f.leaves.open.empty() && f.leaves.merged.empty() && f.beyond.open.empty() && f.beyond.merged.empty() && f.overlaps.none())
+  if (f.leaves.open.empty() && f.leaves.merged.empty() && f.beyond.open.empty() && f.beyond.merged.empty() &&
+      f.overlaps.none())
     return;
   const NextPosition &position = m.grammar.positions().after(n, l);
   if (!position.is_live) return;
@@ -271,7 +279,8 @@ void add_tokens_leaving(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame 
 }
 
 // Tokens that continue with a running lexeme.
-void add_lexeme_tokens(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const RunningLexeme &l, bool has_many_others = false) {
+void add_lexeme_tokens(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const RunningLexeme &l,
+                       bool has_many_others = false) {
   GrammarControl &g = *n->grammar;
   Lexemes::Fragment &f = g.lexemes().fragment(at, l.state);
   add_tokens_inside(m, at, g, l, f);
@@ -310,8 +319,8 @@ class ColumnPositions {
   std::vector<std::pair<uint32_t, NextPosition>> positions_;  // by column
 };
 
-// Tokens that continue with a newline lexeme. Its ends are visited one by one, since the column of its last line decides
-// where it leads.
+// Tokens that continue with a newline lexeme. Its ends are visited one by one, since the column of its last line
+// decides where it leads.
 void add_newline_tokens(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const RunningLexeme &l) {
   const Vocabulary &v = m.vocabulary;
   GrammarControl &g = *n->grammar;
@@ -337,14 +346,15 @@ void add_newline_tokens(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame 
   visit_nodes_past_lexeme(m, at, n, l.state, read, [&](Vocabulary::Node next) {
     const NextPosition position = positions.after(read);
     Branch branch(m);
-    if (position.is_live) m.grammar.go_on(next, begin_others_at(m.automaton, m.ctx, g, position.entry, v.byte(next), n->parent));
+    if (position.is_live)
+      m.grammar.go_on(next, begin_others_at(m.automaton, m.ctx, g, position.entry, v.byte(next), n->parent));
   });
 }
 
-// Adds the tokens of all lexemes that may begin at a position, but for those that touch `forbidden`. Returns the first bytes
-// of the latter.
-std::bitset<256> add_beginning_lexemes(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const GrammarEntry &position,
-                                       Context context, Re forbidden) {
+// Adds the tokens of all lexemes that may begin at a position, but for those that touch `forbidden`. Returns the first
+// bytes of the latter.
+std::bitset<256> add_beginning_lexemes(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n,
+                                       const GrammarEntry &position, Context context, Re forbidden) {
   GrammarControl &g = *n->grammar;
   GrammarWalk &walk = m.grammar;
   const std::bitset<256> forbidden_bytes = g.lexemes().first_of(forbidden);
@@ -388,17 +398,19 @@ void add_grammar_tokens(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame 
   }
 }
 
-void add_position_tokens(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const GrammarEntry &position, Re forbidden) {
+void add_position_tokens(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, const GrammarEntry &position,
+                         Re forbidden) {
   const Vocabulary &v = m.vocabulary;
   GrammarControl &g = *n->grammar;
   const Context context = g.context(position.set->outlook, position.brackets > 0);
   const std::bitset<256> touched = add_beginning_lexemes(m, at, n, position, context, forbidden);
-  // subtle: lexemes that were added above do not begin again. Each position would cost twice what the next one does, and a
-  // token may have as many positions as bytes.
+  // subtle: lexemes that were added above do not begin again. Each position would cost twice what the next one does,
+  // and a token may have as many positions as bytes.
   const bool others = may_leave_grammar(g, position.set, n);
   if (touched.none() && !others) return;
   const auto begin = [&](uint8_t byte) -> const Frame * {
-    if (touched.test(byte)) return begin_at(m.automaton, m.ctx, g, position, forbidden, byte, n->parent, Beginning::Touched);
+    if (touched.test(byte))
+      return begin_at(m.automaton, m.ctx, g, position, forbidden, byte, n->parent, Beginning::Touched);
     if (!others) return nullptr;
     m.automaton.count_step(m.ctx, g);
     return begin_others_at(m.automaton, m.ctx, g, position, byte, n->parent);
@@ -409,7 +421,8 @@ void add_position_tokens(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame
   };
   if (at == Vocabulary::ROOT) {
     for (int b = 0; b < 256; ++b)
-      if (const Vocabulary::Node child = v.root_child(static_cast<uint8_t>(b)); child != Vocabulary::NONE) add_child(child);
+      if (const Vocabulary::Node child = v.root_child(static_cast<uint8_t>(b)); child != Vocabulary::NONE)
+        add_child(child);
     return;
   }
   for (Vocabulary::Node child = at + 1; child < v.end(at); child = v.end(child)) add_child(child);

@@ -15,6 +15,7 @@ namespace structgen {
 // Adds the tokens below trie node `at`, whose own bytes led to `state`.
 void add_grammar_tokens(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *state);
 // Adds the tokens that begin at a parser position, none of them with a text of `forbidden`.
-void add_position_tokens(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *state, const GrammarEntry &position, Re forbidden);
+void add_position_tokens(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *state, const GrammarEntry &position,
+                         Re forbidden);
 
 }  // namespace structgen

@@ -20,7 +20,8 @@ struct LiteralRest {
 // Calls `on_ids` with the tokens that end at a trie node below `at` to which some of the texts lead, and `on_end` with
 // the node where a text ends and the number of the text, if tokens continue there. Reorders the texts.
 template <class OnIds, class OnEnd>
-void walk_literals(MaskBuilder &m, Vocabulary::Node at, std::span<LiteralRest> texts, const OnIds &on_ids, const OnEnd &on_end) {
+void walk_literals(MaskBuilder &m, Vocabulary::Node at, std::span<LiteralRest> texts, const OnIds &on_ids,
+                   const OnEnd &on_end) {
   check_stack("a token is too long");
   charge(1 + texts.size() / TEXTS_PER_UNIT);
   m.count(1 + texts.size() / TEXTS_PER_UNIT);
@@ -46,14 +47,16 @@ void walk_literals(MaskBuilder &m, Vocabulary::Node at, std::span<LiteralRest> t
 }  // namespace
 
 bool is_literal(GrammarControl &g, LexemeState s, Within within) {
-  return g.grammar().lexing == Lexing::Scannerless && within == ANYTHING && g.life().always() && g.lexemes().text_step(s);
+  return g.grammar().lexing == Lexing::Scannerless && within == ANYTHING && g.life().always() &&
+         g.lexemes().text_step(s);
 }
 
-void add_running_literals(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n, std::vector<RunningLexeme> &running) {
+void add_running_literals(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *n,
+                          std::vector<RunningLexeme> &running) {
   if (running.size() <= FEW_LEXEMES) return;
   GrammarControl &g = *n->grammar;
-  const auto others = std::stable_partition(running.begin(), running.end(),
-                                            [&](const RunningLexeme &l) { return !is_literal(g, l.state, l.entry.within); });
+  const auto others = std::stable_partition(
+      running.begin(), running.end(), [&](const RunningLexeme &l) { return !is_literal(g, l.state, l.entry.within); });
   std::vector<LiteralRest> texts;
   for (auto l = others; l != running.end(); ++l) {
     const auto step = g.lexemes().text_step(l->state);
@@ -65,8 +68,8 @@ void add_running_literals(MaskBuilder &m, Vocabulary::Node at, const GrammarFram
   running.erase(others, running.end());
 }
 
-void find_literal_tokens(MaskBuilder &m, Vocabulary::Node at, const std::vector<Lexer::Running> &literals, ContextFragment &made,
-                         std::vector<uint32_t> &ids) {
+void find_literal_tokens(MaskBuilder &m, Vocabulary::Node at, const std::vector<Lexer::Running> &literals,
+                         ContextFragment &made, std::vector<uint32_t> &ids) {
   std::vector<LiteralRest> texts;
   for (const Lexer::Running &begin : literals) {
     const auto step = m.text.lexemes().text_step(begin.lexeme);

@@ -20,10 +20,11 @@ bool is_literal(GrammarControl &grammar, LexemeState state, Within within);
 
 // If more than a few lexemes of a state are running, adds the tokens of those that are single texts, and removes these
 // lexemes from `running`.
-void add_running_literals(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *state, std::vector<RunningLexeme> &running);
+void add_running_literals(MaskBuilder &m, Vocabulary::Node at, const GrammarFrame *state,
+                          std::vector<RunningLexeme> &running);
 
 // Finds the tokens of literals that begin in a context, and where the literals end before tokens do (`made.ending`).
-void find_literal_tokens(MaskBuilder &m, Vocabulary::Node at, const std::vector<Lexer::Running> &literals, ContextFragment &made,
-                         std::vector<uint32_t> &ids);
+void find_literal_tokens(MaskBuilder &m, Vocabulary::Node at, const std::vector<Lexer::Running> &literals,
+                         ContextFragment &made, std::vector<uint32_t> &ids);
 
 }  // namespace structgen

@@ -23,7 +23,12 @@ bool begins_flexible_gap(const Frame *state) {
 }  // namespace
 
 MaskBuilder::MaskBuilder(Automaton &a, ContextFragments &fragments, Arena &arena)
-    : automaton(a), text(a.text()), vocabulary(text.vocabulary()), context_fragments(fragments), ctx{arena}, grammar(*this) {
+    : automaton(a),
+      text(a.text()),
+      vocabulary(text.vocabulary()),
+      context_fragments(fragments),
+      ctx{arena},
+      grammar(*this) {
   automaton.limit_mask_work(ctx);
 }
 
@@ -107,7 +112,8 @@ bool MaskBuilder::can_read(const Frame *state, uint32_t id, size_t skip) {
   charge();
   const ArenaScope scope(ctx.arena);
   const std::string_view bytes = vocabulary.token(id);
-  for (size_t i = skip; i < bytes.size() && state; ++i) state = automaton.step(ctx, state, static_cast<uint8_t>(bytes[i]));
+  for (size_t i = skip; i < bytes.size() && state; ++i)
+    state = automaton.step(ctx, state, static_cast<uint8_t>(bytes[i]));
   return state != nullptr;
 }
 

@@ -64,7 +64,8 @@ class MaskBuilder {
     if (can_read(state, id, skip)) set(id);
     else clear(id);
   }
-  // Walks the rests below node `at` of `trie`, whose own bytes led to `state`. Calls `emit` with the nodes that can be read.
+  // Walks the rests below node `at` of `trie`, whose own bytes led to `state`. Calls `emit` with the nodes that can be
+  // read.
   template <class Emit>
   void read_rests(const RestTrie &trie, uint32_t at, const Frame *state, const Emit &emit) {
     const std::bitset<256> candidates = automaton.candidates(state);

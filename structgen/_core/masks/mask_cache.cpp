@@ -88,7 +88,8 @@ std::shared_ptr<const Mask> MaskCache::json_mask(Request &request, const Frame *
   return made;
 }
 
-std::shared_ptr<const Mask> MaskCache::without_repeats(Request &request, const Frame *state, std::shared_ptr<const Mask> mask) {
+std::shared_ptr<const Mask> MaskCache::without_repeats(Request &request, const Frame *state,
+                                                       std::shared_ptr<const Mask> mask) {
   MaskBuilder m(automaton_, context_fragments_, request.arena);
   return remove_repeats(m, state, std::move(mask));
 }

@@ -24,8 +24,8 @@ class MaskCache {
 
   // The mask of a state: from the cache, or built.
   std::shared_ptr<const Mask> mask(Arena &arena, const Frame *state);
-  // Of a grammar's state: tokens that end the running lexeme, or text to ignore, and begin a lexeme of `terminal`, at one
-  // of the state's parser positions (`positions_of`). Not cached.
+  // Of a grammar's state: tokens that end the running lexeme, or text to ignore, and begin a lexeme of `terminal`, at
+  // one of the state's parser positions (`positions_of`). Not cached.
   std::shared_ptr<const Mask> beginning(Arena &arena, const GrammarFrame *state, size_t position, uint32_t terminal);
   uint64_t hits() const { return hits_; }
   uint64_t misses() const { return misses_; }

@@ -26,7 +26,8 @@ NextPosition position_at(GrammarControl &g, const GrammarEntry &entry, const Gra
 }
 
 template <class Find>
-const NextPosition &ParserPositions::find_once(bool lasts, const Hash128 &key, const GrammarFrame *state, const Find &find) {
+const NextPosition &ParserPositions::find_once(bool lasts, const Hash128 &key, const GrammarFrame *state,
+                                               const Find &find) {
   if (lasts)
     if (const auto it = positions_.find(key); it != positions_.end()) return *it->second;
   // subtle: what lasts has memory of its own, since the walk's memory is released branch by branch.
@@ -48,8 +49,9 @@ const NextPosition &ParserPositions::after_one(const GrammarFrame *state, const 
   const GrammarEntry &entry = ended.entry;
   const auto [since, terminal] = ended.parses[0];
   const bool lasts = !m_.ctx.arena.contains(since);
-  const Hash128 key = hash_words(POSITION, reinterpret_cast<uint64_t>(since), static_cast<uint64_t>(terminal) << 32 | entry.within,
-                                 reinterpret_cast<uint64_t>(entry.indent), entry.brackets, state->parent != nullptr);
+  const Hash128 key =
+      hash_words(POSITION, reinterpret_cast<uint64_t>(since), static_cast<uint64_t>(terminal) << 32 | entry.within,
+                 reinterpret_cast<uint64_t>(entry.indent), entry.brackets, state->parent != nullptr);
   return find_once(lasts, key, state, [&](StepContext &ctx, GrammarEntry &at) {
     m_.automaton.count_step(m_.ctx, g);  // each byte of a token may be a lexeme
     if (!g.lexer().ignores(terminal)) return after_terminal(ctx, g, entry, terminal, &at);

@@ -58,8 +58,8 @@ class ParserPositions {
   // The position under `key`, or the one that `find` finds; `lasts`: the key's sets live as long as the mask is built.
   template <class Find>
   const NextPosition &find_once(bool lasts, const Hash128 &key, const GrammarFrame *state, const Find &find);
-  // The first set of this mask whose items need the same. A run of one character may be a row of operators, each of which
-  // may be the last: the parser then stands in equal positions, and what follows them is found once.
+  // The first set of this mask whose items need the same. A run of one character may be a row of operators, each of
+  // which may be the last: the parser then stands in equal positions, and what follows them is found once.
   const EarleySet *first_equal(GrammarControl &grammar, const EarleySet *set);
 
   MaskBuilder &m_;

@@ -38,14 +38,16 @@ void add_inside_by_end(MaskBuilder &m, const Fragment &f, uint64_t least, uint64
 
 // Adds tokens that stay inside a string of any characters and add at most `most` of them. Such a text has a completion
 // of every greater length.
-void add_inside_any_text(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f, uint64_t most) {
+void add_inside_any_text(MaskBuilder &m, Vocabulary::Node at, const StringFrame *state, const Fragment &f,
+                         uint64_t most) {
   if (!f.dense) {
     for (size_t i = 0; i < f.ids.size(); ++i)
       if (f.characters[i] <= most) m.set(f.ids[i]);
     return;
   }
   const size_t words = m.vocabulary.words();
-  const std::vector<uint32_t> &short_enough = m.text.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(most, UINT32_MAX)));
+  const std::vector<uint32_t> &short_enough =
+      m.text.at_most_characters(static_cast<uint32_t>(std::min<uint64_t>(most, UINT32_MAX)));
   charge(words / 16);
   uint32_t *const out = m.words();
   for (size_t w = 0; w < words; ++w) out[w] |= f.bits[w] & short_enough[w];
@@ -75,7 +77,8 @@ void add_exits_one_by_one(MaskBuilder &m, Vocabulary::Node at, const StringFrame
     const Frame *next = state;
     const Vocabulary::Node exit = e.node;
     const std::string path = m.vocabulary.path(exit);
-    for (size_t i = skip; i < path.size() && next; ++i) next = m.automaton.step(m.ctx, next, static_cast<uint8_t>(path[i]));
+    for (size_t i = skip; i < path.size() && next; ++i)
+      next = m.automaton.step(m.ctx, next, static_cast<uint8_t>(path[i]));
     if (next) m.add_from(exit, next);
   }
 }
@@ -99,7 +102,8 @@ void add_inside(MaskBuilder &m, const Fragment &f) {
   else m.add_words(f.bits);
 }
 
-void add_exits_at_root(MaskBuilder &m, Fragment &f, const Frame *text, const Frame *after, uint64_t least, uint64_t most) {
+void add_exits_at_root(MaskBuilder &m, Fragment &f, const Frame *text, const Frame *after, uint64_t least,
+                       uint64_t most) {
   const RestTrie &trie = m.text.rests(f);
   m.add_rests(trie, after, least, most);
   for (uint32_t id : trie.singles)
@@ -125,10 +129,8 @@ void add_string_tokens(MaskBuilder &m, Vocabulary::Node at, const StringFrame *n
   if (fits || (by_end && text.escape(n->text) == 0 && started && most != UNBOUNDED &&
                static_cast<uint64_t>(text.needs(f)) <= most))
     add_inside(m, f);
-  else if (by_end)
-    add_inside_by_end(m, f, least, most);
-  else
-    add_inside_any_text(m, at, n, f, most);
+  else if (by_end) add_inside_by_end(m, f, least, most);
+  else add_inside_any_text(m, at, n, f, most);
   if (f.exits.empty()) return;
   if (n->root_states || excludes_seen_values(*n)) return add_exits_one_by_one(m, at, n, f);
   Branch branch(m);

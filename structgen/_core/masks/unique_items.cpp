@@ -60,7 +60,8 @@ void clear_dead_ends(MaskBuilder &m, Vocabulary::Node at, const Frame *state, co
   const auto follow = [&](Vocabulary::Node to, std::string_view bytes, bool space) {
     const ArenaScope scope(m.ctx.arena);
     const Frame *next = state;
-    for (size_t i = 0; i < bytes.size() && next; ++i) next = m.automaton.step(m.ctx, next, static_cast<uint8_t>(bytes[i]));
+    for (size_t i = 0; i < bytes.size() && next; ++i)
+      next = m.automaton.step(m.ctx, next, static_cast<uint8_t>(bytes[i]));
     if (!next) {
       safe = false;
       for (uint32_t id : v.ids_within(to)) m.clear(id);
@@ -80,14 +81,16 @@ void clear_dead_ends(MaskBuilder &m, Vocabulary::Node at, const Frame *state, co
     for (const std::string &rest : repeats.rests) {
       const std::string bytes = escape_json(rest) + '"';
       Vocabulary::Node to = at;
-      for (size_t i = 0; i < bytes.size() && to != Vocabulary::NONE; ++i) to = v.child(to, static_cast<uint8_t>(bytes[i]));
+      for (size_t i = 0; i < bytes.size() && to != Vocabulary::NONE; ++i)
+        to = v.child(to, static_cast<uint8_t>(bytes[i]));
       if (to != Vocabulary::NONE) follow(to, bytes, false);
     }
     return;
   }
   std::bitset<256> bytes;
   if (!spelled) bytes = m.automaton.candidates(state);
-  for (const std::string &rest : repeats.rests) bytes.set(rest.empty() ? '"' : static_cast<uint8_t>(escape_json(rest)[0]));
+  for (const std::string &rest : repeats.rests)
+    bytes.set(rest.empty() ? '"' : static_cast<uint8_t>(escape_json(rest)[0]));
   // Between tokens of JSON, white space leads to the same state.
   const bool between = is<ValueFrame>(state) || is<ContainerFrame>(state);
   const auto follow_all = [&](bool space) {
@@ -105,8 +108,8 @@ void clear_dead_ends(MaskBuilder &m, Vocabulary::Node at, const Frame *state, co
 
 // The string is an item itself: checks the tokens with which it would equal an earlier one.
 template <class Check, class CheckAll>
-void check_equal_strings(const Vocabulary &v, const StringFrame &string, const ArrayFrame &array, const EndingTokens &ending,
-                         const Check &check, const CheckAll &check_all) {
+void check_equal_strings(const Vocabulary &v, const StringFrame &string, const ArrayFrame &array,
+                         const EndingTokens &ending, const Check &check, const CheckAll &check_all) {
   std::string read = item_text_in(string.item_text, array);
   read.erase(0, read.find('"') + 1);
   if (string.encoding() == Encoding::AllEscapes) return check_all(ending.with_quote);

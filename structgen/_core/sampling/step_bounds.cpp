@@ -51,8 +51,8 @@ std::vector<int32_t> likely_tokens(const MaskedDistribution &distribution, float
   return found;
 }
 
-// The mass of the allowed tokens that are not stored. It is summed itself: the difference of two larger sums would consist of
-// rounding errors.
+// The mass of the allowed tokens that are not stored. It is summed itself: the difference of two larger sums would
+// consist of rounding errors.
 double mass_of_others(const MaskedDistribution &distribution, const std::vector<int32_t> &stored) {
   double sum = 0;
   auto next = stored.begin();
@@ -76,8 +76,8 @@ double mass_of_others(const MaskedDistribution &distribution, const std::vector<
   return sum;
 }
 
-// Probabilities of the allowed tokens, up to a factor. If the masses are so small that floats lose their digits, they are
-// computed again from the logarithms, with the most probable token at 1.
+// Probabilities of the allowed tokens, up to a factor. If the masses are so small that floats lose their digits, they
+// are computed again from the logarithms, with the most probable token at 1.
 struct ScaledMasses {
   explicit ScaledMasses(const MaskedDistribution &given) : distribution(given), total(mass_of_others(given, {})) {
     if (total >= TINY) return;

@@ -5,8 +5,8 @@
 // as one mass, the tail.
 // Invariant: `tokens` are increasing. All numbers are logarithms. `bound` is the log of the sum of p * theta over the
 // stored tokens and of p over the others.
-// Cost: construction is a pass over the mask and, if more than a few tokens are allowed, over the distribution. A draw is
-// a binary search. To learn a bound takes one exponential for each stored token.
+// Cost: construction is a pass over the mask and, if more than a few tokens are allowed, over the distribution. A draw
+// is a binary search. To learn a bound takes one exponential for each stored token.
 #pragma once
 
 #include <cstddef>

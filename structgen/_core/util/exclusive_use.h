@@ -19,7 +19,8 @@ class UseFlag {
   std::atomic<bool> taken_{false};
 };
 
-// Marks an object as used by the calling thread for as long as this exists. Throws `InUseError` if another thread uses it.
+// Marks an object as used by the calling thread for as long as this exists. Throws `InUseError` if another thread uses
+// it.
 class Use {
  public:
   explicit Use(UseFlag &flag) : flag_(flag) {

@@ -20,8 +20,8 @@ class FlatIndex {
     count_ = 0;
   }
 
-  // The index for which `is_it(index)` holds. If there is no such index, stores `fresh` and returns it. `hash_at(index)`
-  // is the hash of the element at an index.
+  // The index for which `is_it(index)` holds. If there is no such index, stores `fresh` and returns it.
+  // `hash_at(index)` is the hash of the element at an index.
   template <class Is, class HashAt>
   uint32_t find_or_put(uint64_t hash, uint32_t fresh, const Is &is_it, const HashAt &hash_at) {
     if (count_ * 2 >= slots_.size()) grow(hash_at);

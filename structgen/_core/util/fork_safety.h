@@ -1,8 +1,8 @@
 // Locks that survive fork().
 //
-// A child of fork() has one thread. A lock that another thread held stays locked in the child for ever, around data that
-// was being changed. So a fork waits, up to a bound, until it holds every lock itself. If it does not get a lock in time,
-// the lock is lost to the child: locking it there raises an error instead of hanging.
+// A child of fork() has one thread. A lock that another thread held stays locked in the child for ever, around data
+// that was being changed. So a fork waits, up to a bound, until it holds every lock itself. If it does not get a lock
+// in time, the lock is lost to the child: locking it there raises an error instead of hanging.
 // Source: POSIX, pthread_atfork (rationale).
 #pragma once
 
@@ -62,7 +62,8 @@ class ForkMutex {
 // A lock for a few instructions, during which a thread waits for nothing else. A fork waits for it.
 std::mutex &brief_lock();
 
-// To be called around fork(). The caller of `before_fork` must not hold the GIL: a thread that holds a lock may wait for it.
+// To be called around fork(). The caller of `before_fork` must not hold the GIL: a thread that holds a lock may wait
+// for it.
 void before_fork();
 void after_fork();
 

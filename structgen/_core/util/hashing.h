@@ -53,8 +53,8 @@ inline Hash128 extend(Hash128 h, uint64_t value) {
   return h;
 }
 
-// The hash of these words. Everything that distinguishes identities goes in as a word. `kind` is a small constant for the
-// meaning of the words.
+// The hash of these words. Everything that distinguishes identities goes in as a word. `kind` is a small constant for
+// the meaning of the words.
 template <class... Words>
 Hash128 hash_words(uint64_t kind, Words... words) {
   Hash128 h{0, kind};

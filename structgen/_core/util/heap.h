@@ -32,8 +32,8 @@ struct HeapAccount {
 // While it lives, what this thread allocates is charged to the account of a program, and to that of its space.
 class HeapCharge {
  public:
-  // Beyond `most` bytes on the program's account the call ends with `CallLimit` (util/work.h). Both accounts outlive it;
-  // the program's may be null.
+  // Beyond `most` bytes on the program's account the call ends with `CallLimit` (util/work.h). Both accounts outlive
+  // it; the program's may be null.
   HeapCharge(const std::shared_ptr<HeapAccount> &program, const std::shared_ptr<HeapAccount> &space, size_t most)
       : program_(program), space_(space), most_(most) {
     begin();

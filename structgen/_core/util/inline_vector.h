@@ -1,7 +1,7 @@
 // A vector whose first elements lie in the object itself.
 //
-// Why: a step of the parser builds a few short lists, and a mask takes thousands of steps. Allocating those lists took a
-// fifth of the time of a mask.
+// Why: a step of the parser builds a few short lists, and a mask takes thousands of steps. Allocating those lists took
+// a fifth of the time of a mask.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Sorting of lists whose length depends on untrusted input: comparisons are charged, so a limit can end a sort in the middle.
+// Sorting of lists whose length depends on untrusted input: comparisons are charged, so a limit can end a sort in the
+// middle.
 //
 // subtle: elements may have been moved from when that happens. The list must be discarded with the call.
 #pragma once

@@ -1,7 +1,8 @@
 // How much of the running thread's stack is left.
 //
-// Recursive functions over untrusted input have limits of their own, which are chosen for the stack of a main thread. Threads may have far smaller stacks (512 KB is usual outside Linux), and frames are larger under a sanitizer.
-// So these functions also check the stack here. At its end they return a result of their own or throw a `LimitError`.
+// Recursive functions over untrusted input have limits of their own, which are chosen for the stack of a main thread.
+// Threads may have far smaller stacks (512 KB is usual outside Linux), and frames are larger under a sanitizer. So
+// these functions also check the stack here. At its end they return a result of their own or throw a `LimitError`.
 #pragma once
 
 #include <cstdint>

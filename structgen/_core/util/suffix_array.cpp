@@ -12,8 +12,8 @@ constexpr size_t CHARACTERS_PER_CHARGE = 4'096, UNITS_PER_CHARACTER = 8;
 
 // One level of the recursion: `text` holds numbers below `alphabet`. At each level the text is at most half as long.
 //
-// A suffix is small if it is smaller than the suffix after it. The leftmost of a run of small suffixes are sorted first,
-// by the numbers of their pieces (the recursion); all others are induced from them by two passes.
+// A suffix is small if it is smaller than the suffix after it. The leftmost of a run of small suffixes are sorted
+// first, by the numbers of their pieces (the recursion); all others are induced from them by two passes.
 class Level {
  public:
   Level(const std::vector<int32_t> &text, size_t alphabet)

@@ -1,10 +1,10 @@
 // Limits on the cost of a call of the core, and requests to stop it.
 //
-// Every loop and recursion of the core charges its work: `charge(n)`, one unit for about 20 ns. A charge
-// subtracts from a thread-local counter. At the end of each slice the call checks its limits: units of work,
-// memory, CPU time, the wall clock, stop flags, and the signals of the process. Reaching a limit throws
-// `CallLimit`, a stop throws `Stopped`. Neither is a `LimitError`: code that continues without a result after a limit of
-// its own must not continue after these.
+// Every loop and recursion of the core charges its work: `charge(n)`, one unit for about 20 ns. A charge subtracts from
+// a thread-local counter. At the end of each slice the call checks its limits: units of work, memory, CPU time, the
+// wall clock, stop flags, and the signals of the process. Reaching a limit throws `CallLimit`, a stop throws `Stopped`.
+// Neither is a `LimitError`: code that continues without a result after a limit of its own must not continue after
+// these.
 //
 // Invariant: units are deterministic. Two threads that make the same call from the same state charge the same.
 #pragma once

@@ -1,7 +1,7 @@
 // Characters by their first bytes, sorted into a few dozen kinds: a set of kinds fits one word.
 //
-// A class of characters in a pattern is mostly a union of kinds: letters, digits, single signs. The set of kinds
-// in a subtree of the vocabulary then shows whether a text state that repeats a class accepts the whole subtree, without a
+// A class of characters in a pattern is mostly a union of kinds: letters, digits, single signs. The set of kinds in a
+// subtree of the vocabulary then shows whether a text state that repeats a class accepts the whole subtree, without a
 // visit of its nodes.
 #pragma once
 

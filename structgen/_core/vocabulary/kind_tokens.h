@@ -1,9 +1,9 @@
 // The tokens of a vocabulary that consist of characters of some kinds, and where others leave these kinds.
 //
-// A class in a pattern is mostly a union of kinds of ASCII characters (vocabulary/byte_kinds.h), repeated: `[a-z0-9-]{1,63}`. While each
-// character of the kinds leads to the same next state, tokens made of them differ only by their number of characters.
-// This type stores them as bit sets, once for each set of kinds. A walk through the vocabulary starts at the *edges*, where
-// the first other character stands.
+// A class in a pattern is mostly a union of kinds of ASCII characters (vocabulary/byte_kinds.h), repeated:
+// `[a-z0-9-]{1,63}`. While each character of the kinds leads to the same next state, tokens made of them differ only by
+// their number of characters. This type stores them as bit sets, once for each set of kinds. A walk through the
+// vocabulary starts at the *edges*, where the first other character stands.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // Token masks, and the pool of their memory.
 //
 // A mask is one bit per token id. Thousands are built and destroyed for each schema, all of one size. So their memory
-// comes from a pool per vocabulary, which reuses the block that was released last: fresh memory costs more to touch than
-// a mask costs to build. The pool keeps free blocks up to a reserve.
+// comes from a pool per vocabulary, which reuses the block that was released last: fresh memory costs more to touch
+// than a mask costs to build. The pool keeps free blocks up to a reserve.
 // Invariant: a mask is immutable once it is built, and may outlive the program that built it.
 #pragma once
 

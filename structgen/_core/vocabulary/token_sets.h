@@ -1,8 +1,8 @@
 // Sets of tokens that constraints name: by number, by text, or as all tokens but some.
 //
-// A terminal of a grammar may be such a set. Each of its tokens, as a whole, is a text of the terminal, independent of the
-// token's bytes. A set belongs to one vocabulary, is stored once, and has a number. The automaton reads a set and not a
-// token, so one step decides for all tokens of the set.
+// A terminal of a grammar may be such a set. Each of its tokens, as a whole, is a text of the terminal, independent of
+// the token's bytes. A set belongs to one vocabulary, is stored once, and has a number. The automaton reads a set and
+// not a token, so one step decides for all tokens of the set.
 #pragma once
 
 #include <cstdint>

@@ -221,7 +221,8 @@ void Vocabulary::find_words() {
     uint32_t many = 0;
     for (Node c = n + 1; c < nodes_[n].end; c = nodes_[c].end) {
       if (nodes_[c].byte >= 0x80) word_beyond_.push_back(c);
-      // subtle: this is at least what `Lexemes::turns` counts in any state, which relies on the turns that are found here.
+      // subtle: this is at least what `Lexemes::turns` counts in any state, which relies on the turns that are found
+      // here.
       if (!is_word(nodes_[c].byte)) many += nodes_[c].end - c;
     }
     if (many > WIDE) {
@@ -260,8 +261,8 @@ void Vocabulary::find_words() {
 
 namespace {
 
-// The index of the first element that is not before `node`. Searches from `from` on, or from the start if that element is
-// after the node already.
+// The index of the first element that is not before `node`. Searches from `from` on, or from the start if that element
+// is after the node already.
 template <class Of>
 size_t first_not_before(const std::vector<Of> &list, size_t from, Vocabulary::Node node) {
   const auto at = [&](size_t i) {

@@ -75,9 +75,9 @@ class Vocabulary {
   std::string_view token_at(uint32_t place) const {
     return {texts_.data() + text_at_[place], text_at_[place + 1] - text_at_[place]};
   }
-  // The children of a node lie side by side, in the order of their bytes, with all that a walk needs to know of each. One
-  // more record ends them; its `node` and `first_id` are those of a next child. A walk that skips most children so stays
-  // in a few cache lines.
+  // The children of a node lie side by side, in the order of their bytes, with all that a walk needs to know of each.
+  // One more record ends them; its `node` and `first_id` are those of a next child. A walk that skips most children so
+  // stays in a few cache lines.
   struct Child {
     Node node;
     uint32_t first_id;  // a place
@@ -97,8 +97,8 @@ class Vocabulary {
   // What follows `node` in the tokens of its subtree: the kinds of its bytes, and the most characters.
   Kinds kinds_below(Node node) const { return kind_sets_[nodes_[node].kinds_below]; }
   uint32_t characters_below(Node node) const { return nodes_[node].characters_below; }
-  // Tokens that begin with a word, after at most one space: those that continue it, and the nodes where others leave it. A
-  // walk inside a name need not visit any other nodes.
+  // Tokens that begin with a word, after at most one space: those that continue it, and the nodes where others leave
+  // it. A walk inside a name need not visit any other nodes.
   struct Words {
     std::span<const uint32_t> ids;
     std::span<const Node> turns;   // nodes in the word with more than WIDE nodes below them that leave it
@@ -108,7 +108,8 @@ class Vocabulary {
   static constexpr uint32_t WIDE = 24;
   // Is `node` in the word of such a token, with many nodes below it?
   bool has_words(Node node) const { return nodes_[node].has_words; }
-  // Where the last query of `words_between` ended. The next one searches from there, or from the start for earlier nodes.
+  // Where the last query of `words_between` ended. The next one searches from there, or from the start for earlier
+  // nodes.
   struct WordsPlace {
     size_t word = 0, turn = 0, leave = 0, beyond = 0;
   };

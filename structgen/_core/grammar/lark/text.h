@@ -4,8 +4,8 @@
 // read here in a few nanoseconds a character. What the terminals are to lark, `lark.plain_reader` (Python) knows.
 //
 // Invariant: a text is read as lark reads it, or not at all: the additions of other dialects and every mistake make it
-// "not plain". Then lark's loader reads it, and finds the mistake. Templates, `%override`, `%extend`, `%declare` and imports
-// from other modules are read as modules (`module`), whose definitions `lark.modules` (Python) joins.
+// "not plain". Then lark's loader reads it, and finds the mistake. Templates, `%override`, `%extend`, `%declare` and
+// imports from other modules are read as modules (`module`), whose definitions `lark.modules` (Python) joins.
 // Cost: linear in the text. Source: lark 1.3, load_grammar (its tokens and its rules of them).
 #pragma once
 
