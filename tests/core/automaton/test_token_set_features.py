@@ -108,7 +108,7 @@ def test_explanations_start_after_the_last_token_that_is_read_whole() -> None:
 
 
 def test_joins_are_refused() -> None:
-    with pytest.raises(CombinationError, match="tokens that are read whole, <\\[5\\]>"):
+    with pytest.raises(CombinationError, match="tokens that are read as a whole, <\\[5\\]>"):
         sg.token(5) & sg.regex(".*")
     with pytest.raises(CombinationError):
         sg.dispatch({"<t>": sg.token(5)}, forbidden="xy")
