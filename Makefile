@@ -17,18 +17,19 @@ BUILD_TOOLS := .ci/build-tools.txt
 CORE_SOURCES := CMakeLists.txt $(wildcard $(foreach folder,* */* */*/*,structgen/_core/$(folder).cpp structgen/_core/$(folder).h))
 
 .NOTPARALLEL:  # one environment is set up, by one at a time
-.PHONY: help develop programs test test-vllm lint types format demo bench sanitize fuzz docs wheel clean
+.PHONY: help develop programs test test-vllm lint tidy types format demo bench sanitize fuzz docs diagrams wheel clean
 
 help:
 	@echo 'make develop    set up .venv with the native core and all development tools'
 	@echo 'make test       run the tests            (PYTEST_ARGS="-k schema" to choose)'
 	@echo 'make programs   fetch the language servers, compilers and MONA that tests use (npm, apt; part of make test)'
 	@echo 'make lint       ruff, import contracts   make types   mypy --strict   make format   ruff, clang-format'
+	@echo 'make tidy       clang-format and clang-tidy on the core, which are not part of make lint yet'
 	@echo 'make test-vllm  serve the embedded model by vLLM with the plugin, and check every answer (3.4 GB)'
 	@echo 'make sanitize   run the tests of the core under AddressSanitizer and UBSan'
 	@echo 'make demo       a typed object from a real language model, with timings'
 	@echo 'make bench      constrained against unconstrained generation, paired runs'
-	@echo 'make docs       build the documentation site into site/'
+	@echo 'make docs       build the documentation site into site/   make diagrams   draw docs/diagrams (graphviz)'
 	@echo 'make fuzz       fuzz each front end and the core (FUZZ_MINUTES=60 each)'
 	@echo 'make wheel      build a wheel into dist/ make clean   remove everything that was built'
 
@@ -124,13 +125,22 @@ lint: develop
 	@$(BIN)/ruff format --check structgen tests bench fuzz
 	@$(BIN)/lint-imports
 
+# The core's style: a formatter and a small profile of clang-tidy (.clang-tidy). Not part of `lint` until the core passes.
+# clang-tidy ignores the compiler's options that only GCC knows.
+CORE_FILES = git ls-files 'structgen/_core/*.cpp' 'structgen/_core/*.h'
+
+tidy: develop
+	@$(CORE_FILES) | xargs $(BIN)/clang-format --dry-run --Werror
+	@$(QUIET) 'configure for clang-tidy' $(BIN)/cmake -S . -B build/tidy -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DSTRUCTGEN_WARNINGS_ARE_ERRORS=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	@$(CORE_FILES) | grep cpp$$ | xargs -P 2 -n 4 $(BIN)/clang-tidy -p build/tidy --quiet --extra-arg=-Wno-unknown-warning-option 2>/dev/null
+
 types: develop
 	@$(BIN)/mypy
 
 format: develop
 	@$(BIN)/ruff check --fix structgen tests bench fuzz
 	@$(BIN)/ruff format structgen tests bench fuzz
-	@git ls-files structgen/_core | grep -E "\.(cpp|h)$$" | xargs $(BIN)/clang-format -i
+	@$(CORE_FILES) | xargs $(BIN)/clang-format -i
 
 sanitize: develop
 	@.ci/sanitize $(VENV)
@@ -140,6 +150,10 @@ demo: $(if $(wildcard $(STAMP)/core),develop,$(STAMP)/demo)
 
 bench: develop
 	@$(BIN)/python -m bench.generation
+
+# The diagrams of docs/architecture.md; needs graphviz (dot).
+diagrams:
+	@for name in layers mask request; do dot -Tsvg docs/diagrams/$$name.dot -o docs/diagrams/$$name.svg; done
 
 # The site, into site/. A broken link or reference fails.
 docs: $(STAMP)/docs
