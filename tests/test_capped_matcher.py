@@ -140,7 +140,7 @@ def test_a_capped_constraint_cannot_be_an_operand() -> None:
         lambda: "x" | capped,
         lambda: sg.optional(capped),
     ):
-        with pytest.raises(CombinationError, match="max_tokens cannot be a part"):
+        with pytest.raises(CombinationError, match="max_tokens cannot be part"):
             sg.Matcher(combine(), VOCABULARIES["bytes"])
 
 

@@ -210,7 +210,7 @@ def test_earlier_calls_are_written_as_the_ones_to_come() -> None:
     assert done.messages[2]["content"] == plain_messages(history, FORMATS["pythonic"])[1]["content"]
     assert "<tool_call>" not in str(done.messages)
     for wrong in (5, None, {"role": "user", "content": "Hi"}, ["Hi"], []):
-        with pytest.raises(PromptError, match="a prompt is a text or a list of messages"):
+        with pytest.raises(PromptError, match="a prompt must be a text or a list of messages"):
             run_tools(ScriptedModel("fine"), wrong, [look])  # type: ignore[arg-type]
 
 
