@@ -120,8 +120,9 @@ def main() -> None:
         rows.append(f"{{{scripts:#x}, {traits:#x}, {role}, {base}, {order}, {second}, {way}}}")
     lines = [
         "// Kinds of characters of internationalised host names; written by tools/make_host_name_data.py.",
-        '#include "host_name_data.h"',
+        '#include "regex/host_name_data.h"',
         "",
+        "// clang-format off: tables",
         "namespace structgen {",
         "",
         "// Scripts, traits, role, base, combining class, second, direction.",

@@ -1,8 +1,8 @@
 // Several parses of one text, as few of them as possible.
 //
-// A sequence, a union or a grammar may parse a text in several ways at once. Parses that go on alike are merged, so that
-// their number does not grow with the text. Two states are the same, or they differ only in the entries of one grammar
-// and become one state with the entries of both.
+// A sequence, a union or a grammar may parse a text in several ways at once. Parses that go on alike are merged, so
+// that their number does not grow with the text. Two states are the same, or they differ only in the entries of one
+// grammar and become one state with the entries of both.
 #pragma once
 
 #include <string>

@@ -39,7 +39,8 @@ bool are_alike(const Frame *a, const Frame *b) {
     }
     case FrameKind::Array: {
       const auto &x = *as<ArrayFrame>(a), &y = *as<ArrayFrame>(b);
-      return are_alike(x, y) && x.control == y.control && x.count == y.count && x.item_begin == y.item_begin && x.item == y.item;
+      return are_alike(x, y) && x.control == y.control && x.count == y.count && x.item_begin == y.item_begin &&
+             x.item == y.item;
     }
     case FrameKind::Sequence: {
       const auto &x = *as<SequenceFrame>(a), &y = *as<SequenceFrame>(b);
@@ -70,17 +71,19 @@ bool differ_in_tokens(const Frame *a, const Frame *b) {
 
 // Positions that differ in their item sets alone, so that one terminal leads from all of them to one position.
 bool differ_in_sets_alone(const GrammarEntry &a, const GrammarEntry &b) {
-  const bool is_same_indent = a.indent == b.indent || (a.indent && b.indent && a.indent->identity == b.indent->identity);
-  return a.lex == Lexer::FRESH && b.lex == Lexer::FRESH && a.brackets == b.brackets && a.within == b.within && is_same_indent;
+  const bool is_same_indent =
+      a.indent == b.indent || (a.indent && b.indent && a.indent->identity == b.indent->identity);
+  return a.lex == Lexer::FRESH && b.lex == Lexer::FRESH && a.brackets == b.brackets && a.within == b.within &&
+         is_same_indent;
 }
 
 bool have_same_entries(StepContext &ctx, const Frame *a, const Frame *b) {
   const auto *x = as_if<ParserFrame>(a);
   if (!x) return true;
   const auto some = x->entries(), others = as<ParserFrame>(b)->entries();
-  return std::equal(some.begin(), some.end(), others.begin(), others.end(), [&](const GrammarEntry &one, const GrammarEntry &other) {
-    return is_same_entry(ctx, *x->grammar, one, other);
-  });
+  return std::equal(
+      some.begin(), some.end(), others.begin(), others.end(),
+      [&](const GrammarEntry &one, const GrammarEntry &other) { return is_same_entry(ctx, *x->grammar, one, other); });
 }
 
 // A frame with the entries of two that differ in their entries.
@@ -171,9 +174,10 @@ const Frame *either(Automaton &automaton, StepContext &ctx, const Frame *a, cons
       return both == one ? b : either(automaton, ctx, both, without(ctx, b, one));
     const size_t most = automaton.text().limits().max_alternatives;
     if (++count > most)
-      throw LimitError("the text has more than " + std::to_string(most) +
-                       " parallel parses, since the parts of a sequence, a union or a grammar with other constraints in it "
-                       "can end at many places (limit max_alternatives)");
+      throw LimitError(
+          "the text has more than " + std::to_string(most) +
+          " parallel parses, since the parts of a sequence, a union or a grammar with other constraints in it "
+          "can end at many places (limit max_alternatives)");
     if (!list) break;
   }
   return ctx.arena.make<AlternativesFrame>(a, b);

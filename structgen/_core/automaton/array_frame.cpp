@@ -73,7 +73,8 @@ const Frame *after_child(Automaton &, StepContext &ctx, const Frame *frame, cons
 }
 
 std::bitset<256> candidates(Automaton &automaton, const Frame *frame) {
-  return as<ArrayFrame>(frame)->phase == Phase::AfterValue ? json_blanks().set(',').set(']') : any_byte(automaton, frame);
+  return as<ArrayFrame>(frame)->phase == Phase::AfterValue ? json_blanks().set(',').set(']')
+                                                           : any_byte(automaton, frame);
 }
 
 Hash128 signature(Automaton &automaton, const Frame *frame) {

@@ -155,9 +155,10 @@ void Automaton::count_step(StepContext &ctx, GrammarControl &grammar) {
 void Automaton::count_work(StepContext &ctx, uint64_t units) {
   work_ += units;
   if (units > ctx.work_left)
-    throw LimitError((ctx.is_mask ? "one mask of the grammar takes more than " : "one token of the grammar takes more than ") +
-                     std::to_string(text_.limits().mask_steps) +
-                     " steps, since tokens can be parsed in very many ways (limit mask_steps)");
+    throw LimitError(
+        (ctx.is_mask ? "one mask of the grammar takes more than " : "one token of the grammar takes more than ") +
+        std::to_string(text_.limits().mask_steps) +
+        " steps, since tokens can be parsed in very many ways (limit mask_steps)");
   ctx.work_left -= units;
 }
 

@@ -33,7 +33,8 @@ class Automaton {
   bool accepts(StepContext &ctx, const Frame *state) { return completes(ctx, state, nullptr); }
   // Is the text complete in all frames above `bottom` (null: in all frames)?
   bool completes(StepContext &ctx, const Frame *state, const Frame *bottom);
-  // The state after the child of `parent` has ended. `holds(i)`: root formula i of the child's obligation came out true.
+  // The state after the child of `parent` has ended. `holds(i)`: root formula i of the child's obligation came out
+  // true.
   const Frame *finish(StepContext &ctx, const Frame *parent, const Holds &holds);
   const Frame *finish(StepContext &ctx, const Frame *parent);
   // Bytes that a step may read: a superset that costs little.

@@ -93,8 +93,8 @@ struct EndFrame : Frame {
 // ---------------------------------------------------------------- JSON
 
 struct JsonFrame : Frame {
-  uint16_t space = 0;  // the white space read in the current gap (text/json_space.h)
-  JsonControl *json;   // null: a regular expression
+  uint16_t space = 0;                   // the white space read in the current gap (text/json_space.h)
+  JsonControl *json;                    // null: a regular expression
   const TextLink *item_text = nullptr;  // `is_traced`: the text since the innermost item began
 
   const JsonOptions &options() const { return json->schema().options; }
@@ -116,7 +116,8 @@ struct ValueFrame : JsonFrame {
 // A string without its quotes, or a scalar.
 struct TextFrame : JsonFrame {
   ValueControl *control;
-  // The text state under each root formula of the value's obligation, where the parent needs verdicts on them; else null.
+  // The text state under each root formula of the value's obligation, where the parent needs verdicts on them; else
+  // null.
   const TextState *root_states = nullptr;
   TextState text = TextSpace::DEAD;
   static bool includes(FrameKind kind) { return kind == FrameKind::String || kind == FrameKind::Scalar; }
@@ -155,11 +156,11 @@ struct ObjectFrame : ContainerFrame {
       : ContainerFrame(FrameKind::Object, below, json), control(object) {}
   uint32_t key_count = 0;
   ObjectControl *control;
-  KeyControl *member = nullptr;              // of the latest key
-  const uint64_t *seen_declared = nullptr;   // a bit for each key of the universe
-  const KeyTree *seen_extra = nullptr;       // keys outside the universe
-  int64_t last_rank = -1;  // of the latest key, where keys come in declared order; else it stays -1
-  Hash128 keys_hash;       // of the set of keys
+  KeyControl *member = nullptr;             // of the latest key
+  const uint64_t *seen_declared = nullptr;  // a bit for each key of the universe
+  const KeyTree *seen_extra = nullptr;      // keys outside the universe
+  int64_t last_rank = -1;                   // of the latest key, where keys come in declared order; else it stays -1
+  Hash128 keys_hash;                        // of the set of keys
 
   ObjectView view() const { return {seen_declared, key_count, last_rank}; }
   static bool includes(FrameKind kind) { return kind == FrameKind::Object; }
@@ -169,14 +170,14 @@ struct ObjectFrame : ContainerFrame {
 struct KeyFrame : JsonFrame {
   KeyFrame(const ObjectFrame *object, const uint64_t *allowed_keys)
       : JsonFrame(FrameKind::Key, object, object->json), allowed(allowed_keys) {}
-  TextState text = TextSpace::DEAD;  // of a key outside the universe
-  uint32_t escape = 0;               // the state of an escape that has started (text/json_text.h)
-  uint32_t length = 0;               // bytes
+  TextState text = TextSpace::DEAD;         // of a key outside the universe
+  uint32_t escape = 0;                      // the state of an escape that has started (text/json_text.h)
+  uint32_t length = 0;                      // bytes
   uint32_t match_begin = 0, match_end = 0;  // the keys of the universe that begin with the text so far
-  const uint64_t *allowed;           // a bit for each key of the universe
-  const TextLink *bytes = nullptr;   // the text, once no key of the universe begins with it
-  const KeyTree *seen_extra = nullptr;  // extra keys of the object that begin with the text, where that may matter
-  Hash128 hash;                      // of the text
+  const uint64_t *allowed;                  // a bit for each key of the universe
+  const TextLink *bytes = nullptr;          // the text, once no key of the universe begins with it
+  const KeyTree *seen_extra = nullptr;      // extra keys of the object that begin with the text, where that may matter
+  Hash128 hash;                             // of the text
 
   const ObjectFrame *object() const { return as<ObjectFrame>(parent); }
   static bool includes(FrameKind kind) { return kind == FrameKind::Key; }
@@ -187,8 +188,8 @@ struct ArrayFrame : ContainerFrame {
       : ContainerFrame(FrameKind::Array, below, json), control(array) {}
   uint32_t item_begin = 0;  // where the text of the latest item begins in `item_text`
   ArrayControl *control;
-  ItemControl *item = nullptr;  // the latest one
-  uint64_t count = 0;           // items, the latest one included
+  ItemControl *item = nullptr;           // the latest one
+  uint64_t count = 0;                    // items, the latest one included
   const SeenItem *seen_items = nullptr;  // of an array with `uniqueItems`
   static bool includes(FrameKind kind) { return kind == FrameKind::Array; }
 };

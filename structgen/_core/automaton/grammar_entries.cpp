@@ -78,14 +78,17 @@ void drop_equal_entries(Automaton &automaton, StepContext &ctx, GrammarControl &
   };
   keep_first(entries, all_but_set, [&](const GrammarEntry &e) { return e.set->identity; });
   keep_first(entries, all_but_set, [&](const GrammarEntry &e) { return lexeme_outcome(ctx, grammar, e); });
-  keep_first(entries, all_but_rest, [&](const GrammarEntry &e) { return grammar.earley().rest(e.set, ctx.mask_dependencies); });
+  keep_first(entries, all_but_rest,
+             [&](const GrammarEntry &e) { return grammar.earley().rest(e.set, ctx.mask_dependencies); });
 }
 
-const GrammarFrame *merge_grammar_frames(Automaton &automaton, StepContext &ctx, std::span<const GrammarFrame *const> frames) {
+const GrammarFrame *merge_grammar_frames(Automaton &automaton, StepContext &ctx,
+                                         std::span<const GrammarFrame *const> frames) {
   if (frames.size() == 1) return frames[0];
   GrammarControl &grammar = *frames[0]->grammar;
   GrammarEntries entries;
-  for (const GrammarFrame *frame : frames) entries.append(frame->entries().data(), frame->entries().data() + frame->entry_count);
+  for (const GrammarFrame *frame : frames)
+    entries.append(frame->entries().data(), frame->entries().data() + frame->entry_count);
   drop_equal_entries(automaton, ctx, grammar, entries);
   return as<GrammarFrame>(make_grammar_frame(ctx, grammar, entries, frames[0]->parent));
 }

@@ -88,8 +88,7 @@ class GrammarStep {
       const auto *other = as_if<GrammarFrame>(one);
       if (other && other->grammar == &grammar_ && other->parent == frame_.parent)
         entries_.append(other->first_entry, other->first_entry + other->entry_count);
-      else
-        others_ = either(automaton_, ctx_, one, others_);
+      else others_ = either(automaton_, ctx_, one, others_);
     });
   }
 

@@ -55,7 +55,8 @@ const SymbolFrame *make_symbol_frame(StepContext &ctx, GrammarControl &grammar, 
   return ctx.arena.make<SymbolFrame>(parent, &grammar, keep_entries(ctx, positions), terminal);
 }
 
-bool after_terminal(StepContext &ctx, GrammarControl &grammar, const GrammarEntry &entry, uint32_t terminal, GrammarEntry *out) {
+bool after_terminal(StepContext &ctx, GrammarControl &grammar, const GrammarEntry &entry, uint32_t terminal,
+                    GrammarEntry *out) {
   *out = entry;
   out->lex = Lexer::FRESH;
   out->column = 0;
@@ -122,7 +123,8 @@ static bool update_entry(StepContext &ctx, GrammarControl &grammar, GrammarEntry
     else if (byte == ' ') entry.column += 1;
     else if (byte == '\t') entry.column += grammar.grammar().indentation.tab_width;
     if (!can_line_follow(ctx, grammar, entry)) {
-      entry.lex = grammar.lexer().only(entry.lex, [&](const Lexer::Running &l) { return !grammar.is_newline(l.terminal); });
+      entry.lex =
+          grammar.lexer().only(entry.lex, [&](const Lexer::Running &l) { return !grammar.is_newline(l.terminal); });
       entry.column = 0;
     }
   } else {
@@ -146,7 +148,8 @@ const Frame *begin_at(Automaton &automaton, StepContext &ctx, GrammarControl &gr
   automaton.count_step(ctx, grammar);
   const Frame *others = begin_others_at(automaton, ctx, grammar, position, byte, parent);
   Lexemes &lexemes = grammar.lexemes();
-  if (const Re rest = lexemes.rest_of(forbidden, byte); rest != RegexSpace::EMPTY && lexemes.nullable(rest)) return others;
+  if (const Re rest = lexemes.rest_of(forbidden, byte); rest != RegexSpace::EMPTY && lexemes.nullable(rest))
+    return others;
   const Context context = grammar.context(position.set->outlook, position.brackets > 0);
   GrammarEntry entry = position;
   entry.lex = which == Beginning::All ? grammar.lexer().begin(context, forbidden, byte)

@@ -24,7 +24,8 @@ const Frame *make_grammar_frame(StepContext &ctx, GrammarControl &grammar, std::
 const SymbolFrame *make_symbol_frame(StepContext &ctx, GrammarControl &grammar, std::span<const GrammarEntry> positions,
                                      uint32_t terminal, const Frame *parent);
 // One frame for several of one grammar that have the same parent.
-const GrammarFrame *merge_grammar_frames(Automaton &automaton, StepContext &ctx, std::span<const GrammarFrame *const> frames);
+const GrammarFrame *merge_grammar_frames(Automaton &automaton, StepContext &ctx,
+                                         std::span<const GrammarFrame *const> frames);
 
 // Entries
 Hash128 entry_identity(const GrammarEntry &entry);  // a hash of all that can follow
@@ -33,7 +34,8 @@ bool is_same_entry(StepContext &ctx, GrammarControl &grammar, const GrammarEntry
 void drop_equal_entries(Automaton &automaton, StepContext &ctx, GrammarControl &grammar, GrammarEntries &entries);
 
 // The position after the terminal `terminal`, which ends in `entry`; false: there is no such position.
-bool after_terminal(StepContext &ctx, GrammarControl &grammar, const GrammarEntry &entry, uint32_t terminal, GrammarEntry *out);
+bool after_terminal(StepContext &ctx, GrammarControl &grammar, const GrammarEntry &entry, uint32_t terminal,
+                    GrammarEntry *out);
 // The same for the constraint in the frame, wherever it began.
 bool after_constraint(Automaton &automaton, StepContext &ctx, const SymbolFrame &frame, GrammarEntry *out);
 

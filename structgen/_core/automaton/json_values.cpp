@@ -68,7 +68,8 @@ template <class T>
 const Frame *read_space(Automaton &automaton, StepContext &ctx, const T &frame, uint8_t byte, bool is_inside) {
   const std::optional<uint16_t> next = next_space(automaton, frame, byte, is_inside);
   if (!next) return nullptr;
-  if (frame.options().whitespace != Whitespace::Flexible && !leads_to_token(automaton, ctx, frame, *next)) return nullptr;
+  if (frame.options().whitespace != Whitespace::Flexible && !leads_to_token(automaton, ctx, frame, *next))
+    return nullptr;
   T *made = ctx.arena.make<T>(frame);
   made->space = *next;
   return made;
@@ -76,7 +77,8 @@ const Frame *read_space(Automaton &automaton, StepContext &ctx, const T &frame, 
 
 }  // namespace
 
-const Frame *begin_value(StepContext &ctx, const Frame *parent, JsonControl *json, ValueControl *control, uint16_t space) {
+const Frame *begin_value(StepContext &ctx, const Frame *parent, JsonControl *json, ValueControl *control,
+                         uint16_t space) {
   if (control->first.none()) return nullptr;
   auto *frame = ctx.arena.make<ValueFrame>(parent, json, control);
   frame->space = space;

@@ -6,7 +6,8 @@
 namespace structgen {
 
 // A value that has not started; null where no value satisfies `control`. `space`: the white space before it.
-const Frame *begin_value(StepContext &ctx, const Frame *parent, JsonControl *json, ValueControl *control, uint16_t space);
+const Frame *begin_value(StepContext &ctx, const Frame *parent, JsonControl *json, ValueControl *control,
+                         uint16_t space);
 
 // A new frame of type `T` in place of a value whose first byte has been read.
 template <class T, class Control>

@@ -32,9 +32,9 @@ bool any_goes_on(const KeyUniverse &universe, const KeyFrame &key, const Fits &f
     const auto lead = static_cast<uint8_t>(universe.keys[begin][key.length]);
     const size_t size = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
     const std::string_view character = std::string_view(universe.keys[begin]).substr(key.length, size);
-    const auto next = std::partition_point(
-        universe.keys.begin() + begin, universe.keys.begin() + key.match_end,
-        [&](const std::string &other) { return other.compare(key.length, size, character) <= 0; });
+    const auto next =
+        std::partition_point(universe.keys.begin() + begin, universe.keys.begin() + key.match_end,
+                             [&](const std::string &other) { return other.compare(key.length, size, character) <= 0; });
     const auto end = static_cast<uint32_t>(next - universe.keys.begin());
     if (fits(character) && any_bit(key.allowed, begin, end)) return true;
     begin = end;
@@ -121,8 +121,7 @@ Hash128 signature(Automaton &automaton, const Frame *frame) {
     }
   }
   // Off the declared keys the text matters only where it may become a key already there, or come again in a token.
-  const bool may_come_again =
-      key.text != TextSpace::DEAD && text.ending_tokens(automaton.writes_lines()).second_key;
+  const bool may_come_again = key.text != TextSpace::DEAD && text.ending_tokens(automaton.writes_lines()).second_key;
   return key.seen_extra || may_come_again ? extend(extend(h, key.hash.a), key.hash.b) : h;
 }
 

@@ -10,11 +10,13 @@ namespace {
 const Frame *begin_member(StepContext &ctx, const ObjectFrame &object) {
   auto *inside = ctx.arena.make<ObjectFrame>(object);
   inside->phase = Phase::InValue;
-  return begin_value(ctx, inside, object.json, object.member->child, space_start(object.options(), SpaceAt::AfterColon));
+  return begin_value(ctx, inside, object.json, object.member->child,
+                     space_start(object.options(), SpaceAt::AfterColon));
 }
 
 const Frame *read_comma(Automaton &automaton, StepContext &ctx, const ObjectFrame &object) {
-  if (!object.json->objects().any_key_allowed(object.control, object.view()) || !has_key_left(automaton, ctx, object)) return nullptr;
+  if (!object.json->objects().any_key_allowed(object.control, object.view()) || !has_key_left(automaton, ctx, object))
+    return nullptr;
   auto *next = ctx.arena.make<ObjectFrame>(object);
   next->phase = Phase::AfterComma;
   next->space = space_start(object.options(), SpaceAt::AfterComma);

@@ -129,14 +129,15 @@ bool has_key_left(Automaton &automaton, StepContext &ctx, const ObjectFrame &obj
   if (any_set(declared)) return true;
   if (!allows_extra) return false;
   const KeyTree *seen = object.seen_extra;
-  const TextState text =
-      automaton.text().state(object.json->objects().allowed_undeclared_keys(object.control, object.view()), 0, object.encoding());
+  const TextState text = automaton.text().state(
+      object.json->objects().allowed_undeclared_keys(object.control, object.view()), 0, object.encoding());
   return remove_seen_keys(automaton, ctx, object, text, 0, &seen) != TextSpace::DEAD;
 }
 
 bool are_keys_running_out(Automaton &automaton, const ObjectFrame &object) {
   TextSpace &text = automaton.text();
-  const uint64_t texts = text.regex().count_texts(object.json->objects().allowed_undeclared_keys(object.control, object.view()));
+  const uint64_t texts =
+      text.regex().count_texts(object.json->objects().allowed_undeclared_keys(object.control, object.view()));
   const uint64_t there = object.seen_extra ? object.seen_extra->size : 0;
   return texts != UINT64_MAX && texts <= there + text.vocabulary().longest_token();
 }

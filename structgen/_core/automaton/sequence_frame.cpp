@@ -8,7 +8,8 @@ const Frame *after_child(Automaton &automaton, StepContext &ctx, const Frame *fr
   const auto &sequence = *as<SequenceFrame>(frame);
   const Plan &plan = *sequence.plan;
   if (plan.at_limit && as<SequenceFrame>(frame->parent)->plan != ctx.exhausted_part) return nullptr;
-  if (plan.max_tokens > 0 && ctx.ended_parts && ctx.is_byte_read && ctx.is_last_byte) ctx.ended_parts->push_back(&sequence);
+  if (plan.max_tokens > 0 && ctx.ended_parts && ctx.is_byte_read && ctx.is_last_byte)
+    ctx.ended_parts->push_back(&sequence);
   if (sequence.part + 1 == plan.parts.size()) return automaton.finish(ctx, frame->parent);
   auto *next = ctx.arena.make<SequenceFrame>(sequence);
   ++next->part;

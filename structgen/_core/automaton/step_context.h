@@ -20,14 +20,14 @@ struct StepContext {
   Arena &arena;  // holds new frames
 
   // What the result depends on, so that a mask can be shared with other states.
-  int32_t lowest_depth = INT32_MAX;       // of the frames that were used; -1: the end of the stack, too
-  Reads *mask_dependencies = nullptr;     // of the mask of a grammar that is being made
-  bool used_item_text = false;            // the result depends on the text of an array item, so it must not be shared
+  int32_t lowest_depth = INT32_MAX;    // of the frames that were used; -1: the end of the stack, too
+  Reads *mask_dependencies = nullptr;  // of the mask of a grammar that is being made
+  bool used_item_text = false;         // the result depends on the text of an array item, so it must not be shared
 
   // `uniqueItems`
-  bool ignore_seen_items = false;  // set while a mask is built: uniqueItems is applied afterwards, token by token
-  bool may_repeat_items = false;   // while they are ignored: an array inside the token may have equal items
-  int32_t distinct_above = -1;     // in all arrays down to this depth, the current item need not be compared
+  bool ignore_seen_items = false;       // set while a mask is built: uniqueItems is applied afterwards, token by token
+  bool may_repeat_items = false;        // while they are ignored: an array inside the token may have equal items
+  int32_t distinct_above = -1;          // in all arrays down to this depth, the current item need not be compared
   const TextLink *item_text = nullptr;  // of the step that runs: the text of the item, the byte included
 
   // Grammars

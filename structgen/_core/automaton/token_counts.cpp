@@ -111,7 +111,8 @@ class TokenEnd {
       for (const Frame *frame = parse; frame; frame = frame->parent) {
         charge();
         const SequenceFrame *part = as_limited(frame);
-        if (part && is_exhausted(*part, tokens_) && (!innermost || part->depth > innermost->depth) && !goes_on_.contains(part))
+        if (part && is_exhausted(*part, tokens_) && (!innermost || part->depth > innermost->depth) &&
+            !goes_on_.contains(part))
           innermost = part;
       }
     return innermost;
@@ -156,7 +157,8 @@ class TokenEnd {
 
 }  // namespace
 
-const Frame *end_token(Automaton &automaton, StepContext &ctx, const Frame *state, uint64_t tokens, bool is_in_character) {
+const Frame *end_token(Automaton &automaton, StepContext &ctx, const Frame *state, uint64_t tokens,
+                       bool is_in_character) {
   if (!automaton.counts_tokens() || !state || tokens == 0) return state;
   // What ends now ends with the last byte of the token, and what begins then begins in the next token.
   ctx.token = tokens - 1;
@@ -170,7 +172,8 @@ const Frame *with_cuts(Automaton &automaton, StepContext &ctx, const Frame *stat
   ctx.is_last_byte = ctx.is_byte_read = true;
   const Frame *after = nullptr;
   each_limited_part(state, [&](const SequenceFrame &part) {
-    if (part.plan->cuts && bytes > part.first_token) after = either(automaton, ctx, automaton.finish(ctx, part.parent), after);
+    if (part.plan->cuts && bytes > part.first_token)
+      after = either(automaton, ctx, automaton.finish(ctx, part.parent), after);
   });
   ctx.is_byte_read = false;
   return after ? either(automaton, ctx, state, after) : state;
@@ -179,7 +182,8 @@ const Frame *with_cuts(Automaton &automaton, StepContext &ctx, const Frame *stat
 bool may_be_cut(const Automaton &automaton, const Frame *state, uint64_t tokens) {
   if (!automaton.cuts() || !state) return false;
   bool found = false;
-  each_limited_part(state, [&](const SequenceFrame &part) { found = found || (part.plan->cuts && is_exhausted(part, tokens)); });
+  each_limited_part(
+      state, [&](const SequenceFrame &part) { found = found || (part.plan->cuts && is_exhausted(part, tokens)); });
   return found;
 }
 

@@ -15,7 +15,8 @@ namespace structgen {
 
 // The state where a token ends, after `tokens` tokens. `is_in_character`: the text ends inside a character, where no
 // part is cut.
-const Frame *end_token(Automaton &automaton, StepContext &ctx, const Frame *state, uint64_t tokens, bool is_in_character);
+const Frame *end_token(Automaton &automaton, StepContext &ctx, const Frame *state, uint64_t tokens,
+                       bool is_in_character);
 
 // Announces the next byte of a text whose tokens are not known: it counts as a token, after `bytes_before` others.
 inline void count_byte_as_token(StepContext &ctx, uint64_t bytes_before) {

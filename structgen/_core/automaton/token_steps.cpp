@@ -104,7 +104,8 @@ void add_expected_sets(Automaton &automaton, StepContext &ctx, const Frame *stat
     add_expected_sets(automaton, ctx, list->first, out);
     return add_expected_sets(automaton, ctx, list->rest(), out);
   }
-  if (const Frame *after = after_open_ended(automaton, ctx, state)) return add_expected_sets(automaton, ctx, after, out);
+  if (const Frame *after = after_open_ended(automaton, ctx, state))
+    return add_expected_sets(automaton, ctx, after, out);
   const auto *frame = as_if<GrammarFrame>(state);
   if (!frame) return;
   GrammarControl &grammar = *frame->grammar;

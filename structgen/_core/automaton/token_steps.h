@@ -1,8 +1,9 @@
 // Steps of whole tokens: by their bytes, and as tokens that the constraint names.
 //
-// A constraint can name sets of tokens, mostly special ones. A token of such a set is read whole: its bytes do not matter.
-// It may be text as well: then it leads wherever its bytes lead, and wherever each set leads that contains it. Such a
-// set is a terminal of a grammar. It may come at any position of the text if nothing more is read into its lexeme.
+// A constraint can name sets of tokens, mostly special ones. A token of such a set is read whole: its bytes do not
+// matter. It may be text as well: then it leads wherever its bytes lead, and wherever each set leads that contains it.
+// Such a set is a terminal of a grammar. It may come at any position of the text if nothing more is read into its
+// lexeme.
 #pragma once
 
 #include <vector>

@@ -55,13 +55,15 @@ bool frames_have_many(const Frame *state, const ArrayFrame *array, uint64_t many
   const Frame *above = nullptr;
   for (const Frame *frame = state; frame != array; above = frame, frame = frame->parent) {
     charge();
-    if (const auto *inner = as_if<ArrayFrame>(frame); inner && inner->json->arrays().is_unbounded(inner->control, inner->count))
+    if (const auto *inner = as_if<ArrayFrame>(frame);
+        inner && inner->json->arrays().is_unbounded(inner->control, inner->count))
       return true;
     const auto *object = as_if<ObjectFrame>(frame);
     if (!object) continue;
     std::optional<OpenKey> open;
     if (const auto *key = as_if<KeyFrame>(above)) open = {key->match_begin, key->match_end};
-    if (object->json->objects().has_many_values(object->control, object->view(), open, many, until == Until::Closed)) return true;
+    if (object->json->objects().has_many_values(object->control, object->view(), open, many, until == Until::Closed))
+      return true;
   }
   return false;
 }
@@ -108,7 +110,8 @@ std::vector<const ArrayFrame *> arrays_to_compare(const Frame *state, const Text
       const auto *array = as<ArrayFrame>(frame);
       ArrayControl *control = array->control;
       // Where other branches of the schema allow equal items, a repeated item is no dead end.
-      if (!control->loose || !array->json->arrays().live(array->json->arrays().after_repeated_item(control), array->count))
+      if (!control->loose ||
+          !array->json->arrays().live(array->json->arrays().after_repeated_item(control), array->count))
         arrays.push_back(array);
     }
   return {arrays.rbegin(), arrays.rend()};
@@ -164,7 +167,8 @@ bool add_seen_item(StepContext &ctx, const ArrayFrame &array, ArrayControl **con
   const bool is_container = kind == ItemValue::Container;
   const bool is_free_string = kind == ItemValue::String && array.item->child->allows_any_string();
   const bool is_excluded_by_control = !is_container && !is_free_string;
-  if (ctx.ignore_seen_items && ctx.arena.contains(&array) && (array.count > 1 || is_container)) ctx.may_repeat_items = true;
+  if (ctx.ignore_seen_items && ctx.arena.contains(&array) && (array.count > 1 || is_container))
+    ctx.may_repeat_items = true;
   if (ctx.ignore_seen_items && !is_excluded_by_control) return true;
   ctx.used_item_text = true;
   const ItemValue value = read_value(text);
@@ -236,7 +240,8 @@ const Frame *avoid_seen_items(Automaton &automaton, StepContext &ctx, const Fram
     if (repeats.empty()) return state;
     const auto &[array, items] = repeats[0];
     // subtle: the state after reading again has no verdicts, which some frames need when the item ends.
-    if (avoid == Avoid::All && (!array->item->group_roots.empty() || !array->item->contains_roots.empty())) return state;
+    if (avoid == Avoid::All && (!array->item->group_roots.empty() || !array->item->contains_roots.empty()))
+      return state;
     state = read_without(automaton, ctx, state, *array, items);
     if (!state || avoid == Avoid::DeadEnds) return state;
     above = array->depth;

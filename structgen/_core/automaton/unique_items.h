@@ -33,7 +33,8 @@ enum class Avoid : uint8_t { DeadEnds, All };
 
 // The state from which the item that is being read becomes none of the seen ones, in every array with `uniqueItems`
 // around it. Null: there is no such continuation. The state itself where it need not change.
-const Frame *avoid_seen_items(Automaton &automaton, StepContext &ctx, const Frame *state, Avoid avoid = Avoid::DeadEnds);
+const Frame *avoid_seen_items(Automaton &automaton, StepContext &ctx, const Frame *state,
+                              Avoid avoid = Avoid::DeadEnds);
 
 // For each array around a state, from the outermost one on: the seen items that the current item can still become.
 using SeenItems = std::vector<const SeenItem *>;

@@ -70,7 +70,9 @@ const Frame *step(Automaton &automaton, StepContext &ctx, const Frame *frame, ui
   }
 }
 
-std::bitset<256> candidates(Automaton &, const Frame *frame) { return json_blanks() | as<ValueFrame>(frame)->control->first; }
+std::bitset<256> candidates(Automaton &, const Frame *frame) {
+  return json_blanks() | as<ValueFrame>(frame)->control->first;
+}
 
 Hash128 signature(Automaton &automaton, const Frame *frame) {
   const auto &value = *as<ValueFrame>(frame);

@@ -1,4 +1,6 @@
 // Python bindings of canvases.
+#include "canvas/canvas.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -8,7 +10,6 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include "canvas/canvas.h"
 #include "bind/gil.h"
 
 namespace nb = nanobind;
@@ -62,89 +63,104 @@ std::vector<int64_t> token_ids(const std::vector<uint32_t> &tokens) {
 }  // namespace
 
 void bind_canvas(nb::module_ &m) {
-  nb::class_<CanvasProgram>(m, "CanvasProgram").def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<WithoutGil>());
+  nb::class_<CanvasProgram>(m, "CanvasProgram")
+      .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<WithoutGil>());
 
   nb::class_<Canvas>(m, "Canvas")
-      .def("__init__",
-           [](Canvas *self, std::shared_ptr<CanvasProgram> program, nb::list cells,
-              std::vector<std::pair<uint32_t, uint32_t>> skips, std::vector<uint32_t> closing, size_t nodes, size_t bytes,
-              size_t words) {
-             CanvasForm form;
-             const uint32_t size = program->program->space().vocabulary().size();
-             for (nb::handle cell : cells) form.cells.push_back(read_cell(cell, size));
-             for (const auto &[from, to] : skips)
-               if (from >= to || to > form.cells.size()) throw std::out_of_range("a skip leads forward, and not past the end");
-             for (uint32_t id : closing)
-               if (id >= size) throw std::out_of_range("a closing token is no token");
-             form.skips = std::move(skips);
-             form.closing = std::move(closing);
-             new (self) Canvas(std::move(program), std::move(form), CanvasLimits{nodes, bytes, words});
-           },
-           "program"_a, "cells"_a, "skips"_a, "closing"_a, "nodes"_a, "bytes"_a,
-           "words"_a = CanvasLimits{}.words)
+      .def(
+          "__init__",
+          [](Canvas *self, std::shared_ptr<CanvasProgram> program, nb::list cells,
+             std::vector<std::pair<uint32_t, uint32_t>> skips, std::vector<uint32_t> closing, size_t nodes,
+             size_t bytes, size_t words) {
+            CanvasForm form;
+            const uint32_t size = program->program->space().vocabulary().size();
+            for (nb::handle cell : cells) form.cells.push_back(read_cell(cell, size));
+            for (const auto &[from, to] : skips)
+              if (from >= to || to > form.cells.size())
+                throw std::out_of_range("a skip leads forward, and not past the end");
+            for (uint32_t id : closing)
+              if (id >= size) throw std::out_of_range("a closing token is no token");
+            form.skips = std::move(skips);
+            form.closing = std::move(closing);
+            new (self) Canvas(std::move(program), std::move(form), CanvasLimits{nodes, bytes, words});
+          },
+          "program"_a, "cells"_a, "skips"_a, "closing"_a, "nodes"_a, "bytes"_a, "words"_a = CanvasLimits{}.words)
       .def("completable", [](Canvas &self) { return used_without_gil(self, [&] { return self.completable(); }); })
-      .def("mask",
-           [](Canvas &self, size_t cell, nb::ndarray<int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {
-             check_cell(self, cell);
-             int32_t *data = out.data();
-             const size_t words = out.shape(0);
-             used_without_gil(self, [&] { copy_mask(self, cell, data, words); });
-           },
-           "cell"_a, "out"_a)
-      .def("masks",
-           [](Canvas &self, nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
-             const size_t cells = self.form().cells.size();
-             if (out.shape(0) < cells) throw std::out_of_range("the bitmask has fewer rows than the canvas has cells");
-             int32_t *data = out.data();
-             const size_t words = out.shape(1);
-             used_without_gil(self, [&] {
-               for (size_t i = 0; i < cells; ++i) copy_mask(self, i, data + i * words, words);
-             });
-           },
-           "out"_a)
-      .def("commit",
-           [](Canvas &self, size_t cell, uint32_t token) {
-             check_cell(self, cell);
-             if (token >= self.program()->program->space().vocabulary().size()) throw std::out_of_range("no such token");
-             return used_without_gil(self, [&] { return self.commit(cell, token); });
-           },
-           "cell"_a, "token"_a)
-      .def("reopen",
-           [](Canvas &self, size_t cell) {
-             check_cell(self, cell);
-             const Use use(self.in_use());
-             self.reopen(cell);
-           },
-           "cell"_a)
-      .def("completion",
-           [](Canvas &self, std::vector<uint32_t> preferred) -> std::optional<std::vector<int64_t>> {
-             const auto found = used_without_gil(self, [&] { return self.completion(preferred); });
-             if (!found) return std::nullopt;
-             return token_ids(*found);
-           },
-           "preferred"_a = std::vector<uint32_t>{})
-      .def("prefer", [](Canvas &self, std::vector<uint32_t> tokens) {
-             const Use use(self.in_use());
-             self.prefer(std::move(tokens));
-           }, "tokens"_a)
-      .def("best",
-           [](Canvas &self, LogP log_p) -> std::optional<std::pair<std::vector<int64_t>, double>> {
-             check_weights(self, log_p);
-             const auto found = used_without_gil(self, [&] { return self.best(log_p.data(), log_p.shape(1)); });
-             if (!found) return std::nullopt;
-             return std::make_pair(token_ids(found->tokens), found->log_weight);
-           },
-           "log_p"_a)
-      .def("draw",
-           [](Canvas &self, LogP log_p, uint64_t seed, size_t tries) -> std::optional<std::pair<std::vector<int64_t>, double>> {
-             check_weights(self, log_p);
-             std::mt19937_64 chance(seed);
-             const auto found = used_without_gil(self, [&] { return self.draw(log_p.data(), log_p.shape(1), chance, tries); });
-             if (!found) return std::nullopt;
-             return std::make_pair(token_ids(found->tokens), found->log_weight);
-           },
-           "log_p"_a, "seed"_a, "tries"_a = 1'000)
-      .def("copy", [](Canvas &self) {
+      .def(
+          "mask",
+          [](Canvas &self, size_t cell, nb::ndarray<int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> out) {
+            check_cell(self, cell);
+            int32_t *data = out.data();
+            const size_t words = out.shape(0);
+            used_without_gil(self, [&] { copy_mask(self, cell, data, words); });
+          },
+          "cell"_a, "out"_a)
+      .def(
+          "masks",
+          [](Canvas &self, nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+            const size_t cells = self.form().cells.size();
+            if (out.shape(0) < cells) throw std::out_of_range("the bitmask has fewer rows than the canvas has cells");
+            int32_t *data = out.data();
+            const size_t words = out.shape(1);
+            used_without_gil(self, [&] {
+              for (size_t i = 0; i < cells; ++i) copy_mask(self, i, data + i * words, words);
+            });
+          },
+          "out"_a)
+      .def(
+          "commit",
+          [](Canvas &self, size_t cell, uint32_t token) {
+            check_cell(self, cell);
+            if (token >= self.program()->program->space().vocabulary().size()) throw std::out_of_range("no such token");
+            return used_without_gil(self, [&] { return self.commit(cell, token); });
+          },
+          "cell"_a, "token"_a)
+      .def(
+          "reopen",
+          [](Canvas &self, size_t cell) {
+            check_cell(self, cell);
+            const Use use(self.in_use());
+            self.reopen(cell);
+          },
+          "cell"_a)
+      .def(
+          "completion",
+          [](Canvas &self, std::vector<uint32_t> preferred) -> std::optional<std::vector<int64_t>> {
+            const auto found = used_without_gil(self, [&] { return self.completion(preferred); });
+            if (!found) return std::nullopt;
+            return token_ids(*found);
+          },
+          "preferred"_a = std::vector<uint32_t>{})
+      .def(
+          "prefer",
+          [](Canvas &self, std::vector<uint32_t> tokens) {
+            const Use use(self.in_use());
+            self.prefer(std::move(tokens));
+          },
+          "tokens"_a)
+      .def(
+          "best",
+          [](Canvas &self, LogP log_p) -> std::optional<std::pair<std::vector<int64_t>, double>> {
+            check_weights(self, log_p);
+            const auto found = used_without_gil(self, [&] { return self.best(log_p.data(), log_p.shape(1)); });
+            if (!found) return std::nullopt;
+            return std::make_pair(token_ids(found->tokens), found->log_weight);
+          },
+          "log_p"_a)
+      .def(
+          "draw",
+          [](Canvas &self, LogP log_p, uint64_t seed,
+             size_t tries) -> std::optional<std::pair<std::vector<int64_t>, double>> {
+            check_weights(self, log_p);
+            std::mt19937_64 chance(seed);
+            const auto found =
+                used_without_gil(self, [&] { return self.draw(log_p.data(), log_p.shape(1), chance, tries); });
+            if (!found) return std::nullopt;
+            return std::make_pair(token_ids(found->tokens), found->log_weight);
+          },
+          "log_p"_a, "seed"_a, "tries"_a = 1'000)
+      .def("copy",
+           [](Canvas &self) {
              const Use use(self.in_use());
              return std::make_unique<Canvas>(self);
            })

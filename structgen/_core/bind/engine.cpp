@@ -12,12 +12,12 @@
 #include <deque>
 #include <set>
 
+#include "automaton/key_offers.h"
 #include "bind/explain.h"
 #include "bind/gil.h"
 #include "bind/grammar_ir.h"
-#include "matcher/matcher.h"
-#include "automaton/key_offers.h"
 #include "bind/schema_ir.h"
+#include "matcher/matcher.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -172,18 +172,19 @@ void bind_engine(nb::module_ &m) {
     }
   });
   nb::class_<Vocabulary>(m, "Vocabulary")
-      .def("__init__",
-           [](Vocabulary *self, nb::list tokens, std::vector<uint32_t> eos_ids, uint32_t size,
-              std::unordered_map<std::string, uint32_t> specials) {
-             std::vector<std::string> texts;
-             texts.reserve(tokens.size());
-             for (nb::handle t : tokens) {
-               if (t.is(nb::none())) texts.emplace_back();
-               else texts.emplace_back(as_view(nb::cast<nb::bytes>(t)));
-             }
-             new (self) Vocabulary(std::move(texts), std::move(eos_ids), size, std::move(specials));
-           },
-           "tokens"_a, "eos_ids"_a, "size"_a, "specials"_a = std::unordered_map<std::string, uint32_t>{})
+      .def(
+          "__init__",
+          [](Vocabulary *self, nb::list tokens, std::vector<uint32_t> eos_ids, uint32_t size,
+             std::unordered_map<std::string, uint32_t> specials) {
+            std::vector<std::string> texts;
+            texts.reserve(tokens.size());
+            for (nb::handle t : tokens) {
+              if (t.is(nb::none())) texts.emplace_back();
+              else texts.emplace_back(as_view(nb::cast<nb::bytes>(t)));
+            }
+            new (self) Vocabulary(std::move(texts), std::move(eos_ids), size, std::move(specials));
+          },
+          "tokens"_a, "eos_ids"_a, "size"_a, "specials"_a = std::unordered_map<std::string, uint32_t>{})
       .def_prop_ro("size", &Vocabulary::size)
       .def_prop_ro("words", &Vocabulary::words)
       .def_prop_ro("eos_ids", &Vocabulary::eos_ids)
@@ -200,50 +201,56 @@ void bind_engine(nb::module_ &m) {
 
   nb::class_<Program>(m, "Program")
       // None: some text satisfies it. Otherwise the pointers of the sub-schemas to blame, if any.
-      .def("empty_parts", [](std::shared_ptr<Program> p) {
-        return without_gil([&]() -> std::optional<std::vector<std::string>> {
-          std::vector<std::string> out;
-          if (!p->has_text()) {
-            Program::Turn turn(*p);
-            const Plan &plan = p->automaton().plan();
-            if (plan.json)
-              for (SchemaId id : plan.json->unsatisfiable_schemas()) out.push_back(plan.json->schema().nodes[id].pointer);
-            return out;
-          }
-          if (!p->space().vocabulary().closed() && Matcher(p).has_no_spelling()) return out;
-          return std::nullopt;
-        });
-      })
+      .def("empty_parts",
+           [](std::shared_ptr<Program> p) {
+             return without_gil([&]() -> std::optional<std::vector<std::string>> {
+               std::vector<std::string> out;
+               if (!p->has_text()) {
+                 Program::Turn turn(*p);
+                 const Plan &plan = p->automaton().plan();
+                 if (plan.json)
+                   for (SchemaId id : plan.json->unsatisfiable_schemas())
+                     out.push_back(plan.json->schema().nodes[id].pointer);
+                 return out;
+               }
+               if (!p->space().vocabulary().closed() && Matcher(p).has_no_spelling()) return out;
+               return std::nullopt;
+             });
+           })
       // A shortest text and whether it is known to be one; None: none was found, or this is no JSON Schema.
-      .def("shortest", [](Program &p) -> std::optional<std::tuple<nb::bytes, bool>> {
-        std::string out;
-        bool exact = false;
-        if (!without_gil([&] { return p.shortest(&out, &exact); })) return std::nullopt;
-        return std::make_tuple(to_bytes(out), exact);
-      })
-      .def_prop_ro("unproven", [](Program &p) {
-        return without_gil([&] {
-          Program::Turn turn(p);
-          return p.unproven();
-        });
-      })
+      .def("shortest",
+           [](Program &p) -> std::optional<std::tuple<nb::bytes, bool>> {
+             std::string out;
+             bool exact = false;
+             if (!without_gil([&] { return p.shortest(&out, &exact); })) return std::nullopt;
+             return std::make_tuple(to_bytes(out), exact);
+           })
+      .def_prop_ro("unproven",
+                   [](Program &p) {
+                     return without_gil([&] {
+                       Program::Turn turn(p);
+                       return p.unproven();
+                     });
+                   })
       // Without holding the space, so that it can be read while another thread makes a long call.
       .def_prop_ro("memory", &Program::memory)
       .def_prop_ro("names_text_tokens", &Program::names_text_tokens)
       // Units of work that steps and masks in grammars have taken so far (automaton/automaton.h).
-      .def_prop_ro("grammar_work", [](Program &p) {
-        return without_gil([&] {
-          Program::Turn turn(p);
-          return p.automaton().work();
-        });
-      })
+      .def_prop_ro("grammar_work",
+                   [](Program &p) {
+                     return without_gil([&] {
+                       Program::Turn turn(p);
+                       return p.automaton().work();
+                     });
+                   })
       // How many masks were remembered, how many made.
-      .def_prop_ro("mask_hits", [](Program &p) {
-        return without_gil([&] {
-          Program::Turn turn(p);
-          return p.masks().hits();
-        });
-      })
+      .def_prop_ro("mask_hits",
+                   [](Program &p) {
+                     return without_gil([&] {
+                       Program::Turn turn(p);
+                       return p.masks().hits();
+                     });
+                   })
       .def_prop_ro("mask_misses", [](Program &p) {
         return without_gil([&] {
           Program::Turn turn(p);
@@ -252,64 +259,80 @@ void bind_engine(nb::module_ &m) {
       });
 
   nb::class_<Engine>(m, "Engine")
-      .def("__init__",
-           [](Engine *self, std::shared_ptr<Vocabulary> v, nb::dict limits) {
-             new (self) Engine(std::move(v), limits_from(limits));
-           },
-           "vocabulary"_a, "limits"_a = nb::dict())
+      .def(
+          "__init__",
+          [](Engine *self, std::shared_ptr<Vocabulary> v, nb::dict limits) {
+            new (self) Engine(std::move(v), limits_from(limits));
+          },
+          "vocabulary"_a, "limits"_a = nb::dict())
       .def("compile", &Engine::compile, "ir"_a)
       .def_prop_ro("memory", &Engine::memory)
       .def_prop_ro("mask_memory", &Engine::mask_memory);
 
   nb::class_<Matcher>(m, "Matcher")
       .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<WithoutGil>())
-      .def("mask", [](Matcher &self) { return to_array(used_without_gil(self, [&] { return self.mask(); })); }, nb::rv_policy::reference)
+      .def(
+          "mask", [](Matcher &self) { return to_array(used_without_gil(self, [&] { return self.mask(); })); },
+          nb::rv_policy::reference)
       .def("lexemes", exclusive<&Matcher::lexemes>, nb::call_guard<WithoutGil>())
       // Positions of places, whether the text may end there, (place, terminal, place) edges, open (place, terminal or
       // -1) pairs, and how many units were read.
-      .def("trace",
-           [](Matcher &self, std::vector<uint32_t> units) {
-             const GrammarTrace found = used_without_gil(self, [&] { return self.trace(units); });
-             nb::list edges, open;
-             for (const auto &e : found.places.edges) edges.append(nb::make_tuple(e.from, e.terminal, e.to));
-             for (const auto &[place, terminal] : found.open)
-               open.append(nb::make_tuple(place, terminal == GrammarTrace::NO_TERMINAL ? int64_t{-1} : int64_t{terminal}));
-             return nb::make_tuple(found.places.positions, found.places.accepting, edges, open, found.read);
-           },
-           "units"_a)
-      .def_prop_ro("sets_temperature", [](Matcher &self) { return sets_temperature(self.program().automaton().plan()); })
-      .def_prop_ro("temperature", [](Matcher &self) { return used_without_gil(self, [&] { return self.temperature(); }); })
-      .def("beginning",
-           [](Matcher &self, size_t place, uint32_t terminal) {
-             return to_array(used_without_gil(self, [&] { return self.beginning(place, terminal); }));
-           },
-           "place"_a, "terminal"_a, nb::rv_policy::reference)
-      .def("fill",
-           [](Matcher &self, nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, size_t row) {
-             if (row >= out.shape(0)) throw std::out_of_range("row is outside the bitmask");
-             int32_t *to = out.data() + row * out.shape(1);
-             size_t words = out.shape(1);
-             Matcher *one[] = {&self};
-             used_without_gil(self, [&] { fill_masks(one, to, words, 1); });
-           },
-           "out"_a, "row"_a = 0)
+      .def(
+          "trace",
+          [](Matcher &self, std::vector<uint32_t> units) {
+            const GrammarTrace found = used_without_gil(self, [&] { return self.trace(units); });
+            nb::list edges, open;
+            for (const auto &e : found.places.edges) edges.append(nb::make_tuple(e.from, e.terminal, e.to));
+            for (const auto &[place, terminal] : found.open)
+              open.append(
+                  nb::make_tuple(place, terminal == GrammarTrace::NO_TERMINAL ? int64_t{-1} : int64_t{terminal}));
+            return nb::make_tuple(found.places.positions, found.places.accepting, edges, open, found.read);
+          },
+          "units"_a)
+      .def_prop_ro("sets_temperature",
+                   [](Matcher &self) { return sets_temperature(self.program().automaton().plan()); })
+      .def_prop_ro("temperature",
+                   [](Matcher &self) { return used_without_gil(self, [&] { return self.temperature(); }); })
+      .def(
+          "beginning",
+          [](Matcher &self, size_t place, uint32_t terminal) {
+            return to_array(used_without_gil(self, [&] { return self.beginning(place, terminal); }));
+          },
+          "place"_a, "terminal"_a, nb::rv_policy::reference)
+      .def(
+          "fill",
+          [](Matcher &self, nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, size_t row) {
+            if (row >= out.shape(0)) throw std::out_of_range("row is outside the bitmask");
+            int32_t *to = out.data() + row * out.shape(1);
+            size_t words = out.shape(1);
+            Matcher *one[] = {&self};
+            used_without_gil(self, [&] { fill_masks(one, to, words, 1); });
+          },
+          "out"_a, "row"_a = 0)
       .def("allowed_count", [](Matcher &self) { return used_without_gil(self, [&] { return self.mask()->count(); }); })
       .def("advance", exclusive<&Matcher::advance>, "token"_a, nb::call_guard<WithoutGil>())
-      .def("begin", [](Matcher &self, nb::bytes text) {
-             const std::string_view view = as_view(text);
-             return used_without_gil(self, [&] { return self.begin(view); });
-           },
-           "text"_a)
-      .def_prop_ro("is_universal", [](Matcher &self) { return used_without_gil(self, [&] { return self.accepts_everything(); }); })
-      .def("accepts",
-           [](Matcher &self, std::vector<uint32_t> tokens) {
-             return used_without_gil(self, [&] { return self.accepts(tokens); });
-           },
-           "tokens"_a)
+      .def(
+          "begin",
+          [](Matcher &self, nb::bytes text) {
+            const std::string_view view = as_view(text);
+            return used_without_gil(self, [&] { return self.begin(view); });
+          },
+          "text"_a)
+      .def_prop_ro("is_universal",
+                   [](Matcher &self) { return used_without_gil(self, [&] { return self.accepts_everything(); }); })
+      .def(
+          "accepts",
+          [](Matcher &self, std::vector<uint32_t> tokens) {
+            return used_without_gil(self, [&] { return self.accepts(tokens); });
+          },
+          "tokens"_a)
       .def("forced", exclusive<&Matcher::forced>, "most"_a = 256, nb::call_guard<WithoutGil>())
-      .def("forced_bytes", [](Matcher &self, size_t most) {
-        return to_bytes(used_without_gil(self, [&] { return self.forced_bytes(most); }));
-      }, "most"_a = 4096)
+      .def(
+          "forced_bytes",
+          [](Matcher &self, size_t most) {
+            return to_bytes(used_without_gil(self, [&] { return self.forced_bytes(most); }));
+          },
+          "most"_a = 4096)
       .def("rollback", exclusive<&Matcher::rollback>, "n"_a)
       .def("fork", exclusive<&Matcher::fork>)
       .def("reset", exclusive<&Matcher::reset>)
@@ -324,43 +347,49 @@ void bind_engine(nb::module_ &m) {
       .def_prop_ro("tokens", exclusive<&Matcher::tokens>)
       .def_prop_ro("text", [](Matcher &self) { return to_bytes(exclusive<&Matcher::text>(self)); })
       .def_prop_ro("memory", exclusive<&Matcher::memory>)
-      .def("viable_bytes", [](Matcher &self, nb::bytes text) {
-             const std::string_view view = as_view(text);
-             return used_without_gil(self, [&] { return self.viable_bytes(view); });
-           },
-           "text"_a)
-      .def("next_bytes",
-           [](Matcher &self, nb::bytes after) {
-             bool may_end = false;
-             const std::string_view view = as_view(after);
-             const std::bitset<256> next = used_without_gil(self, [&] { return self.next_bytes(view, &may_end); });
-             std::string out;
-             for (size_t b = 0; b < 256; ++b)
-               if (next.test(b)) out += static_cast<char>(b);
-             return std::make_tuple(to_bytes(out), may_end);
-           },
-           "after"_a = nb::bytes("", 0))
+      .def(
+          "viable_bytes",
+          [](Matcher &self, nb::bytes text) {
+            const std::string_view view = as_view(text);
+            return used_without_gil(self, [&] { return self.viable_bytes(view); });
+          },
+          "text"_a)
+      .def(
+          "next_bytes",
+          [](Matcher &self, nb::bytes after) {
+            bool may_end = false;
+            const std::string_view view = as_view(after);
+            const std::bitset<256> next = used_without_gil(self, [&] { return self.next_bytes(view, &may_end); });
+            std::string out;
+            for (size_t b = 0; b < 256; ++b)
+              if (next.test(b)) out += static_cast<char>(b);
+            return std::make_tuple(to_bytes(out), may_end);
+          },
+          "after"_a = nb::bytes("", 0))
       // The names that an object offers next, whether each is required, and whether others may come.
-      .def("key_offers",
-           [](Matcher &self, nb::bytes after) -> std::optional<std::tuple<std::vector<std::string>, std::vector<bool>, bool>> {
-             const std::string_view view = as_view(after);
-             const auto found = used_without_gil(self, [&] {
-               return self.with_state(view, [&](StepContext &, const Frame *n, size_t i) {
-                 return i == view.size() ? for_caller(key_offers(n)) : std::nullopt;
-               });
-             });
-             if (!found) return std::nullopt;
-             return std::make_tuple(found->declared, found->required, found->others);
-           },
-           "after"_a = nb::bytes("", 0))
-      .def("witness",
-           [](Matcher &self, nb::bytes after, bool patient) -> std::optional<nb::bytes> {
-             std::string out;
-             const std::string_view view = as_view(after);
-             if (!used_without_gil(self, [&] { return self.witness(view, &out, patient); })) return std::nullopt;
-             return to_bytes(out);
-           },
-           "after"_a = nb::bytes("", 0), "patient"_a = true)
+      .def(
+          "key_offers",
+          [](Matcher &self,
+             nb::bytes after) -> std::optional<std::tuple<std::vector<std::string>, std::vector<bool>, bool>> {
+            const std::string_view view = as_view(after);
+            const auto found = used_without_gil(self, [&] {
+              return self.with_state(view, [&](StepContext &, const Frame *n, size_t i) {
+                return i == view.size() ? for_caller(key_offers(n)) : std::nullopt;
+              });
+            });
+            if (!found) return std::nullopt;
+            return std::make_tuple(found->declared, found->required, found->others);
+          },
+          "after"_a = nb::bytes("", 0))
+      .def(
+          "witness",
+          [](Matcher &self, nb::bytes after, bool patient) -> std::optional<nb::bytes> {
+            std::string out;
+            const std::string_view view = as_view(after);
+            if (!used_without_gil(self, [&] { return self.witness(view, &out, patient); })) return std::nullopt;
+            return to_bytes(out);
+          },
+          "after"_a = nb::bytes("", 0), "patient"_a = true)
       .def("witness_tokens",
            [](Matcher &self) -> std::optional<std::vector<uint32_t>> {
              std::vector<uint32_t> out;
@@ -373,11 +402,13 @@ void bind_engine(nb::module_ &m) {
              return self.search_failure() ? std::optional<std::string>(self.search_failure()) : std::nullopt;
            })
       .def("least_tokens", exclusive<&Matcher::least_tokens>, "room"_a, nb::call_guard<WithoutGil>())
-      .def("describe", [](Matcher &self, nb::bytes after) {
-             const Use use(self.in_use());
-             return describe_to_python(self, as_view(after));
-           },
-           "after"_a = nb::bytes("", 0));
+      .def(
+          "describe",
+          [](Matcher &self, nb::bytes after) {
+            const Use use(self.in_use());
+            return describe_to_python(self, as_view(after));
+          },
+          "after"_a = nb::bytes("", 0));
 
   m.def("before_fork", &before_fork, nb::call_guard<WithoutGil>());
   m.def("after_fork", &after_fork);
@@ -385,7 +416,8 @@ void bind_engine(nb::module_ &m) {
       "fill_masks",
       [](std::vector<Matcher *> matchers, nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> out,
          unsigned threads) {
-        if (out.shape(0) < matchers.size()) throw std::out_of_range("the bitmask has fewer rows than there are matchers");
+        if (out.shape(0) < matchers.size())
+          throw std::out_of_range("the bitmask has fewer rows than there are matchers");
         int32_t *data = out.data();
         size_t words = out.shape(1);
         std::set<Matcher *> each(matchers.begin(), matchers.end());

@@ -33,7 +33,7 @@ struct Account {
   std::string next;
   bool is_grammar = false;
   bool expects_tokens = false;  // a token may come that is read whole
-  bool bounded = false;  // another constraint has a say in what may follow
+  bool bounded = false;         // another constraint has a say in what may follow
   std::vector<std::string> terminals, within;
   std::bitset<256> begins;
   bool optional_space = true;  // white space between tokens may stand, and need not
@@ -65,13 +65,13 @@ class Witnessing {
       if (!next) break;
       if (next->kind != n->kind || next->depth != n->depth) begin = is<ScalarFrame>(next) ? i : i + 1;
       while (!path.empty() && path.back().first >= next->depth) path.pop_back();
-      if (is<KeyFrame>(n) && is<ObjectFrame>(next))
-        key_ = decoded(text.substr(key_begin_, i - key_begin_));
+      if (is<KeyFrame>(n) && is<ObjectFrame>(next)) key_ = decoded(text.substr(key_begin_, i - key_begin_));
       if (is<KeyFrame>(next) && !is<KeyFrame>(n)) key_begin_ = i + 1;
       if (const auto *around = as_if<ContainerFrame>(next->parent); around && around->phase == Phase::InValue) {
         const auto *array = as_if<ArrayFrame>(around);
         const int64_t index = array ? static_cast<int64_t>(array->count) - 1 : -1;
-        if (path.empty() || path.back().first < around->depth) path.push_back({around->depth, {array ? "" : key_, index}});
+        if (path.empty() || path.back().first < around->depth)
+          path.push_back({around->depth, {array ? "" : key_, index}});
         else if (array && path.back().first == around->depth) path.back().second.second = index;  // the next item
       }
       if (const auto *container = as_if<ContainerFrame>(next); container && container->phase != Phase::InValue)
@@ -179,7 +179,8 @@ class Witnessing {
   void rules(GrammarControl &g, const GrammarEntry &at, Account &out) {
     for (const Kernel kernel : std::span(at.set->kernels, at.set->count))
       for (const Item item : g.items().items(kernel))
-        if (const uint32_t rule = g.items().head(item); rule < g.grammar().rules.size()) add(out.within, g.grammar().rules[rule]);
+        if (const uint32_t rule = g.items().head(item); rule < g.grammar().rules.size())
+          add(out.within, g.grammar().rules[rule]);
   }
 
   static void add(std::vector<std::string> &to, const std::string &name) {
@@ -248,11 +249,11 @@ class Witnessing {
       if (length > s.max_length) out.rules.push_back({s.pointer, "maxLength", std::to_string(s.max_length)});
       if (closing && length < s.min_length) out.rules.push_back({s.pointer, "minLength", std::to_string(s.min_length)});
       for (Re re : s.languages)
-        if (closing ? !space.matches(re, text) : !language_takes(re, text)) out.rules.push_back({s.pointer, "pattern or format", ""});
+        if (closing ? !space.matches(re, text) : !language_takes(re, text))
+          out.rules.push_back({s.pointer, "pattern or format", ""});
       if (s.has_values) {
-        bool any = std::any_of(s.strings.begin(), s.strings.end(), [&](const std::string &v) {
-          return closing ? v == text : v.starts_with(text);
-        });
+        bool any = std::any_of(s.strings.begin(), s.strings.end(),
+                               [&](const std::string &v) { return closing ? v == text : v.starts_with(text); });
         if (!any) out.rules.push_back({s.pointer, "enum", ""});
       }
     }
@@ -299,9 +300,8 @@ class Witnessing {
         check("type", "integer", only);
       }
       if (s.has_values) {
-        bool any = std::any_of(s.numbers.begin(), s.numbers.end(), [&](const std::string &d) {
-          return !breaks(number_equal(space, d));
-        });
+        bool any = std::any_of(s.numbers.begin(), s.numbers.end(),
+                               [&](const std::string &d) { return !breaks(number_equal(space, d)); });
         if (!any) out.rules.push_back({s.pointer, "enum", ""});
       }
     }
@@ -360,8 +360,10 @@ class Witnessing {
     for (SchemaId g : n.control->groups) {
       const SchemaNode &s = n.json->schema().nodes[g];
       out.schemas.push_back(s.pointer);
-      if (next_byte == ']' && n.count < s.min_items) out.rules.push_back({s.pointer, "minItems", std::to_string(s.min_items)});
-      if (next_byte != ']' && n.count >= s.max_items) out.rules.push_back({s.pointer, "maxItems", std::to_string(s.max_items)});
+      if (next_byte == ']' && n.count < s.min_items)
+        out.rules.push_back({s.pointer, "minItems", std::to_string(s.min_items)});
+      if (next_byte != ']' && n.count >= s.max_items)
+        out.rules.push_back({s.pointer, "maxItems", std::to_string(s.max_items)});
     }
     if (n.phase != Phase::Open || next_byte == ']') return;
     if (const ItemControl *item = n.json->arrays().next_item(n.control, n.count)) value(*n.json, item->child, out);
@@ -375,7 +377,8 @@ class Witnessing {
 
 nb::list texts(const std::vector<std::string> &values) {
   nb::list out;
-  for (const std::string &v : values) out.append(nb::steal<nb::object>(PyUnicode_DecodeUTF8(v.data(), static_cast<Py_ssize_t>(v.size()), "replace")));
+  for (const std::string &v : values)
+    out.append(nb::steal<nb::object>(PyUnicode_DecodeUTF8(v.data(), static_cast<Py_ssize_t>(v.size()), "replace")));
   return out;
 }
 

@@ -65,7 +65,8 @@ std::optional<uint32_t> read_token_set(const IrPart &ir, TextSpace &space, std::
   try {
     return space.token_sets().add(tokens_of(parts, space.vocabulary()));
   } catch (const NoSuchToken &error) {
-    throw TokenError(error.what, where, "Write numbers and texts of tokens that this tokenizer has: vocabulary.token_bytes(number).");
+    throw TokenError(error.what, where,
+                     "Write numbers and texts of tokens that this tokenizer has: vocabulary.token_bytes(number).");
   }
 }
 
@@ -203,8 +204,7 @@ IndentationRule read_indentation(const IrPart &ir, const Grammar &g) {
     const IrPart part = ir[i + 1];
     *made[i] = part.index(g.terminals.size(), "a terminal");
     const GrammarTerminal &terminal = g.terminals[*made[i]];
-    if (!terminal.is_made())
-      part.fail("names a terminal that is not declared");
+    if (!terminal.is_made()) part.fail("names a terminal that is not declared");
   }
   rule.open = read_terminal_list(ir[3], g);
   rule.close = read_terminal_list(ir[4], g);
@@ -248,8 +248,7 @@ std::unique_ptr<GrammarControl> grammar_from_ir(const IrPart &ir, TextSpace &spa
   for (size_t i = 0; i < rules.size(); ++i) g.rules.emplace_back(rules[i].text());
   if (ir.has("temperatures")) read_temperatures(ir.field("temperatures"), g);
   for (size_t i = 0; i < scanners.size(); ++i) g.scanners.push_back(re(scanners[i]));
-  for (size_t i = 0; i < terminals.size(); ++i)
-    g.terminals.push_back(read_terminal(terminals[i], g, space, re, plan));
+  for (size_t i = 0; i < terminals.size(); ++i) g.terminals.push_back(read_terminal(terminals[i], g, space, re, plan));
   g.ignore = read_terminal_list(ir.field("ignore"), g);
   read_lazy(ir.field("lazy"), g);
   read_keywords(ir.field("keywords"), g);

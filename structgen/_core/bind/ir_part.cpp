@@ -72,7 +72,9 @@ bool IrPart::boolean() const {
   return value_.ptr() == Py_True;
 }
 
-void IrPart::fail(const std::string &what) const { throw std::invalid_argument("malformed IR: " + path() + " " + what); }
+void IrPart::fail(const std::string &what) const {
+  throw std::invalid_argument("malformed IR: " + path() + " " + what);
+}
 
 std::string IrPart::path() const {
   if (!around_) return name_;

@@ -18,8 +18,8 @@ class IrPart {
 
   IrPart field(const char *name) const;  // of a dict
   bool has(const char *name) const { return PyDict_Check(value_.ptr()) && PyDict_GetItemString(value_.ptr(), name); }
-  IrPart operator[](size_t i) const;     // of a tuple or a list
-  size_t size() const;                   // of a tuple or a list
+  IrPart operator[](size_t i) const;  // of a tuple or a list
+  size_t size() const;                // of a tuple or a list
   size_t size(size_t least, const char *shape) const;
 
   // All throw std::invalid_argument if the part has another type.

@@ -132,7 +132,8 @@ class Writer {
 
   const LarkText &read_;
   std::vector<nb::object> texts_, nodes_;  // made when they are first needed
-  nb::str rule_{"rule"}, terminal_{"terminal"}, sequence_{"sequence"}, choice_{"choice"}, repeat_{"repeat"}, use_{"use"};
+  nb::str rule_{"rule"}, terminal_{"terminal"}, sequence_{"sequence"}, choice_{"choice"}, repeat_{"repeat"},
+      use_{"use"};
 };
 
 // A plain grammar that was read, on its way to productions.
@@ -192,7 +193,8 @@ class PlainLark {
       if (const auto word = LarkGrammar::word_of(one.key)) {
         const nb::object text = text_from(*word);
         // An escape can name half of a surrogate pair, which no UTF-8 text contains.
-        const bool spelled = std::none_of(word->begin(), word->end(), [](char32_t c) { return c >= 0xD800 && c <= 0xDFFF; });
+        const bool spelled =
+            std::none_of(word->begin(), word->end(), [](char32_t c) { return c >= 0xD800 && c <= 0xDFFF; });
         const nb::object language = spelled ? nb::make_tuple("literal", text) : nb::make_tuple("empty");
         terminals.append(nb::make_tuple("text", made(PyObject_Repr(text.ptr())), language, 0));
       } else {

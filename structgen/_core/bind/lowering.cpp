@@ -131,7 +131,8 @@ class Reader {
       return bodies.repeat(inner,
                            {count(PyTuple_GET_ITEM(body, 2)), high == Py_None ? Bodies::UNBOUNDED : count(high)});
     }
-    if (kind == "text" || kind == "special" || kind == "tokens" || kind == "constraint") return bodies.leaf(leaf(body, "..."));
+    if (kind == "text" || kind == "special" || kind == "tokens" || kind == "constraint")
+      return bodies.leaf(leaf(body, "..."));
     throw std::invalid_argument("there is no body " + std::string(kind));
   }
 

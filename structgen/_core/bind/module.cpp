@@ -13,7 +13,7 @@ void bind_numbers(nb::module_ &m);
 void bind_regex(nb::module_ &m);
 void bind_sampling(nb::module_ &m);
 void bind_work(nb::module_ &m);
-}
+}  // namespace structgen
 
 NB_MODULE(_native, m) {
   // An interpreter may end while a matcher still exists, for example after an uncaught error. That is not worth a

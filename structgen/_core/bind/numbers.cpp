@@ -1,5 +1,7 @@
 // Number languages and the hash of identities for Python: the tests run the machine byte by byte against exact
 // fractions, and look for hashes that lose something.
+#include "regex/numbers.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -7,7 +9,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "util/hashing.h"
-#include "regex/numbers.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -37,8 +38,7 @@ void bind_numbers(nb::module_ &m) {
           [](NumberMachine *self, bool exponent, bool any_exponent, int64_t max_exponent, int64_t max_fraction) {
             new (self) NumberMachine({exponent, any_exponent, max_exponent, max_fraction});
           },
-          nb::kw_only(), "exponent"_a = true, "any_exponent"_a = false, "max_exponent"_a = 400,
-          "max_fraction"_a = 16)
+          nb::kw_only(), "exponent"_a = true, "any_exponent"_a = false, "max_exponent"_a = 400, "max_fraction"_a = 16)
       .def("language",
            by_keyword<NumberMachine>([](NumberMachine &self, const NumberBounds &b) { return self.language(b); }),
            nb::kw_only(), "minimum"_a = nb::none(), "maximum"_a = nb::none(), "exclusive_minimum"_a = nb::none(),

@@ -5,11 +5,11 @@
 #include <string>
 #include <unordered_map>
 
+#include "bind/python_source.h"
 #include "regex/host_names.h"
 #include "regex/numbers.h"
-#include "bind/python_source.h"
-#include "util/stack.h"
 #include "regex/substring.h"
+#include "util/stack.h"
 
 namespace structgen {
 namespace {
@@ -22,8 +22,7 @@ class Reader {
   explicit Reader(RegexSpace &space) : space_(space) {}
 
   Re read(const IrPart &ir, int depth) {
-    if (depth > MAX_NESTING)
-      throw LimitError("a regular expression is nested more than 1000 deep (limit regex_depth)");
+    if (depth > MAX_NESTING) throw LimitError("a regular expression is nested more than 1000 deep (limit regex_depth)");
     check_stack("a regular expression is nested too deeply");
     ir.size(1, "a tuple that begins with the kind of a regular expression");
     PyObject *const key = ir.value().ptr();

@@ -28,7 +28,8 @@ MaskedDistribution masked_distribution(const Row<float> &log_p, const Row<float>
   if (log_p.size() != masses.size()) throw nb::value_error("log_p and masses have different lengths");
   if (masses.size() > INT32_MAX) throw nb::value_error("a distribution has at most 2**31 - 1 tokens");
   if (!allowed) return distribution;
-  if (allowed->size() < distribution.words()) throw nb::value_error("the mask has fewer bits than the distribution has tokens");
+  if (allowed->size() < distribution.words())
+    throw nb::value_error("the mask has fewer bits than the distribution has tokens");
   distribution.allowed = {reinterpret_cast<const uint32_t *>(allowed->data()), allowed->size()};
   return distribution;
 }
@@ -63,7 +64,8 @@ void bind_sampling(nb::module_ &m) {
             const auto logs = span(log_p), bounds = span(theta);
             if (ids.size() != logs.size() || ids.size() != bounds.size())
               throw nb::value_error("tokens, log_p and theta have different lengths");
-            return StepBounds({ids.begin(), ids.end()}, {logs.begin(), logs.end()}, {bounds.begin(), bounds.end()}, tail);
+            return StepBounds({ids.begin(), ids.end()}, {logs.begin(), logs.end()}, {bounds.begin(), bounds.end()},
+                              tail);
           },
           "tokens"_a, "log_p"_a, "theta"_a, "tail"_a)
       .def("draw", &StepBounds::draw, "uniform"_a)
@@ -80,15 +82,18 @@ void bind_sampling(nb::module_ &m) {
           "store",
           [](StepBounds &self, int32_t token, const Row<float> &log_p, const Row<float> &masses, const Bits &allowed) {
             const MaskedDistribution distribution = masked_distribution(log_p, masses, allowed);
-            if (token < 0 || static_cast<size_t>(token) >= masses.size()) throw nb::index_error("the token is outside of the distribution");
+            if (token < 0 || static_cast<size_t>(token) >= masses.size())
+              throw nb::index_error("the token is outside of the distribution");
             self.store(token, distribution);
           },
           "token"_a, "log_p"_a, "masses"_a, "allowed"_a.none())
       .def("__len__", [](const StepBounds &self) { return self.tokens().size(); })
       .def_prop_ro("bound", &StepBounds::bound)
       .def_prop_ro("tail", &StepBounds::tail)
-      .def_prop_ro("tokens", [](const StepBounds &self) { return copied(self.tokens()); }, nb::rv_policy::move)
-      .def_prop_ro("log_p", [](const StepBounds &self) { return copied(self.log_p()); }, nb::rv_policy::move)
+      .def_prop_ro(
+          "tokens", [](const StepBounds &self) { return copied(self.tokens()); }, nb::rv_policy::move)
+      .def_prop_ro(
+          "log_p", [](const StepBounds &self) { return copied(self.log_p()); }, nb::rv_policy::move)
       .def_prop_ro("theta", [](const StepBounds &self) { return copied(self.theta()); }, nb::rv_policy::move);
 }
 

@@ -6,13 +6,13 @@
 #include <stdexcept>
 #include <unordered_set>
 
-#include "vocabulary/character_bytes.h"
 #include "bind/grammar_ir.h"
-#include "text/json_space.h"
-#include "json/nesting.h"
 #include "bind/regex_ir.h"
+#include "json/nesting.h"
+#include "text/json_space.h"
 #include "util/stack.h"
 #include "util/work.h"
+#include "vocabulary/character_bytes.h"
 
 namespace nb = nanobind;
 
@@ -20,7 +20,7 @@ namespace structgen {
 namespace {
 
 constexpr uint64_t TEXT_BYTES_PER_UNIT = 32;  // of a string that Python may have to encode, and that is copied here
-constexpr uint64_t READ_NODE = 10, READ_KEYWORD = 4;  // units of work, without what a keyword lists
+constexpr uint64_t READ_NODE = 10, READ_KEYWORD = 4;        // units of work, without what a keyword lists
 constexpr uint32_t MOST_NESTED = 500, MOST_PLANS = 50'000;  // constraints inside each other; in all
 
 std::string_view text_of(nb::handle h) {
@@ -106,10 +106,19 @@ using Handler = void (*)(const NodeReader &, SchemaNode &, nb::handle);
 const std::unordered_map<std::string_view, Handler> HANDLERS = {
     {"pointer", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.pointer = text_of(v); }},
     {"types", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.types = nb::cast<uint8_t>(v) & ALL_TYPES; }},
-    {"integer", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.has_number |= n.number.integer = nb::cast<bool>(v); }},
+    {"integer",
+     [](const NodeReader &, SchemaNode &n, nb::handle v) { n.has_number |= n.number.integer = nb::cast<bool>(v); }},
     {"digits", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.digits = nb::cast<bool>(v); }},
-    {"strings", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.has_values = true; n.strings = r.texts(v); }},
-    {"numbers", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.has_values = true; n.numbers = r.texts(v); }},
+    {"strings",
+     [](const NodeReader &r, SchemaNode &n, nb::handle v) {
+       n.has_values = true;
+       n.strings = r.texts(v);
+     }},
+    {"numbers",
+     [](const NodeReader &r, SchemaNode &n, nb::handle v) {
+       n.has_values = true;
+       n.numbers = r.texts(v);
+     }},
     {"literals",
      [](const NodeReader &, SchemaNode &n, nb::handle v) {
        n.has_values = true;
@@ -118,20 +127,45 @@ const std::unordered_map<std::string_view, Handler> HANDLERS = {
          n.literals |= t == "null" ? 1 : t == "true" ? 2 : 4;
        }
      }},
-    {"values", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.has_values = true; n.values = r.ids(v); }},
-    {"minimum", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.number.minimum = text_of(v); n.has_number = true; }},
-    {"exclusiveMinimum", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.number.exclusive_minimum = text_of(v); n.has_number = true; }},
-    {"maximum", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.number.maximum = text_of(v); n.has_number = true; }},
-    {"exclusiveMaximum", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.number.exclusive_maximum = text_of(v); n.has_number = true; }},
-    {"multipleOf", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.number.multiple_of = text_of(v); n.has_number = true; }},
+    {"values",
+     [](const NodeReader &r, SchemaNode &n, nb::handle v) {
+       n.has_values = true;
+       n.values = r.ids(v);
+     }},
+    {"minimum",
+     [](const NodeReader &, SchemaNode &n, nb::handle v) {
+       n.number.minimum = text_of(v);
+       n.has_number = true;
+     }},
+    {"exclusiveMinimum",
+     [](const NodeReader &, SchemaNode &n, nb::handle v) {
+       n.number.exclusive_minimum = text_of(v);
+       n.has_number = true;
+     }},
+    {"maximum",
+     [](const NodeReader &, SchemaNode &n, nb::handle v) {
+       n.number.maximum = text_of(v);
+       n.has_number = true;
+     }},
+    {"exclusiveMaximum",
+     [](const NodeReader &, SchemaNode &n, nb::handle v) {
+       n.number.exclusive_maximum = text_of(v);
+       n.has_number = true;
+     }},
+    {"multipleOf",
+     [](const NodeReader &, SchemaNode &n, nb::handle v) {
+       n.number.multiple_of = text_of(v);
+       n.has_number = true;
+     }},
     {"minLength", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.min_length = count_of(v); }},
     {"maxLength", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.max_length = count_of(v); }},
-    {"pattern", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.languages.push_back(r.cache.convert(r.space, {v, "the pattern"})); }},
-    {"format", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.languages.push_back(r.cache.convert(r.space, {v, "the format"})); }},
+    {"pattern", [](const NodeReader &r, SchemaNode &n,
+                   nb::handle v) { n.languages.push_back(r.cache.convert(r.space, {v, "the pattern"})); }},
+    {"format", [](const NodeReader &r, SchemaNode &n,
+                  nb::handle v) { n.languages.push_back(r.cache.convert(r.space, {v, "the format"})); }},
     {"prefixItems", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.prefix_items = r.ids(v); }},
     {"items", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.items = r.id(v); }},
-    {"contains",
-     [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.contains = r.id(v); }},
+    {"contains", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.contains = r.id(v); }},
     {"minContains", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.min_contains = count_of(v); }},
     {"maxContains", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.max_contains = count_of(v); }},
     {"uniqueItems", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.unique_items = nb::cast<bool>(v); }},
@@ -152,7 +186,8 @@ const std::unordered_map<std::string_view, Handler> HANDLERS = {
          n.pattern_properties.emplace_back(r.cache.convert(r.space, {nb::object(x[0]), "the pattern"}), r.id(x[1]));
        }
      }},
-    {"additionalProperties", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.additional_properties = r.id(v); }},
+    {"additionalProperties",
+     [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.additional_properties = r.id(v); }},
     {"propertyNames", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.property_names = r.id(v); }},
     {"required", [](const NodeReader &r, SchemaNode &n, nb::handle v) { n.required = r.texts(v); }},
     {"minProperties", [](const NodeReader &, SchemaNode &n, nb::handle v) { n.min_properties = count_of(v); }},
@@ -190,11 +225,13 @@ void read_whitespace(nb::handle ir, JsonOptions &o) {
       row.closes = nb::cast<bool>(one[5]);
       o.rows.push_back(row);
     }
-    if (o.rows.size() < 2 || o.rows.size() >= SPACE_RETURN) throw std::invalid_argument("white space with too many states");
+    if (o.rows.size() < 2 || o.rows.size() >= SPACE_RETURN)
+      throw std::invalid_argument("white space with too many states");
     for (int i = 0; i < 6; ++i) o.gap_starts[i] = nb::cast<uint16_t>(ir[1][i]);
     for (const SpaceRow &row : o.rows)
       for (uint16_t next : row.next)
-        if (next != SpaceRow::NONE && next >= o.rows.size()) throw std::invalid_argument("white space has no such state");
+        if (next != SpaceRow::NONE && next >= o.rows.size())
+          throw std::invalid_argument("white space has no such state");
     for (uint16_t start : o.gap_starts)
       if (start >= o.rows.size()) throw std::invalid_argument("white space has no such state");
     return;
@@ -235,7 +272,9 @@ JsonOptions read_options(nb::dict options) {
 // Reads a part of a schema. If the part has another shape than expected, throws an error with its name, `part()`.
 template <class Part, class Read>
 auto checked(const Part &part, const Read &read) {
-  auto malformed = [&] { return std::invalid_argument("malformed IR: " + part() + " has another shape than the core expects"); };
+  auto malformed = [&] {
+    return std::invalid_argument("malformed IR: " + part() + " has another shape than the core expects");
+  };
   try {
     return read();
   } catch (const nb::cast_error &) {
@@ -272,14 +311,17 @@ Schema read_schema(nb::handle ir, TextSpace &space, RegexCache &cache) {
       charge(READ_KEYWORD);
       auto it = HANDLERS.find(text_of(key));
       if (it == HANDLERS.end())
-        throw std::invalid_argument("the core does not know the keyword " + std::string(text_of(key)) + " at " + n.pointer);
-      checked([&] { return "the keyword " + std::string(it->first) + " at " + n.pointer; }, [&] { it->second(reader, n, value); });
+        throw std::invalid_argument("the core does not know the keyword " + std::string(text_of(key)) + " at " +
+                                    n.pointer);
+      checked([&] { return "the keyword " + std::string(it->first) + " at " + n.pointer; },
+              [&] { it->second(reader, n, value); });
     }
     if (n.values.size() > space.limits().listed_containers)
       throw LimitError("enum lists " + std::to_string(n.values.size()) + " arrays and objects at " + n.pointer + "; " +
                        std::to_string(space.limits().listed_containers) + " are read (limit listed_containers)");
   }
-  if (schema.nodes.size() != count) throw std::invalid_argument("malformed IR: the list of nodes changed while it was read");
+  if (schema.nodes.size() != count)
+    throw std::invalid_argument("malformed IR: the list of nodes changed while it was read");
   return schema;
 }
 
@@ -331,7 +373,8 @@ class MissingControls {
 };
 
 Schema checked_schema(const IrPart &ir, TextSpace &space, RegexCache &cache) {
-  Schema schema = checked([] { return std::string("the JSON Schema"); }, [&] { return read_schema(ir.value(), space, cache); });
+  Schema schema =
+      checked([] { return std::string("the JSON Schema"); }, [&] { return read_schema(ir.value(), space, cache); });
   space.prepare_host_names();
   return schema;
 }
@@ -418,7 +461,8 @@ class PlanReader {
 
 std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uint32_t nested) {
   if (nested > MOST_NESTED)
-    throw LimitError("constraints are nested more than " + std::to_string(MOST_NESTED) + " deep (limit constraint_depth)");
+    throw LimitError("constraints are nested more than " + std::to_string(MOST_NESTED) +
+                     " deep (limit constraint_depth)");
   if (++plans_ > MOST_PLANS)
     throw LimitError("more than " + std::to_string(MOST_PLANS) +
                      " constraints are joined in one (limit constraint_parts); "
@@ -440,7 +484,8 @@ std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uin
     plan->kind = Plan::Json;
     Schema schema = checked_schema(content, space_, cache_);
     if (applies_itself(schema))
-      throw std::invalid_argument("malformed IR: a node of the JSON Schema leads back to itself without looking at the value");
+      throw std::invalid_argument(
+          "malformed IR: a node of the JSON Schema leads back to itself without looking at the value");
     schema.options.root_depth = depth;
     plan->json = std::make_unique<JsonControl>(std::move(schema), space_);
     const Schema &read = plan->json->schema();

@@ -1,4 +1,6 @@
 // Limits of calls for Python: errors, stop flags, bounds on all calls of a thread, and signals while a call runs.
+#include "util/work.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -9,7 +11,6 @@
 
 #include "bind/gil.h"
 #include "regex/regex.h"  // LimitError
-#include "util/work.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

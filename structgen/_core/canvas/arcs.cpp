@@ -202,8 +202,7 @@ class CanvasArcs::Walk {
       states.push_back(to);
       if (!v_.ids(node).empty()) {
         if (arcs_.goes_on(to)) take({Kind::Run, terminal_, arcs_.run(terminal_, to)}, v_.ids(node));
-        if (lexemes.complete(to))
-          take({Kind::Boundary, terminal_, arcs_.boundary(lexemes.after(to))}, v_.ids(node));
+        if (lexemes.complete(to)) take({Kind::Boundary, terminal_, arcs_.boundary(lexemes.after(to))}, v_.ids(node));
       }
       if (lexemes.complete(to)) ended(node, lexemes.after(to));
       ++node;

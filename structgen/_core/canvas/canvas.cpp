@@ -71,7 +71,8 @@ class Derivation {
 };
 
 bool has_gap(const CanvasForm &form) {
-  return std::any_of(form.cells.begin(), form.cells.end(), [](const CanvasCell &c) { return c.kind == CanvasCell::Gap; });
+  return std::any_of(form.cells.begin(), form.cells.end(),
+                     [](const CanvasCell &c) { return c.kind == CanvasCell::Gap; });
 }
 
 }  // namespace
@@ -103,7 +104,8 @@ struct Canvas::Filled {
 
   // The tokens of a text, with as many of `preferred` as are useful; CLOSED for cells after the text. For canvases
   // without gaps.
-  std::vector<uint32_t> completion(const BinaryGrammar &g, const std::vector<uint32_t> &preferred, const CanvasForm &form) {
+  std::vector<uint32_t> completion(const BinaryGrammar &g, const std::vector<uint32_t> &preferred,
+                                   const CanvasForm &form) {
     const size_t cells = form.cells.size();
     std::vector<uint32_t> out(cells, CLOSED);
     // By the end of the text: the cells after it that should be closed, minus those that should not. Without
@@ -177,12 +179,13 @@ bool Canvas::may_be(size_t cell, uint32_t token) const { return masks_[cell][tok
 bool Canvas::commit(size_t cell, uint32_t token) {
   CanvasCell &at = form_.cells[cell];
   if (at.kind == CanvasCell::Fixed) return at.token == token;
-  if (at.kind == CanvasCell::Gap) throw std::invalid_argument("a gap holds any number of tokens, so none can be put into it");
+  if (at.kind == CanvasCell::Gap)
+    throw std::invalid_argument("a gap holds any number of tokens, so none can be put into it");
   if (!known_) solve();
   if (!completable_ || !may_be(cell, token)) return false;
   // After the text of the known completion, any closing token may fill a cell, unless some cells may be skipped.
-  const bool agrees = witness_ && ((*witness_)[cell] == token || ((*witness_)[cell] == CLOSED && form_.skips.empty() &&
-                                                                  form_.closes_with(token)));
+  const bool agrees = witness_ && ((*witness_)[cell] == token ||
+                                   ((*witness_)[cell] == CLOSED && form_.skips.empty() && form_.closes_with(token)));
   CanvasForm before;
   if (!agrees && !solved_) before = form_;
   at = {CanvasCell::Fixed, token, {}};
@@ -273,14 +276,14 @@ std::optional<Canvas::Weighed> Canvas::draw(const float *log_p, size_t stride, s
     rest.words = left;
     Filled one(arcs, fixed, rest);
     one.chart.find_useful();
-    const double ways =
-        CanvasPaths(arcs, fixed, one.lattice, one.chart, CanvasPaths::Of::All, nullptr, 0).total();
+    const double ways = CanvasPaths(arcs, fixed, one.lattice, one.chart, CanvasPaths::Of::All, nullptr, 0).total();
     left = one.chart.words_left();
     const double u = static_cast<double>(chance() >> 11) * 0x1p-53;
     if (u < std::exp(-ways)) return Weighed{std::move(tokens), paths.total()};
   }
-  throw LimitError("of " + std::to_string(tries) +
-                   " completions none was kept, since texts of this grammar have very many derivations (limit canvas_tries)");
+  throw LimitError(
+      "of " + std::to_string(tries) +
+      " completions none was kept, since texts of this grammar have very many derivations (limit canvas_tries)");
 }
 
 }  // namespace structgen

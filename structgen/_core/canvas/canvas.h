@@ -15,10 +15,10 @@
 #include <optional>
 #include <random>
 
-#include "chart/chart.h"
 #include "canvas/lattice.h"
-#include "util/exclusive_use.h"
+#include "chart/chart.h"
 #include "matcher/matcher.h"
+#include "util/exclusive_use.h"
 
 namespace structgen {
 
@@ -81,7 +81,8 @@ class Canvas {
   std::vector<uint32_t> preferred_;
   size_t nodes_ = 0, charts_ = 0;
   UseFlag in_use_{
-      "this canvas is in use by another thread. Give each thread a canvas of its own: canvas.fork() makes one in the same "
+      "this canvas is in use by another thread. Give each thread a canvas of its own: canvas.fork() makes one in the "
+      "same "
       "state"};
 };
 

@@ -15,8 +15,13 @@ using Kind = CanvasArcs::Kind;
 class CanvasLattice::Builder {
  public:
   Builder(CanvasLattice &out, CanvasArcs &arcs, const CanvasForm &form, const CanvasLimits &limits)
-      : out_(out), arcs_(arcs), form_(form), limits_(limits), size_(static_cast<uint32_t>(form.cells.size())),
-        words_(arcs.grammar().first.size()), places_(size_ + 1) {}
+      : out_(out),
+        arcs_(arcs),
+        form_(form),
+        limits_(limits),
+        size_(static_cast<uint32_t>(form.cells.size())),
+        words_(arcs.grammar().first.size()),
+        places_(size_ + 1) {}
 
   void build() {
     find_skips();
@@ -64,7 +69,9 @@ class CanvasLattice::Builder {
     for (uint32_t p = size_ + 1; p-- > 0;) {
       std::vector<uint32_t> &onward = places_[p].onward;
       onward.push_back(p);
-      auto add = [&](uint32_t to) { onward.insert(onward.end(), places_[to].onward.begin(), places_[to].onward.end()); };
+      auto add = [&](uint32_t to) {
+        onward.insert(onward.end(), places_[to].onward.begin(), places_[to].onward.end());
+      };
       if (p < size_ && form_.cells[p].kind == CanvasCell::Gap) add(p + 1);
       for (const auto &[from, to] : form_.skips)
         if (from == p) add(to);
@@ -72,7 +79,8 @@ class CanvasLattice::Builder {
       onward.erase(std::unique(onward.begin(), onward.end()), onward.end());
       listed_ += onward.size();
       if (listed_ > MOST_LISTED)
-        throw LimitError("a canvas has too many gaps and cells that may hold no token side by side (limit canvas_nodes)");
+        throw LimitError(
+            "a canvas has too many gaps and cells that may hold no token side by side (limit canvas_nodes)");
     }
   }
 
@@ -82,7 +90,8 @@ class CanvasLattice::Builder {
       out_.ends_at[p] = p == size_;
       if (p == size_) continue;
       const CanvasCell &cell = form_.cells[p];
-      const bool may_close = std::any_of(form_.closing.begin(), form_.closing.end(), [&](uint32_t id) { return cell.allows(id); });
+      const bool may_close =
+          std::any_of(form_.closing.begin(), form_.closing.end(), [&](uint32_t id) { return cell.allows(id); });
       out_.ends_at[p] = out_.ends_at[p + 1] && (may_close || cell.kind == CanvasCell::Gap);
     }
   }
@@ -135,8 +144,8 @@ class CanvasLattice::Builder {
     uint32_t &r = slot(places_[p].row_of_run, run);
     if (r == NONE) {
       if (rows_.size() * ROW_BYTES > limits_.bytes)
-        throw LimitError("the runs of terminals through a canvas take more than " + std::to_string(limits_.bytes >> 20) +
-                         " MiB (limit canvas_bytes)");
+        throw LimitError("the runs of terminals through a canvas take more than " +
+                         std::to_string(limits_.bytes >> 20) + " MiB (limit canvas_bytes)");
       r = static_cast<uint32_t>(rows_.size());
       rows_.push_back({p, run, {}});
       places_[p].rows.push_back(r);
@@ -249,15 +258,18 @@ class CanvasLattice::Builder {
     for (uint32_t r : rows) {
       Row made{rows_[r].position, rows_[r].run, static_cast<uint32_t>(out_.links.size()), 0};
       for (Link l : rows_[r].links)
-        if (const uint32_t to = number[l.to_row ? n + l.to : l.to]; to != NONE) out_.links.push_back({l.to_row, to, l.arc});
+        if (const uint32_t to = number[l.to_row ? n + l.to : l.to]; to != NONE)
+          out_.links.push_back({l.to_row, to, l.arc});
       made.end = static_cast<uint32_t>(out_.links.size());
       out_.rows.push_back(made);
     }
     for (const Begin &b : begins_)
-      if (number[b.node] != NONE && number[n + b.row] != NONE) out_.begins.push_back({number[b.node], number[n + b.row]});
+      if (number[b.node] != NONE && number[n + b.row] != NONE)
+        out_.begins.push_back({number[b.node], number[n + b.row]});
     std::sort(out_.begins.begin(), out_.begins.end(), [](const Begin &a, const Begin &b) { return a.row < b.row; });
     for (const Edge &e : edges_)
-      if (number[e.from] != NONE && number[e.to] != NONE) out_.edges.push_back({number[e.from], e.terminal, number[e.to], e.token});
+      if (number[e.from] != NONE && number[e.to] != NONE)
+        out_.edges.push_back({number[e.from], e.terminal, number[e.to], e.token});
   }
 
   CanvasLattice &out_;

@@ -46,7 +46,7 @@ struct CanvasLattice {
   std::vector<Link> links;
   std::vector<Begin> begins;  // by row
   std::vector<Edge> edges;
-  std::vector<uint8_t> ends_at;  // by position: may the text end there?
+  std::vector<uint8_t> ends_at;      // by position: may the text end there?
   std::vector<uint32_t> empty_from;  // where closing tokens may begin after the empty text; empty: it is not a text
 
  private:

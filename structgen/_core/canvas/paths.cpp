@@ -49,8 +49,17 @@ class Pick {
 
 CanvasPaths::CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, SpanChart &chart,
                          Of of, const float *log_p, size_t stride)
-    : arcs_(arcs), form_(form), lattice_(lattice), chart_(chart), g_(arcs.grammar()), of_(of), log_p_(log_p), stride_(stride),
-      nodes_(lattice.nodes.size()), begins_of_(nodes_), edges_of_(nodes_) {
+    : arcs_(arcs),
+      form_(form),
+      lattice_(lattice),
+      chart_(chart),
+      g_(arcs.grammar()),
+      of_(of),
+      log_p_(log_p),
+      stride_(stride),
+      nodes_(lattice.nodes.size()),
+      begins_of_(nodes_),
+      edges_of_(nodes_) {
   find_closures();
   link_weights_.assign(lattice.links.size(), NEVER);
   for (const CanvasLattice::Row &row : lattice.rows)
@@ -65,7 +74,8 @@ CanvasPaths::CanvasPaths(CanvasArcs &arcs, const CanvasForm &form, const CanvasL
   for (uint32_t u = 0; u < nodes_; ++u)
     if (lattice.nodes[u].is_start)
       each_bit(chart.useful(g_.start, u), 0, chart.words(), [&](uint32_t v) {
-        if (lattice.nodes[v].is_end) ends_.push_back({u, v, value(full_, g_.start, u, v) + tail[lattice.nodes[v].position]});
+        if (lattice.nodes[v].is_end)
+          ends_.push_back({u, v, value(full_, g_.start, u, v) + tail[lattice.nodes[v].position]});
       });
   for (uint32_t p : lattice.empty_from) ends_.push_back({NONE, p, tail[p]});
   for (const End &end : ends_) total_ = sum(static_cast<float>(total_), end.weight);
@@ -129,7 +139,8 @@ void CanvasPaths::read_rows(uint32_t from, std::vector<float> &rows) {
     if (std::isinf(rows[k])) continue;
     const CanvasLattice::Row &row = lattice_.rows[k];
     for (uint32_t i = row.first; i < row.end; ++i)
-      if (const CanvasLattice::Link &l = lattice_.links[i]; l.to_row) rows[l.to] = sum(rows[l.to], rows[k] + link_weights_[i]);
+      if (const CanvasLattice::Link &l = lattice_.links[i]; l.to_row)
+        rows[l.to] = sum(rows[l.to], rows[k] + link_weights_[i]);
   }
 }
 
@@ -201,7 +212,8 @@ void CanvasPaths::read_terminal(const Span &span, std::mt19937_64 *chance, std::
   Pick<Way> last(chance);
   for (uint32_t i : edges_of_[span.from])
     if (const CanvasLattice::Edge &e = lattice_.edges[i]; e.terminal == span.symbol && e.to == span.to)
-      last.offer({NONE, NONE, e.token}, e.token == CanvasLattice::ALONE ? 0 : weigh(lattice_.nodes[span.from].position, e.token));
+      last.offer({NONE, NONE, e.token},
+                 e.token == CanvasLattice::ALONE ? 0 : weigh(lattice_.nodes[span.from].position, e.token));
   for (uint32_t k = 0; k < rows.size(); ++k) {
     const CanvasLattice::Row &row = lattice_.rows[k];
     if (std::isinf(rows[k]) || arcs_.terminal_of(row.run) != span.symbol) continue;

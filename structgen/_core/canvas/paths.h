@@ -13,14 +13,16 @@
 #include <limits>
 #include <random>
 
-#include "chart/chart.h"
 #include "canvas/lattice.h"
+#include "chart/chart.h"
 
 namespace structgen {
 
 class CanvasPaths {
  public:
-  static size_t bytes(const BinaryGrammar &grammar, size_t nodes) { return 2 * sizeof(float) * grammar.size() * nodes * nodes; }
+  static size_t bytes(const BinaryGrammar &grammar, size_t nodes) {
+    return 2 * sizeof(float) * grammar.size() * nodes * nodes;
+  }
   enum class Of : uint8_t { Best, All };
 
   // `log_p`: for each cell a row with as many numbers as there are tokens; null: every token weighs one.
@@ -66,7 +68,7 @@ class CanvasPaths {
   const size_t stride_, nodes_;
   std::vector<std::vector<uint32_t>> closures_, closures_into_;  // by rules of one symbol, itself included
   std::vector<float> link_weights_;
-  std::vector<float> core_, full_;  // without rules of one symbol at the top, and with
+  std::vector<float> core_, full_;                           // without rules of one symbol at the top, and with
   std::vector<std::vector<uint32_t>> begins_of_, edges_of_;  // by node
   struct End {
     uint32_t from, to;

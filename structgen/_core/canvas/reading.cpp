@@ -9,7 +9,8 @@ namespace structgen {
 CanvasReading::CanvasReading(CanvasArcs &arcs, const CanvasForm &form, const CanvasLattice &lattice, size_t most_bytes)
     : arcs_(arcs), form_(form), lattice_(lattice), words_((lattice.nodes.size() + 63) / 64) {
   // The rows twice, since masks need them from both sides.
-  const size_t bytes = (2 * lattice.rows.size() + arcs.grammar().terminal_count() * lattice.nodes.size()) * words_ * sizeof(uint64_t);
+  const size_t bytes =
+      (2 * lattice.rows.size() + arcs.grammar().terminal_count() * lattice.nodes.size()) * words_ * sizeof(uint64_t);
   if (bytes > most_bytes)
     throw LimitError("reading a canvas takes " + std::to_string(bytes >> 20) + " MiB (limit canvas_bytes)");
   sources_.resize(lattice.rows.size() * words_);
@@ -56,7 +57,8 @@ void CanvasReading::tell(SpanChart &chart) {
     }
     return grew;
   });
-  for (const CanvasLattice::Edge &e : lattice_.edges) column(e.terminal, e.to)[e.from / 64] |= uint64_t{1} << e.from % 64;
+  for (const CanvasLattice::Edge &e : lattice_.edges)
+    column(e.terminal, e.to)[e.from / 64] |= uint64_t{1} << e.from % 64;
   chart.count(columns_.size());
   for (uint32_t t = 0; t < arcs_.grammar().terminal_count(); ++t)
     for (uint32_t v = 0; v < lattice_.nodes.size(); ++v) {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "chart/chart.h"
 #include "canvas/lattice.h"
+#include "chart/chart.h"
 
 namespace structgen {
 
@@ -18,7 +18,8 @@ class CanvasReading {
   // The tokens of each cell that some useful span leads through.
   void masks(SpanChart &chart, std::vector<std::vector<uint32_t>> &out);
   // The tokens of a terminal that stands between two nodes, by cell.
-  void tokens(uint32_t terminal, uint32_t from, uint32_t to, const std::vector<uint32_t> &preferred, std::vector<uint32_t> &out);
+  void tokens(uint32_t terminal, uint32_t from, uint32_t to, const std::vector<uint32_t> &preferred,
+              std::vector<uint32_t> &out);
 
   static std::vector<std::pair<uint32_t, uint32_t>> loops(const CanvasForm &form, const CanvasLattice &lattice);
 
@@ -31,14 +32,15 @@ class CanvasReading {
   uint32_t terminal_of(const CanvasLattice::Row &r) const { return arcs_.terminal_of(r.run); }
   template <class Visit>
   void each_position(bool forward, const Visit &visit) const;
-  uint32_t token_of(const CanvasLattice::Row &r, const CanvasLattice::Link &l, const std::vector<uint32_t> &preferred) const;
+  uint32_t token_of(const CanvasLattice::Row &r, const CanvasLattice::Link &l,
+                    const std::vector<uint32_t> &preferred) const;
 
   CanvasArcs &arcs_;
   const CanvasForm &form_;
   const CanvasLattice &lattice_;
   size_t words_;
-  std::vector<uint64_t> sources_;  // of each row
-  std::vector<uint64_t> columns_;  // of each terminal and node where it may end: the nodes where it may begin
+  std::vector<uint64_t> sources_;    // of each row
+  std::vector<uint64_t> columns_;    // of each terminal and node where it may end: the nodes where it may begin
   std::vector<uint32_t> first_row_;  // by position
 };
 

@@ -4,10 +4,7 @@
 #include <map>
 
 namespace structgen {
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 // Lowers the productions of a grammar; `canvas.terminals` are numbered in the order in which they are met.
 class BinaryGrammar::Builder {
@@ -59,7 +56,8 @@ class BinaryGrammar::Builder {
   }
   void pair(uint32_t head, uint32_t left, uint32_t right) {
     std::vector<Pair> &known = canvas_.pairs_of[head];
-    if (std::any_of(known.begin(), known.end(), [&](const Pair &p) { return p.left == left && p.right == right; })) return;
+    if (std::any_of(known.begin(), known.end(), [&](const Pair &p) { return p.left == left && p.right == right; }))
+      return;
     known.push_back({left, right});
     canvas_.pairs_into[left].push_back({head, right});
   }

@@ -30,7 +30,7 @@ class BinaryGrammar {
     uint32_t head, right;
   };
 
-  BinaryGrammar();  // has no texts
+  BinaryGrammar();                               // has no texts
   BinaryGrammar(Re language, TextSpace &space);  // one terminal, which spans the whole text
   BinaryGrammar(const Grammar &grammar, Lexer &lexer);
 

@@ -18,7 +18,7 @@ bool any_bit(const uint64_t *row, size_t from, size_t words) {
 }  // namespace
 
 SpanChart::SpanChart(const BinaryGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops,
-                         size_t most_bytes, size_t most_words)
+                     size_t most_bytes, size_t most_words)
     : g_(grammar),
       nodes_(nodes),
       words_((nodes + 63) / 64),
@@ -35,8 +35,9 @@ SpanChart::SpanChart(const BinaryGrammar &grammar, size_t nodes, std::vector<std
 }
 
 void SpanChart::throw_limit() {
-  throw LimitError("the chart of a canvas takes more work than it may, since texts can be read in very many ways there "
-                   "(limit canvas_words)");
+  throw LimitError(
+      "the chart of a canvas takes more work than it may, since texts can be read in very many ways there "
+      "(limit canvas_words)");
 }
 
 bool SpanChart::fill(std::span<const uint32_t> starts, std::span<const uint32_t> ends) {

@@ -21,7 +21,7 @@ class SpanChart {
   // `loops`: ranges of nodes, from the first to before the last, that may lead back to each other. The chart throws
   // LimitError when it takes more than `most_bytes`, or reads more than `most_words`.
   SpanChart(const BinaryGrammar &grammar, size_t nodes, std::vector<std::pair<uint32_t, uint32_t>> loops,
-              size_t most_bytes, size_t most_words);
+            size_t most_bytes, size_t most_words);
 
   size_t words() const { return words_; }
   // Counts work for the chart, in words that are read. Throws LimitError.

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "util/hashing.h"
 #include "regex/regex.h"
+#include "util/hashing.h"
 #include "util/work.h"
 
 namespace structgen {

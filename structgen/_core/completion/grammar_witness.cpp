@@ -10,12 +10,12 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MAX_TERMINALS = 200'000;    // of the cheapest text of one symbol
-constexpr size_t MAX_POINTS = 200'000;       // of the shortest-path search over dotted rules
-constexpr size_t MAX_STATES = 1'500;         // of the breadth-first search
+constexpr size_t MAX_TERMINALS = 200'000;      // of the cheapest text of one symbol
+constexpr size_t MAX_POINTS = 200'000;         // of the shortest-path search over dotted rules
+constexpr size_t MAX_STATES = 1'500;           // of the breadth-first search
 constexpr size_t MAX_SEARCH_WORK = 5'000'000;  // of the parser and the liveness search, in that search
 constexpr size_t MAX_READ_WORK = 4'000'000;    // the same, when a completion is read
-constexpr size_t MAX_BOUNDED_SIZE = 20'000;  // characters of a completion, where each byte needs a liveness search
+constexpr size_t MAX_BOUNDED_SIZE = 20'000;    // characters of a completion, where each byte needs a liveness search
 
 // Work of the parser and the liveness search so far: a million takes a third of a second.
 size_t work_of(GrammarControl &g) { return g.earley().work() + g.life().work(); }
@@ -41,12 +41,17 @@ bool is_completion(Automaton &automaton, StepContext &ctx, const GrammarFrame *f
 class CheapestCompletion {
  public:
   CheapestCompletion(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame)
-      : automaton_(automaton), ctx_(ctx), frame_(frame), g_(*frame->grammar), shortest_(shortest_texts(g_, automaton)) {}
+      : automaton_(automaton),
+        ctx_(ctx),
+        frame_(frame),
+        g_(*frame->grammar),
+        shortest_(shortest_texts(g_, automaton)) {}
 
   bool run(WitnessSymbols *out) {
     std::vector<Candidate> candidates;
     for (const GrammarEntry &entry : frame_->entries()) add_candidates(entry, candidates);
-    std::sort(candidates.begin(), candidates.end(), [](const Candidate &a, const Candidate &b) { return a.cost < b.cost; });
+    std::sort(candidates.begin(), candidates.end(),
+              [](const Candidate &a, const Candidate &b) { return a.cost < b.cost; });
     for (const Candidate &candidate : candidates) {
       out->clear();
       if (write(candidate, out) && read(*out)) return true;
@@ -172,7 +177,8 @@ class CheapestCompletion {
       }
       const bool last = i == t.terminals.size();
       if (!is_first || t.entry->column != (columns.empty() ? 0 : columns.back())) out->push_back('\n');
-      if (!out->empty() && out->back() == '\n') out->insert(out->end(), columns.empty() || last ? 0 : columns.back(), ' ');
+      if (!out->empty() && out->back() == '\n')
+        out->insert(out->end(), columns.empty() || last ? 0 : columns.back(), ' ');
       boundary.reset();
       return true;
     };
@@ -193,7 +199,8 @@ class CheapestCompletion {
       }
       const WitnessSymbols &word = shortest_.text(terminal);
       if (word.empty()) continue;
-      if (boundary && what.kind == GrammarTerminal::Text && g_.lexemes().rest_of(*boundary, static_cast<uint8_t>(word[0])) != RegexSpace::EMPTY)
+      if (boundary && what.kind == GrammarTerminal::Text &&
+          g_.lexemes().rest_of(*boundary, static_cast<uint8_t>(word[0])) != RegexSpace::EMPTY)
         append_text(*out, g_.life().separator(*boundary));
       out->insert(out->end(), word.begin(), word.end());
       boundary.reset();
@@ -273,8 +280,10 @@ bool GrammarShortest::terminals(Symbol s, std::vector<uint32_t> *out) const {
   return true;
 }
 
-// Breadth-first search over bytes. It finds completions whose lexemes are separable only in other words than the shortest.
-static bool search_breadth_first(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame, WitnessSymbols *out) {
+// Breadth-first search over bytes. It finds completions whose lexemes are separable only in other words than the
+// shortest.
+static bool search_breadth_first(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame,
+                                 WitnessSymbols *out) {
   struct Met {
     const Frame *state;
     size_t from;      // the state before, by index
@@ -307,7 +316,8 @@ static bool search_breadth_first(Automaton &automaton, StepContext &ctx, const G
 }
 
 // The completion that the liveness search itself writes.
-static bool complete_by_liveness(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame, WitnessSymbols *out) {
+static bool complete_by_liveness(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame,
+                                 WitnessSymbols *out) {
   GrammarControl &g = *frame->grammar;
   auto found = [&](std::optional<std::string> text) {
     if (!text) return false;
@@ -326,14 +336,16 @@ static bool complete_by_liveness(Automaton &automaton, StepContext &ctx, const G
     for (const bool ends : {true, false})
       for (const Lexer::Running &running : g.lexer().running(entry.lex))
         if (g.lexemes().complete(running.lexeme) == ends &&
-            found(g.life().completion(entry.set, entry.brackets, running.terminal, running.lexeme, entry.within, ctx.arena)))
+            found(g.life().completion(entry.set, entry.brackets, running.terminal, running.lexeme, entry.within,
+                                      ctx.arena)))
           return true;
   }
   return false;
 }
 
 bool complete_grammar(Automaton &automaton, StepContext &ctx, const GrammarFrame *frame, WitnessSymbols *out) {
-  if (CheapestCompletion(automaton, ctx, frame).run(out) || complete_by_liveness(automaton, ctx, frame, out)) return true;
+  if (CheapestCompletion(automaton, ctx, frame).run(out) || complete_by_liveness(automaton, ctx, frame, out))
+    return true;
   out->clear();
   return frame->first_entry->within == ANYTHING && search_breadth_first(automaton, ctx, frame, out);
 }

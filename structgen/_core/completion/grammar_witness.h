@@ -1,8 +1,9 @@
 // A short completion of a text of a grammar.
 //
-// Each rule has a cheapest production (Knuth's generalisation of Dijkstra's algorithm), so each dotted rule has a cheapest
-// end. The cheapest completion of an Earley set is a shortest path over dotted rules and the sets that they return to.
-// Between lexemes comes what the lexer needs to separate them. Each result is read again before it is returned.
+// Each rule has a cheapest production (Knuth's generalisation of Dijkstra's algorithm), so each dotted rule has a
+// cheapest end. The cheapest completion of an Earley set is a shortest path over dotted rules and the sets that they
+// return to. Between lexemes comes what the lexer needs to separate them. Each result is read again before it is
+// returned.
 #pragma once
 
 #include <vector>

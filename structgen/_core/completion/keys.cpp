@@ -10,8 +10,8 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MANY_GROUPS = 16;      // in an object with branches
-constexpr size_t MAX_EXTRA_KEYS = 40;   // that are tried at one place
+constexpr size_t MANY_GROUPS = 16;     // in an object with branches
+constexpr size_t MAX_EXTRA_KEYS = 40;  // that are tried at one place
 
 enum class Keys : uint8_t { All, Required, Optional };
 
@@ -116,7 +116,8 @@ const Frame *WitnessSearch::read_key_and_value(const JsonFrame *object_or_key, s
     if (state) state = read(state, {&token, 1});
   };
   if (as_if<ObjectFrame>(state)) read_up_to('"');
-  if (const auto *open_key = as_if<KeyFrame>(state)) state = read(state, escape_json(key.substr(open_key->length)) + '"');
+  if (const auto *open_key = as_if<KeyFrame>(state))
+    state = read(state, escape_json(key.substr(open_key->length)) + '"');
   if (state) read_up_to(':');
   return state ? read_value(state, text) : nullptr;
 }
@@ -144,7 +145,8 @@ const Frame *WitnessSearch::read_rest_of_escape(const KeyFrame *key) {
 bool WitnessSearch::complete_from_key(const KeyFrame *key, size_t before) {
   const ObjectControl &control = *key->object()->control;
   if (key->escape != 0) {
-    if (const auto *next = as_if<KeyFrame>(read_rest_of_escape(key)); next && complete_from_key(next, out_.size())) return true;
+    if (const auto *next = as_if<KeyFrame>(read_rest_of_escape(key)); next && complete_from_key(next, out_.size()))
+      return true;
     out_.resize(before);
     return false;
   }

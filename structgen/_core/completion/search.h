@@ -112,7 +112,7 @@ class WitnessSearch {
   Automaton &automaton_;
   StepContext &ctx_;
   RegexSpace &space_;
-  std::vector<std::string> letters_;  // of `nth_name`
+  std::vector<std::string> letters_;                                              // of `nth_name`
   std::unordered_map<const ObjectControl *, std::vector<std::string>> examples_;  // of extra keys, one for each class
   WitnessSymbols out_;
   int32_t max_depth_ = 0;

@@ -91,8 +91,7 @@ const Frame *WitnessSearch::read_value_with_verdicts(const JsonFrame *state, con
     const auto holds = [row](uint32_t i) { return (row >> i & 1) != 0; };
     if (!json.formulas().evaluate(need, holds) || !are_enough(holds)) continue;
     std::vector<Formula> all;
-    for (uint32_t i = 0; i < roots.size(); ++i)
-      all.push_back(holds(i) ? roots[i] : json.formulas().negation(roots[i]));
+    for (uint32_t i = 0; i < roots.size(); ++i) all.push_back(holds(i) ? roots[i] : json.formulas().negation(roots[i]));
     const Formula wanted = json.formulas().conjunction(std::move(all));
     std::string text;
     steps_ += WHOLE_VALUE_STEPS;
@@ -102,11 +101,12 @@ const Frame *WitnessSearch::read_value_with_verdicts(const JsonFrame *state, con
   return nullptr;
 }
 
-const Frame *WitnessSearch::read_whole_value(const JsonFrame *state, const ValueControl *control, const ArrayFrame *array,
-                                             uint64_t count_before) {
+const Frame *WitnessSearch::read_whole_value(const JsonFrame *state, const ValueControl *control,
+                                             const ArrayFrame *array, uint64_t count_before) {
   JsonControl &json = *state->json;
   if (array && array->control->counting)
-    if (const ValueControl *wanted = json.arrays().counted_item(array->control, count_before); wanted && wanted->first.any())
+    if (const ValueControl *wanted = json.arrays().counted_item(array->control, count_before);
+        wanted && wanted->first.any())
       control = wanted;
   const Formula requirement = json.obligation(control->obligation).requirement;
   const bool is_unique = array && array->control->unique;

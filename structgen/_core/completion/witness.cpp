@@ -17,7 +17,8 @@ namespace {
 constexpr int MAX_EXTRA_DEPTH = 200;
 constexpr size_t MAX_STACK = size_t{2} << 20;  // bytes: choices are nested calls
 constexpr uint64_t STEP_BUDGET = 400'000;
-constexpr uint64_t FIRST_BUDGET = 20'000;  // for each depth at first: at too low a depth very many keys may be tried in vain
+constexpr uint64_t FIRST_BUDGET =
+    20'000;  // for each depth at first: at too low a depth very many keys may be tried in vain
 // Of whole values, which are not nested calls. Enough for 131,072 keys at about 110 steps each.
 constexpr uint64_t WHOLE_BUDGET = 20'000'000;
 
@@ -215,13 +216,14 @@ std::string WitnessSearch::line_before_bracket(const JsonFrame &container) {
 
 const Frame *WitnessSearch::read_comma(const ContainerFrame *container) {
   const JsonOptions &options = container->options();
-  if (options.whitespace == Whitespace::Table) return read(container, space_before(options, container->space, false) + ',');
+  if (options.whitespace == Whitespace::Table)
+    return read(container, space_before(options, container->space, false) + ',');
   const bool has_spaces = options.whitespace == Whitespace::Written && container->space == SPACE_AFTER;
   return read(container, std::string(has_spaces ? options.before_comma : 0, ' ') + ',');
 }
 
-// An object whose shortest text is not known, mostly because it is too long: its keys are read one by one. Arrays are left
-// out: equal items of `uniqueItems` would be tried in every level below.
+// An object whose shortest text is not known, mostly because it is too long: its keys are read one by one. Arrays are
+// left out: equal items of `uniqueItems` would be tried in every level below.
 const Frame *WitnessSearch::begin_object(const ValueFrame *value) {
   return value->depth >= max_depth_ || is_exhausted() ? nullptr : read(value, "{");
 }

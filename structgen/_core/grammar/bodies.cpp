@@ -132,7 +132,8 @@ std::vector<Bodies::Id> Bodies::repeated_parts(Id inner) {
     } else if (body.kind == Rule && taken_apart.contains(body.first)) {
       continue;
     } else if (body.kind == Rule &&
-               found.size() + pending.size() + taken_apart.size() + alternatives(body.first) < MOST_PARTS && has_empty(one)) {
+               found.size() + pending.size() + taken_apart.size() + alternatives(body.first) < MOST_PARTS &&
+               has_empty(one)) {
       taken_apart.insert(body.first);
       pending.push_back(definitions_[body.first]);
     } else if (known.insert(one).second) {

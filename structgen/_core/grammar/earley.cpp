@@ -28,7 +28,8 @@ Reads::Reads(const EarleySet *first, bool is_whole, const IndentLevel *indent, u
 uint32_t Reads::number(const EarleySet *s) {
   if (s->read_by == id_) return s->label;
   charge(1 + sets_.size() / 16);
-  const auto same = std::find_if(sets_.begin(), sets_.end(), [&](const EarleySet *o) { return o->identity == s->identity; });
+  const auto same =
+      std::find_if(sets_.begin(), sets_.end(), [&](const EarleySet *o) { return o->identity == s->identity; });
   s->read_by = id_;
   s->label = static_cast<uint32_t>(same - sets_.begin());
   if (same == sets_.end()) sets_.push_back(s);
@@ -115,15 +116,16 @@ Earley::Target Earley::next_target(const EarleySet *s, Symbol symbol, Reads *rea
     if (found->set == next.set && found->symbol == next.symbol) return true;
     if (nested_ >= MOST_NESTED) return false;
     const Nested nested(nested_);
-    if (!std::exchange(found->searched, true)) std::tie(found->set, found->symbol) = resolve(found->set, found->symbol, reads);
+    if (!std::exchange(found->searched, true))
+      std::tie(found->set, found->symbol) = resolve(found->set, found->symbol, reads);
     return resolve(next.set, next.symbol, reads) == std::pair(found->set, found->symbol);
   };
   bool all = true;
   uint32_t i = 0;
   for (; all && i < s->count; ++i) {
     const ItemSets::Move &move = items_.move(s->kernels[i], scan.heads);
-    all = move.rest == ItemSets::NONE &&
-          std::all_of(move.completed.begin(), move.completed.end(), [&](uint32_t rule) { return passes(s->origins[i], rule); });
+    all = move.rest == ItemSets::NONE && std::all_of(move.completed.begin(), move.completed.end(),
+                                                     [&](uint32_t rule) { return passes(s->origins[i], rule); });
   }
   // subtle: charges the kernels that were visited. In an ambiguous text the first of many mostly ends the search.
   work_ += i;
@@ -384,8 +386,8 @@ const EarleySet *Earley::Builder::finish(Arena &arena) {
     if (origins[i]) identity = extend(identity, origins[i]->identity);
     outlook = e_.items_.merge_outlooks(outlook, e_.items_.outlook(kernels[i]));
   }
-  const EarleySet *made = arena.make<EarleySet>(
-      EarleySet{identity, shape, serial_, static_cast<uint32_t>(n), outlook, accepting_, kernels, origins, before_, by_});
+  const EarleySet *made = arena.make<EarleySet>(EarleySet{identity, shape, serial_, static_cast<uint32_t>(n), outlook,
+                                                          accepting_, kernels, origins, before_, by_});
   if (e_.trace_) e_.trace_->moved(recorded_, made);
   return made;
 }

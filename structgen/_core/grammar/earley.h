@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "grammar/item_sets.h"
 #include "util/arena.h"
 #include "util/flat_index.h"
 #include "util/inline_vector.h"
-#include "grammar/item_sets.h"
 #include "util/serial.h"
 
 namespace structgen {
@@ -44,10 +44,10 @@ struct EarleySet {
   Symbol by = 0;
   uint64_t id = next_serial();  // of a copy: another one
   // subtle: these members change. They are written while the space is held, and are correct at any time.
-  mutable Symbol linked = 0;  // completing this rule here ...
-  mutable Symbol to = 0;      // ... is completing that one ...
+  mutable Symbol linked = 0;                // completing this rule here ...
+  mutable Symbol to = 0;                    // ... is completing that one ...
   mutable const EarleySet *link = nullptr;  // ... in there; null: no rule is stored. Others: `Links`.
-  mutable Hash128 rest{};  // of what its items still need; zero: not known yet
+  mutable Hash128 rest{};                   // of what its items still need; zero: not known yet
   // The last `Reads` that met this set, and the number that it gave.
   mutable uint64_t read_by = 0;
   mutable uint32_t label = 0;
@@ -99,7 +99,9 @@ class Reads {
   };
   Reads(const EarleySet *first, bool is_whole, const IndentLevel *indent, uint32_t brackets);
 
-  uint32_t label(const EarleySet *s) const { return s->read_by == id_ ? s->label : UINT32_MAX; }  // or one made meanwhile
+  uint32_t label(const EarleySet *s) const {
+    return s->read_by == id_ ? s->label : UINT32_MAX;
+  }  // or one made meanwhile
   bool is_whole(uint32_t label) const { return label == 0 && is_whole_; }
   // Are only answers known of the set?
   bool is_open(const EarleySet *s) const { return s->read_by == id_ && !is_whole(s->label); }

@@ -17,7 +17,7 @@ class EarleyTrace {
   struct Edge {
     uint32_t from, terminal, to;
   };
-  uint32_t position = 0;  // of the text, as far as it is read
+  uint32_t position = 0;            // of the text, as far as it is read
   std::vector<uint32_t> positions;  // of places, by number
   std::vector<bool> accepting;
   std::vector<Edge> edges;

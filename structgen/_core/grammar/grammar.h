@@ -33,10 +33,10 @@ struct GrammarTerminal {
   Re language = RegexSpace::EMPTY;  // Text
   bool nullable = false;
   static constexpr uint32_t NONE = UINT32_MAX;
-  uint32_t scanner = 0;        // Text, where Lexing is Ordered: the scanner that finds it
-  bool lazy = false;           // Text: the lexeme ends where it first matches, even if another could continue
-  uint32_t keyword = NONE;     // Text: the entry of `Grammar::keywords` that it belongs to
-  uint32_t tokens = NONE;      // Tokens: which of the space's sets; NONE: the indentation makes it
+  uint32_t scanner = 0;              // Text, where Lexing is Ordered: the scanner that finds it
+  bool lazy = false;                 // Text: the lexeme ends where it first matches, even if another could continue
+  uint32_t keyword = NONE;           // Text: the entry of `Grammar::keywords` that it belongs to
+  uint32_t tokens = NONE;            // Tokens: which of the space's sets; NONE: the indentation makes it
   std::shared_ptr<const Plan> plan;  // Constraint; shared, so that the type may be incomplete here
   bool has_text = true;              // Constraint: some text other than the empty one
 };
@@ -47,7 +47,8 @@ struct IndentationRule {
   uint32_t newline = NONE, indent = NONE, dedent = NONE;  // terminals
   std::vector<uint32_t> open, close;                      // between these, newlines mean nothing
   uint32_t tab_width = 8;
-  std::vector<int8_t> change;  // by terminal: the brackets that it opens, or (-1) closes; empty if there are no brackets
+  std::vector<int8_t>
+      change;  // by terminal: the brackets that it opens, or (-1) closes; empty if there are no brackets
   bool active() const { return newline != NONE; }
   int bracket(uint32_t terminal) const { return change.empty() ? 0 : change[terminal]; }
 };
@@ -56,8 +57,8 @@ struct IndentationRule {
 // the keyword, as the terminal `found`; `own` is the keyword as its own scanner finds it, elsewhere.
 struct GrammarKeyword {
   struct Finder {
-    uint32_t found, pattern;                           // terminals
-    bool replaces;                                     // the keyword's own scanner is not used in addition to the pattern
+    uint32_t found, pattern;  // terminals
+    bool replaces;            // the keyword's own scanner is not used in addition to the pattern
     bool ignores() const { return found == pattern; }  // the text is not treated as a keyword
   };
   uint32_t own = 0;
@@ -70,7 +71,7 @@ struct Grammar {
   Lexing lexing = Lexing::Scannerless;
   bool contextual = false;
   uint32_t start = 0;
-  std::vector<std::string> rules;  // names
+  std::vector<std::string> rules;    // names
   std::vector<double> temperatures;  // of rules; not a number: none. Empty: no rule has one
   std::vector<GrammarTerminal> terminals;
   std::vector<Re> scanners;

@@ -62,7 +62,7 @@ class ItemSets {
   Kernel start() const { return start_; }
   uint32_t accepting_rule() const { return accepting_; }
 
-  struct Scan {  // where predicted items are moved by a symbol
+  struct Scan {   // where predicted items are moved by a symbol
     Kernel rest;  // of those that are not complete
     Heads heads;  // the symbol itself, and all rules that this completes at the same set
   };

@@ -164,9 +164,8 @@ std::vector<Lexer::Words> Lexer::longest(const std::vector<uint32_t> &terminals)
   for (uint32_t t : terminals) {
     structgen::charge(1 + terminals.size() / PAIRS_PER_UNIT);
     // A terminal whose texts another one matches adds nothing.
-    const bool covered = literal_[t] && std::any_of(terminals.begin(), terminals.end(), [&](uint32_t u) {
-      return !literal_[u] && overlap(t, u);
-    });
+    const bool covered = literal_[t] && std::any_of(terminals.begin(), terminals.end(),
+                                                    [&](uint32_t u) { return !literal_[u] && overlap(t, u); });
     if (!covered) all.push_back(g_.terminals[t].language);
     if (g_.contextual || covered) continue;  // otherwise this is called once, with all terminals
     if (literal_[t]) texts_.push_back(*literal_[t]);
@@ -219,7 +218,7 @@ std::vector<Lexer::Words> Lexer::ordered(const std::vector<uint32_t> &terminals,
       if (!tried[s]) continue;
       const Re scanner = g_.scanners[s];
       const bool is_found = s == t.scanner || finds_keyword(t, s);  // or does another terminal match there?
-      if (text && scanner_literal_[s]) {  // two keywords; there may be thousands
+      if (text && scanner_literal_[s]) {                            // two keywords; there may be thousands
         if (scanner_literal_[s]->starts_with(*text)) scanners.push_back(scanner);
         if (!is_found && text->starts_with(*scanner_literal_[s]))
           better.push_back(regex_.concat(scanner, RegexSpace::ANY_TEXT));
@@ -369,7 +368,8 @@ bool Lexer::has_ended(const State &s) {
   if (s.running.size() != 1) return false;
   const Running only = s.running[0];
   const std::bitset<256> goes_on = lexemes_.first(only.lexeme);
-  if (!lexemes_.complete(only.lexeme) || (lexemes_.first_of(lexemes_.after(only.lexeme)) & ~goes_on).any()) return false;
+  if (!lexemes_.complete(only.lexeme) || (lexemes_.first_of(lexemes_.after(only.lexeme)) & ~goes_on).any())
+    return false;
   if (goes_on.none()) return true;
   if (!ignores_[only.terminal]) return false;
   for (const Running &begin : contexts_[s.context].beginnings) {

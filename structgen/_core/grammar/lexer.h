@@ -27,7 +27,7 @@
 
 namespace structgen {
 
-using Context = uint32_t;  // 0: nothing may come
+using Context = uint32_t;   // 0: nothing may come
 using LexState = uint32_t;  // 0: dead
 
 class Lexer {

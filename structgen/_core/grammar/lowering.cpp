@@ -9,7 +9,7 @@
 namespace structgen {
 namespace {
 
-constexpr int64_t FEW = 8;  // counts up to this are written out
+constexpr int64_t FEW = 8;                  // counts up to this are written out
 constexpr size_t MOST_SYMBOLS = 2'000'000;  // of all productions
 
 void check_size(size_t symbols) {
@@ -110,7 +110,8 @@ void Lowering::append_sequence(Symbols &out, Id body) {
     if (first == at) continue;
     for (; from < first; ++from) append(out, parts[from]);
     const std::span<const Id> once(parts.data() + first, at - first);
-    out.push_back(list(once.size() == 1 ? once[0] : bodies_.group(Bodies::Sequence, once), bodies_.simplified(parts[at])));
+    out.push_back(
+        list(once.size() == 1 ? once[0] : bodies_.group(Bodies::Sequence, once), bodies_.simplified(parts[at])));
     from = at + 1;
   }
   for (; from < parts.size(); ++from) append(out, parts[from]);
@@ -120,12 +121,14 @@ void Lowering::append_sequence(Symbols &out, Id body) {
 // such part.
 size_t Lowering::list_at(const std::vector<Id> &parts, size_t from, size_t at) {
   const Id repetition = bodies_.simplified(parts[at]);
-  if (bodies_[repetition].kind != Bodies::Repeat || bodies_.counts(repetition) != Bodies::Counts{0, Bodies::UNBOUNDED}) return at;
+  if (bodies_[repetition].kind != Bodies::Repeat || bodies_.counts(repetition) != Bodies::Counts{0, Bodies::UNBOUNDED})
+    return at;
   const Id inner = bodies_.parts(repetition)[0];
   if (bodies_[inner].kind != Bodies::Sequence) return at > from && inner == parts[at - 1] ? at - 1 : at;
   const auto round = bodies_.parts(inner);
   size_t first = at;
-  while (first > from && at - first < round.size() && parts[first - 1] == round[round.size() - 1 - (at - first)]) --first;
+  while (first > from && at - first < round.size() && parts[first - 1] == round[round.size() - 1 - (at - first)])
+    --first;
   return first;
 }
 

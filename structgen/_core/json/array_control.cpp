@@ -16,7 +16,8 @@ ArrayControl *ArrayControls::control(ObligationId expanded, const Counts &counts
     if (n > 0 && matters > 0 && std::binary_search(groups.begin(), groups.end(), g))
       kept.emplace_back(g, std::min(n, matters));
   }
-  const bool unique = std::any_of(groups.begin(), groups.end(), [&](SchemaId g) { return table_.node(g).unique_items; });
+  const bool unique =
+      std::any_of(groups.begin(), groups.end(), [&](SchemaId g) { return table_.node(g).unique_items; });
   auto &slot = controls_[{expanded, kept, unique ? used : NO_SCHEMA}];
   if (slot) return slot.get();
   auto made = std::make_unique<ArrayControl>();

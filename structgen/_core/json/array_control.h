@@ -21,13 +21,13 @@ struct ArrayControl {
   ObligationId obligation = 0;
   bool simple = false;  // conjunctive, without `contains` and `uniqueItems`: decided here, without the oracle
   Groups groups;
-  uint64_t prefix = 0;  // from this index on all items are alike
+  uint64_t prefix = 0;                              // from this index on all items are alike
   std::vector<std::unique_ptr<ItemControl>> items;  // by min(index, prefix)
-  Counts counts;              // items that matched `contains`, by group; up to what still matters
-  bool counting = false;      // some group has `contains`
-  bool unique = false;        // some group requires distinct items
-  bool loose = false;         // unique, but the frame may hold without that group
-  SchemaId used = NO_SCHEMA;  // unique: an enum of the scalars that the array has
+  Counts counts;                                    // items that matched `contains`, by group; up to what still matters
+  bool counting = false;                            // some group has `contains`
+  bool unique = false;                              // some group requires distinct items
+  bool loose = false;                               // unique, but the frame may hold without that group
+  SchemaId used = NO_SCHEMA;                        // unique: an enum of the scalars that the array has
   bool prepared = false;
   uint64_t min = 0, max = UNBOUNDED;  // simple frames; max is lowered by items without values
   uint32_t id = 0;

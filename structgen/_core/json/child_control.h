@@ -35,14 +35,14 @@ struct ValueControl {
 // A key of an object, or an item of an array.
 template <class Frame>
 struct ChildControl {
-  bool possible = false;           // a value for it exists
-  ValueControl *child = nullptr;   // null: what the value must satisfy depends on what the frame has read
-  Frame *frame = nullptr;          // the frame while the value is read
-  GroupRoots group_roots;          // groups that the verdicts of the child decide
-  GroupRoots contains_roots;       // items: groups with `contains`, and the root that says whether the item counts
+  bool possible = false;          // a value for it exists
+  ValueControl *child = nullptr;  // null: what the value must satisfy depends on what the frame has read
+  Frame *frame = nullptr;         // the frame while the value is read
+  GroupRoots group_roots;         // groups that the verdicts of the child decide
+  GroupRoots contains_roots;      // items: groups with `contains`, and the root that says whether the item counts
   // Frames with branches: `variants` has one control for each condition under which the frame stays live.
   std::vector<Formula> roots;
-  GroupRoots undecided;            // `group_roots` over `roots`
+  GroupRoots undecided;  // `group_roots` over `roots`
   std::map<Formula, std::unique_ptr<ChildControl>> variants;
 };
 using KeyControl = ChildControl<ObjectControl>;

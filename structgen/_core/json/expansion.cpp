@@ -71,8 +71,8 @@ Formula Expansion::expand_schema(SchemaId root, Type type) {
     charge();
     if (open.size() > MAX_NESTED_APPLICATORS + 1)
       throw LimitError("applicators (allOf, anyOf, $ref, ...) are nested more than " +
-                       std::to_string(MAX_NESTED_APPLICATORS) + " deep (limit nested_applicators) at one place: " +
-                       table_.node(open.back().target).pointer);
+                       std::to_string(MAX_NESTED_APPLICATORS) +
+                       " deep (limit nested_applicators) at one place: " + table_.node(open.back().target).pointer);
     Open &now = open.back();
     if (now.next < now.operands.size()) {
       const SchemaId next = now.operands[now.next++];

@@ -66,9 +66,7 @@ void FormulaSpace::absorb(std::vector<Formula> *flat, Kind inner) const {
 // Does each alternative of `a` imply an alternative of `b`? Those of `b` are found by their first conjunct, so this
 // takes linear time. Also false if too many of them have the same first conjunct.
 bool FormulaSpace::implies_choice(Formula a, Formula b) const {
-  const auto said = [&](const Formula &f) {
-    return kind(f) == Kind::And ? parts(f) : std::span<const Formula>(&f, 1);
-  };
+  const auto said = [&](const Formula &f) { return kind(f) == Kind::And ? parts(f) : std::span<const Formula>(&f, 1); };
   const auto says = [&](std::span<const Formula> more, const Formula &p) {
     const std::span<const Formula> less = said(p);
     charge(1 + less.size() / 4);

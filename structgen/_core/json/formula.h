@@ -72,7 +72,8 @@ class FormulaSpace {
     uint32_t leaf;
     uint32_t begin, end;
   };
-  Formula substitute(Formula f, const std::function<Formula(uint32_t)> &with, std::unordered_map<Formula, Formula> &known);
+  Formula substitute(Formula f, const std::function<Formula(uint32_t)> &with,
+                     std::unordered_map<Formula, Formula> &known);
   void absorb(std::vector<Formula> *flat, Kind inner) const;
   bool implies_choice(Formula a, Formula b) const;
   void absorb_choices(std::vector<Formula> *flat) const;

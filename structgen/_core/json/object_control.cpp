@@ -8,7 +8,7 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MAX_PATTERNS = 31;     // over the keys of one object: a class is a set of them, in one word
+constexpr size_t MAX_PATTERNS = 31;      // over the keys of one object: a class is a set of them, in one word
 constexpr size_t MAX_KEY_CLASSES = 128;  // that are distinguished
 
 void add_pattern(std::vector<Re> *patterns, Re re) {
@@ -143,7 +143,8 @@ const std::vector<std::pair<KeyClass, Re>> &ObjectControls::classes(ObjectContro
     for (auto &[matched, re] : classes)
       for (bool with : {false, true}) {
         const Re half = space.intersect(re, with ? o->patterns[i] : space.complement(o->patterns[i]));
-        if (half != RegexSpace::EMPTY && space.alive(half)) split.emplace_back(with ? matched | 1u << i : matched, half);
+        if (half != RegexSpace::EMPTY && space.alive(half))
+          split.emplace_back(with ? matched | 1u << i : matched, half);
       }
     classes.swap(split);
   }

@@ -11,9 +11,8 @@ constexpr size_t MAX_AFTER_MEMO = 50'000;
 
 ObligationId Obligations::intern(std::vector<Formula> roots, Formula condition) {
   charge(1 + roots.size());
-  condition = formulas_.substitute(condition, [&](uint32_t i) {
-    return roots[i] <= FormulaSpace::TRUE ? roots[i] : formulas_.leaf(i);
-  });
+  condition = formulas_.substitute(
+      condition, [&](uint32_t i) { return roots[i] <= FormulaSpace::TRUE ? roots[i] : formulas_.leaf(i); });
   uint64_t h = mix(condition, roots.size());
   for (Formula r : roots) h = mix(h, r);
   auto [first, last] = index_.equal_range(h);

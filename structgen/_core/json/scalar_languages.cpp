@@ -186,8 +186,7 @@ Re ScalarLanguages::digits_only(Re numbers) {
   const CodeRange any[] = {{'0', '9'}}, leading[] = {{'1', '9'}};
   const Re positive = space_.concat(space_.text_class(leading), space_.repeat(space_.text_class(any), 0, -1));
   const Re magnitude = space_.alternate(space_.literal("0"), positive);
-  const Re narrowed =
-      space_.intersect(numbers, space_.concat(space_.repeat(space_.literal("-"), 0, 1), magnitude));
+  const Re narrowed = space_.intersect(numbers, space_.concat(space_.repeat(space_.literal("-"), 0, 1), magnitude));
   return space_.alive(narrowed) ? narrowed : RegexSpace::EMPTY;
 }
 

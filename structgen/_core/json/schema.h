@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "util/hashing.h"
-#include "text/json_options.h"
 #include "regex/numbers.h"
 #include "regex/regex.h"
+#include "text/json_options.h"
+#include "util/hashing.h"
 
 namespace structgen {
 
@@ -98,8 +98,8 @@ struct SchemaNode {
   // Is it a reference and nothing else?
   bool only_refers() const {
     return refs.size() == 1 && !boolean && types == ALL_TYPES && !has_values && !has_number && !has_string_keywords() &&
-           !has_object_keywords() && !has_array_keywords() && all_of.empty() && nots.empty() && any_of.empty() && one_of.empty() &&
-           if_ == NO_SCHEMA;
+           !has_object_keywords() && !has_array_keywords() && all_of.empty() && nots.empty() && any_of.empty() &&
+           one_of.empty() && if_ == NO_SCHEMA;
   }
   bool applies_others() const {
     return !all_of.empty() || !refs.empty() || !nots.empty() || !any_of.empty() || !one_of.empty() || if_ != NO_SCHEMA;

@@ -8,7 +8,7 @@
 namespace structgen {
 namespace {
 
-constexpr int MAX_TAG_DEPTH = 8;         // references and allOf followed from a property to its values
+constexpr int MAX_TAG_DEPTH = 8;          // references and allOf followed from a property to its values
 constexpr size_t MAX_TAG_CONJUNCTS = 64;  // of a branch, searched for tags
 constexpr size_t MAX_COMPARED_LANGUAGES = 32;
 constexpr size_t MIN_TAG_GROUPS = 3;

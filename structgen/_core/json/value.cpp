@@ -11,9 +11,7 @@
 namespace structgen {
 namespace {
 
-Hash128 named(uint64_t kind, std::string_view text) {
-  return extend(hash_words(7, kind), hash_text(text));
-}
+Hash128 named(uint64_t kind, std::string_view text) { return extend(hash_words(7, kind), hash_text(text)); }
 
 std::string number_text(std::string_view json) {
   const SignedDecimal d = parse_decimal(json);

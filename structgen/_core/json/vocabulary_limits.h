@@ -26,8 +26,8 @@ class VocabularyLimits {
   void limit_counts(bool first_item, bool first_key, bool further_members);
 
   SchemaTable &table_;
-  uint8_t types_ = ALL_TYPES;        // those whose brackets, quotes or digits can be written
-  SchemaId counts_ = NO_SCHEMA;      // how many members a container may have, where separators cannot be written
+  uint8_t types_ = ALL_TYPES;    // those whose brackets, quotes or digits can be written
+  SchemaId counts_ = NO_SCHEMA;  // how many members a container may have, where separators cannot be written
 };
 
 }  // namespace structgen

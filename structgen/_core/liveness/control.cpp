@@ -32,19 +32,22 @@ GrammarControl::GrammarControl(Grammar grammar, std::vector<Grammar::Production>
   earley_ = std::make_unique<Earley>(g_, *items_, space.limits().earley_items);
   life_ = std::make_unique<GrammarLife>(g_, *items_, *lexer_, *earley_, space.limits().oracle_budget);
   empty_ = life_->empty();
-  if (g_.indentation.active()) after_newline_ = first_after({g_.indentation.newline, g_.indentation.indent, g_.indentation.dedent});
+  if (g_.indentation.active())
+    after_newline_ = first_after({g_.indentation.newline, g_.indentation.indent, g_.indentation.dedent});
 }
 
 // The first bytes of lexemes that the grammar allows directly after one of these terminals, or that are ignored.
 std::bitset<256> GrammarControl::first_after(std::initializer_list<uint32_t> terminals) {
-  std::vector<bool> ends(g_.rules.size()), begins(g_.rules.size());  // rules that end with one of them; rules that may come after one
+  std::vector<bool> ends(g_.rules.size()),
+      begins(g_.rules.size());  // rules that end with one of them; rules that may come after one
   std::bitset<256> out;
   auto is_one = [&](Symbol s) {
     if (s >= 0) return static_cast<bool>(ends[static_cast<uint32_t>(s)]);
     return std::find(terminals.begin(), terminals.end(), static_cast<uint32_t>(~s)) != terminals.end();
   };
   auto text = [&](uint32_t t) {
-    if (g_.terminals[t].kind == GrammarTerminal::Text && !lexer_->dead()[t]) out |= lexemes().first_of(g_.terminals[t].language);
+    if (g_.terminals[t].kind == GrammarTerminal::Text && !lexer_->dead()[t])
+      out |= lexemes().first_of(g_.terminals[t].language);
     else if (g_.terminals[t].plan) out.set();
   };
   for (bool changed = true; changed;) {
@@ -103,7 +106,8 @@ const std::vector<uint32_t> &GrammarControl::others(Outlook outlook) {
 bool GrammarControl::may_stand(const GrammarEntry &entry) const {
   if (entry.lex == Lexer::FRESH || entry.within != ANYTHING || g_.indentation.active()) return true;
   const std::span<const Lexer::Running> running = lexer_->running(entry.lex);
-  return std::any_of(running.begin(), running.end(), [&](const Lexer::Running &r) { return lexer_->ignores(r.terminal); });
+  return std::any_of(running.begin(), running.end(),
+                     [&](const Lexer::Running &r) { return lexer_->ignores(r.terminal); });
 }
 
 bool GrammarControl::runs_newline(LexState s) const {

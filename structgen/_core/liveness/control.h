@@ -7,13 +7,13 @@
 #include <unordered_map>
 
 #include "grammar/earley.h"
-#include "util/inline_vector.h"
-#include "liveness/liveness.h"
 #include "grammar/lexer.h"
+#include "liveness/liveness.h"
+#include "util/inline_vector.h"
 
 namespace structgen {
 
-struct GrammarEntry {  // one reading of the text so far
+struct GrammarEntry {         // one reading of the text so far
   const EarleySet *set;       // where the running lexeme began
   LexState lex;               // what is being read since; Lexer::FRESH: nothing
   const IndentLevel *indent;  // open blocks, innermost first

@@ -9,7 +9,8 @@
 namespace structgen {
 
 struct RuleCosts {
-  static constexpr uint64_t FAR = UINT64_MAX / 4;  // sums stop growing here; a cost of FAR: there is no text, or it is unknown
+  static constexpr uint64_t FAR =
+      UINT64_MAX / 4;  // sums stop growing here; a cost of FAR: there is no text, or it is unknown
 
   std::vector<uint64_t> cost;  // by rule
   std::vector<Item> best;      // its cheapest production, if the cost is less than FAR

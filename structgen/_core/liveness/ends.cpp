@@ -8,7 +8,8 @@ namespace structgen {
 namespace {
 
 constexpr size_t MOST_ENDS = 64;
-constexpr size_t MOST_COMPARED = 8;  // number of states that a new state is compared with, among those that differ in nothing else
+constexpr size_t MOST_COMPARED =
+    8;  // number of states that a new state is compared with, among those that differ in nothing else
 constexpr size_t LEAST_BUDGET = 200;
 constexpr uint64_t ENDS = 84;
 

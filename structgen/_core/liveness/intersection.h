@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "chart/chart.h"
 #include "chart/binary_grammar.h"
+#include "chart/chart.h"
 #include "liveness/liveness.h"
 #include "text/lexeme_ends.h"
 
@@ -80,7 +80,8 @@ class GrammarLife::Chart {
   const Bits &finishing(const EarleySet *set, uint32_t rule);
   void solve(std::vector<Goal> &goals);
   uint32_t symbol(Symbol s) const {
-    return s >= 0 ? grammar_.first_rule + static_cast<uint32_t>(s) : grammar_.terminal_then_blank[static_cast<uint32_t>(~s)];
+    return s >= 0 ? grammar_.first_rule + static_cast<uint32_t>(s)
+                  : grammar_.terminal_then_blank[static_cast<uint32_t>(~s)];
   }
   bool has(const Bits &bits, uint32_t bit) const { return bits[bit / 64] >> bit % 64 & 1; }
 

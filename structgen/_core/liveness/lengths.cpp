@@ -10,8 +10,8 @@
 namespace structgen {
 namespace {
 
-constexpr uint32_t LONG = 16'000;       // states; with more states, a text counts as unbounded
-constexpr size_t MOST_RULES = 3'000;    // that end on the way out of a set; with more, the result is what is known so far
+constexpr uint32_t LONG = 16'000;     // states; with more states, a text counts as unbounded
+constexpr size_t MOST_RULES = 3'000;  // that end on the way out of a set; with more, the result is what is known so far
 constexpr uint64_t FEWEST = 85;
 
 }  // namespace
@@ -125,8 +125,8 @@ uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
   struct Point {
     uint32_t rule;  // that has ended
     const EarleySet *back;
-    uint32_t cost;          // from the first point, as far as is known
-    uint32_t fewest = FAR;  // to the end of the text
+    uint32_t cost;                                    // from the first point, as far as is known
+    uint32_t fewest = FAR;                            // to the end of the text
     std::vector<std::pair<uint32_t, uint32_t>> from;  // points that lead here, with the characters between
   };
   using Step = std::pair<uint32_t, uint32_t>;  // characters, point
@@ -135,7 +135,8 @@ uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
   std::unordered_map<Hash128, uint32_t, HashOf128> index;
   Queue fresh, solved;
   auto point_of = [&](const EarleySet *back, uint32_t ended, uint32_t cost) {
-    const auto [it, is_new] = index.try_emplace(extend(hash_words(FEWEST, ended), back->identity), static_cast<uint32_t>(points.size()));
+    const auto [it, is_new] =
+        index.try_emplace(extend(hash_words(FEWEST, ended), back->identity), static_cast<uint32_t>(points.size()));
     if (is_new) points.push_back({ended, back, FAR, FAR, {}});
     if (is_new || cost < points[it->second].cost) {
       points[it->second].cost = cost;
@@ -186,7 +187,8 @@ uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
     for (const auto &[from, left] : points[at].from)
       if (left + fewest < points[from].fewest) solved.push({points[from].fewest = left + fewest, from});
   }
-  for (const Point &point : points) fewest_after_[extend(hash_words(FEWEST, point.rule), point.back->identity)] = point.fewest;
+  for (const Point &point : points)
+    fewest_after_[extend(hash_words(FEWEST, point.rule), point.back->identity)] = point.fewest;
   return points[0].fewest;
 }
 

@@ -5,8 +5,8 @@
 #include <deque>
 #include <set>
 
-#include "liveness/search.h"
 #include "liveness/intersection.h"
+#include "liveness/search.h"
 
 namespace structgen {
 namespace {
@@ -17,15 +17,20 @@ constexpr size_t NEAR_STATES = 12;     // the number of states that are visited 
 constexpr size_t FEW_STATES = 100;
 constexpr size_t MANY_STATES = 5'000;
 constexpr uint32_t MOST_WRITTEN = 10'000;  // characters of a completion
-constexpr size_t BITS_PER_UNIT = 512;  // that are set
-constexpr size_t PAIRS_PER_UNIT = 8;   // of terminals that are known to fit
+constexpr size_t BITS_PER_UNIT = 512;      // that are set
+constexpr size_t PAIRS_PER_UNIT = 8;       // of terminals that are known to fit
 constexpr uint64_t PLACE = 81, NEAR = 82, LEXEME = 83, NEAREST = 87;
 
 }  // namespace
 
 GrammarLife::GrammarLife(const Grammar &grammar, ItemSets &items, Lexer &lexer, Earley &earley, size_t budget)
-    : g_(grammar), items_(items), lexer_(lexer), lexemes_(lexer.lexemes()),
-      inclusion_(lexemes_.space().regex()), earley_(earley), budget_(budget) {
+    : g_(grammar),
+      items_(items),
+      lexer_(lexer),
+      lexemes_(lexer.lexemes()),
+      inclusion_(lexemes_.space().regex()),
+      earley_(earley),
+      budget_(budget) {
   always_ = g_.lexing == Lexing::Scannerless;
   if (always_ && g_.within == RegexSpace::ANY_TEXT) return;
   plain_.resize(g_.terminals.size());
@@ -397,7 +402,8 @@ bool GrammarLife::leads_on(const EarleySet *set, uint32_t brackets, const End &e
 bool GrammarLife::lexeme_within(const EarleySet *set, uint32_t brackets, uint32_t t, LexemeState s, Within within,
                                 Reads *reads, Arena &scratch) {
   if (reads) ask(*reads);
-  const Hash128 key = extend(hash_words(LEXEME, static_cast<uint64_t>(t) << 32 | brackets, s, within), earley_.rest(set, nullptr));
+  const Hash128 key =
+      extend(hash_words(LEXEME, static_cast<uint64_t>(t) << 32 | brackets, s, within), earley_.rest(set, nullptr));
   if (auto known = places_.find(key); known != places_.end()) return known->second;
   const Arena::Mark mark = scratch.mark();
   const EarleySet *next = after(set, brackets, t, nullptr, scratch);

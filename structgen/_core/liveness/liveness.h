@@ -3,7 +3,8 @@
 // Every Earley set has a continuation in terminals. Whether terminals can be written one after the other is another
 // question: after a name no name can begin, so `start: NAME NAME` without text to ignore between them is empty. A
 // *boundary* is what must not follow a lexeme that has ended. From the cheapest method to the most expensive one:
-//   1. Nothing is forbidden (scannerless), or all terminals that the grammar allows in sequence can be written so at every
+//   1. Nothing is forbidden (scannerless), or all terminals that the grammar allows in sequence can be written so at
+//   every
 //      boundary: every state is live.
 //   2. *Separators*: text to ignore after which every terminal can be written, and after it a separator again. A
 //      lexeme that can be completed to a boundary where a separator may stand is *free*: it is alive wherever its
@@ -155,7 +156,7 @@ class GrammarLife {
   uint64_t unproven_ = 0;
   size_t searched_ = 0;       // facts that searches met
   size_t lengths_steps_ = 0;  // taken to find out how much a set needs
-  size_t points_made_ = 0;  // states looked at to find ends of lexemes
+  size_t points_made_ = 0;    // states looked at to find ends of lexemes
 };
 
 }  // namespace structgen

@@ -53,8 +53,8 @@ class GrammarLife::Search {
  private:
   static constexpr uint64_t FACT = 86;
   static constexpr size_t CHARACTERS_PER_STEP = 100;  // of texts that are stored
-  static constexpr uint32_t MOST_OPENED = 64;  // brackets beyond those that are open
-  using Return = uint32_t;  // an index into returns_
+  static constexpr uint32_t MOST_OPENED = 64;         // brackets beyond those that are open
+  using Return = uint32_t;                            // an index into returns_
   using Result = End;
   struct Waiting {
     Item item;
@@ -96,7 +96,9 @@ class GrammarLife::Search {
   }
 
   // A key of a boundary without its `within`.
-  static uint64_t key_without_within(Boundary boundary) { return static_cast<uint64_t>(boundary.after) << 32 | boundary.brackets; }
+  static uint64_t key_without_within(Boundary boundary) {
+    return static_cast<uint64_t>(boundary.after) << 32 | boundary.brackets;
+  }
 
   std::string joined(const std::string &a, const std::string &b) const { return keeps_text_ ? a + b : std::string(); }
 
@@ -134,7 +136,8 @@ class GrammarLife::Search {
       std::vector<Work> postponed = std::move(returns_[at].postponed);
       returns_[at].postponed.clear();
       for (Work &w : postponed) follow(w.fact.item, w.fact.to, w.fact.boundary, std::move(w.text));
-      for (auto [asked, next] : returns_[at].subgoals) todo.push_back({asked, std::min(FAR, l_.fewest_left(next) + after)});
+      for (auto [asked, next] : returns_[at].subgoals)
+        todo.push_back({asked, std::min(FAR, l_.fewest_left(next) + after)});
     }
   }
 
@@ -296,16 +299,16 @@ class GrammarLife::Search {
 
   GrammarLife &l_;
   bool keeps_text_;
-  size_t states_;                    // of a lexeme, to visit
+  size_t states_;  // of a lexeme, to visit
   uint32_t most_open_ = MOST_OPENED;
-  size_t budget_, points_, rows_;    // steps that it may take; what existed before it
+  size_t budget_, points_, rows_;  // steps that it may take; what existed before it
   bool alive_ = false, spent_ = false, left_out_ = false;
   std::string text_;
   std::deque<ReturnTo> returns_;
   std::unordered_map<const EarleySet *, Return> sets_;
   std::map<std::pair<uint32_t, Boundary>, Return> goals_;
   std::unordered_map<Hash128, Met, HashOf128> met_;  // in facts that differ in nothing else
-  size_t facts_ = 0, characters_ = 0;  // characters: of texts that are stored
+  size_t facts_ = 0, characters_ = 0;                // characters: of texts that are stored
   std::priority_queue<Work> work_;
 };
 

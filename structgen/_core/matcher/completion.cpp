@@ -3,10 +3,10 @@
 #include <queue>
 #include <unordered_set>
 
-#include "matcher/matcher.h"
-#include "json/shortest/shortest_values.h"
 #include "automaton/signatures.h"
 #include "completion/witness.h"
+#include "json/shortest/shortest_values.h"
+#include "matcher/matcher.h"
 
 namespace structgen {
 
@@ -140,7 +140,8 @@ bool Matcher::respect_limits(const Frame *from, Progress at, std::vector<uint32_
     if (tries > 0 && read == before) return false;
     tokens->resize(read);
     WitnessSymbols symbols;
-    if (!complete_state(automaton, beyond, from, &symbols, false) || !fewest_tokens(automaton, symbols, tokens)) return false;
+    if (!complete_state(automaton, beyond, from, &symbols, false) || !fewest_tokens(automaton, symbols, tokens))
+      return false;
     ahead.release({});
   }
   return false;
@@ -148,7 +149,8 @@ bool Matcher::respect_limits(const Frame *from, Progress at, std::vector<uint32_
 
 bool Matcher::has_spelling(const Frame *node, Progress at) {
   constexpr size_t MOST_KNOWN = 100'000;
-  if (is<ScalarFrame>(node) && !node->parent) return true;  // the steps of a regular expression check it: `TextSpace::spellable`
+  if (is<ScalarFrame>(node) && !node->parent)
+    return true;  // the steps of a regular expression check it: `TextSpace::spellable`
   auto &known = program_->has_spelling();
   const Hash128 key = stack_signature(program_->automaton(), node, at.tokens);
   if (const auto it = known.find(key); it != known.end()) return it->second;
@@ -169,8 +171,9 @@ bool Matcher::has_spelling(const Frame *node, Progress at) {
   return known[key] = can;
 }
 
-// Where some byte is only part of longer tokens, a completion in bytes need not be one that tokens can spell. This search
-// follows the tokens that masks allow, best first: the distance to the end is estimated by a completion in bytes.
+// Where some byte is only part of longer tokens, a completion in bytes need not be one that tokens can spell. This
+// search follows the tokens that masks allow, best first: the distance to the end is estimated by a completion in
+// bytes.
 Matcher::Search Matcher::search_tokens(const Frame *from, Progress start, std::vector<uint32_t> *out) {
   constexpr size_t SHARE = 50;  // a fraction of the work of a call, which may have to decide many states
   const uint64_t most = work::done() + program_->space().limits().call_steps / SHARE;

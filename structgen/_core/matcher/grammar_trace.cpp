@@ -32,8 +32,8 @@ class Recording {
   StepContext &ctx_;
 };
 
-// A place is numbered when it is made, mostly by the unit after it. A place at which nothing has started comes after the unit
-// that was read last, since that unit ended what leads there: a special token, or the bracket of a JSON value.
+// A place is numbered when it is made, mostly by the unit after it. A place at which nothing has started comes after
+// the unit that was read last, since that unit ended what leads there: a special token, or the bracket of a JSON value.
 void number_new_places(const Frame *n, const GrammarControl *top, EarleyTrace &trace) {
   for (; n; n = n->parent) {
     charge();
@@ -139,8 +139,8 @@ class EnclosingRules {
     if (outside) look_around(symbol);
   }
 
-  // Goes from a symbol that is expected at a place to the rules that expect it, up to the first with a temperature. True: some
-  // path reaches the start of the grammar.
+  // Goes from a symbol that is expected at a place to the rules that expect it, up to the first with a temperature.
+  // True: some path reaches the start of the grammar.
   bool climb(GrammarControl &g, const EarleySet *set, Symbol symbol) {
     const std::vector<double> &temperatures = g.grammar().temperatures;
     if (temperatures.empty()) return true;
@@ -189,7 +189,7 @@ GrammarTrace trace_grammar(Automaton &automaton, StepContext &ctx, std::span<con
   out.places.number(start->first_entry->set);
   for (uint32_t unit : units) {
     const Frame *next = unit < BYTES ? automaton.step(ctx, n, static_cast<uint8_t>(unit))
-                                    : step_token_whole(automaton, ctx, n, unit - BYTES);
+                                     : step_token_whole(automaton, ctx, n, unit - BYTES);
     if (!next) return out;
     n = next;
     ++out.places.position;
@@ -203,11 +203,12 @@ GrammarTrace trace_grammar(Automaton &automaton, StepContext &ctx, std::span<con
 
 bool sets_temperature(const Plan &plan) {
   check_stack("constraints are nested too deeply");
-  if (std::any_of(plan.parts.begin(), plan.parts.end(), [](const auto &part) { return sets_temperature(*part); })) return true;
+  if (std::any_of(plan.parts.begin(), plan.parts.end(), [](const auto &part) { return sets_temperature(*part); }))
+    return true;
   if (!plan.grammar) return false;
   const Grammar &g = plan.grammar->grammar();
-  return !g.temperatures.empty() ||
-         std::any_of(g.terminals.begin(), g.terminals.end(), [](const auto &t) { return t.plan && sets_temperature(*t.plan); });
+  return !g.temperatures.empty() || std::any_of(g.terminals.begin(), g.terminals.end(),
+                                                [](const auto &t) { return t.plan && sets_temperature(*t.plan); });
 }
 
 std::optional<double> temperature_at(Automaton &automaton, const Frame *state) {

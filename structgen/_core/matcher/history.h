@@ -1,8 +1,8 @@
 // The tokens that a matcher has read, each with the state after it.
 //
 // A fork freezes the entries so far, and both sides share them; each side adds entries of its own. Towards the
-// beginning, each frozen part has more than twice the size of the next: a freeze copies what is smaller. So there are few
-// parts after any number of forks, and a fork costs about the logarithm of the length.
+// beginning, each frozen part has more than twice the size of the next: a freeze copies what is smaller. So there are
+// few parts after any number of forks, and a fork costs about the logarithm of the length.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,9 @@ class History {
   };
 
   size_t size() const { return shared_count_ + own_.size(); }
-  const Entry &back() const { return own_.empty() ? shared_->entries[shared_count_ - 1 - shared_->first] : own_.back(); }
+  const Entry &back() const {
+    return own_.empty() ? shared_->entries[shared_count_ - 1 - shared_->first] : own_.back();
+  }
   const Entry &at(size_t i) const {
     if (i >= shared_count_) return own_[i - shared_count_];
     const Part *p = shared_.get();

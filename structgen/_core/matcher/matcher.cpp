@@ -19,7 +19,9 @@ namespace {
 
 // Collects the parts that end in one token.
 struct EndedParts {
-  EndedParts(StepContext &context, std::vector<const SequenceFrame *> *parts) : ctx(context) { ctx.ended_parts = parts; }
+  EndedParts(StepContext &context, std::vector<const SequenceFrame *> *parts) : ctx(context) {
+    ctx.ended_parts = parts;
+  }
   ~EndedParts() { ctx.ended_parts = nullptr; }
   EndedParts(const EndedParts &) = delete;
   StepContext &ctx;
@@ -118,7 +120,9 @@ bool Matcher::begin(std::string_view bytes) {
     next = automaton.step(ctx, next, static_cast<uint8_t>(bytes[i]));
   }
   const uint8_t missing_bytes = lacking_after(history_.back().missing_bytes, bytes);
-  if (next) next = end_token(automaton, ctx, skip_ended_lexemes(automaton, ctx, next), bytes.empty() ? 0 : 1, missing_bytes > 0);
+  if (next)
+    next =
+        end_token(automaton, ctx, skip_ended_lexemes(automaton, ctx, next), bytes.empty() ? 0 : 1, missing_bytes > 0);
   if (next) next = FrameCopier(scratch_, arena_).copy(next);
   if (!next) return false;
   const Uncounted own;
@@ -217,7 +221,8 @@ std::vector<std::vector<uint32_t>> Matcher::lexemes() {
   Scratch scratch(scratch_);
   for (const ParserPosition &position : positions_of(scratch.ctx, *grammar)) {
     std::vector<uint32_t> &read = out.emplace_back();
-    for (const EarleySet *s = position.at.set; s && s->before; s = s->before) read.push_back(static_cast<uint32_t>(~s->by));
+    for (const EarleySet *s = position.at.set; s && s->before; s = s->before)
+      read.push_back(static_cast<uint32_t>(~s->by));
     std::reverse(read.begin(), read.end());
   }
   return for_caller(out);
@@ -250,9 +255,7 @@ void Matcher::rollback(size_t n) {
   finished_ = false;
 }
 
-std::unique_ptr<Matcher> Matcher::fork() {
-  return std::unique_ptr<Matcher>(new Matcher(this));
-}
+std::unique_ptr<Matcher> Matcher::fork() { return std::unique_ptr<Matcher>(new Matcher(this)); }
 
 Matcher::Matcher(Matcher *origin)
     : program_(origin->program_),

@@ -1,7 +1,8 @@
 // One constraint, one sequence: tokens in, masks out.
 //
-// A matcher is a stack of automaton states, one per token read. A rollback pops states, a fork shares the stack. One thread
-// uses a matcher at a time (`Use`). Several threads may use different matchers at once, also of the same program.
+// A matcher is a stack of automaton states, one per token read. A rollback pops states, a fork shares the stack. One
+// thread uses a matcher at a time (`Use`). Several threads may use different matchers at once, also of the same
+// program.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +16,10 @@
 #include <vector>
 
 #include "automaton/token_counts.h"
-#include "util/exclusive_use.h"
+#include "masks/mask_cache.h"
 #include "matcher/grammar_trace.h"
 #include "matcher/history.h"
-#include "masks/mask_cache.h"
+#include "util/exclusive_use.h"
 #include "util/work.h"
 
 namespace structgen {
@@ -169,12 +170,14 @@ class Matcher {
   // Is it certain that no sequence of tokens completes the text? Only where tokens cannot spell every text.
   bool has_no_spelling();
   // The number of tokens of some text of the constraint, from its beginning: at most `room` where such a text is found,
-  // otherwise of the shortest one found. Nothing where none was found, or where a pattern has too many states to decide.
+  // otherwise of the shortest one found. Nothing where none was found, or where a pattern has too many states to
+  // decide.
   std::optional<size_t> least_tokens(size_t room);
-  // The terminals of the text of a grammar, oldest first, for each position of its parser if nothing more is read into the
-  // last lexeme. Empty for other constraints.
+  // The terminals of the text of a grammar, oldest first, for each position of its parser if nothing more is read into
+  // the last lexeme. Empty for other constraints.
   std::vector<std::vector<uint32_t>> lexemes();
-  // How a text of a grammar can be cut into terminals, from its beginning. Units are bytes, and special tokens from 256 on.
+  // How a text of a grammar can be cut into terminals, from its beginning. Units are bytes, and special tokens from 256
+  // on.
   GrammarTrace trace(std::span<const uint32_t> units);
   // The temperature of the next token, where a rule of the grammar has one.
   std::optional<double> temperature();
@@ -186,7 +189,8 @@ class Matcher {
   // In bytes, without what a fork shares.
   size_t memory() const { return arena_.own_memory() + history_.memory(); }
 
-  // Reads `text`, and calls `fn` with the state before the first byte that cannot follow, or after all of it, and its offset.
+  // Reads `text`, and calls `fn` with the state before the first byte that cannot follow, or after all of it, and its
+  // offset.
   template <class Fn>
   auto with_state(std::string_view text, Fn fn) {
     Program::Turn turn(*program_, Program::SEARCH);
@@ -197,7 +201,8 @@ class Matcher {
     size_t i = 0;
     for (; n && i < text.size(); ++i) {
       count_byte_as_token(ctx, progress().tokens + i);
-      const Frame *next = with_cuts(automaton, ctx, automaton.step(ctx, n, static_cast<uint8_t>(text[i])), progress().tokens + i + 1);
+      const Frame *next =
+          with_cuts(automaton, ctx, automaton.step(ctx, n, static_cast<uint8_t>(text[i])), progress().tokens + i + 1);
       if (!next) break;
       n = next;
     }
@@ -218,7 +223,9 @@ class Matcher {
     uint8_t missing_bytes = 0;  // of the character at the end
     bool ended_part = false;    // the last token used up the tokens of a part, which ended
   };
-  Progress progress() const { return {history_.size() - 1 + (first_bytes_.empty() ? 0 : 1), history_.back().missing_bytes}; }
+  Progress progress() const {
+    return {history_.size() - 1 + (first_bytes_.empty() ? 0 : 1), history_.back().missing_bytes};
+  }
   void append(uint32_t token, const Frame *state, uint8_t missing_bytes);
   // The state after a token, and in `at` the progress after it. Null also where no tokens spell a completion.
   const Frame *step_spellable(StepContext &ctx, const Frame *state, uint32_t token, Progress &at);
@@ -227,8 +234,8 @@ class Matcher {
   bool has_spelling(const Frame *state, Progress at);
   enum class Search : uint8_t { Found, Nothing, Cut };
   Search search_tokens(const Frame *from, Progress at, std::vector<uint32_t> *out);
-  // Changes a completion that ignores the limits of parts with `max_tokens` into one that respects them; false where none
-  // is found.
+  // Changes a completion that ignores the limits of parts with `max_tokens` into one that respects them; false where
+  // none is found.
   bool respect_limits(const Frame *from, Progress at, std::vector<uint32_t> *tokens);
 
   std::shared_ptr<Program> program_;
@@ -238,11 +245,13 @@ class Matcher {
   const char *search_failure_ = nullptr;
   bool finished_ = false;
   UseFlag in_use_{
-      "this matcher is in use by another thread. Give each thread a matcher of its own: matcher.fork() makes one in the same "
+      "this matcher is in use by another thread. Give each thread a matcher of its own: matcher.fork() makes one in "
+      "the same "
       "state"};
 };
 
-// Fills row i of `out` (`words` words per row) with the mask of matcher i. Uses up to `threads` threads, one for each space.
+// Fills row i of `out` (`words` words per row) with the mask of matcher i. Uses up to `threads` threads, one for each
+// space.
 void fill_masks(std::span<Matcher *const> matchers, int32_t *out, size_t words, unsigned threads);
 
 }  // namespace structgen

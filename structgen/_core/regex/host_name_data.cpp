@@ -1,6 +1,7 @@
 // Kinds of characters of internationalised host names; written by tools/make_host_name_data.py.
 #include "regex/host_name_data.h"
 
+// clang-format off: tables
 namespace structgen {
 
 // Scripts, traits, role, base, combining class, second, direction.

@@ -43,7 +43,8 @@ bool HostNameMachine::place_has_length(const Place &p, int64_t lo, int64_t hi) c
   int64_t most = FEW_CHARACTERS - p.total;
   // subtle: names in ASCII can be longer than all others with the same beginning.
   if (p.modes & AsciiName) most = MOST_ASCII_NAME - p.total;
-  else if (p.labels + 1 < FEW_LABELS) most = std::max(most, room + (FEW_LABELS - 1 - p.labels) * (MOST_ASCII_LABEL + 1));
+  else if (p.labels + 1 < FEW_LABELS)
+    most = std::max(most, room + (FEW_LABELS - 1 - p.labels) * (MOST_ASCII_LABEL + 1));
   return meets(least, (p.modes & AsciiName) ? std::min(room, most) : room) || meets(with_dot, most);
 }
 

@@ -94,9 +94,18 @@ void HostNameMachine::make_blocks() {
 }
 
 HostNameMachine::Place HostNameMachine::fresh_label(Place place) const {
-  return {.scripts = ALL_SCRIPTS, .node = 0, .modes = place.modes, .total = place.total, .labels = place.labels,
-          .length = 0, .form = place.modes == AsciiName ? AsciiLabel : AnyLabel,
-          .base = 0, .order = 0, .last = 0, .seen = 0, .directed = 0};
+  return {.scripts = ALL_SCRIPTS,
+          .node = 0,
+          .modes = place.modes,
+          .total = place.total,
+          .labels = place.labels,
+          .length = 0,
+          .form = place.modes == AsciiName ? AsciiLabel : AnyLabel,
+          .base = 0,
+          .order = 0,
+          .last = 0,
+          .seen = 0,
+          .directed = 0};
 }
 
 // The modes of a name whose label ends here.
@@ -321,7 +330,8 @@ void HostNameMachine::edges(uint64_t state, std::vector<std::pair<uint8_t, uint6
   if (state == 0) return;
   const bool inside = places_[state].node != 0;
   for (int b = inside ? 0x80 : 0; b < (inside ? 0xc0 : 256); ++b)
-    if (const uint64_t to = step(state, static_cast<uint8_t>(b)); to != 0) out.emplace_back(static_cast<uint8_t>(b), to);
+    if (const uint64_t to = step(state, static_cast<uint8_t>(b)); to != 0)
+      out.emplace_back(static_cast<uint8_t>(b), to);
 }
 
 Re host_names(RegexSpace &space, bool composed) {

@@ -79,7 +79,7 @@ class HostNameMachine final : public Machine {
     std::vector<uint16_t> next;  // by the next byte: kinds where it is the last one, else blocks
     bool is_last;
     std::vector<uint16_t> kinds;
-    uint8_t last = 0;      // the bits of `Place::last` on which they depend
+    uint8_t last = 0;       // the bits of `Place::last` on which they depend
     bool composes = false;  // do they depend on `base` and `order`?
     bool operator==(const Block &other) const { return is_last == other.is_last && next == other.next; }
   };
@@ -116,7 +116,7 @@ class HostNameMachine final : public Machine {
   const bool composed_;
   std::string alphabet_;
   std::vector<Block> blocks_;
-  std::vector<uint16_t> first_;  // by first byte: kinds of ASCII, blocks of others
+  std::vector<uint16_t> first_;    // by first byte: kinds of ASCII, blocks of others
   std::vector<HostKind> closers_;  // if some characters complete a name, as few of these complete it
   mutable std::vector<Place> places_;
   mutable std::unordered_map<Place, uint64_t, PlaceHash> states_;  // 0: dead

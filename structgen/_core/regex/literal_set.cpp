@@ -24,7 +24,8 @@ struct LiteralSet::Group {
 
 LiteralSet::LiteralSet(size_t count, size_t characters) {
   constexpr size_t MOST = INT32_MAX;
-  if (characters > MOST || count > MOST) throw LimitError("a set of literals has more than 2,147,483,647 bytes (limit literal_bytes)");
+  if (characters > MOST || count > MOST)
+    throw LimitError("a set of literals has more than 2,147,483,647 bytes (limit literal_bytes)");
   characters_.reset(new char[characters]);  // not initialised, since it is written once
   texts_.reserve(count);
 }
@@ -53,7 +54,8 @@ void LiteralSet::find_common() {
     const std::string_view other = text(one);
     common_ = std::min<uint32_t>(common_, one.size);
     if (std::memcmp(first.data(), other.data(), common_) == 0) continue;
-    common_ = static_cast<uint32_t>(std::mismatch(first.begin(), first.begin() + common_, other.begin()).first - first.begin());
+    common_ = static_cast<uint32_t>(std::mismatch(first.begin(), first.begin() + common_, other.begin()).first -
+                                    first.begin());
   }
 }
 
@@ -137,7 +139,8 @@ void LiteralSet::sort_by_byte(const Group &group, int shift, std::vector<Group> 
       texts_[next[b]++] = one;
     }
   // Texts that end come before those that continue with a zero byte.
-  if (ended - group.first > 1 && ended - group.first <= FEW) sort_by_comparison(std::span(texts_).subspan(group.first, ended - group.first), group.from);
+  if (ended - group.first > 1 && ended - group.first <= FEW)
+    sort_by_comparison(std::span(texts_).subspan(group.first, ended - group.first), group.from);
 }
 
 // All words are equal. Texts that end inside them differ only in their length, and come first.

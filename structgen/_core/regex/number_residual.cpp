@@ -149,16 +149,14 @@ std::string growing_bounds(const Situation &s) {
     int64_t missing = interval.lower.exponent + 1 - read;
     if (at.order == 0 && (interval.lower_exclusive || !at.tail.empty()))
       key += tied('l', missing, at.tail, interval.lower_exclusive);
-    else if (missing += at.order < 0; missing > 0)
-      key += counted('n', missing);
+    else if (missing += at.order < 0; missing > 0) key += counted('n', missing);
   }
   if (interval.upper) {
     Alignment at = align(digits, *interval.upper);
     int64_t missing = interval.upper->exponent + 1 - read;
     if (at.order == 0 && !(interval.upper_exclusive && at.tail.empty()))
       key += tied('u', missing, at.tail, interval.upper_exclusive);
-    else
-      key += counted('m', missing - (at.order >= 0));
+    else key += counted('m', missing - (at.order >= 0));
   }
   return key;
 }
@@ -348,8 +346,7 @@ Part scientific_part(const Situation &s) {
   part.key = mantissa_bounds(s);
   if (!s.options.any_exponent) part.key += counted('d', s.options.max_fraction - s.prefix.fraction);
   // Zero itself may continue differently from what a digit leads to, unless nothing is constrained.
-  if (s.is_zero() && !(zero && part.key.empty() && s.multiple.factor == 0))
-    part.key = (zero ? "z+" : "+") + part.key;
+  if (s.is_zero() && !(zero && part.key.empty() && s.multiple.factor == 0)) part.key = (zero ? "z+" : "+") + part.key;
   if (s.multiple.factor == 0) return part;
   part.key += '%' + std::to_string(s.multiple.factor) + ',' + std::to_string(position);
   if (s.is_zero()) return part;
@@ -371,8 +368,7 @@ size_t longest_exponent(const NumberOptions &options) {
 }
 
 // For every number of digits to come, the interval of what they may be.
-NumberResidual exponent_digits(const NumberPrefix &prefix, const NumberOptions &options,
-                               const ExponentRange &size) {
+NumberResidual exponent_digits(const NumberPrefix &prefix, const NumberOptions &options, const ExponentRange &size) {
   NumberResidual result;
   size_t longest = prefix.exponent[0] == '0' ? 2 : longest_exponent(options);
   int64_t value = std::stoll(prefix.exponent), span = 1;
@@ -392,8 +388,7 @@ NumberResidual exponent_digits(const NumberPrefix &prefix, const NumberOptions &
 std::string interval_key(const DecimalInterval &interval) {
   if (interval.empty) return "empty";
   std::string key = tied('l', interval.lower.exponent, interval.lower.digits, interval.lower_exclusive);
-  if (interval.upper)
-    key += tied('u', interval.upper->exponent, interval.upper->digits, interval.upper_exclusive);
+  if (interval.upper) key += tied('u', interval.upper->exponent, interval.upper->digits, interval.upper_exclusive);
   return key;
 }
 
@@ -408,8 +403,8 @@ NumberResidual residual(const Situation &s) {
   switch (s.prefix.phase) {
     case Phase::START:
       return {meets(constraint.positive, s.multiple) || meets(constraint.negative, s.multiple), false,
-              interval_key(constraint.positive) + '/' + interval_key(constraint.negative) +
-                  multiple_key(s.multiple) + form};
+              interval_key(constraint.positive) + '/' + interval_key(constraint.negative) + multiple_key(s.multiple) +
+                  form};
     case Phase::MINUS:
       return {meets(s.interval, s.multiple), false, interval_key(s.interval) + multiple_key(s.multiple) + form};
     case Phase::EXPONENT: {
@@ -423,8 +418,7 @@ NumberResidual residual(const Situation &s) {
     }
     case Phase::EXPONENT_DIGIT:
       return exponent_digits(s.prefix, s.options, sizes(exponents(s), s.prefix.exponent_negative));
-    default:
-      break;
+    default: break;
   }
   Part plain = plain_part(s), scientific;
   if (s.exponent_may_follow()) scientific = scientific_part(s);
@@ -506,8 +500,7 @@ std::optional<NumberPrefix> extend(const NumberPrefix &prefix, uint8_t byte, con
   return next;
 }
 
-NumberResidual classify(const NumberConstraint &constraint, const NumberPrefix &prefix,
-                        const NumberOptions &options) {
+NumberResidual classify(const NumberConstraint &constraint, const NumberPrefix &prefix, const NumberOptions &options) {
   const DecimalInterval &interval = prefix.negative ? constraint.negative : constraint.positive;
   NumberResidual result = residual({constraint, interval, constraint.multiple, prefix, options});
   if (result.alive) result.key.insert(0, 1, static_cast<char>('A' + static_cast<int>(prefix.phase)));

@@ -3,8 +3,8 @@
 // `classify` is a pure function from a constraint and a prefix to a key. Two prefixes with the same key have the same
 // completions. The key holds what is left and nothing else:
 //   plain part       for each bound: nothing if it can no longer be violated, the number of integer digits still needed
-//                    (or allowed) if only the length decides, or the digits of the bound that were not compared yet; for
-//                    a multiple, the residue of the digits and the fraction digits that may still be non-zero.
+//                    (or allowed) if only the length decides, or the digits of the bound that were not compared yet;
+//                    for a multiple, the residue of the digits and the fraction digits that may still be non-zero.
 //   scientific part  the same for the mantissa. A bound L * 10^E on m * 10^x with 1 <= m < 10
 //                    is x >= E or x >= E + 1, as m reaches L or not; a multiple a * 10^-s is
 //                    x >= some number as well, once a divides the digits up to factors of 10.
@@ -84,7 +84,6 @@ bool includes(const NumberConstraint &wide, const NumberConstraint &narrow);
 // The conjunction of both; nothing if their common multiple has too many digits.
 std::optional<NumberConstraint> intersect(const NumberConstraint &a, const NumberConstraint &b);
 
-NumberResidual classify(const NumberConstraint &constraint, const NumberPrefix &prefix,
-                        const NumberOptions &options);
+NumberResidual classify(const NumberConstraint &constraint, const NumberPrefix &prefix, const NumberOptions &options);
 
 }  // namespace structgen

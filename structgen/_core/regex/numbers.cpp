@@ -32,8 +32,8 @@ struct Bound {
 };
 
 // The tighter of a bound and its exclusive twin; `direction` is 1 for minima, -1 for maxima.
-std::optional<Bound> tighter(const std::optional<std::string> &inclusive,
-                             const std::optional<std::string> &exclusive, int direction) {
+std::optional<Bound> tighter(const std::optional<std::string> &inclusive, const std::optional<std::string> &exclusive,
+                             int direction) {
   if (!inclusive && !exclusive) return std::nullopt;
   if (!exclusive) return Bound{parse_decimal(*inclusive), false};
   Bound result{parse_decimal(*exclusive), true};
@@ -70,8 +70,7 @@ DecimalMultiple parse_multiple(const std::optional<std::string> &text, bool inte
   std::string digits = value.magnitude.digits;
   int64_t fraction = static_cast<int64_t>(digits.size()) - 1 - value.magnitude.exponent;
   if (digits.size() + static_cast<size_t>(std::max<int64_t>(0, -fraction)) > MAX_MULTIPLE_DIGITS)
-    throw LimitError("multipleOf " + text->substr(0, 40) +
-                     " has more than 18 digits (limit multiple_of_digits)");
+    throw LimitError("multipleOf " + text->substr(0, 40) + " has more than 18 digits (limit multiple_of_digits)");
   for (; fraction < 0; ++fraction) digits += '0';
   DecimalMultiple multiple{std::stoull(digits), fraction};
   if (integer) {  // the integers among the multiples of p/q, in lowest terms, are those of p

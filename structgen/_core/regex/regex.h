@@ -154,8 +154,8 @@ class RegexSpace {
     bool ends() const;  // some literal ends here
     // Advances to the first byte, at least `least`, that continues a literal; never goes back. False if no byte does.
     bool seek(unsigned least);
-    uint8_t byte() const;         // after `seek` was true
-    LiteralPlace next() const;    // the position after that byte
+    uint8_t byte() const;       // after `seek` was true
+    LiteralPlace next() const;  // the position after that byte
 
    private:
     friend class RegexSpace;
@@ -178,7 +178,7 @@ class RegexSpace {
   const Row &row(Re r);               // all 256 derivatives; the address is stable until `release_row`
   // Frees a row that the caller no longer needs, if it can be made again quickly.
   void release_row(Re r);
-  bool alive(Re r);                   // false iff the language is empty
+  bool alive(Re r);  // false iff the language is empty
   bool universal(Re r) const { return r == ANY_TEXT; }
   // Is every text a prefix of one in L(r), as for a pattern without anchor? False: unknown.
   bool open(Re r);
@@ -220,9 +220,9 @@ class RegexSpace {
   // The same for nodes.
   void allow_nodes(size_t n);
 
-  size_t unproven() const;  // languages that count as non-empty because the budget ended
-  size_t memory() const;    // bytes held by nodes and rows, approximately
-  size_t size() const;      // interned nodes
+  size_t unproven() const;                               // languages that count as non-empty because the budget ended
+  size_t memory() const;                                 // bytes held by nodes and rows, approximately
+  size_t size() const;                                   // interned nodes
   std::string describe(Re r, size_t limit = 200) const;  // for people
 
  private:

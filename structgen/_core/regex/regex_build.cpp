@@ -16,7 +16,7 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MAX_TERMS = 256;  // of a distributed intersection
+constexpr size_t MAX_TERMS = 256;         // of a distributed intersection
 constexpr long MAX_COMPARED_LEAVES = 64;  // of a union; longer ones, as of an enum, are not compared
 
 std::vector<CodeRange> normalised(std::vector<CodeRange> r) {
@@ -195,7 +195,9 @@ bool RegexSpace::Impl::meet_machines(std::vector<Re> &xs) {
       }
       const auto one = static_cast<uint64_t>(a.lo), other = static_cast<uint64_t>(b.lo);
       const structgen::Machine &m = *machines[a.index];
-      const std::optional<uint64_t> met = m.includes(one, other) ? other : m.includes(other, one) ? one : m.meet(one, other);
+      const std::optional<uint64_t> met = m.includes(one, other)   ? other
+                                          : m.includes(other, one) ? one
+                                                                   : m.meet(one, other);
       if (!met) {
         ++j;
         continue;
@@ -258,7 +260,8 @@ Re RegexSpace::Impl::intersect(const std::vector<Re> &xs) {
   make_set(flat);
   if (flat.empty()) return ANY_TEXT;
   if (flat.size() == 1) return flat[0];
-  const bool timeless = std::none_of(flat.begin(), flat.end(), [&](Re x) { return nodes[x].has_look_behind || nodes[x].marked; });
+  const bool timeless =
+      std::none_of(flat.begin(), flat.end(), [&](Re x) { return nodes[x].has_look_behind || nodes[x].marked; });
   if (timeless && holds(flat, EPSILON))
     return std::all_of(flat.begin(), flat.end(), [&](Re x) { return nodes[x].nullable; }) ? EPSILON : EMPTY;
   for (Re x : flat)
@@ -277,7 +280,8 @@ Re RegexSpace::Impl::difference(Re all, Re r) {
   if (all == r || r == ANY_TEXT) return EMPTY;
   if (all == ANY_TEXT && nodes[r].kind == ReKind::Difference && part(r, 0) == ANY_TEXT) return part(r, 1);
   const Re both[] = {all, r};
-  return intern({.kind = ReKind::Difference, .nullable = nodes[all].nullable && !nodes[r].nullable, .plain = false}, both);
+  return intern({.kind = ReKind::Difference, .nullable = nodes[all].nullable && !nodes[r].nullable, .plain = false},
+                both);
 }
 
 // `.|..|...` is `.{1,3}`: repeated as a union it would have a state for each way to split the text.

@@ -106,7 +106,8 @@ Steps RegexSpace::Impl::class_steps(Re r) {
   }
   out.put(0x80, EMPTY);
   if (!all.empty() && all.back().hi >= 0x80) {
-    for (uint32_t b = 0xc2; b < 0xe0; ++b) out.put(b, block((b & 0x1f) << 6, (b & 0x1f) << 6 | 0x3f, (b & 0x1f) << 6, 1));
+    for (uint32_t b = 0xc2; b < 0xe0; ++b)
+      out.put(b, block((b & 0x1f) << 6, (b & 0x1f) << 6 | 0x3f, (b & 0x1f) << 6, 1));
     for (uint32_t b = 0xe0; b < 0xf0; ++b) {
       const uint32_t base = (b & 0x0f) << 12;
       // Below these bounds an encoding would be overlong.

@@ -49,7 +49,8 @@ Life RegexSpace::Impl::search_alive(Re r, bool depth_first, size_t budget, std::
     // In depth-first search, the state with the fewest conditions comes first.
     auto conditions = [&](Re x) { return nodes[x].kind == ReKind::Intersect ? nodes[x].count : 0; };
     if (depth_first)
-      std::stable_sort(next.begin(), next.end(), [&](auto &a, auto &b) { return conditions(a.second) > conditions(b.second); });
+      std::stable_sort(next.begin(), next.end(),
+                       [&](auto &a, auto &b) { return conditions(a.second) > conditions(b.second); });
     for (auto [byte, to] : next) {
       const ReNode &n = nodes[to];
       if (n.life == Life::Dead) continue;
@@ -135,7 +136,8 @@ bool RegexSpace::witness(Re r, std::string *out) {
       const Steps all = s.steps(found[at].r);
       std::vector<std::pair<uint8_t, Re>> next;
       for (size_t i = 0; i < all.size(); ++i)
-        if (s.is_alive(all[i].to)) next.emplace_back(best_byte(all[i].from, i + 1 < all.size() ? all[i + 1].from : 256), all[i].to);
+        if (s.is_alive(all[i].to))
+          next.emplace_back(best_byte(all[i].from, i + 1 < all.size() ? all[i + 1].from : 256), all[i].to);
       std::sort(next.begin(), next.end(), [&](auto &a, auto &b) {
         return depth_first ? rank(a.first) > rank(b.first) : rank(a.first) < rank(b.first);
       });

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t MAX_INTERVALS = 32;
 constexpr int64_t FOREVER = Lengths::FOREVER;
 constexpr int64_t LONG_TEXT = 1 << 20;  // a machine whose texts are all shorter has finitely many
-constexpr int64_t MANY_LENGTHS = 16;  // fewer states are cheaper than a separate bound on the length
+constexpr int64_t MANY_LENGTHS = 16;    // fewer states are cheaper than a separate bound on the length
 
 int64_t plus(int64_t a, int64_t b) { return a >= FOREVER - b ? FOREVER : a + b; }
 int64_t times(int64_t a, int64_t n) { return a == 0 || n == 0 ? 0 : a >= FOREVER / n ? FOREVER : a * n; }
@@ -28,8 +28,7 @@ Lengths tidy(std::vector<Lengths::Interval> all) {
   for (auto x : all) {
     if (!out.intervals.empty() && x.lo <= plus(out.intervals.back().hi, 1))
       out.intervals.back().hi = std::max(out.intervals.back().hi, x.hi);
-    else
-      out.intervals.push_back(x);
+    else out.intervals.push_back(x);
   }
   return out.intervals.size() > MAX_INTERVALS ? unknown() : out;
 }
@@ -386,7 +385,8 @@ bool RegexSpace::Impl::machine_has_length(std::vector<Re> &states, int64_t lo, i
       continue;
     }
     std::optional<bool> known;
-    if (n.kind == ReKind::Machine && n.plain) known = machines[n.index]->has_length(static_cast<uint64_t>(n.lo), lo, hi);
+    if (n.kind == ReKind::Machine && n.plain)
+      known = machines[n.index]->has_length(static_cast<uint64_t>(n.lo), lo, hi);
     if (known == true) return true;
     if (!known) others.push_back(states[i]);
     else *dropped = true;

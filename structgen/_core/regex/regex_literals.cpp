@@ -78,7 +78,8 @@ std::optional<std::pair<uint8_t, Re>> RegexSpace::text_step(Re r) const {
 Re RegexSpace::literals(std::span<const std::string> texts) {
   const auto is_spelled = [&](const std::string &text) {
     if (impl_->ascii_complete && is_printable(text)) return true;
-    return std::all_of(text.begin(), text.end(), [&](char c) { return impl_->spellable.test(static_cast<uint8_t>(c)); });
+    return std::all_of(text.begin(), text.end(),
+                       [&](char c) { return impl_->spellable.test(static_cast<uint8_t>(c)); });
   };
   size_t first_mute = texts.size();
   for (size_t i = 0; i < texts.size() && first_mute == texts.size(); ++i) {
@@ -183,7 +184,8 @@ Re RegexSpace::Impl::literals_run(Run run) {
   runs.push_back(run);
   bytes += sizeof(Run);
   // It has no parts yet and need not be interned, since each run is made only once.
-  return add_node({.kind = ReKind::Literals, .nullable = ends, .index = static_cast<uint32_t>(runs.size()), .lo = ends});
+  return add_node(
+      {.kind = ReKind::Literals, .nullable = ends, .index = static_cast<uint32_t>(runs.size()), .lo = ends});
 }
 
 // Makes the children of a run of literals, unless it has them.

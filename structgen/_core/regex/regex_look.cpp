@@ -97,7 +97,8 @@ Re RegexSpace::Impl::make_closed(Re r, Re after) {
     case ReKind::Concat: {
       std::vector<Re> sequence;
       Re tail = r;
-      for (; nodes[tail].kind == ReKind::Concat && nodes[tail].open; tail = part(tail, 1)) sequence.push_back(part(tail, 0));
+      for (; nodes[tail].kind == ReKind::Concat && nodes[tail].open; tail = part(tail, 1))
+        sequence.push_back(part(tail, 0));
       for (after = close(tail, after); !sequence.empty(); sequence.pop_back()) after = close(sequence.back(), after);
       return after;
     }

@@ -39,7 +39,8 @@ bool RegexSpace::Impl::merge_repeats(std::vector<Re> &xs, size_t which) {
       const Re head = sequence ? part(r, 0) : r;
       const ReNode &n = nodes[head];
       if (n.kind == ReKind::Repeat && repeats++ == which) {
-        entries.push_back({parts[n.begin], sequence ? part(r, 1) : EPSILON, heads, length, n.lo, n.hi < 0 ? ENDLESS : n.hi, x});
+        entries.push_back(
+            {parts[n.begin], sequence ? part(r, 1) : EPSILON, heads, length, n.lo, n.hi < 0 ? ENDLESS : n.hi, x});
         break;
       }
       if (!sequence || length == MAX_HEADS || !nodes[part(r, 1)].counted) break;
@@ -49,9 +50,8 @@ bool RegexSpace::Impl::merge_repeats(std::vector<Re> &xs, size_t which) {
   }
   if (entries.size() < 2) return false;
   auto key = [](const Entry &e) { return std::tie(e.body, e.tail, e.length, e.heads); };
-  sort_numbers(entries.begin(), entries.end(), [&](const Entry &a, const Entry &b) {
-    return key(a) != key(b) ? key(a) < key(b) : a.lo < b.lo;
-  });
+  sort_numbers(entries.begin(), entries.end(),
+               [&](const Entry &a, const Entry &b) { return key(a) != key(b) ? key(a) < key(b) : a.lo < b.lo; });
   auto same_heads = [&](Re a, Re b, size_t length) {
     for (; length > 0 && part(a, 0) == part(b, 0); --length) a = part(a, 1), b = part(b, 1);
     return length == 0;

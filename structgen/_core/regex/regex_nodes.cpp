@@ -15,8 +15,7 @@ CodeRange led_by(uint32_t b) {
   if (b < 0x80) return {b, b};
   if (b >= 0xc2 && b < 0xe0) return {(b & 0x1f) << 6, ((b & 0x1f) << 6) | 0x3f};
   if (b >= 0xe0 && b < 0xf0) return {std::max(0x800u, (b & 0x0f) << 12), ((b & 0x0f) << 12) | 0xfff};
-  if (b >= 0xf0 && b < 0xf5)
-    return {std::max(0x10000u, (b & 7) << 18), std::min(MAX_CODE, ((b & 7) << 18) | 0x3ffff)};
+  if (b >= 0xf0 && b < 0xf5) return {std::max(0x10000u, (b & 7) << 18), std::min(MAX_CODE, ((b & 7) << 18) | 0x3ffff)};
   return {1, 0};
 }
 
@@ -78,7 +77,9 @@ void RegexSpace::Impl::inherit(ReNode &n, std::span<const Re> its) const {
   const ReNode &last = nodes[its.back()];
   switch (n.kind) {
     case ReKind::Repeat: n.counted = n.lo > 1 || n.hi > 1; break;
-    case ReKind::Concat: n.counted = last.counted || (nodes[its[0]].kind == ReKind::Repeat && nodes[its[0]].counted); break;
+    case ReKind::Concat:
+      n.counted = last.counted || (nodes[its[0]].kind == ReKind::Repeat && nodes[its[0]].counted);
+      break;
     case ReKind::LookAhead: n.open = true; break;
     case ReKind::LookBehind:
       n.open = n.marked;  // look-aheads inside reach beyond this place
@@ -100,8 +101,7 @@ void RegexSpace::Impl::inherit(ReNode &n, std::span<const Re> its) const {
     default: break;
   }
   if (!n.open && !n.marked) depth = 0;
-  if (depth > MAX_OPEN_DEPTH)
-    throw LimitError("look-arounds are nested more than 1000 deep (limit look_depth)");
+  if (depth > MAX_OPEN_DEPTH) throw LimitError("look-arounds are nested more than 1000 deep (limit look_depth)");
   n.depth = static_cast<uint16_t>(depth);
   if (n.kind >= ReKind::LookAhead) n.plain = false;
 }
@@ -178,7 +178,9 @@ uint32_t RegexSpace::Impl::intern_ranges(std::vector<CodeRange> r) {
 }
 
 bool RegexSpace::nullable(Re r) const { return impl_->nodes[impl_->closed_form(r)].nullable; }
-void RegexSpace::allow_rows(size_t n) { impl_->rows_allowed = n > SIZE_MAX - impl_->rows_made ? SIZE_MAX : impl_->rows_made + n; }
+void RegexSpace::allow_rows(size_t n) {
+  impl_->rows_allowed = n > SIZE_MAX - impl_->rows_made ? SIZE_MAX : impl_->rows_made + n;
+}
 size_t RegexSpace::rows_made() const { return impl_->rows_made; }
 size_t RegexSpace::unproven() const { return impl_->unproven; }
 size_t RegexSpace::memory() const { return impl_->bytes; }
@@ -233,8 +235,9 @@ std::string RegexSpace::describe(Re root, size_t limit) const {
       continue;
     }
     const ReNode &n = s.nodes[r];
-    const std::string count = n.lo == n.hi ? "{" + std::to_string(n.lo) + "}"
-                                           : "{" + std::to_string(n.lo) + "," + (n.hi < 0 ? "" : std::to_string(n.hi)) + "}";
+    const std::string count = n.lo == n.hi
+                                  ? "{" + std::to_string(n.lo) + "}"
+                                  : "{" + std::to_string(n.lo) + "," + (n.hi < 0 ? "" : std::to_string(n.hi)) + "}";
     switch (n.kind) {
       case ReKind::Empty: out += "∅"; break;
       case ReKind::Epsilon: out += "ε"; break;
@@ -255,7 +258,10 @@ std::string RegexSpace::describe(Re root, size_t limit) const {
       case ReKind::Concat: list("(", "", s.all_parts(r)); break;
       case ReKind::Alternate: list("(", "|", s.all_parts(r)); break;
       case ReKind::Intersect: list("(", "&", s.all_parts(r)); break;
-      case ReKind::Difference: list(s.part(r, 0) == ANY_TEXT ? "~(" : "(", "-", s.part(r, 0) == ANY_TEXT ? std::vector{s.part(r, 1)} : s.all_parts(r)); break;
+      case ReKind::Difference:
+        list(s.part(r, 0) == ANY_TEXT ? "~(" : "(", "-",
+             s.part(r, 0) == ANY_TEXT ? std::vector{s.part(r, 1)} : s.all_parts(r));
+        break;
       case ReKind::Repeat:
         if (r == ANY_TEXT) {
           out += ".*";

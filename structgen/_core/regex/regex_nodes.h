@@ -23,9 +23,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "util/hashing.h"
 #include "regex/literal_set.h"
 #include "regex/regex.h"
+#include "util/hashing.h"
 #include "util/work.h"
 
 namespace structgen {
@@ -64,16 +64,16 @@ struct ReNode {
   ReKind kind = ReKind::Empty;
   uint8_t pending = 0;
   bool nullable = false;
-  bool plain = true;    // nothing inside can make it empty, so it is alive unless it is EMPTY
-  bool open = false;    // holds a look-ahead whose continuation is not known yet
+  bool plain = true;             // nothing inside can make it empty, so it is alive unless it is EMPTY
+  bool open = false;             // holds a look-ahead whose continuation is not known yet
   bool has_look_behind = false;  // holds a look-behind that has to follow the text
-  bool loops = false;   // holds a Loop: Boolean combinations need a normal form to stay finite
-  bool marked = false;  // holds a Mark
-  bool counted = false;  // a repetition with a count, or a sequence that holds one
-  bool unfolds = false;  // holds a Source, which is not unfolded without need
-  bool one_text = false;  // Literals: of a single text that is not empty
+  bool loops = false;            // holds a Loop: Boolean combinations need a normal form to stay finite
+  bool marked = false;           // holds a Mark
+  bool counted = false;          // a repetition with a count, or a sequence that holds one
+  bool unfolds = false;          // holds a Source, which is not unfolded without need
+  bool one_text = false;         // Literals: of a single text that is not empty
   Life life = Life::Unknown;
-  uint16_t depth = 0;   // nesting, of open and marked nodes
+  uint16_t depth = 0;  // nesting, of open and marked nodes
   uint16_t step_count = 0;
   uint32_t index = 0;
   uint32_t hash = 0, begin = 0, count = 0;  // parts
@@ -138,9 +138,9 @@ struct RegexSpace::Impl {
   std::vector<std::unique_ptr<Row>> rows;  // with EMPTY for dead states
   std::vector<std::unique_ptr<Step[]>> step_chunks;
   size_t step_chunk_used = 0;
-  std::unordered_map<Re, Steps> advanced;   // nodes with look-behinds, after each byte
-  std::unordered_map<Re, Re> unrolled;      // of Loop, Guard and Source
-  std::unordered_map<uint64_t, Re> closed;  // open node, continuation
+  std::unordered_map<Re, Steps> advanced;        // nodes with look-behinds, after each byte
+  std::unordered_map<Re, Re> unrolled;           // of Loop, Guard and Source
+  std::unordered_map<uint64_t, Re> closed;       // open node, continuation
   std::unordered_map<uint64_t, Re> read_some;    // the same, of `nonempty`
   std::unordered_map<Re, Re> conditions, marks;  // of open nodes; of marked ones
 
@@ -149,13 +149,14 @@ struct RegexSpace::Impl {
   std::unordered_map<Hash128, bool, HashOf128> has_length;
   std::unordered_map<Re, int64_t> min_lengths;
   std::unordered_map<Re, int64_t> most_missing;
-  std::unordered_map<Re, std::optional<std::pair<Re, int64_t>>> bounded;  // of whole expressions, see `bounded_by_length`
-  std::unordered_map<Re, bool> endless;  // are the lengths of its texts unbounded?
+  std::unordered_map<Re, std::optional<std::pair<Re, int64_t>>>
+      bounded;                              // of whole expressions, see `bounded_by_length`
+  std::unordered_map<Re, bool> endless;     // are the lengths of its texts unbounded?
   std::unordered_map<Re, uint64_t> counts;  // of texts
 
   std::vector<uint32_t> visited;  // per node: the last search that met it
   uint32_t search = 0;
-  uint64_t work = 0;  // merged steps, for the budgets of searches
+  uint64_t work = 0;    // merged steps, for the budgets of searches
   uint64_t united = 0;  // operands of unions that were visited, by which large states are counted
   size_t rows_made = 0, rows_allowed = SIZE_MAX, nodes_allowed = SIZE_MAX;
   size_t unproven = 0;

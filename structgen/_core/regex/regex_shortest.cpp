@@ -107,7 +107,8 @@ bool RegexSpace::Impl::shortest_plain(Re root, std::string *out) {
         const uint32_t c = readable(ranges[n.index]);
         if (n.pending == 0) write_character(c, out);
         else
-          for (int i = n.pending; i-- > 0;) *out += static_cast<char>(0x80 | (ranges[n.index].front().lo >> (6 * i) & 0x3f));
+          for (int i = n.pending; i-- > 0;)
+            *out += static_cast<char>(0x80 | (ranges[n.index].front().lo >> (6 * i) & 0x3f));
         break;
       }
       case ReKind::Concat:

@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "util/hashing.h"
 #include "regex/regex.h"
+#include "util/hashing.h"
 
 namespace structgen {
 

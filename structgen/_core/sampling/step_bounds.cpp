@@ -68,7 +68,8 @@ double mass_of_others(const MaskedDistribution &distribution, const std::vector<
     std::array<float, 16> parts;  // independent sums: a single one would be a chain of dependent additions
     for (size_t nibble = 0; nibble < 4; ++nibble)
       for (size_t i = 0, at = 4 * nibble; i < 4; ++i)
-        parts[at + i] = masses[at + i] * FACTORS[bits >> at & 15][i] + masses[at + 16 + i] * FACTORS[bits >> (at + 16) & 15][i];
+        parts[at + i] =
+            masses[at + i] * FACTORS[bits >> at & 15][i] + masses[at + 16 + i] * FACTORS[bits >> (at + 16) & 15][i];
     for (size_t half = 8; half > 0; half /= 2)
       for (size_t i = 0; i < half; ++i) parts[i] += parts[i + half];
     sum += parts[0];
@@ -81,9 +82,8 @@ double mass_of_others(const MaskedDistribution &distribution, const std::vector<
 struct ScaledMasses {
   explicit ScaledMasses(const MaskedDistribution &given) : distribution(given), total(mass_of_others(given, {})) {
     if (total >= TINY) return;
-    for_each_allowed(given, [&](int32_t token) {
-      scale = std::max(scale, double{given.log_p[static_cast<size_t>(token)]});
-    });
+    for_each_allowed(given,
+                     [&](int32_t token) { scale = std::max(scale, double{given.log_p[static_cast<size_t>(token)]}); });
     if (scale == NOTHING) return;
     own.resize(given.masses.size());
     for_each_allowed(given, [&](int32_t token) {

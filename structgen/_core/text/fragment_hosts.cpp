@@ -1,8 +1,8 @@
 // Fragments of texts that contain internationalised host names.
 #include <algorithm>
 
-#include "util/bits.h"
 #include "text/text_space.h"
+#include "util/bits.h"
 
 namespace structgen {
 namespace {
@@ -33,7 +33,8 @@ const HostTokens &TextSpace::host_tokens(const HostNameMachine &machine) {
 void TextSpace::prepare_host_names() {
   if (host_tokens_) return;
   const auto is_host_names = [](const Machine &m) { return dynamic_cast<const HostNameMachine *>(&m) != nullptr; };
-  if (const auto machine = regex_.find_machine(is_host_names)) host_tokens(static_cast<const HostNameMachine &>(*machine));
+  if (const auto machine = regex_.find_machine(is_host_names))
+    host_tokens(static_cast<const HostNameMachine &>(*machine));
 }
 
 std::optional<TextSpace::HostNamesAt> TextSpace::host_names_at(Re re) const {
@@ -72,7 +73,8 @@ std::unique_ptr<Fragment> TextSpace::of_host_names(const HostNamesAt &at, std::v
 std::unique_ptr<Fragment> TextSpace::with_host_names(TextState s, std::vector<TokensByEnd> *by_end) {
   if (const std::optional<HostNamesAt> at = host_names_at(re(s))) return of_host_names(*at, by_end);
   const std::vector<Re> parts = regex_.alternatives(re(s));
-  if (std::none_of(parts.begin(), parts.end(), [&](Re part) { return host_names_at(part).has_value(); })) return nullptr;
+  if (std::none_of(parts.begin(), parts.end(), [&](Re part) { return host_names_at(part).has_value(); }))
+    return nullptr;
   auto made = std::make_unique<Fragment>();
   made->dense = true;
   made->bits.assign(vocabulary_->words(), 0);

@@ -9,11 +9,11 @@
 //   Free text after the first characters of a marker differs from other free text only where the marker continues.
 #include <algorithm>
 
+#include "text/text_space.h"
 #include "util/bits.h"
+#include "util/stack.h"
 #include "vocabulary/looping.h"
 #include "vocabulary/root_subtrees.h"
-#include "util/stack.h"
-#include "text/text_space.h"
 
 namespace structgen {
 namespace {
@@ -215,7 +215,8 @@ class TextSpace::Walk {
   // After a backslash, states are made as usual.
   void escaped_literals(Vocabulary::Node at, Vocabulary::Node backslash, uint32_t characters, const Origin &origin) {
     Re re = space_.re(origin.state);
-    for (const char c : v_.path(at).substr(v_.depth(origin.node))) re = space_.regex_.derivative(re, static_cast<uint8_t>(c));
+    for (const char c : v_.path(at).substr(v_.depth(origin.node)))
+      re = space_.regex_.derivative(re, static_cast<uint8_t>(c));
     const TextState s = space_.state(re, 0, space_.states_[origin.state].encoding);
     path_[v_.depth(at)] = {s, &space_.row(s), characters, characters_to(at)};
     visit(backslash, v_.end(backslash));
@@ -245,7 +246,8 @@ class TextSpace::Walk {
 // The kinds of bytes and characters that lead from `s` back to `s`.
 Kinds TextSpace::loops(TextState s) {
   if (states_[s].loops == NO_KINDS_YET)
-    states_[s].loops = looping_kinds(s, vocabulary_->spellable(), [&](TextState from, uint8_t b) { return row(from)[b]; });
+    states_[s].loops =
+        looping_kinds(s, vocabulary_->spellable(), [&](TextState from, uint8_t b) { return row(from)[b]; });
   return states_[s].loops;
 }
 
@@ -306,7 +308,9 @@ TextState TextSpace::similar_state(TextState s, std::bitset<256> *differing) {
   // subtle: equal states after one byte prove that both states have the same encoding.
   if (escape(s) != 0 || usual == DEAD || usual == LEAVE) return DEAD;
   const auto known = dense_at_root_.find(usual);
-  if (known == dense_at_root_.end() || !fragments_.contains(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | known->second)) return DEAD;
+  if (known == dense_at_root_.end() ||
+      !fragments_.contains(static_cast<uint64_t>(Vocabulary::ROOT) << 32 | known->second))
+    return DEAD;
   const bool same_end = states_[s].complete == states_[known->second].complete;
   const TextRow &one = row(s), &other = row(known->second);
   Vocabulary::Node nodes = 0;

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "vocabulary/rest_trie.h"
 #include "text/json_options.h"
+#include "vocabulary/rest_trie.h"
 #include "vocabulary/vocabulary.h"
 
 namespace structgen {

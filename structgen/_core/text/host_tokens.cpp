@@ -23,9 +23,8 @@ class Reduction {
     const auto drop = [&](bool is_seen, int trait) {
       if (!is_seen) kind.traits &= static_cast<uint16_t>(~trait);
     };
-    if (kind.role == HostKind::LowerL && i > 0 && before != HostKind::MiddleDot && !is_seen_by_next(i, [](const HostKind &next) {
-          return next.role == HostKind::MiddleDot;
-        }))
+    if (kind.role == HostKind::LowerL && i > 0 && before != HostKind::MiddleDot &&
+        !is_seen_by_next(i, [](const HostKind &next) { return next.role == HostKind::MiddleDot; }))
       kind.role = HostKind::None;
     drop(is_seen_by_next(i, is_joiner), HostKind::Virama);
     drop(is_seen_by_next(i, [](const HostKind &next) { return next.role == HostKind::Geresh; }), HostKind::Hebrew);
@@ -66,7 +65,8 @@ class Reduction {
 
 class HostTokens::Builder {
  public:
-  Builder(HostTokens &made, const HostNameMachine &machine, const Vocabulary &v) : made_(made), machine_(machine), v_(v) {
+  Builder(HostTokens &made, const HostNameMachine &machine, const Vocabulary &v)
+      : made_(made), machine_(machine), v_(v) {
     tree_.emplace_back();
   }
 
@@ -139,7 +139,8 @@ class HostTokens::Builder {
   };
 
   void add(const TreeNode &from, uint16_t symbol, uint16_t depth, uint16_t characters) {
-    const auto first_id = static_cast<uint32_t>(made_.ids_.size()), first_quote = static_cast<uint32_t>(made_.quotes_.size());
+    const auto first_id = static_cast<uint32_t>(made_.ids_.size()),
+               first_quote = static_cast<uint32_t>(made_.quotes_.size());
     made_.nodes_.push_back({0, first_id, first_quote, symbol, depth, characters});
     made_.ids_.insert(made_.ids_.end(), from.ids.begin(), from.ids.end());
     made_.quotes_.insert(made_.quotes_.end(), from.quotes.begin(), from.quotes.end());
@@ -194,7 +195,8 @@ HostTokens::HostTokens(const HostNameMachine &machine, const Vocabulary &vocabul
 }
 
 size_t HostTokens::memory() const {
-  return sizeof *this + kinds_.size() * sizeof(HostKind) + nodes_.size() * sizeof(Node) + (ids_.size() + quotes_.size()) * 4;
+  return sizeof *this + kinds_.size() * sizeof(HostKind) + nodes_.size() * sizeof(Node) +
+         (ids_.size() + quotes_.size()) * 4;
 }
 
 bool HostTokens::step(const HostNameMachine &machine, Place &place, uint16_t symbol) const {

@@ -7,8 +7,8 @@ namespace structgen {
 namespace {
 
 // The bytes of escapes. Upper-case digits lead to the same states as lower-case ones.
-constexpr uint8_t SYMBOLS[] = {'"', '\\', '/', 'b', 'f', 'n', 'r', 't', 'u', '0', '1', '2', '3',
-                               '4', '5',  '6', '7', '8', '9', 'a', 'c', 'd', 'e', 'A', 'B', 'C', 'D', 'E', 'F'};
+constexpr uint8_t SYMBOLS[] = {'"', '\\', '/', 'b', 'f', 'n', 'r', 't', 'u', '0', '1', '2', '3', '4', '5',
+                               '6', '7',  '8', '9', 'a', 'c', 'd', 'e', 'A', 'B', 'C', 'D', 'E', 'F'};
 
 // stage | digits read << 3 | value << 5 | (high surrogate's low ten bits + 1) << 17
 enum Stage : uint32_t { None = 0, Backslash = 1, Hex = 2, LowBackslash = 3, LowU = 4, LowHex = 5 };
@@ -30,7 +30,9 @@ int hex_value(uint8_t b) {
 
 int short_escape(uint8_t b) {
   switch (b) {
-    case '"': case '\\': case '/': return b;
+    case '"':
+    case '\\':
+    case '/': return b;
     case 'b': return 8;
     case 'f': return 12;
     case 'n': return 10;
@@ -249,7 +251,8 @@ bool escape_viable(RegexSpace &space, Re re, uint32_t escape, Escapes mode, cons
     Decoded d = decode(escape, s, mode);
     if (d.kind == Decoded::Bytes)
       if (const Re after = run(space, re, d); after != RegexSpace::EMPTY && enough(after)) return true;
-    if (!by_digits && d.kind == Decoded::Pending && escape_viable(space, re, d.escape, mode, bytes, enough)) return true;
+    if (!by_digits && d.kind == Decoded::Pending && escape_viable(space, re, d.escape, mode, bytes, enough))
+      return true;
   }
   return false;
 }
@@ -262,7 +265,8 @@ bool escape_can_be(uint32_t escape, std::string_view character, Escapes mode, co
     if (!bytes.test(s)) continue;
     const Decoded d = decode(escape, s, mode);
     if (d.kind == Decoded::Bytes && d.size == character.size() &&
-        std::equal(d.bytes, d.bytes + d.size, character.begin(), [](uint8_t x, char y) { return x == static_cast<uint8_t>(y); }))
+        std::equal(d.bytes, d.bytes + d.size, character.begin(),
+                   [](uint8_t x, char y) { return x == static_cast<uint8_t>(y); }))
       return true;
     if (d.kind == Decoded::Pending && escape_can_be(d.escape, character, mode, bytes)) return true;
   }

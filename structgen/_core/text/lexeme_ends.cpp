@@ -121,7 +121,8 @@ void LexemeEnds::close(const std::vector<uint32_t> &part) {
   std::vector<uint64_t> own;
   std::vector<Set> others;
   for (uint32_t n : part) {
-    if (lexemes_.complete(nodes_[n].lexeme)) own.push_back(key_of(lexemes_.coarsen(lexemes_.after(nodes_[n].lexeme)), nodes_[n].within));
+    if (lexemes_.complete(nodes_[n].lexeme))
+      own.push_back(key_of(lexemes_.coarsen(lexemes_.after(nodes_[n].lexeme)), nodes_[n].within));
     for (uint32_t to : nodes_[n].to)
       if (nodes_[to].ends && !nodes_[to].ends->empty()) others.push_back(nodes_[to].ends);
   }

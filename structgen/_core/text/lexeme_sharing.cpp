@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "text/lexemes.h"
-#include "vocabulary/root_subtrees.h"
 #include "text/text_space.h"
 #include "util/work.h"
+#include "vocabulary/root_subtrees.h"
 
 namespace structgen {
 
@@ -35,7 +35,8 @@ const Lexemes::Fragment *Lexemes::similar_fragment(LexemeState s, std::bitset<25
 }
 
 // Copies the part of `similar` that does not begin with a byte of `differing`.
-void Lexemes::copy_outside(const Fragment &similar, const std::bitset<256> &differing, Fragment &made, std::vector<Leave> &found) {
+void Lexemes::copy_outside(const Fragment &similar, const std::bitset<256> &differing, Fragment &made,
+                           std::vector<Leave> &found) {
   made.bits = similar.bits;
   made.overlaps |= similar.overlaps;  // a superset
   const RootSubtrees subtrees(v_, differing);

@@ -1,12 +1,11 @@
 #include "text/lexemes.h"
 
-#include "text/lexeme_ends.h"
-
 #include <algorithm>
 #include <bit>
 #include <map>
 #include <string_view>
 
+#include "text/lexeme_ends.h"
 #include "vocabulary/looping.h"
 
 namespace structgen {
@@ -26,8 +25,8 @@ size_t memory_of(const Lexemes::Leaves &l) {
 }  // namespace
 
 size_t Lexemes::Fragment::memory() const {
-  return sizeof(*this) + turns.capacity() * sizeof(Turn) + (bits.size() + ids.size() + ends.size()) * 4 + memory_of(leaves) +
-         memory_of(beyond);
+  return sizeof(*this) + turns.capacity() * sizeof(Turn) + (bits.size() + ids.size() + ends.size()) * 4 +
+         memory_of(leaves) + memory_of(beyond);
 }
 
 Lexemes::Lexemes(TextSpace &space)
@@ -72,7 +71,8 @@ LexemeState Lexemes::intern(Re language, Re beyond, Re earlier) {
 
 LexemeState Lexemes::first_step(LexemeState s, uint8_t byte) {
   if (s == DEAD) return DEAD;
-  if (const auto text = text_step(s)) return byte == text->first ? intern(text->second, RegexSpace::EMPTY, RegexSpace::EMPTY) : DEAD;
+  if (const auto text = text_step(s))
+    return byte == text->first ? intern(text->second, RegexSpace::EMPTY, RegexSpace::EMPTY) : DEAD;
   charge(ROW);
   auto row = std::make_unique<Row>();
   row->fill(UNKNOWN);
@@ -89,7 +89,9 @@ LexemeState Lexemes::first_step(LexemeState s, uint8_t byte) {
 LexemeState Lexemes::next(LexemeState s, uint8_t byte) {
   static const structgen::Row nowhere{};
   const State &st = states_[s];
-  const auto row_of = [&](Re re) -> const structgen::Row & { return re == RegexSpace::EMPTY ? nowhere : regex_.row(re); };
+  const auto row_of = [&](Re re) -> const structgen::Row & {
+    return re == RegexSpace::EMPTY ? nowhere : regex_.row(re);
+  };
   const structgen::Row &language = regex_.row(st.language), &beyond = row_of(st.beyond), &earlier = row_of(st.earlier);
   const Re rest = language[byte], rest_beyond = beyond[byte], rest_earlier = earlier[byte];
   const LexemeState to = intern(rest, rest_beyond, rest_earlier);
@@ -127,8 +129,8 @@ const std::bitset<256> &Lexemes::first_of(Re re) {
 
 const Lexemes::State &Lexemes::analyse(LexemeState s) {
   if (!states_[s].analysed) {
-    const Kinds loops =
-        looping_kinds(s, v_.spellable(), [&](LexemeState from, uint8_t b) { return from == DEAD ? DEAD : step(from, b); });
+    const Kinds loops = looping_kinds(s, v_.spellable(),
+                                      [&](LexemeState from, uint8_t b) { return from == DEAD ? DEAD : step(from, b); });
     std::bitset<256> overlaps;
     if (complete_[s])
       for (size_t b = 0; b < 256; ++b)
@@ -176,9 +178,11 @@ const Lexemes::Ahead *Lexemes::ahead(LexemeState s) {
 // - `inside` receives the ids of the tokens of one node.
 // - `whole` receives the ids of a subtree that stays in one state; the first ids may end in another state. It returns
 //   whether it takes the subtree as a whole.
-// - `words` receives neighbouring subtrees in which words continue: the root of the first, and the node after the last. It
+// - `words` receives neighbouring subtrees in which words continue: the root of the first, and the node after the last.
+// It
 //   returns whether it takes them.
-// - `leave` is called for nodes whose parent may be the end of the lexeme, with the states of the parent and of the node;
+// - `leave` is called for nodes whose parent may be the end of the lexeme, with the states of the parent and of the
+// node;
 //   for children of `node` only if `node` itself is part of the lexeme.
 // Long, because it is the innermost loop of all lexemes: calls would need the whole path.
 template <class OnInside, class OnWhole, class OnWords, class OnLeave>
@@ -218,7 +222,8 @@ void Lexemes::walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnI
       if (all()) {
         level.next = end;
         if ((depth > 1 || is_part) && complete_[before])
-          for (const Vocabulary::Child *other = &after; other != end; ++other) leave(other->node, other->byte, depth, before, now);
+          for (const Vocabulary::Child *other = &after; other != end; ++other)
+            leave(other->node, other->byte, depth, before, now);
         continue;
       }
     }
@@ -300,8 +305,7 @@ class Lexemes::FragmentBuilder {
     count_ += ids.size();
     if (!inside_.empty() && inside_.back().data() + inside_.back().size() == ids.data())
       inside_.back() = {inside_.back().data(), inside_.back().size() + ids.size()};
-    else
-      inside_.push_back(ids);
+    else inside_.push_back(ids);
     if (end != last_end_ && ends_.insert(end).second) made_->ends.push_back(end);
     last_end_ = end;
   }
@@ -427,12 +431,14 @@ void Lexemes::make_overlapping(Vocabulary::Node node, LexemeState s, Fragment &f
     inside.resize(v_.size());
     for (uint32_t id : f.ids) inside[id] = true;
     for (uint32_t w = 0; w < f.bits.size(); ++w)
-      for (uint32_t rest = f.bits[w]; rest; rest &= rest - 1) inside[w * 32 + static_cast<uint32_t>(std::countr_zero(rest))] = true;
+      for (uint32_t rest = f.bits[w]; rest; rest &= rest - 1)
+        inside[w * 32 + static_cast<uint32_t>(std::countr_zero(rest))] = true;
   }
   std::array<std::vector<Leave>, 256> found;
   Path path(node, false);
   walk(
-      node, s, false, [&](std::span<const uint32_t>, Vocabulary::Node n, uint32_t depth, LexemeState) { path.go(n, depth); },
+      node, s, false,
+      [&](std::span<const uint32_t>, Vocabulary::Node n, uint32_t depth, LexemeState) { path.go(n, depth); },
       [&](std::span<const uint32_t>, size_t, LexemeState now, LexemeState below) {
         return allowed || ((analyse(now).overlaps | analyse(below).overlaps) & missing).none();
       },

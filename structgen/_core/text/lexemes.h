@@ -19,8 +19,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "util/hashing.h"
 #include "text/text_space.h"
+#include "util/hashing.h"
 
 namespace structgen {
 
@@ -112,7 +112,7 @@ class Lexemes {
   };
   struct Leaves {
     std::vector<Rests> merged;
-    std::bitset<256> bytes;  // the first bytes of the rests
+    std::bitset<256> bytes;   // the first bytes of the rests
     std::vector<Leave> open;  // not merged yet
     std::vector<Leave> few;   // kept, also when they are merged
     std::vector<Rests> merged_few;
@@ -123,14 +123,14 @@ class Lexemes {
   bool is_narrow(Vocabulary::Node node) const { return v_.end(node) - node <= NARROW; }
   struct Fragment {
     bool dense = false;
-    std::vector<uint32_t> bits;      // of all tokens, where `dense`
-    std::vector<uint32_t> ids;       // otherwise
-    std::vector<LexemeState> ends;   // states in which these tokens end, each once
+    std::vector<uint32_t> bits;     // of all tokens, where `dense`
+    std::vector<uint32_t> ids;      // otherwise
+    std::vector<LexemeState> ends;  // states in which these tokens end, each once
     std::vector<Turn> turns;
-    Leaves leaves, beyond;           // where others leave by a byte that cannot be in the lexeme: ASCII, other bytes
-    std::bitset<256> overlaps;       // bytes that may be in the lexeme or start what follows it
+    Leaves leaves, beyond;      // where others leave by a byte that cannot be in the lexeme: ASCII, other bytes
+    std::bitset<256> overlaps;  // bytes that may be in the lexeme or start what follows it
     std::unordered_map<uint8_t, Leaves> overlapping;  // by that byte, made on demand
-    uint64_t asked_by = 0;  // the user that set `free` (liveness/liveness.h)
+    uint64_t asked_by = 0;                            // the user that set `free` (liveness/liveness.h)
     bool free = false;
     bool leaves_any() const { return !turns.empty() || leaves.bytes.any() || beyond.bytes.any() || overlaps.any(); }
     size_t memory() const;
@@ -153,8 +153,8 @@ class Lexemes {
   LexemeEnds &ends() { return *ends_; }
 
   TextSpace &space() { return space_; }
-  void make_room();  // evicts fragments past their budget
-  uint64_t work() const { return work_; }  // so far, in the units of automaton/automaton.h
+  void make_room();                                    // evicts fragments past their budget
+  uint64_t work() const { return work_; }              // so far, in the units of automaton/automaton.h
   uint64_t generation() const { return generation_; }  // of fragments; those of earlier generations were evicted
   void charge_fragments(size_t bytes) { fragment_bytes_ += bytes; }
   size_t memory() const;
@@ -171,10 +171,10 @@ class Lexemes {
   struct State {
     Re language = RegexSpace::EMPTY, beyond = RegexSpace::EMPTY, earlier = RegexSpace::EMPTY, after = RegexSpace::EMPTY;
     std::unique_ptr<std::bitset<256>> first;
-    bool analysed = false;   // the fields below are known
-    uint8_t visits = 0;      // by walks, until `ahead` is made
+    bool analysed = false;  // the fields below are known
+    uint8_t visits = 0;     // by walks, until `ahead` is made
     std::unique_ptr<Ahead> ahead;
-    bool words = false;      // letters, digits and the underscore lead back to the state, other ASCII may follow it
+    bool words = false;  // letters, digits and the underscore lead back to the state, other ASCII may follow it
     Kinds loops = 0;
     std::bitset<256> overlaps;  // bytes that may be in the lexeme or start what follows it
   };
@@ -182,8 +182,8 @@ class Lexemes {
   LexemeState first_step(LexemeState s, uint8_t byte);
   LexemeState next(LexemeState s, uint8_t byte);
   template <class OnInside, class OnWhole, class OnWords, class OnLeave>
-  void walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnInside &inside, const OnWhole &whole, const OnWords &words,
-            const OnLeave &leave);
+  void walk(Vocabulary::Node node, LexemeState s, bool is_part, const OnInside &inside, const OnWhole &whole,
+            const OnWords &words, const OnLeave &leave);
   class Path;
   class FragmentBuilder;
   bool turns(Vocabulary::Node node, LexemeState s);
@@ -196,7 +196,8 @@ class Lexemes {
   }
   // Does every token below `node`, which is in state `s`, stay in it?
   bool stays(Vocabulary::Node node, LexemeState s) {
-    return v_.end(node) - node > 1 && step(s, v_.byte(node + 1)) == s && (v_.kinds_below(node) & ~analyse(s).loops) == 0;
+    return v_.end(node) - node > 1 && step(s, v_.byte(node + 1)) == s &&
+           (v_.kinds_below(node) & ~analyse(s).loops) == 0;
   }
   bool stays(const Vocabulary::Child &c, const Vocabulary::Child *below, LexemeState s) {
     const State &st = states_[s];
@@ -207,7 +208,8 @@ class Lexemes {
   static constexpr uint32_t COARSE_CHARACTERS = 3;
   Re cut(Re after, uint32_t characters);
   const Fragment *similar_fragment(LexemeState s, std::bitset<256> *differing);
-  void copy_outside(const Fragment &similar, const std::bitset<256> &differing, Fragment &made, std::vector<Leave> &found);
+  void copy_outside(const Fragment &similar, const std::bitset<256> &differing, Fragment &made,
+                    std::vector<Leave> &found);
   Leaves gather(const std::vector<Leave> &found, const std::vector<bool> &known);
   void merge(Leaves &leaves);
   void merge_few(Leaves &leaves);

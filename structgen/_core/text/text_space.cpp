@@ -35,13 +35,12 @@ void add_ending(EndingTokens &out, uint32_t id, std::string_view t, bool lines) 
   else if (t.find(',') != t.npos) out.commas.push_back(id);
   if ((quote != t.npos && bracket != t.npos && quote < bracket) || two) out.after_quote.push_back(id);
   size_t at = 0;
-  for (const char c : std::string_view("\":,\"\"")) at = at == t.npos || t.find(c, at) == t.npos ? t.npos : t.find(c, at) + 1;
+  for (const char c : std::string_view("\":,\"\""))
+    at = at == t.npos || t.find(c, at) == t.npos ? t.npos : t.find(c, at) + 1;
   out.second_key |= at != t.npos;
 }
 
-Escapes escapes_of(Encoding encoding) {
-  return encoding == Encoding::AllEscapes ? Escapes::All : Escapes::Canonical;
-}
+Escapes escapes_of(Encoding encoding) { return encoding == Encoding::AllEscapes ? Escapes::All : Escapes::Canonical; }
 
 }  // namespace
 
@@ -92,7 +91,8 @@ TextState TextSpace::state(Re re, uint32_t escape, Encoding encoding) {
   uint64_t key = (static_cast<uint64_t>(re) << 32 | escape << 2) ^ static_cast<uint64_t>(encoding);
   if (const auto it = index_.find(key); it != index_.end()) return it->second;
   charge(4);
-  const bool is_complete = escape == 0 && regex_.nullable(re);  // subtle: before anything is stored, since a limit may end it
+  const bool is_complete =
+      escape == 0 && regex_.nullable(re);  // subtle: before anything is stored, since a limit may end it
   const auto id = static_cast<TextState>(states_.size());
   states_.push_back({re, escape, encoding, is_complete, NO_KINDS_YET, nullptr});
   return index_[key] = id;
@@ -187,7 +187,8 @@ Fragment &TextSpace::fragment(Vocabulary::Node node, TextState s, bool by_end) {
   // `row` may make states but no fragment of the same key, and references to entries remain valid.
   const bool inside_json = states_[s].encoding != Encoding::Plain;
   std::unique_ptr<Fragment> made;
-  if (!by_end && inside_json && states_[s].escape == 0 && states_[s].re != RegexSpace::ANY_TEXT && regex_.open(states_[s].re)) {
+  if (!by_end && inside_json && states_[s].escape == 0 && states_[s].re != RegexSpace::ANY_TEXT &&
+      regex_.open(states_[s].re)) {
     const Fragment &any = fragment(node, state(RegexSpace::ANY_TEXT, 0, states_[s].encoding));
     made = narrow(any, node, s);
   } else {
@@ -218,7 +219,8 @@ std::unique_ptr<Fragment> TextSpace::narrow(const Fragment &any, Vocabulary::Nod
     const size_t length = path.size() - base;
     while (common < length && common < previous.size() && path[base + common] == previous[common]) ++common;
     states.resize(std::min(states.size(), common + 1));
-    while (states.size() <= length) states.push_back(row(states.back())[static_cast<uint8_t>(path[base + states.size() - 1])]);
+    while (states.size() <= length)
+      states.push_back(row(states.back())[static_cast<uint8_t>(path[base + states.size() - 1])]);
     if (states.back() == LEAVE) made->exits.push_back(e);
     previous = path.substr(base);
   }
@@ -287,7 +289,8 @@ const std::vector<uint32_t> &TextSpace::at_most_characters(uint32_t n) {
   if (at_most_.size() <= n) at_most_.resize(longest_characters_ + 1);
   if (!at_most_[n]) {
     auto bits = std::make_unique<std::vector<uint32_t>>(vocabulary_->words(), 0);
-    for (uint32_t id = 0; id < vocabulary_->size(); ++id) (*bits)[id >> 5] |= uint32_t{token_characters_[id] <= n} << (id & 31);
+    for (uint32_t id = 0; id < vocabulary_->size(); ++id)
+      (*bits)[id >> 5] |= uint32_t{token_characters_[id] <= n} << (id & 31);
     for (uint32_t id : escaped_tokens_) (*bits)[id >> 5] &= ~(1u << (id & 31));
     fragment_bytes_ += bits->size() * 4;
     at_most_[n] = std::move(bits);

@@ -16,18 +16,18 @@
 #include <unordered_map>
 #include <vector>
 
-#include "util/fork_safety.h"
+#include "regex/regex.h"
 #include "text/gap_tokens.h"
-#include "util/hashing.h"
 #include "text/host_tokens.h"
 #include "text/json_text.h"
+#include "util/fork_safety.h"
+#include "util/hashing.h"
+#include "util/work.h"
 #include "vocabulary/kind_tokens.h"
 #include "vocabulary/mask.h"
-#include "regex/regex.h"
 #include "vocabulary/rest_trie.h"
 #include "vocabulary/token_sets.h"
 #include "vocabulary/vocabulary.h"
-#include "util/work.h"
 
 namespace structgen {
 
@@ -41,14 +41,14 @@ struct Limits {
   size_t mask_cache_bytes = size_t{16} << 20;      // per program
   size_t fragment_cache_bytes = size_t{64} << 20;  // per vocabulary
   size_t space_bytes = size_t{256} << 20;          // regular expressions, before a fresh space is made
-  size_t oracle_budget = 20'000;                    // steps to decide whether one requirement can hold
-  uint32_t max_depth = 1'000;                       // open containers
-  size_t max_alternatives = 256;                    // parallel readings of a sequence or union
-  size_t listed_containers = 10'000;                // arrays and objects in one enum
-  size_t mask_steps = 5'000'000;                    // of a grammar for one mask; four tokens each to find short texts
-  size_t earley_items = 50'000;                     // items at one position of a text
-  size_t call_steps = 50'000'000;                   // work of one call (util/work.h); four times as much for searches
-  size_t program_bytes = size_t{1} << 30;           // heap memory that one program makes
+  size_t oracle_budget = 20'000;                   // steps to decide whether one requirement can hold
+  uint32_t max_depth = 1'000;                      // open containers
+  size_t max_alternatives = 256;                   // parallel readings of a sequence or union
+  size_t listed_containers = 10'000;               // arrays and objects in one enum
+  size_t mask_steps = 5'000'000;                   // of a grammar for one mask; four tokens each to find short texts
+  size_t earley_items = 50'000;                    // items at one position of a text
+  size_t call_steps = 50'000'000;                  // work of one call (util/work.h); four times as much for searches
+  size_t program_bytes = size_t{1} << 30;          // heap memory that one program makes
 };
 
 // Where tokens of a fragment leave the text. In strings, `node` is the trie node of the closing quote; in plain texts,
@@ -76,9 +76,9 @@ struct Fragment {
   std::vector<uint32_t> ids;   // if it is not dense, with the characters that each adds to the text
   std::vector<uint32_t> characters;
   std::vector<Exit> exits;
-  std::unique_ptr<RestTrie> rests;  // of `exits`, for strings; made on demand
+  std::unique_ptr<RestTrie> rests;                   // of `exits`, for strings; made on demand
   std::unique_ptr<std::vector<TokensByEnd>> by_end;  // made on demand
-  int64_t needs = -1;  // an upper bound; see TextSpace::needs
+  int64_t needs = -1;                                // an upper bound; see TextSpace::needs
   size_t memory() const;
 };
 
@@ -87,8 +87,9 @@ struct EndingTokens {
   std::vector<uint32_t> all, after_quote;  // from outside a string, and from inside
   std::vector<uint32_t> commas;            // more tokens, which end an item that is a scalar
   std::vector<uint32_t> brackets;          // with a closing bracket
-  std::vector<uint32_t> with_quote, with_end;  // bits by id: with a quote; with a quote or a byte that may follow an item
-  bool second_key = false;                 // some token may close a key and then contain a whole one
+  std::vector<uint32_t> with_quote,
+      with_end;             // bits by id: with a quote; with a quote or a byte that may follow an item
+  bool second_key = false;  // some token may close a key and then contain a whole one
 };
 
 class Lexemes;

@@ -59,7 +59,8 @@ class Arena {
 
   // Opens a segment that is not shared, so that a walk which undoes each step does not open one for each step.
   void prepare() {
-    if (segments_.empty() || frozen_ == segments_.size() || used_ + ROOM_BYTES > segments_.back()->size) open(ROOM_BYTES);
+    if (segments_.empty() || frozen_ == segments_.size() || used_ + ROOM_BYTES > segments_.back()->size)
+      open(ROOM_BYTES);
   }
 
   Mark mark() const { return {static_cast<uint32_t>(segments_.size()), used_}; }
@@ -122,7 +123,9 @@ class Arena {
       segments_.push_back(std::move(spare_));
     } else {
       // A fork begins small again: it may read a few tokens only.
-      size_t n = segments_.empty() || frozen_ == segments_.size() ? 1024 : std::min<size_t>(segments_.back()->size * 2, size_t{1} << 20);
+      size_t n = segments_.empty() || frozen_ == segments_.size()
+                     ? 1024
+                     : std::min<size_t>(segments_.back()->size * 2, size_t{1} << 20);
       segments_.push_back(std::make_shared<Segment>(std::max(n, at_least)));
     }
     used_ = 0;

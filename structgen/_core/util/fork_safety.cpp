@@ -17,8 +17,8 @@ constexpr milliseconds LONGEST_WAIT{5'000};  // of a fork, for all locks
 constexpr milliseconds BETWEEN_CHECKS{10};
 constexpr int MOST_UNKNOWN = 100;
 
-std::atomic<uint64_t> process{1};  // one more in each child
-std::mutex forking;                // one fork at a time
+std::atomic<uint64_t> process{1};                     // one more in each child
+std::mutex forking;                                   // one fork at a time
 std::vector<std::shared_ptr<ForkMutex::State>> held;  // by the running fork
 std::vector<std::weak_ptr<ForkMutex::State>> known;   // under the brief lock
 
@@ -83,7 +83,8 @@ void ForkMutex::lock() {
 bool ForkMutex::try_lock_for(milliseconds most) {
   if (state_->is_own())
     throw InUseError(
-        "a signal handler used a vocabulary while a call on it runs in the same thread. Set a flag in the handler, and act "
+        "a signal handler used a vocabulary while a call on it runs in the same thread. Set a flag in the handler, and "
+        "act "
         "on it later");
   if (state_->take(most)) return true;
   const uint64_t holder = state_->holder;

@@ -51,8 +51,8 @@ class ForkMutex {
     bool is_own() const;
 
     std::atomic<const void *> owner{nullptr};  // the thread that has it
-    std::atomic<uint64_t> holder{0};  // the process that has it, by number; 0: none, or it is being taken
-    std::atomic<int> unknown{0};      // how often in a row it was locked without a holder
+    std::atomic<uint64_t> holder{0};           // the process that has it, by number; 0: none, or it is being taken
+    std::atomic<int> unknown{0};               // how often in a row it was locked without a holder
   };
 
  private:

@@ -90,9 +90,7 @@ struct HashOf128 {
 // For tables whose keys come from untrusted input.
 struct KeyedTextHash {
   size_t operator()(std::string_view text) const { return HashOf128{}(hash_text(text)); }
-  size_t operator()(std::u32string_view text) const {
-    return HashOf128{}(hash_characters(text));
-  }
+  size_t operator()(std::u32string_view text) const { return HashOf128{}(hash_characters(text)); }
 };
 
 }  // namespace structgen

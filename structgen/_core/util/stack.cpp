@@ -41,7 +41,8 @@ bool stack_is_short_at(uintptr_t here) {
   thread_local const Bounds bounds = bounds_of_thread();
   // An address outside of the bounds is that of a fiber, whose stack is unknown.
   if (here < bounds.lowest || here >= bounds.highest) return false;
-  if (bounds.highest - bounds.lowest > RESERVE) stack_room = {bounds.lowest + RESERVE, bounds.highest - bounds.lowest - RESERVE};
+  if (bounds.highest - bounds.lowest > RESERVE)
+    stack_room = {bounds.lowest + RESERVE, bounds.highest - bounds.lowest - RESERVE};
   return here - bounds.lowest < RESERVE;
 }
 

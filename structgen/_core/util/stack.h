@@ -31,8 +31,9 @@ inline bool stack_is_short() {
 // Throws `LimitError` if the stack is nearly used up. `what` says what is too deep or too long for it.
 inline void check_stack(const char *what) {
   if (stack_is_short())
-    throw LimitError(std::string(what) +
-                     " for the stack of this thread (limit thread_stack); nest less, or use a thread with a larger stack");
+    throw LimitError(
+        std::string(what) +
+        " for the stack of this thread (limit thread_stack); nest less, or use a thread with a larger stack");
 }
 
 }  // namespace structgen

@@ -14,7 +14,8 @@ constexpr size_t TOUCHED_BYTES = 1 << 20, TOUCHED_BLOCKS = 64;
 
 }  // namespace
 
-MaskPool::MaskPool(uint32_t words, size_t reserve_bytes) : words_(words), reserve_(reserve_bytes / (size_t{words} * 4 + 1)) {
+MaskPool::MaskPool(uint32_t words, size_t reserve_bytes)
+    : words_(words), reserve_(reserve_bytes / (size_t{words} * 4 + 1)) {
   const size_t touched = std::min({reserve_, TOUCHED_BLOCKS, TOUCHED_BYTES / (size_t{words} * 4 + 1)});
   for (size_t i = 0; i < touched; ++i) {
     spare_.push_back(raw_array<uint32_t>(words));

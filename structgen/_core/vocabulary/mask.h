@@ -47,8 +47,8 @@ class Mask {
   void add(const Mask &other);  // allows what `other` allows
   bool test(uint32_t id) const { return block_[id >> 5] >> (id & 31) & 1; }
   void clear(uint32_t id) { block_[id >> 5] &= ~(1u << (id & 31)); }
-  uint32_t count() const;                // tokens allowed
-  bool only(uint32_t *token) const;      // is exactly one allowed, and which?
+  uint32_t count() const;            // tokens allowed
+  bool only(uint32_t *token) const;  // is exactly one allowed, and which?
 
   bool complete = false;  // the end of the output is allowed
 

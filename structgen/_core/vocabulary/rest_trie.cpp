@@ -14,7 +14,8 @@ RestTrie::RestTrie(std::vector<Rest> rests) {
   for (const Rest &rest : rests) {
     size_t common = 0;
     while (common < rest.text.size() && common < previous.size() && rest.text[common] == previous[common]) ++common;
-    for (size_t depth = common + 1; depth < path.size(); ++depth) ends[path[depth]] = static_cast<uint32_t>(bytes.size());
+    for (size_t depth = common + 1; depth < path.size(); ++depth)
+      ends[path[depth]] = static_cast<uint32_t>(bytes.size());
     path.resize(common + 1);
     for (size_t depth = common; depth < rest.text.size(); ++depth) {
       path.push_back(static_cast<uint32_t>(bytes.size()));

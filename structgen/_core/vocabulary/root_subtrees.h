@@ -18,7 +18,9 @@ class RootSubtrees {
   }
 
   // Is copying another fragment and walking `nodes` trie nodes cheaper than walking the whole trie?
-  static bool are_few(const Vocabulary &vocabulary, Vocabulary::Node nodes) { return nodes <= vocabulary.node_count() / 2; }
+  static bool are_few(const Vocabulary &vocabulary, Vocabulary::Node nodes) {
+    return nodes <= vocabulary.node_count() / 2;
+  }
 
   const std::vector<Vocabulary::Node> &roots() const { return roots_; }  // in the order of the trie
   bool contains(Vocabulary::Node node) const {

@@ -71,7 +71,8 @@ namespace {
 
 std::string shown(const TokenRange &range) {
   const std::string first = std::to_string(range.first);
-  return range.first == range.last ? "the token " + first + " is" : "the tokens " + first + " to " + std::to_string(range.last) + " are";
+  return range.first == range.last ? "the token " + first + " is"
+                                   : "the tokens " + first + " to " + std::to_string(range.last) + " are";
 }
 
 // Sorted, and none overlaps another.

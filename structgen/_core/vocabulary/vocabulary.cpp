@@ -37,7 +37,8 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
       continue;
     }
     if (t.size() > MAX_TOKEN_BYTES)
-      throw std::invalid_argument("token " + std::to_string(id) + " is longer than " + std::to_string(MAX_TOKEN_BYTES) + " bytes");
+      throw std::invalid_argument("token " + std::to_string(id) + " is longer than " + std::to_string(MAX_TOKEN_BYTES) +
+                                  " bytes");
     order.push_back(id);
     longest_ = std::max(longest_, static_cast<uint32_t>(t.size()));
     for (unsigned char c : t) spellable_.set(c);
@@ -62,7 +63,8 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
     for (size_t d = common; d < t.size(); ++d) {
       const auto n = static_cast<Node>(nodes_.size());
       const auto byte = static_cast<uint8_t>(t[d]);
-      nodes_.push_back({.first_id = static_cast<uint32_t>(ids_.size()), .depth = static_cast<uint16_t>(d + 1), .byte = byte});
+      nodes_.push_back(
+          {.first_id = static_cast<uint32_t>(ids_.size()), .depth = static_cast<uint16_t>(d + 1), .byte = byte});
       if (d == 0) root_child_[byte] = n;
       path.push_back(n);
     }
@@ -113,9 +115,9 @@ void Vocabulary::lay_out(const std::vector<std::string> &tokens, const std::vect
 void Vocabulary::summarise_subtrees() {
   struct Open {
     Node node;
-    int missing;  // continuation bytes
-    Kinds kinds;  // of the node's own byte
-    bool begins;  // a character
+    int missing;                      // continuation bytes
+    Kinds kinds;                      // of the node's own byte
+    bool begins;                      // a character
     const kinds::Led *led = nullptr;  // of the character that the node's own byte begins
     Kinds below = 0;
     uint16_t characters = 0;
@@ -170,10 +172,11 @@ void Vocabulary::lay_out_children() {
       return;
     }
     const uint32_t own = std::min<uint32_t>(MANY_OWN, nodes_[n + 1].first_id - e.first_id);
-    children_.push_back({n, e.first_id, 0, e.kinds_below, byte, false, e.has_words, static_cast<uint8_t>(own & MANY_OWN)});
+    children_.push_back(
+        {n, e.first_id, 0, e.kinds_below, byte, false, e.has_words, static_cast<uint8_t>(own & MANY_OWN)});
   };
   first_child_.resize(node_count());
-  record(node_count(), 0, true);  // of nodes without children
+  record(node_count(), 0, true);            // of nodes without children
   std::vector<uint32_t> own(node_count());  // records, by node
   for (Node n = 0; n < node_count(); ++n) {
     const Node end = nodes_[n].end;
@@ -277,7 +280,8 @@ size_t first_not_before(const std::vector<Of> &list, size_t from, Vocabulary::No
     if constexpr (requires { one.node; }) return one.node < n;
     else return one < n;
   };
-  return static_cast<size_t>(std::lower_bound(list.begin() + static_cast<ptrdiff_t>(low), end, node, before) - list.begin());
+  return static_cast<size_t>(std::lower_bound(list.begin() + static_cast<ptrdiff_t>(low), end, node, before) -
+                             list.begin());
 }
 
 }  // namespace
@@ -291,12 +295,12 @@ Vocabulary::Words Vocabulary::words_between(Node first, Node end, WordsPlace &pl
     return {nodes.data() + begin, at - begin};
   };
   return {{word_ids_.data() + words_[from].first_id, word_ids_.data() + words_[place.word].first_id},
-          between(word_turns_, place.turn), between(word_leaves_, place.leave), between(word_beyond_, place.beyond)};
+          between(word_turns_, place.turn),
+          between(word_leaves_, place.leave),
+          between(word_beyond_, place.beyond)};
 }
 
-bool Vocabulary::is_eos(uint32_t id) const {
-  return std::find(eos_ids_.begin(), eos_ids_.end(), id) != eos_ids_.end();
-}
+bool Vocabulary::is_eos(uint32_t id) const { return std::find(eos_ids_.begin(), eos_ids_.end(), id) != eos_ids_.end(); }
 
 Vocabulary::Node Vocabulary::child(Node node, uint8_t byte) const {
   if (node == ROOT) return root_child_[byte];
@@ -342,8 +346,9 @@ std::optional<std::vector<uint32_t>> Vocabulary::fewest_tokens(std::string_view 
 
 size_t Vocabulary::memory() const {
   return nodes_.size() * sizeof(Entry) + words_.size() * sizeof(Word) + texts_.size() +
-         (ids_.size() + text_at_.size() + place_.size() + word_ids_.size() + word_turns_.size() +
-          word_leaves_.size() + word_beyond_.size() + first_child_.size()) * 4 +
+         (ids_.size() + text_at_.size() + place_.size() + word_ids_.size() + word_turns_.size() + word_leaves_.size() +
+          word_beyond_.size() + first_child_.size()) *
+             4 +
          children_.size() * sizeof(Child) + wide_.size() * sizeof(Wide);
 }
 

@@ -6,8 +6,8 @@
 // Tokens without bytes (special, unused, padding) are in no node.
 #pragma once
 
-#include <array>
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <cstdint>
 #include <optional>
@@ -92,7 +92,9 @@ class Vocabulary {
   static constexpr uint8_t MANY_OWN = 63;
   const Child *children(Node node) const { return children_.data() + first_child_[node]; }
   const Child *children_at(uint32_t place) const { return children_.data() + place; }
-  std::span<const uint32_t> ids_between(uint32_t first, uint32_t end) const { return {ids_.data() + first, ids_.data() + end}; }
+  std::span<const uint32_t> ids_between(uint32_t first, uint32_t end) const {
+    return {ids_.data() + first, ids_.data() + end};
+  }
   Kinds kinds_of(const Child &child) const { return kind_sets_[child.kinds_below]; }
   // What follows `node` in the tokens of its subtree: the kinds of its bytes, and the most characters.
   Kinds kinds_below(Node node) const { return kind_sets_[nodes_[node].kinds_below]; }

@@ -12,9 +12,9 @@
 #include <string>
 #include <unordered_set>
 
+#include "grammar/lark/text.h"
 #include "grammar/lowering.h"
 #include "util/hashing.h"
-#include "grammar/lark/text.h"
 
 namespace structgen {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "util/hashing.h"
 #include "grammar/lark/tokens.h"
+#include "util/hashing.h"
 #include "util/stack.h"
 #include "util/work.h"
 
@@ -14,7 +14,7 @@ using namespace lark;
 namespace {
 
 constexpr int64_t MOST = 999'999'999;  // of a number; larger ones are left to lark
-constexpr uint32_t DEEPEST = 100;  // nesting of groups; deeper ones are left to lark
+constexpr uint32_t DEEPEST = 100;      // nesting of groups; deeper ones are left to lark
 
 class Reader {
  public:
@@ -103,7 +103,8 @@ class Reader {
     for (; is('!') || is('?'); ++at_) modifiers.push_back(now().sign);
     const uint32_t offset = now().offset;
     const std::u32string_view name = this->name();
-    if (start + modifiers.size() != offset || modifiers.size() > 2 || modifiers == U"!!" || modifiers == U"??") throw NotPlain{};
+    if (start + modifiers.size() != offset || modifiers.size() > 2 || modifiers == U"!!" || modifiers == U"??")
+      throw NotPlain{};
     terminal_ = is_upper(name);
     const bool inlined = modifiers.find(U'?') != std::u32string::npos;
     if (!modifiers.empty() && (terminal_ || (inlined && name[0] == '_'))) throw NotPlain{};
@@ -452,7 +453,7 @@ class Reader {
     return repeat(item, low, endless ? -1 : static_cast<int32_t>(high), make(std::move(written)));
   }
 
-  struct Fact {  // of a text
+  struct Fact {         // of a text
     uint32_t rule = 0;  // the last one that mentions it
     uint32_t node = UINT32_MAX;
     bool met = false, defined = false, imported = false, named = false;

@@ -35,8 +35,8 @@ struct LarkText {
   struct Definition {
     enum Kind : uint8_t { Define, Override, Extend, Declare };
     Text name;
-    uint32_t body;     // a node; a declaration has no body
-    int32_t priority;  // of a terminal
+    uint32_t body;              // a node; a declaration has no body
+    int32_t priority;           // of a terminal
     std::vector<Text> symbols;  // of a rule: what it mentions, each once
     // Of modules:
     Kind kind = Define;
@@ -51,12 +51,12 @@ struct LarkText {
     std::vector<std::pair<Text, Text>> names;  // what, and under which name
   };
   std::vector<std::u32string_view> texts;  // of the text that was read, and of `made`
-  std::vector<Node> nodes;  // the parts of a node come before it
+  std::vector<Node> nodes;                 // the parts of a node come before it
   std::vector<uint32_t> children;
   std::vector<Definition> rules, terminals;
   std::vector<Text> ignore;
-  std::vector<Text> literals;                     // in rules, in the order in which lark names them
-  std::vector<std::pair<Text, Text>> imports;     // from `common`: what, and under which name
+  std::vector<Text> literals;                  // in rules, in the order in which lark names them
+  std::vector<std::pair<Text, Text>> imports;  // from `common`: what, and under which name
   std::vector<Import> modules;
   // Where a name is defined, where it is mentioned first, and where a literal is written first: characters.
   std::vector<std::pair<Text, uint32_t>> defined, used, written;

@@ -113,7 +113,8 @@ class Tokens {
       if (end >= text_.size()) throw NotPlain{};
     }
     ++end;
-    while (end < text_.size() && text_[end] < 0x80 && std::u32string_view(U"imslux").find(text_[end]) != std::u32string_view::npos)
+    while (end < text_.size() && text_[end] < 0x80 &&
+           std::u32string_view(U"imslux").find(text_[end]) != std::u32string_view::npos)
       ++end;
     return add(Token::Regexp, end - at_), true;
   }

@@ -107,9 +107,9 @@ std::unique_ptr<ChildControl<Frame>> ChildResolver::make_variant(const ChildCont
     }
   }
   if (merged) kept[0] = formulas_.conjunction(together);
-  const Formula renamed =
-      roots == 0 ? formulas_.leaf(0)
-                 : formulas_.substitute(condition, [&](uint32_t i) { return formulas_.leaf(index[i]); });
+  const Formula renamed = roots == 0
+                              ? formulas_.leaf(0)
+                              : formulas_.substitute(condition, [&](uint32_t i) { return formulas_.leaf(index[i]); });
   for (auto &[group, i] : child.undecided)
     if (!must[i]) made->group_roots.emplace_back(group, index[i]);
   for (auto &[group, i] : child.contains_roots) made->contains_roots.emplace_back(group, index[i]);

@@ -12,8 +12,8 @@ constexpr size_t MAX_TABLE_ROOTS = 6;
 constexpr size_t MIN_LISTED_ROOTS = 3;  // roots that hold for a few values only
 constexpr size_t MAX_ROWS = 5'000;
 constexpr size_t MAX_CASE_ROOTS = 64;
-constexpr size_t MAX_CASES = 256;      // tests of the frame
-constexpr size_t MAX_VALUES = 1'024;   // tests of whether a value with some verdicts exists
+constexpr size_t MAX_CASES = 256;     // tests of the frame
+constexpr size_t MAX_VALUES = 1'024;  // tests of whether a value with some verdicts exists
 constexpr Formula NO_VALUE = UINT32_MAX;
 
 using Indexes = std::vector<uint32_t>;  // of roots, ascending
@@ -132,8 +132,8 @@ class TableSearch {
 
 }  // namespace
 
-std::optional<Formula> LiveVerdicts::find(Formula frame, const GroupRoots &undecided,
-                                          const std::vector<Formula> &roots, bool may_reverse, const LiveAfter &live) {
+std::optional<Formula> LiveVerdicts::find(Formula frame, const GroupRoots &undecided, const std::vector<Formula> &roots,
+                                          bool may_reverse, const LiveAfter &live) {
   // Roots that had better fail are reversed, so that the frame is monotone in all of them.
   std::optional<std::vector<bool>> reversed;
   if (may_reverse) reversed = roots_better_failed(frame, undecided, roots.size());
@@ -148,9 +148,8 @@ std::optional<Formula> LiveVerdicts::find(Formula frame, const GroupRoots &undec
   std::optional<Formula> found = by_tables(tested, monotone, live_where);
   if (!found) found = by_cases(tested, monotone, live_where);
   if (!found) return found;
-  return formulas_.substitute(*found, [&](uint32_t i) {
-    return (*reversed)[i] ? formulas_.negation(formulas_.leaf(i)) : FormulaSpace::SAME;
-  });
+  return formulas_.substitute(
+      *found, [&](uint32_t i) { return (*reversed)[i] ? formulas_.negation(formulas_.leaf(i)) : FormulaSpace::SAME; });
 }
 
 // The roots whose failure is never worse for the frame; success of all others never is. Nothing where some root is

@@ -9,8 +9,8 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MAX_RESOLVED = 50'000;         // keys that are memoised
-constexpr size_t MAX_ALLOWED_WORDS = 4 << 20;   // of memoised sets of keys
+constexpr size_t MAX_RESOLVED = 50'000;        // keys that are memoised
+constexpr size_t MAX_ALLOWED_WORDS = 4 << 20;  // of memoised sets of keys
 
 uint64_t count_unseen(const Bits &keys, const ObjectView &view) {
   uint64_t n = 0;
@@ -112,8 +112,7 @@ void ObjectFrames::prepare_undeclared(ObjectControl *o) {
   for (auto &[of, re] : controls_.classes(o)) {
     if (o->simple ? oracle_.can_hold(controls_.requirement(o->open, *o, of)) : oracle_.objects().class_possible(o, of))
       possible.push_back(re);
-    else
-      all = false;
+    else all = false;
   }
   if (all) {
     o->extra = RegexSpace::ANY_TEXT;

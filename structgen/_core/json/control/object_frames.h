@@ -82,7 +82,8 @@ class ObjectFrames {
   ChildResolver &children_;
   ValueCounts &counts_;
   std::unordered_map<Hash128, KeyControl *, HashOf128> resolved_;  // by the key and what its frame has read
-  std::unordered_map<Hash128, AllowedKeys, HashOf128> allowed_;  // of frames that are not simple, by what they have read
+  std::unordered_map<Hash128, AllowedKeys, HashOf128>
+      allowed_;  // of frames that are not simple, by what they have read
 };
 
 }  // namespace structgen

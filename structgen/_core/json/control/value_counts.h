@@ -16,7 +16,7 @@ class ValueCounts {
 
  private:
   struct Bounds {
-    uint64_t has = 0;             // so many for certain
+    uint64_t has = 0;               // so many for certain
     uint64_t unknown = UINT64_MAX;  // from so many on it is unknown
   };
 

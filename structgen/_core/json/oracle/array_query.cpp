@@ -49,8 +49,7 @@ bool ArrayQuery::run(bool one_more) {
 
 Formula ArrayQuery::item(uint64_t index) {
   std::vector<Formula> all;
-  for (SchemaId g : satisfied_)
-    all.push_back(tables_.arrays.requirement(g, index, frame_ ? frame_->used : NO_SCHEMA));
+  for (SchemaId g : satisfied_) all.push_back(tables_.arrays.requirement(g, index, frame_ ? frame_->used : NO_SCHEMA));
   if (auto it = demands_.find(index); it != demands_.end()) all.insert(all.end(), it->second.begin(), it->second.end());
   return formulas_.conjunction(std::move(all));
 }

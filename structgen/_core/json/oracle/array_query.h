@@ -55,7 +55,7 @@ class ArrayQuery {
   ArrayControl *frame_;  // null: no item has been read
   uint64_t count_;       // items read
   uint64_t least_ = 0, most_ = UNBOUNDED, prefix_ = 0;
-  uint64_t beyond_ = 0;  // the last index that is looked at; later items are like it
+  uint64_t beyond_ = 0;                               // the last index that is looked at; later items are like it
   std::map<uint64_t, std::vector<Formula>> demands_;  // on items, in addition to the groups that hold
   std::vector<ContainsCounter> counters_;
   bool unique_ = false;

@@ -88,16 +88,14 @@ std::optional<Formula> BranchSearch::verdicts(Formula frame, const GroupRoots &u
 
 std::optional<Formula> BranchSearch::object_verdicts(ObjectControl *frame, const GroupRoots &undecided,
                                                      const ObjectView &view) {
-  return verdicts(tables_.obligations[frame->obligation].requirement, undecided, [&](const Groups &branch) {
-    return oracle_.objects().possible(branch, {}, frame, view, nullptr);
-  });
+  return verdicts(tables_.obligations[frame->obligation].requirement, undecided,
+                  [&](const Groups &branch) { return oracle_.objects().possible(branch, {}, frame, view, nullptr); });
 }
 
 std::optional<Formula> BranchSearch::array_verdicts(ArrayControl *frame, const GroupRoots &undecided, uint64_t count) {
   if (frame->counting || frame->unique) return std::nullopt;
-  return verdicts(tables_.obligations[frame->obligation].requirement, undecided, [&](const Groups &branch) {
-    return oracle_.arrays().possible(branch, {}, frame, count, false);
-  });
+  return verdicts(tables_.obligations[frame->obligation].requirement, undecided,
+                  [&](const Groups &branch) { return oracle_.arrays().possible(branch, {}, frame, count, false); });
 }
 
 // ---------------------------------------------------------------- keys
@@ -149,9 +147,8 @@ bool BranchSearch::add_keys_of_branch(ObjectControl *o, const ObjectView &view, 
 
 bool BranchSearch::add_allowed_keys(ObjectControl *o, const ObjectView &view, Bits *keys) {
   const std::vector<Groups> all = many_branches(tables_.obligations[o->obligation].requirement);
-  return !all.empty() && std::all_of(all.begin(), all.end(), [&](const Groups &branch) {
-    return add_keys_of_branch(o, view, branch, keys);
-  });
+  return !all.empty() && std::all_of(all.begin(), all.end(),
+                                     [&](const Groups &branch) { return add_keys_of_branch(o, view, branch, keys); });
 }
 
 }  // namespace structgen

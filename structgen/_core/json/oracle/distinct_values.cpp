@@ -7,9 +7,9 @@
 
 namespace structgen {
 namespace {
-constexpr size_t MAX_WAYS = 16;            // to satisfy what a container must, that are looked into for values
-constexpr int MAX_DEPTH = 4;               // of containers that are looked into
-constexpr int MAX_COUNTED_LENGTH = 200;    // of texts that are counted
+constexpr size_t MAX_WAYS = 16;          // to satisfy what a container must, that are looked into for values
+constexpr int MAX_DEPTH = 4;             // of containers that are looked into
+constexpr int MAX_COUNTED_LENGTH = 200;  // of texts that are counted
 }  // namespace
 
 DistinctValues::DistinctValues(JsonOracle &oracle)
@@ -60,8 +60,7 @@ bool DistinctValues::count_values(Formula f, uint64_t n, int depth, bool *sure) 
     const Formula expanded = tables_.limits.restrict(tables_.expansion.expand(f, t), t);
     if (expanded == FormulaSpace::TRUE) return true;
     std::vector<std::pair<Groups, Groups>> ways;
-    if (depth < MAX_DEPTH)
-      oracle_.formulas().list(expanded, formulas_.is_conjunction(expanded) ? 1 : MAX_WAYS, &ways);
+    if (depth < MAX_DEPTH) oracle_.formulas().list(expanded, formulas_.is_conjunction(expanded) ? 1 : MAX_WAYS, &ways);
     for (auto &[satisfied, violated] : ways)
       if (violated.empty() &&
           (t == Type::Array ? count_arrays(satisfied, n, depth) : count_objects(satisfied, n, depth)))
@@ -93,8 +92,7 @@ uint64_t DistinctValues::count_numbers(Formula f, uint64_t most) {
   const Re digits = space.repeat(space.text_class(digit), 0, -1);
   const Re whole = space.alternate(space.literal("0"), space.concat(space.text_class(first), digits));
   const Re fraction = space.concat(space.literal("."), space.concat(digits, space.text_class(first)));
-  Re plain =
-      space.concat(space.repeat(space.literal("-"), 0, 1), space.concat(whole, space.repeat(fraction, 0, 1)));
+  Re plain = space.concat(space.repeat(space.literal("-"), 0, 1), space.concat(whole, space.repeat(fraction, 0, 1)));
   plain = space.intersect(plain, space.complement(space.literal("-0")));
   const Re numbers = tables_.scalars.number_language(tables_.expansion.expand(f, Type::Number));
   return count_texts(space.intersect(plain, numbers), most);

@@ -7,9 +7,9 @@
 
 namespace structgen {
 namespace {
-constexpr size_t MAX_UNINDEXED = 64;       // assigned numbers that are looked through one by one
-constexpr size_t MAX_OPERANDS = 100'000;   // formulas whose answer is known
-constexpr size_t LIST_BUDGETS = 16;        // to list all ways to satisfy one formula
+constexpr size_t MAX_UNINDEXED = 64;      // assigned numbers that are looked through one by one
+constexpr size_t MAX_OPERANDS = 100'000;  // formulas whose answer is known
+constexpr size_t LIST_BUDGETS = 16;       // to list all ways to satisfy one formula
 }  // namespace
 
 std::optional<bool> Assignment::find(uint32_t one) const {

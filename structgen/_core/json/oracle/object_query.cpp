@@ -8,9 +8,9 @@
 
 namespace structgen {
 namespace {
-constexpr size_t KEY_WORK = 20;        // elementary operations to decide one key
-constexpr size_t CONTROL_WORK = 500;   // elementary operations to make the control of some groups
-constexpr uint64_t NAME_CHARGE = 4;    // units of work to put a name into a sorted set, and to take it out again
+constexpr size_t KEY_WORK = 20;       // elementary operations to decide one key
+constexpr size_t CONTROL_WORK = 500;  // elementary operations to make the control of some groups
+constexpr uint64_t NAME_CHARGE = 4;   // units of work to put a name into a sorted set, and to take it out again
 
 uint64_t name_charge(size_t names) { return NAME_CHARGE + search_work(names); }
 }  // namespace

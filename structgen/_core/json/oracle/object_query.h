@@ -57,13 +57,13 @@ class ObjectQuery {
   SchemaTables &tables_;
   FormulaSpace &formulas_;
   const Groups *satisfied_, *violated_;
-  Groups sorted_, open_;    // of `satisfied_`; open: those that may restrict any key
-  Groups ordered_;          // of `violated_`, in the order of the search
-  ObjectControl *frame_;    // null: no key has been read
+  Groups sorted_, open_;  // of `satisfied_`; open: those that may restrict any key
+  Groups ordered_;        // of `violated_`, in the order of the search
+  ObjectControl *frame_;  // null: no key has been read
   ObjectView view_;
-  std::map<std::string, std::vector<Formula>, std::less<>> included_;          // with further demands on the value
+  std::map<std::string, std::vector<Formula>, std::less<>> included_;  // with further demands on the value
   std::set<std::string, std::less<>> omitted_;
-  std::vector<std::pair<KeyClass, std::vector<Formula>>> undeclared_;          // to come, with further demands
+  std::vector<std::pair<KeyClass, std::vector<Formula>>> undeclared_;  // to come, with further demands
   uint64_t min_ = 0, max_ = UNBOUNDED;
   ObjectControl *classes_ = nullptr;  // tells undeclared keys apart for all groups of the query
   std::vector<std::pair<std::string_view, SchemaId>> absences_;  // groups that fail by a key left out

@@ -15,8 +15,8 @@ bool ObjectSearch::live(ObjectControl *o, const ObjectView &view, const NextKey 
   return oracle_.memoise(hash_of(*o, view, next), [&] {
     ResidualFormula now = residual(*o, view);
     if (next)
-      now = residual(now, next->undeclared ? verdicts_of_class(*o, view, next->of)
-                                           : verdicts_of_key(*o, view, next->name));
+      now = residual(now,
+                     next->undeclared ? verdicts_of_class(*o, view, next->of) : verdicts_of_key(*o, view, next->name));
     return any(now, *o, view, [&](const Groups &satisfied, const Groups &violated) {
       return possible(satisfied, violated, o, view, next);
     });
@@ -133,9 +133,8 @@ bool ObjectSearch::is_satisfied(SchemaId group, const ObjectControl &frame, cons
   const SchemaNode &n = tables_.node(group);
   if (count < std::max<uint64_t>(n.min_properties, 1) || n.max_properties != UNBOUNDED || tables_.keys.is_open(group))
     return false;
-  return std::all_of(n.properties.begin(), n.properties.end(), [&](auto &p) {
-    return bit(view.seen, static_cast<uint32_t>(frame.universe->find(p.first)));
-  });
+  return std::all_of(n.properties.begin(), n.properties.end(),
+                     [&](auto &p) { return bit(view.seen, static_cast<uint32_t>(frame.universe->find(p.first))); });
 }
 
 Formula ObjectSearch::with_verdicts(Formula f, const std::unordered_map<SchemaId, Formula> &known) {
@@ -192,7 +191,9 @@ bool ObjectSearch::any_case(Formula f, const std::set<std::string_view> &known, 
   }
   auto known_now = known;
   known_now.insert(tag);
-  auto has = [](const Groups &groups, SchemaId g) { return std::find(groups.begin(), groups.end(), g) != groups.end(); };
+  auto has = [](const Groups &groups, SchemaId g) {
+    return std::find(groups.begin(), groups.end(), g) != groups.end();
+  };
   for (const Tags::Case &one : cases) {
     if (!oracle_.budget().spend(one.satisfied.size() + one.violated.size())) return true;
     const Formula left = formulas_.substitute(f, [&](uint32_t g) {

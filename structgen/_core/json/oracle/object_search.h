@@ -76,7 +76,8 @@ class ObjectSearch {
   static Hash128 hash_of(const ObjectControl &frame, const ObjectView &view, const NextKey *next);
 
  private:
-  bool any_case(Formula f, const std::set<std::string_view> &known, const FormulaSearch::Path &path, const Check &check);
+  bool any_case(Formula f, const std::set<std::string_view> &known, const FormulaSearch::Path &path,
+                const Check &check);
   bool required_keys_seen(SchemaId group, const ObjectControl &frame, const ObjectView &view, std::string_view next);
   bool is_satisfied(SchemaId group, const ObjectControl &frame, const ObjectView &view, uint64_t count);
   Formula with_verdicts(Formula f, const std::unordered_map<SchemaId, Formula> &known);

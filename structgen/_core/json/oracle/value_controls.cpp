@@ -65,7 +65,8 @@ ObligationId ValueControls::expand(ObligationId id, Type type) {
   }
   if (type == Type::Object || type == Type::Array) {
     // A group that cannot hold on its own is false now, so that no branch depends on it.
-    const bool conjunctive = std::all_of(roots.begin(), roots.end(), [&](Formula r) { return formulas.is_conjunction(r); });
+    const bool conjunctive =
+        std::all_of(roots.begin(), roots.end(), [&](Formula r) { return formulas.is_conjunction(r); });
     if (!conjunctive || roots.size() > 1)
       formulas.substitute(&roots, [&](uint32_t group) {
         return oracle_.group_can_hold(group, type) ? formulas.leaf(group) : FormulaSpace::FALSE;

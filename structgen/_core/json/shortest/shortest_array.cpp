@@ -8,7 +8,7 @@
 namespace structgen {
 namespace {
 
-constexpr size_t MAX_COUNTERS = 6;       // `contains` whose combinations in one item are distinguished
+constexpr size_t MAX_COUNTERS = 6;        // `contains` whose combinations in one item are distinguished
 constexpr uint64_t MAX_LISTED = 100'000;  // items before those that are alike
 
 }  // namespace

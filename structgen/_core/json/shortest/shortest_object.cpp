@@ -175,8 +175,7 @@ bool ShortestObject::list_broken_values(SchemaId group, std::vector<BrokenValue>
     if (it != keys_.end())
       offer(length_with(requirement(i), it->second, broken),
             length_with(requirement(i), it->second, FormulaSpace::TRUE), {0, false, i, 0, broken});
-    else
-      offer(length_with(requirement(i), {}, broken) + key_length(universe_.keys[i]), 0, {0, false, i, 0, broken});
+    else offer(length_with(requirement(i), {}, broken) + key_length(universe_.keys[i]), 0, {0, false, i, 0, broken});
   }
   for (size_t k = 0; k < classes_.size(); ++k) {
     const Formula base = class_requirements_[k];
@@ -241,7 +240,8 @@ bool ShortestObject::fill_up(uint64_t missing, std::vector<size_t> taken, std::v
   }
   if (options.size() < missing) return false;
   charge(options.size() * search_work(options.size()));
-  std::stable_sort(options.begin(), options.end(), [](const Option &a, const Option &b) { return a.length < b.length; });
+  std::stable_sort(options.begin(), options.end(),
+                   [](const Option &a, const Option &b) { return a.length < b.length; });
   for (uint64_t i = 0; i < missing; ++i) {
     *length += options[i].length;
     members->push_back(std::move(options[i].member));

@@ -27,7 +27,7 @@ class ShortestObject {
   struct BrokenValue {
     uint64_t added_length;
     bool undeclared;
-    size_t index;    // of the key, or of the undeclared key that is to come; NEW_KEY: one more
+    size_t index;      // of the key, or of the undeclared key that is to come; NEW_KEY: one more
     size_t key_class;  // of a new undeclared key: the index of its class
     Formula broken;
   };

@@ -13,7 +13,13 @@ constexpr size_t MAX_VISITED = 200'000;
 // Bytes of a character inside a JSON string.
 uint64_t written(uint8_t byte) {
   switch (byte) {
-    case '"': case '\\': case '\b': case '\f': case '\n': case '\r': case '\t': return 2;
+    case '"':
+    case '\\':
+    case '\b':
+    case '\f':
+    case '\n':
+    case '\r':
+    case '\t': return 2;
     default: return byte < 0x20 ? 6 : 1;
   }
 }
