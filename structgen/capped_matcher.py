@@ -96,6 +96,7 @@ class CappedMatcher(Matcher):
 
     @property
     def mask_is_native(self) -> bool:
+        """Always False: the automaton does not know the limit."""
         return False
 
     @property
@@ -154,6 +155,7 @@ class CappedMatcher(Matcher):
     # -- masks
 
     def mask(self) -> NDArray[np.int32]:
+        """Return the tokens that the automaton and the limit allow, int32 ``[vocabulary.words]``; read-only."""
         words = super().mask()
         if not self._is_near or self.is_finished:
             return words
@@ -186,16 +188,19 @@ class CappedMatcher(Matcher):
         return np.concatenate([sure, np.array(doubtful, dtype=np.int64)])
 
     def fill(self, out: NDArray[np.int32], row: int = 0) -> None:
+        """Write the mask into row `row` of `out`, int32 ``[rows, words]``."""
         super().fill(out, row)
         if self._is_near:
             out[row, : self.vocabulary.words] = self.mask()
 
     def allowed_count(self) -> int:
+        """Return the number of tokens that the automaton and the limit allow."""
         return _count(self.mask()) if self._is_near else super().allowed_count()
 
     # -- advancing
 
     def advance(self, token_id: int) -> bool:
+        """Append a token; return False, and change nothing, if the automaton or the limit refuses it."""
         if self.is_finished or not super().advance(token_id):
             return False
         after, fits = self._after(self._frame, token_id)
@@ -206,18 +211,22 @@ class CappedMatcher(Matcher):
         return True
 
     def accepts(self, token_ids: Sequence[int]) -> int:
+        """Return how many of these tokens can follow, in order, without advancing."""
         return accepted_by_steps(self, token_ids)
 
     def rollback(self, n: int) -> None:
+        """Remove the last `n` tokens, and restore the count of reasoning tokens."""
         super().rollback(n)
         for _ in range(n):
             assert self._frame.previous is not None
             self._frame = self._frame.previous
 
     def reset(self) -> None:
+        """Return to the start of the text."""
         self.rollback(len(self._native.tokens))
 
     def fork(self) -> CappedMatcher:
+        """Return an independent matcher in the same state, with the same count."""
         other = super().fork()
         assert isinstance(other, CappedMatcher)
         for name in CappedMatcher.__slots__:
@@ -227,6 +236,7 @@ class CappedMatcher(Matcher):
     # -- forced tokens and completions
 
     def forced(self, most: int = 256) -> list[int]:
+        """Return the run of tokens that are the only choice, the limit included; at most `most` of them."""
         found = super().forced(most)
         if found or not self._is_near:
             return found
@@ -244,6 +254,10 @@ class CappedMatcher(Matcher):
         return found
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
+        """Return a short completion that keeps the limit; None if none was found.
+
+        If the automaton's own completion does not keep it, the reasoning is ended at once.
+        """
         found = super().witness(max_tokens)
         if found is not None and self.accepts(found) == len(found):
             return found

@@ -174,7 +174,7 @@ class Matcher:
     __slots__ = ("_native", "_program", "constraint", "vocabulary")
 
     def __new__(cls, constraint: Any, vocabulary: Vocabulary) -> Matcher:
-        # A constraint that needs more than an automaton names the subclass that matches it.
+        """Make a matcher of the class that the constraint names, if it needs more than an automaton."""
         named = constraint_of(constraint).matcher_class() if cls is Matcher else None
         return object.__new__(cls if named is None or not issubclass(named, Matcher) else named)
 

@@ -71,7 +71,7 @@ def read_trie(path: str | Path, limit: int) -> tuple[BoundTrie, str]:
             parts = {name: file[name] for name in _FIELDS}
     except LimitExceeded:
         raise
-    except Exception as error:  # zipfile, zlib and numpy raise many types for damaged bytes
+    except Exception as error:  # noqa: BLE001 — zipfile, zlib and numpy raise many types for damaged bytes
         raise _damaged(path, str(error)) from None
     if parts["format"].shape != () or parts["format"] != _FORMAT:
         raise _damaged(path, f"its format is {parts['format']!r:.40}")

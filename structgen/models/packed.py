@@ -42,6 +42,7 @@ class PackedLinear(nn.Module):
         self._weight: torch.Tensor | None = None
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the product of `rows`, ``[..., in_features]``, with the packed weight, plus the bias."""
         if rows.shape[-1] != self.in_features:
             raise ModelError(f"a layer of {self.in_features} inputs was given rows of {rows.shape[-1]}")
         if rows.dtype != self._packed.dtype:  # under autocast
@@ -78,6 +79,7 @@ class PackedLinear(nn.Module):
         return self._weight
 
     def extra_repr(self) -> str:
+        """Return what torch shows of a linear layer between the parentheses of its repr."""
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
         )

@@ -76,6 +76,6 @@ class Beginning(NamedTuple):
                 context = document.context(one.query, b"", states[number], at)
                 try:
                     states[number] = monitors[number].committed(context, one.name.decode("utf-8", "replace"))
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 — a monitor may raise anything
                     failures.append(f"{type(error).__name__}: {error!s:.120}")
         return cls(scan, tuple(states), tuple(failures))

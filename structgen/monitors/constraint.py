@@ -75,6 +75,7 @@ class Monitored(Constraint):
         object.__setattr__(self, "_judged", {})
 
     def matcher_class(self) -> type[MonitoredMatcher]:
+        """Return the matcher that queries the monitors."""
         return MonitoredMatcher
 
     def open_matcher(self, vocabulary: Vocabulary) -> MonitoredMatcher:
@@ -106,7 +107,7 @@ class Monitored(Constraint):
                 given = None if given is None else [_checked_fault(one, monitor) for one in given]
             except OptionError:
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 — a monitor may raise anything
                 report.failed(f"{type(error).__name__}: {error!s:.120}")
                 given = None
             if given is None:
@@ -120,15 +121,19 @@ class Monitored(Constraint):
         return found
 
     def counts_tokens(self) -> bool:
+        """Return whether a part of the constraint has a limit of tokens."""
         return self.constraint.counts_tokens()
 
     def holds_captures(self) -> bool:
+        """Return whether rules of the constraint capture parts of its texts."""
         return self.constraint.holds_captures()
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        """Return how the texts of the constraint are parsed for captures, or None."""
         return self.constraint.parsed(compose)
 
     def lower(self) -> IR:
+        """Raise, because a constraint with monitors is not an automaton."""
         raise CombinationError(
             "a monitored constraint is not an automaton, so it cannot be part of another constraint: it queries "
             "monitors while a text grows",
@@ -158,6 +163,7 @@ class Monitored(Constraint):
         )
 
     def describe(self) -> str:
+        """Return the constraint and the names of its monitors, for messages."""
         watching = ", ".join(monitor.name for monitor in self.monitors)
         return f"{self.constraint.describe()}, with monitors: {watching or 'none'}"
 

@@ -20,7 +20,7 @@ def then(future: Future[Any], make: Callable[[Any], Any]) -> Future[Any]:
             made.set_result(make(done.result()))
         except CancelledError:
             made.set_result(None)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — the future carries the error to the caller
             made.set_exception(error)
 
     def cancelled(done: Future[Any]) -> None:

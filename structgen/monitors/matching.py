@@ -124,49 +124,61 @@ class MonitoredMatcher(JudgingMatcher):
 
     @property
     def vocabulary(self) -> Vocabulary:
+        """The vocabulary of the tokens."""
         return self._inner.vocabulary
 
     @property
     def native(self) -> _core.Matcher:
+        """The core's matcher of the constraint alone; its masks do not know the monitors."""
         return self._native
 
     @property
     def mask_is_native(self) -> bool:
+        """Always False: answers of monitors restrict the core's mask."""
         return False
 
     @property
     def spells_specials(self) -> bool:
+        """Whether the text of a result contains the names of special tokens, because the constraint reads them."""
         return self.monitored.spells_specials
 
     @property
     def sets_temperature(self) -> bool:
+        """Whether a rule of the constraint's grammar sets a temperature."""
         return self._inner.sets_temperature
 
     @property
     def temperature(self) -> float | None:
+        """The temperature that a rule of the grammar sets for the next token; None if no rule does."""
         return self._inner.temperature
 
     @property
     def judge(self) -> JudgingMatcher:
+        """This matcher: monitors may refuse tokens that the mask allows."""
         return self
 
     @property
     def tokens(self) -> list[int]:
+        """The tokens so far."""
         return self._native.tokens
 
     @property
     def text(self) -> bytes:
+        """The bytes of the text so far."""
         return self._native.text
 
     @property
     def is_finished(self) -> bool:
+        """Whether an end-of-sequence token was read."""
         return self._native.is_finished
 
     @property
     def names_text_tokens(self) -> bool:
+        """Whether the constraint names tokens of text, so that a text alone does not decide whether it is satisfied."""
         return self._inner.names_text_tokens
 
     def least_tokens(self, room: int) -> int | None:
+        """Return the number of tokens of a short text of the constraint alone; None if it is not known."""
         return self._inner.least_tokens(room)
 
     # -- queries
@@ -220,6 +232,7 @@ class MonitoredMatcher(JudgingMatcher):
     # -- masks
 
     def mask(self) -> NDArray[np.int32]:
+        """Return the tokens that may come next, int32 ``[vocabulary.words]``; wait for an answer that it depends on."""
         self._resolve()
         frame, words = self._frames[-1], self._inner.mask()
         live = self._live()
@@ -237,6 +250,7 @@ class MonitoredMatcher(JudgingMatcher):
         return words
 
     def fill(self, out: NDArray[np.int32], row: int = 0) -> None:
+        """Write the mask into row `row` of `out`, int32 ``[rows, words]``."""
         self._inner.fill(out, row)
         out[row, : self.vocabulary.words] = self.mask()
 
@@ -249,6 +263,7 @@ class MonitoredMatcher(JudgingMatcher):
     # -- reading
 
     def advance(self, token_id: int) -> bool:
+        """Append a token; return False, and change nothing but later masks, if it is not allowed."""
         self._resolve()
         frame = self._frames[-1]
         if token_id in frame.banned or not self._inner.advance(token_id):
@@ -361,15 +376,17 @@ class MonitoredMatcher(JudgingMatcher):
         context = self.monitored.document.context(query, text, states[query.monitor], scan)
         try:
             after = monitor.committed(context, name.decode("utf-8", "replace"))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — a monitor may raise anything
             self._report.failed(f"{type(error).__name__}: {error!s:.120}")
             return states
         return (*states[: query.monitor], after, *states[query.monitor + 1 :])
 
     def accepts(self, token_ids: Sequence[int]) -> int:
+        """Return how many of these tokens can follow, in order, without advancing."""
         return accepted_by_steps(self, token_ids)
 
     def rollback(self, n: int) -> None:
+        """Remove the last `n` tokens, and restore what was in force before them."""
         self._inner.rollback(n)
         if not n:
             return
@@ -384,9 +401,11 @@ class MonitoredMatcher(JudgingMatcher):
         self._passed = {place for place in self._passed if place <= length}
 
     def reset(self) -> None:
+        """Return to the start of the text."""
         self.rollback(len(self._frames) - 1)
 
     def fork(self) -> MonitoredMatcher:
+        """Return a matcher in the same state, which shares the answers, the report and the repairs."""
         other = object.__new__(MonitoredMatcher)
         other._inner = self._inner.fork()
         other._native = other._inner.native
@@ -401,6 +420,7 @@ class MonitoredMatcher(JudgingMatcher):
     # -- forced text and completions
 
     def forced(self, most: int = 256) -> list[int]:
+        """Return the run of tokens that are the only choice, up to the next answer that is awaited."""
         if self.is_waiting:
             return []
         self._resolve()
@@ -426,6 +446,7 @@ class MonitoredMatcher(JudgingMatcher):
         return found
 
     def forced_bytes(self, most: int = 4096) -> bytes:
+        """Return the bytes that every continuation starts with; empty while an answer is awaited."""
         if self.is_waiting:
             return b""
         self._resolve()
@@ -477,6 +498,7 @@ class MonitoredMatcher(JudgingMatcher):
 
     @property
     def search_failure(self) -> str | None:
+        """Why the last `witness` found no completion, as the end of a sentence; None if it found one."""
         if not self._search_failed:
             return None
         return (
@@ -485,17 +507,20 @@ class MonitoredMatcher(JudgingMatcher):
         )
 
     def witness_text(self, after: bytes = b"") -> bytes | None:
+        """Return a short completion of the text so far, as bytes; None if none was found. `after` must be empty."""
         if after:
             raise CombinationError("a monitored constraint completes texts of tokens only")
         tokens = self.witness()
         return None if tokens is None else bytes(self.vocabulary.decode(tokens))
 
     def is_complete(self) -> bool:
+        """Return whether the constraint and all suggestions in force let the text end here."""
         self._resolve()
         return self._inner.is_complete() and all(one.native.is_complete() for one in self._live())
 
     @property
     def must_stop(self) -> bool:
+        """Whether the text is complete and nothing can follow; False while an answer is awaited."""
         if self.is_waiting:
             return False
         self._resolve()
@@ -508,12 +533,14 @@ class MonitoredMatcher(JudgingMatcher):
         return self._inner.captures()
 
     def viable_bytes(self, text: str | bytes) -> int:
+        """Raise, because monitors read tokens, not bytes."""
         raise CombinationError(
             "a monitored constraint reads tokens, not bytes",
             hint="Call this on the constraint without its monitors.",
         )
 
     def explain(self, text: str | bytes = b"") -> Explanation:
+        """Raise, because answers of monitors are not explained."""
         raise CombinationError(
             "a monitored constraint cannot be explained", hint="Explain the constraint without its monitors."
         )

@@ -149,7 +149,7 @@ class Answer:
             report.unknown += 1
             report.timeouts += 1
             return None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — a monitor may raise anything
             report.failed(f"{type(error).__name__}: {error!s:.120}")
             report.unknown += 1
             return None
@@ -188,7 +188,7 @@ class QueryRunner:
             return answer if isinstance(given, Future) else answer.resolve(given)
         except OptionError:
             raise  # an invalid suggestion: the author of the monitor must see it
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — a monitor may raise anything
             report.failed(f"{type(error).__name__}: {error!s:.120}")
             report.unknown += 1
             return Answer(self, number, None, None, self._spaces(context), report).known_as(None)

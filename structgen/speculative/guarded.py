@@ -160,9 +160,11 @@ class Guarded(RowDrafter):
 
     @property
     def name(self) -> str:
+        """The name of the drafter, for tallies and messages."""
         return self.record.name
 
     def propose(self, context: Context) -> Iterable[Proposal]:
+        """Return the drafter's proposals, checked; empty if it failed or rests."""
         found = self._call(
             "propose",
             lambda row: [
@@ -182,6 +184,7 @@ class Guarded(RowDrafter):
         return self._call("sampled", lambda row: self._checked_draws(row.sampled(_apart(context))))
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
+        """Pass the row's tokens on, also while the drafter rests."""
         self._call("observe", lambda row: row.observe(list(tokens), start))
 
     def finish(self, tokens: Sequence[int]) -> None:
@@ -196,7 +199,7 @@ class Guarded(RowDrafter):
         before = time.perf_counter()
         try:
             return ask(self._row)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — a drafter may raise anything
             self._row = None
             self.record.fails(_describe_error(error))
             return None
@@ -259,7 +262,7 @@ class GuardedLearner:
             return
         try:
             self._drafter.learn(contexts, logits)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — a drafter may raise anything
             self._drafter = None
             self._account.fails(_describe_error(error))
 

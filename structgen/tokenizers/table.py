@@ -35,8 +35,9 @@ class Encoder:
     options: Mapping[str, Any]
 
     def __call__(self, text: str) -> list[int]:
-        found = self.tokenizer.encode(text, **self.options)
-        return list(getattr(found, "ids", found))
+        """Return the tokens of a text."""
+        encoded = self.tokenizer.encode(text, **self.options)
+        return list(getattr(encoded, "ids", encoded))
 
 
 def _byte_alphabet() -> dict[int, int]:

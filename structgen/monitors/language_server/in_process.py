@@ -204,7 +204,7 @@ def _work(tasks: _Tasks, health: Health, timeout: float) -> None:
         try:
             with _TURN:
                 result = work()
-        except Exception as error:  # anything that jedi raises for an unfinished text
+        except Exception as error:  # noqa: BLE001 — jedi may raise anything for an unfinished text
             health.fault("crash", f"{what}: {error!r:.200}")
             health.fail()
             result = None
