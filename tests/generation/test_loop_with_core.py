@@ -9,17 +9,11 @@ from hypothesis import strategies as st
 from structgen.constraints.choice import choice
 from structgen.generation import SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
-from structgen.vocabulary import Vocabulary
+from tests.generation.small_vocabulary import NAIVE, REAL, WORDS
 from tests.inference.toys import random_distribution
-from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
+from tests.oracles.naive_matcher import NaiveMatcher
 from tests.oracles.toy_model import ToyModel
 
-PIECES = [b"a", b"b", b"c", b"ab", b"bc", b"abc", b"ca", "é".encode(), b"\xc3", b"\xa9", None, None]
-EOS = [10, 11]
-REAL = Vocabulary.from_tokens(PIECES, EOS, size=14)
-NAIVE = NaiveVocabulary(PIECES, EOS, size=14)
-
-WORDS = st.lists(st.text("abcé", max_size=5), min_size=1, max_size=6)
 OPTIONS = st.builds(
     SamplingOptions,
     temperature=st.sampled_from([None, 1.0, 0.7]),

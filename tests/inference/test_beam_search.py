@@ -13,8 +13,7 @@ from structgen.inference.prefixes import PrefixBatch
 from structgen.matcher import Matcher
 from structgen.models.memory import DistributionModel
 from structgen.vocabulary import Vocabulary
-from tests.inference.test_walks import strings
-from tests.inference.toys import random_distribution
+from tests.inference.toys import random_distribution, strings
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
 
 PIECES = [b"a", b"b", b"ab", b"ba", None]

@@ -23,15 +23,8 @@ from structgen.inference.prefixes import Distribution
 from structgen.inference.trie_files import read_trie, write_trie
 from structgen.models.memory import DistributionModel
 from structgen.vocabulary import Vocabulary
+from tests.inference.three_bits import LANGUAGE, VOCABULARY, draw
 from tests.inference.toys import END, t1_distribution
-
-VOCABULARY = Vocabulary.from_tokens([b"0", b"1", None], [END])
-LANGUAGE = sg.regex("000|1[01]{2}")
-
-
-def draw(model: Any = None, **options: Any) -> sg.inference.Posterior[str]:
-    chosen = model or DistributionModel(VOCABULARY, t1_distribution)
-    return sg.sample(chosen, "", options.pop("output", LANGUAGE), **{"seed": 5, "n": 50, **options})
 
 
 @pytest.fixture
@@ -140,7 +133,7 @@ def test_distributions_under_potentials_are_not_saved(tmp_path: Path) -> None:
 def test_another_process_reads_them(saved: Path) -> None:
     program = f"""
         import structgen as sg
-        from tests.inference.test_known_distributions import draw
+        from tests.inference.three_bits import draw
         from pathlib import Path
         print(draw(learned=sg.inference.KnownDistributions.load({str(saved)!r}), seed=6).account.calls)
     """

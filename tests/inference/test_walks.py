@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
@@ -25,6 +24,7 @@ from tests.inference.toys import (
     chi_square,
     chi_square_bound,
     random_distribution,
+    strings,
     t1_distribution,
 )
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
@@ -125,25 +125,6 @@ def test_log_probabilities_are_the_models() -> None:
 
 SMALL = NaiveVocabulary([b"a", b"b", b"ab", b"ba", None], eos_ids=[4])
 LARGE = Vocabulary.from_tokens([b"a", b"b", b"ab", b"ba", None], [4])
-
-
-def strings(
-    model: DistributionModel, matcher: NaiveMatcher, cap: int
-) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Every token sequence of the language within the cap, and its probability."""
-
-    def follow(tokens: tuple[int, ...], probability: float) -> Iterator[tuple[tuple[int, ...], float]]:
-        distribution = np.exp(model.log_probabilities(tokens).astype(np.float64))
-        if matcher.text in matcher.language:
-            yield tokens, probability * distribution[4]
-        if len(tokens) == cap:
-            return
-        for token in range(4):
-            if matcher.advance(token):
-                yield from follow((*tokens, token), probability * distribution[token])
-                matcher.rollback(1)
-
-    yield from follow((), 1.0)
 
 
 @pytest.mark.parametrize("policy", ["rejection", "adaptive_rejection", "cars", "asap"])

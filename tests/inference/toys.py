@@ -11,6 +11,7 @@ import numpy as np
 
 from structgen.generation.distributions import StepDistribution, allowed_ids
 from structgen.generation.options import SamplingOptions
+from structgen.models.memory import DistributionModel
 from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
 from tests.oracles.toy_model import Distribution, ToyModel
 
@@ -80,3 +81,22 @@ def random_distribution(seed: int, size: int) -> Distribution:
         return list(rng.dirichlet(np.ones(size)))
 
     return distribution
+
+
+def strings(
+    model: DistributionModel, matcher: NaiveMatcher, cap: int
+) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Every token sequence of the language within the cap, and its probability."""
+
+    def follow(tokens: tuple[int, ...], probability: float) -> Iterator[tuple[tuple[int, ...], float]]:
+        distribution = np.exp(model.log_probabilities(tokens).astype(np.float64))
+        if matcher.text in matcher.language:
+            yield tokens, probability * distribution[4]
+        if len(tokens) == cap:
+            return
+        for token in range(4):
+            if matcher.advance(token):
+                yield from follow((*tokens, token), probability * distribution[token])
+                matcher.rollback(1)
+
+    yield from follow((), 1.0)

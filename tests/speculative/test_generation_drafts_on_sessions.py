@@ -6,7 +6,6 @@ There are no drafts in sessions that cannot be cropped cheaply.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,58 +22,19 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 import structgen as sg
 from structgen.generation import SamplingOptions, generate_tokens
 from structgen.matcher import Matcher
-from structgen.models.session import start_session
 from structgen.speculative.controllers import Fixed
-from structgen.speculative.drafters import Context, ForcedBytes, Proposal, Start, TokenLookup
+from structgen.speculative.drafters import ForcedBytes, TokenLookup
 from structgen.speculative.generation_drafts import GenerationDrafts
 from structgen.speculative.guarded import SpeculationWarning
 from structgen.speculative.recycling import TokenRecycling, TriGrams
 from structgen.speculative.speculation import Speculation
-from structgen.vocabulary import Vocabulary
-from tests.models.tiny import CONFIGS, SIZE, tiny_model
-from tests.oracles.naive_matcher import NaiveMatcher, NaiveVocabulary
+from tests.models.tiny import CONFIGS, SIZE
+from tests.oracles.naive_matcher import NaiveMatcher
+from tests.speculative.tiny_sessions import DEAD, NAIVE, RECURRENT, VOCABULARY, Model, Watcher
 
 pytestmark = pytest.mark.filterwarnings("ignore::structgen.models.ModelWarning")
 
-RECURRENT = {"qwen3_next", "mamba", "jamba", "bamba"}
 DRAFTERS = (ForcedBytes(), TokenLookup(), TokenRecycling(), TriGrams())
-LETTERS = [chr(97 + i % 26).encode() for i in range(SIZE - 2)]
-VOCABULARY = Vocabulary.from_tokens([None, None, *LETTERS], [1], size=SIZE)
-
-
-class Model:
-    """A tiny model without a tokenizer."""
-
-    context_length = 256
-
-    def __init__(self, name: str, attention: str | None = None) -> None:
-        self.model = tiny_model(name, attention)
-        self.vocabulary = VOCABULARY
-        self.passes: list[list[int]] = []
-        self.trees = 0
-
-    def start(self, prompts: Any) -> Any:
-        """See `LanguageModel.start`."""
-        session = start_session(self.model, SIZE, prompts)
-        inner = session.append_scored
-
-        def counted(tokens: Any) -> Any:
-            self.passes.append([len(new) for new in tokens])
-            return inner(tokens)
-
-        session.append_scored = counted  # type: ignore[method-assign]
-        if session.capabilities.reads_trees:
-            inner_trees = session.append_trees
-
-            def counted_trees(tokens: Any, trees: Any) -> Any:
-                self.trees += 1
-                self.passes.append(
-                    [len(run) + len(nodes) for run, (nodes, _) in zip(tokens, trees, strict=True)]
-                )
-                return inner_trees(tokens, trees)
-
-            session.append_trees = counted_trees
-        return session
 
 
 @pytest.mark.parametrize("branching", [False, True])
@@ -104,26 +64,6 @@ def test_batches_draw_the_same_tokens(name: str, temperature: float, branching: 
     assert (drafted > 0) == (name not in RECURRENT) == any(max(one) > 1 for one in model.passes)
 
 
-class Watcher:
-    """Proposes nothing, and notes the hidden states that it gets."""
-
-    wants_hidden_states = True
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[list[int], Any]] = []
-
-    def start(self, start: Start) -> Watcher:
-        return self
-
-    def propose(self, context: Context) -> list[Proposal]:
-        if not context.drafted:
-            self.seen.append((list(context.tokens), context.hidden))
-        return []
-
-    def observe(self, tokens: Sequence[int], start: int) -> None:
-        pass
-
-
 class Noting(GenerationDrafts):
     """Notes what a row has pending when the watcher is called."""
 
@@ -139,11 +79,6 @@ class Noting(GenerationDrafts):
             self.reported.append((row.excess, tokens[: len(tokens) - len(row.pending)], state))
         self.watcher.seen.clear()
         return found
-
-
-NAIVE = NaiveVocabulary([None, None, *LETTERS], [1], size=SIZE)
-DEAD = [b"ab" + bytes([97 + i]) * 9 for i in range(26)]
-"""Texts that masks promise and that there are not."""
 
 
 @pytest.mark.parametrize("branching", [False, True])

@@ -27,7 +27,7 @@ from tests.inference.toys import random_distribution
 from tests.models.tiny import SIZE
 from tests.oracles.naive_matcher import NaiveMatcher
 from tests.oracles.toy_model import ToyModel
-from tests.speculative.test_generation_drafts_on_sessions import DEAD, NAIVE, VOCABULARY, Model, Watcher
+from tests.speculative.tiny_sessions import DEAD, NAIVE, VOCABULARY, Model, Watcher
 
 KINDS = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config, "mixtral": MixtralConfig}
 LAYERS = 4

@@ -21,10 +21,10 @@ from structgen.models.memory import DistributionModel
 from structgen.speculative import Costs, Fixed, ForcedBytes, Goodput, Speculation, SpeculationWarning
 from structgen.speculative.defaults import sampler_drafts_of
 from structgen.vocabulary import Vocabulary
-from tests.generation.test_loop_with_core import REAL
+from tests.generation.small_vocabulary import REAL
 from tests.inference.toys import random_distribution
 from tests.oracles.toy_model import ToyModel
-from tests.speculative.test_generation_drafts import DRAFTERS, Guess, Reported
+from tests.speculative.toy_drafters import DRAFTERS, Guess, Reported
 
 SAMPLERS: list[Sampler] = [
     sg.inference.Exact(parallel=1),

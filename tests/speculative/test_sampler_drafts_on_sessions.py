@@ -19,7 +19,7 @@ from structgen.speculative import Fixed, ForcedBytes, Speculation, SpeculationWa
 from structgen.speculative.defaults import sampler_drafts_of
 from structgen.vocabulary import Vocabulary
 from tests.models.tiny import CONFIGS, SIZE
-from tests.speculative.test_generation_drafts_on_sessions import RECURRENT, Model
+from tests.speculative.tiny_sessions import RECURRENT, Model
 
 pytestmark = pytest.mark.filterwarnings("ignore::structgen.models.ModelWarning")
 

@@ -28,13 +28,13 @@ from structgen.ir.grammar import Body, Grammar, Indentation
 from structgen.matcher import Matcher
 from structgen.shelf import grammar as shelf_grammar
 from structgen.vocabulary import Vocabulary
-from tests.constraints.grammar.lark.test_accepted_texts import grammars as lark_grammars
-from tests.constraints.grammar.lark.test_accepted_texts import parser, parses, takes
 from tests.core.small_vocabulary import EOS, allowed, byte_vocabulary
 from tests.oracles import grammar_texts as twin
+from tests.oracles.lark_parser import parser, parses, takes
 from tests.oracles.slow_lexer import lexeme
 from tests.strategies.bnf_grammars import Drawn
 from tests.strategies.bnf_grammars import grammars as gbnf_grammars
+from tests.strategies.lark_grammars import grammars as lark_grammars
 
 BYTES = byte_vocabulary()
 FIRST = len(EOS)  # the id of byte 0

@@ -23,7 +23,7 @@ from structgen.constraints.regex import regex
 from structgen.errors import EmptyConstraint, UnsatisfiableSchema
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
-from tests.core.liveness.test_liveness import LETTERS, RELAXED, live_texts
+from tests.core.liveness.live_texts import LETTERS, RELAXED, live_texts
 from tests.core.small_vocabulary import EOS, allowed, byte_vocabulary
 from tests.oracles import regex_twin
 from tests.oracles.json_spelling import SUPPORTED, expected, matcher_of

@@ -12,12 +12,12 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from structgen.constraints.base import Constraint
@@ -26,6 +26,7 @@ from structgen.constraints.json_schema import json_schema
 from structgen.constraints.regex import regex
 from structgen.errors import EmptyConstraint
 from structgen.matcher import Matcher
+from tests.core.liveness.live_texts import LETTERS, RELAXED, live_texts
 from tests.core.small_vocabulary import EOS, allowed, byte_vocabulary, json_vocabulary
 from tests.oracles import regex_twin
 from tests.oracles.json_spelling import SUPPORTED, accepts, expected, matcher_of
@@ -34,26 +35,12 @@ from tests.strategies.json_schemas import schemas
 from tests.strategies.json_texts import plain_text
 from tests.strategies.patterns import patterns
 
-RELAXED = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-
-
-def live_texts(matcher: Matcher, alphabet: bytes, most: int) -> Iterator[bytes]:
-    """Texts that are alive after each of their bytes, shortest first, at most so many."""
-    layer = [b""]
-    while layer and most > 0:
-        yield from layer[:most]
-        most -= len(layer)
-        followers = ((text, matcher.native.next_bytes(text)[0]) for text in layer)
-        layer = [text + bytes([byte]) for text, after in followers for byte in after if byte in alphabet]
-
 
 def prefixes(texts: set[bytes]) -> set[bytes]:
     return {text[:end] for text in texts for end in range(len(text) + 1)}
 
 
 # ------------------------------------------------------------------ regular constraints
-
-LETTERS = "ab1_"
 
 
 def matches(pattern: str, text: str) -> bool:

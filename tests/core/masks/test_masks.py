@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from structgen.constraints.regex import regex
 from structgen.errors import EmptyConstraint, StructgenError
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
+from tests.core.masks.mask_checks import check_mask, walk
 from tests.core.small_vocabulary import EOS, allowed, json_vocabulary, renewed, spell
 from tests.oracles.json_spelling import SUPPORTED, expected, matcher_of
 from tests.oracles.json_validator import SchemaError
@@ -35,40 +35,6 @@ from tests.strategies.json_texts import texts
 from tests.strategies.patterns import patterns
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-
-
-def check_mask(matcher: Matcher, tokens: list[int] | None = None) -> set[int]:
-    """Every bit of the mask (or those of `tokens`) by the other ways to know it."""
-    vocabulary = matcher.vocabulary
-    mask = matcher.mask()
-    ids = allowed(mask)
-    assert len(ids) == matcher.allowed_count()
-    complete = matcher.is_complete()
-    for token in range(vocabulary.words * 32) if tokens is None else tokens:
-        piece = vocabulary.token_bytes(token)
-        if token in vocabulary.eos_ids:
-            alive = complete
-        else:
-            alive = bool(piece) and matcher.viable_bytes(piece or b"") == len(piece or b"")
-        assert (token in ids) == alive, (token, piece, matcher.text)
-        assert matcher.accepts([token]) == alive, (token, piece, matcher.text)
-        other = matcher.fork()
-        assert other.advance(token) == alive, (token, piece, matcher.text)
-        assert other.tokens == matcher.tokens + [token] * alive
-    assert matcher.mask() is mask or (matcher.mask() == mask).all()
-    assert not mask.flags.writeable
-    return ids
-
-
-def walk(matcher: Matcher, steps: int, source: random.Random) -> Iterator[None]:
-    """Random tokens of the masks, often long ones; stops at each step."""
-    for _ in range(steps):
-        yield
-        ids = sorted(allowed(matcher.mask()) - set(matcher.vocabulary.eos_ids))
-        if not ids:
-            return
-        some = source.choices(ids, k=source.choice((1, 3)))
-        assert matcher.advance(max(some, key=lambda token: len(matcher.vocabulary.token_bytes(token) or b"")))
 
 
 # ------------------------------------------------------------------ every bit

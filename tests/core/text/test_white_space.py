@@ -22,7 +22,7 @@ import structgen as sg
 from structgen.constraints.json_schema import Whitespace, json_schema
 from structgen.errors import LimitExceeded
 from structgen.matcher import Matcher
-from tests.core.masks.test_masks import check_mask, walk
+from tests.core.masks.mask_checks import check_mask, walk
 from tests.core.small_vocabulary import byte_vocabulary, json_vocabulary, renewed, spell
 from tests.oracles.json_spelling import SUPPORTED, accepts, expected, laid_out, matcher_of
 from tests.oracles.json_validator import SchemaError

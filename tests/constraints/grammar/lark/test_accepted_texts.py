@@ -1,103 +1,23 @@
 """Lark grammars as a whole: they accept the texts that lark parses.
 
-The recogniser here is a slow twin: it computes the spans of lexemes that each rule may cover, as a fixed point.
+A slow recogniser (tests/oracles/lark_parser.py) reads the grammar that our reader returns.
 """
 
 from __future__ import annotations
 
 import re
-from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from lark import Lark
-from lark.common import LexerConf
-from lark.exceptions import LarkError, UnexpectedInput
-from lark.lexer import BasicLexer
+from lark.exceptions import LarkError
 from lark.load_grammar import load_grammar
 
 from structgen.constraints.grammar.lark.reader import read_lark
 from structgen.errors import GrammarUnsupported
-from structgen.ir.grammar import Body, Grammar
-from tests.oracles.slow_lexer import lexemes, significant
-
-Span = tuple[int, int]
-
-
-def takes(grammar: Grammar, text: str) -> bool:
-    """Return whether a text is one of the grammar."""
-    assert grammar.lexer is not None
-    found = lexemes(grammar.lexer, text)
-    if found is None:
-        return False
-    return covers(grammar, [name for name, _ in significant(grammar.lexer, found)])
-
-
-def covers(grammar: Grammar, kinds: list[str]) -> bool:
-    """Return whether lexemes of these terminals form a text."""
-    bodies = {rule.name: rule.body for rule in grammar.rules}
-    known: dict[str, frozenset[Span]] = dict.fromkeys(bodies, frozenset())
-    while True:
-        now = {name: spans(body, kinds, known) for name, body in bodies.items()}
-        if now == known:
-            return (0, len(kinds)) in known[grammar.start]
-        known = now
-
-
-def spans(body: Body, kinds: list[str], known: dict[str, frozenset[Span]]) -> frozenset[Span]:
-    kind = body[0]
-    empty = frozenset((place, place) for place in range(len(kinds) + 1))
-    if kind == "rule":
-        return known[body[1]]
-    if kind == "terminal":
-        return frozenset((place, place + 1) for place, name in enumerate(kinds) if name == body[1])
-    if kind == "choice":
-        return frozenset[Span]().union(*(spans(part, kinds, known) for part in body[1]))
-    if kind == "sequence":
-        result = empty
-        for part in body[1]:
-            result = joined(result, spans(part, kinds, known))
-        return result
-    assert kind == "repeat"
-    _, inner, low, high = body
-    once = spans(inner, kinds, known)
-    least = empty
-    for _ in range(low):
-        least = joined(least, once)
-    result, more = least, least
-    for _ in range(len(kinds) + 1 if high is None else high - low):
-        more = joined(more, once)
-        result |= more
-    return result
-
-
-def joined(left: frozenset[Span], right: frozenset[Span]) -> frozenset[Span]:
-    return frozenset((a, d) for a, b in left for c, d in right if b == c)
-
-
-class Basic(BasicLexer):
-    """Return lark's basic lexer without its search for collisions, which is slow and fails on some patterns."""
-
-    __future_interface__ = 2  # lark's name for a lexer that it need not wrap
-
-    def __init__(self, conf: LexerConf) -> None:
-        conf.skip_validation = True
-        super().__init__(conf)
-
-
-@cache
-def parser(grammar: str) -> Lark:
-    return Lark(grammar, parser="earley", lexer=Basic)
-
-
-def parses(grammar: str, text: str) -> bool:
-    try:
-        parser(grammar).parse(text)
-    except UnexpectedInput:
-        return False
-    return True
-
+from structgen.ir.grammar import Grammar
+from tests.oracles.lark_parser import covers, parser, parses, takes
+from tests.strategies.lark_grammars import grammars
 
 CASES = [
     ('start: "a" ["b"] ["c"]', ["a", "ab", "ac", "abc", "acb", ""]),
@@ -126,41 +46,6 @@ def test_is_what_lark_parses(grammar: str, texts: list[str]) -> None:
     ours = read_lark(grammar, lexer="ordered")
     for text in texts:
         assert takes(ours, text) == parses(grammar, text), text
-
-
-TERMINALS = [
-    "NAME: /[a-c]+/", "A: /a(?!b)/", "B: /b\\b/", 'C: "c"', "AB.1: /ab?(?![ab])/", "L: /b.*?c/", 'N: "a"i "b"?',
-    "S: /b(?!bb).*?b/", "LS: /bbb.*?bbb/", "O: /c|ca/", "G: /a+(!a+)*\\b/", "E: /c(a|b!)?(?![ab])/",
-]  # fmt: skip
-
-
-@st.composite
-def bodies(draw: st.DrawFn, names: list[str], depth: int = 2) -> str:
-    kind = draw(st.integers(0, 7 if depth else 3))
-    if kind <= 3:
-        return draw(st.sampled_from(names))
-    inner = [draw(bodies(names, depth - 1)) for _ in range(draw(st.integers(1, 3)))]
-    if kind == 4:
-        return f"({' | '.join(inner)})"
-    if kind == 5:
-        return f"[{' '.join(inner)}]"
-    if kind == 6:
-        return f"({' '.join(inner)}){draw(st.sampled_from(['*', '+', '?', '~2', '~0..2', '~1..2']))}"
-    return f"({' '.join(inner)})"
-
-
-@st.composite
-def grammars(draw: st.DrawFn) -> str:
-    terminals = draw(st.lists(st.sampled_from(TERMINALS), min_size=1, max_size=4, unique=True))
-    names = [line.split(":")[0].split(".")[0] for line in terminals] + ['"!"', '"c"']
-    rules = draw(st.lists(st.sampled_from(["start", "r"]), min_size=1, max_size=2, unique=True))
-    rules = ["start", *(name for name in rules if name != "start")]
-    lines = [
-        f"{rule}: {' | '.join(draw(bodies(names + rules[1:])) for _ in range(draw(st.integers(1, 2))))}"
-        for rule in rules
-    ]
-    ignored = draw(st.sampled_from(["", '%ignore " "', "%ignore /c /"]))
-    return "\n".join([*lines, *terminals, ignored])
 
 
 @settings(suppress_health_check=list(HealthCheck))

@@ -11,7 +11,7 @@ from lark.exceptions import LarkError
 
 import structgen as sg
 from structgen.errors import EmptyConstraint, GrammarError
-from tests.constraints.grammar.lark.test_parameters import takes
+from tests.constraints.grammar.lark.accepting import takes
 
 QUOTED = r"""
 start: item ("+" item)*

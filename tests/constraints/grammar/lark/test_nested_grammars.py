@@ -10,7 +10,7 @@ import pytest
 
 import structgen as sg
 from structgen.errors import GrammarSyntaxError, GrammarUnsupported, LimitExceeded, OptionError
-from tests.constraints.grammar.lark.test_parameters import takes, texts
+from tests.constraints.grammar.lark.accepting import takes, texts
 
 
 def test_nested_grammar_is_the_constraint() -> None:

@@ -11,19 +11,7 @@ import structgen as sg
 from structgen.constraints.grammar.lark.parameters import Parameters, evaluate, holds
 from structgen.constraints.grammar.lark.source import Source
 from structgen.errors import EmptyConstraint, GrammarSyntaxError, GrammarUnsupported, LimitExceeded
-from structgen.matcher import Matcher
-from structgen.vocabulary import Vocabulary
-
-VOCABULARY = Vocabulary.of_bytes()
-
-
-def takes(constraint: sg.Constraint, text: str) -> bool:
-    matcher = Matcher(constraint, VOCABULARY)
-    return all(matcher.advance(byte) for byte in text.encode()) and matcher.is_complete()
-
-
-def texts(alphabet: str, most: int) -> list[str]:
-    return ["".join(one) for length in range(most + 1) for one in itertools.product(alphabet, repeat=length)]
+from tests.constraints.grammar.lark.accepting import takes, texts
 
 
 def test_permutations() -> None:
