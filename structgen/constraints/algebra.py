@@ -108,9 +108,11 @@ class SequenceConstraint(_Combination):
     _operator = "+"
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        """Return the grammar that `compose` makes of the operands."""
         return compose(self)
 
     def lower(self) -> IR:
+        """Return one regular expression, or a sequence in which adjacent regular operands are merged."""
         if self._regular is not None:
             return ("regex", self._regular)
         return ("sequence", tuple(_merge_regular_neighbours(self.operands)))
@@ -123,9 +125,11 @@ class Union(_Combination):
     _operator = "|"
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        """Return the grammar that `compose` makes of the operands."""
         return compose(self)
 
     def lower(self) -> IR:
+        """Return one regular expression, or a union in which all regular operands are one branch."""
         if self._regular is not None:
             return ("regex", self._regular)
         known = [expression for operand in self.operands if (expression := operand.regular()) is not None]
@@ -154,6 +158,7 @@ class Intersection(_Combination):
     _operator = "&"
 
     def lower(self) -> IR:
+        """Return the product of the operands as one regular expression."""
         return ("regex", self._regular)
 
 

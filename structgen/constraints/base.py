@@ -311,12 +311,15 @@ class Literal(Constraint):
         object.__setattr__(self, "text", text)
 
     def lower(self) -> IR:
+        """Return the text as a regular expression."""
         return ("regex", self.regular())
 
     def regular(self) -> RE:
+        """Return the expression that matches exactly the text."""
         return literal(self.text)
 
     def describe(self) -> str:
+        """Return the text in quotation marks, shortened to 40 characters."""
         return f"the text {self.text!r}" if len(self.text) <= 40 else f"the text {self.text[:37]!r}..."
 
     def __repr__(self) -> str:

@@ -31,16 +31,20 @@ class ChoiceConstraint(Constraint):
         object.__setattr__(self, "texts", texts)
 
     def lower(self) -> IR:
+        """Return the texts as one regular expression."""
         return ("regex", self.regular())
 
     def regular(self) -> RE:
+        """Return the expression that matches exactly the texts; the core builds a trie of them."""
         return ("literals", self.texts)
 
     def describe(self) -> str:
+        """Return the first four texts, and how many more there are."""
         shown = ", ".join(repr(text) for text in self.texts[:4])
         return f"one of {shown}" + (f" and {len(self.texts) - 4} more" if len(self.texts) > 4 else "")
 
     def written(self) -> list[tuple[str, str]]:
+        """Return all texts, one a line."""
         return [(f"{len(self.texts)} texts", "\n".join(map(repr, self.texts)))]
 
     def __repr__(self) -> str:

@@ -44,17 +44,21 @@ class SubstringConstraint(Constraint):
         object.__setattr__(self, "_expression", expressions.substring(source, empty=empty))
 
     def lower(self) -> IR:
+        """Return the parts of the text as a regular expression."""
         return ("regex", self._expression)
 
     def regular(self) -> RE:
+        """Return the expression that matches the parts; the core indexes the text once."""
         return self._expression
 
     def describe(self) -> str:
+        """Return the beginning of the text, up to 40 characters."""
         start = "".join(self._source[:40])
         shown = start if len(start) <= 40 and len(self._source) <= 40 else start[:37] + "..."
         return f"a part of {shown!r}"
 
     def written(self) -> list[tuple[str, str]]:
+        """Return the whole text."""
         return [("a part of", "".join(self._source))]
 
     def __repr__(self) -> str:

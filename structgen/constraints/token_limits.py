@@ -55,6 +55,7 @@ class TokenLimit(Constraint):
         check_tree_size(self.tree_size())
 
     def lower(self) -> IR:
+        """Return the IR of the part, with its limit around it."""
         return self._around(self.part.lower())
 
     def _around(self, ir: IR) -> IR:
@@ -62,12 +63,15 @@ class TokenLimit(Constraint):
         return ("counted", (ir, self.max_tokens, self.at_limit == "cut", enough))
 
     def tree_size(self) -> int:
+        """Return the number of parts of the limited part, and one for the limit."""
         return 1 + self.part.tree_size()
 
     def holds_captures(self) -> bool:
+        """Return whether rules in the part capture parts of its texts."""
         return self.part.holds_captures()
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        """Return how texts of the part are parsed; a limit does not change that."""
         return self.part.parsed(compose)
 
     @property
@@ -76,15 +80,19 @@ class TokenLimit(Constraint):
         return self.part.spells_specials
 
     def describe(self) -> str:
+        """Return the phrase of the part, with its limit."""
         return f"{self.part.describe()}, at most {self.max_tokens} tokens"
 
     def instructions(self) -> str:
+        """Return the instructions of the part."""
         return self.part.instructions()
 
     def shown(self, names: Sequence[str]) -> list[str]:
+        """Return terminals and rules as the part names them."""
         return self.part.shown(names)
 
     def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+        """Return the broken rules of the part; a text without tokens meets no limit."""
         return self._broken_parts(stop, checks, [(self.part, self._around)])
 
     def __repr__(self) -> str:

@@ -36,6 +36,7 @@ class SchemaTexts(Lowered):
             object.__setattr__(self, name, value)
 
     def describe(self) -> str:
+        """Return the phrase of the schema: the texts are the same."""
         return self.schema.describe()
 
     def __repr__(self) -> str:

@@ -51,18 +51,22 @@ class Composition(Lowered):
         object.__setattr__(self, "_ir", lower(_grammar(body, name, rules)))
 
     def tree_size(self) -> int:
+        """Return the number of parts of the body and the rules."""
         return self._size
 
     def _bodies(self) -> Iterable[Body]:
         return (self.body, *(rule.body for rule in self.rules))
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        """Return the grammar of the body and the rules."""
         return CaptureGrammar(_grammar(self.body, self.name, self.rules))
 
     def instructions(self) -> str:
+        """Return the instructions of the operands; without operands, those of constraints inside the body."""
         return join_instructions(self.parts) if self.parts else super().instructions()
 
     def describe(self) -> str:
+        """Return the name."""
         return self.name
 
     def __repr__(self) -> str:

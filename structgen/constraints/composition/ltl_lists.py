@@ -89,9 +89,11 @@ class OrderedItems(Lowered):
         ]
 
     def describe(self) -> str:
+        """Return the names of the items and the formula, shortened to 60 characters."""
         return f"a list of {', '.join(self.items)} under {str(self.formula)!r:.60}"
 
     def instructions(self) -> str:
+        """Return the items, the limit of their number and the formulas in English, then the items' instructions."""
         most = self.options["max_items"]
         length = f" It has at most {most} items." if most is not None else ""
         order = " ".join(map(english, self.formulas))

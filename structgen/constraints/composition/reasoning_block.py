@@ -96,6 +96,7 @@ class CappedReasoning(Constraint):
         object.__setattr__(self, "max_tokens", max_tokens)
 
     def counts_tokens(self) -> bool:
+        """Return True: the reasoning has a limit of tokens."""
         return True
 
     def matcher_class(self) -> Any:
@@ -112,12 +113,15 @@ class CappedReasoning(Constraint):
         return self.reasoning.read(text)
 
     def holds_captures(self) -> bool:
+        """Return whether rules in the reasoning or the answer capture parts of the text."""
         return self.reasoning.holds_captures()
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        """Return how texts are parsed without the limit, which does not change the captures."""
         return self.reasoning.parsed(compose)
 
     def lower(self) -> IR:
+        """Raise `CombinationError`: no automaton over texts counts tokens."""
         raise CombinationError(
             "reasoning with max_tokens cannot be part of another constraint, since its matcher counts tokens",
             hint="Limit the reasoning with max_chars, put the other constraint into its answer, or build it from "
@@ -125,18 +129,23 @@ class CappedReasoning(Constraint):
         )
 
     def tree_size(self) -> int:
+        """Return the number of parts without the limit."""
         return self.reasoning.tree_size()
 
     def describe(self) -> str:
+        """Return the phrase of the reasoning, with the limit of tokens."""
         return f"{self.reasoning.describe()}, at most {self.max_tokens} tokens of reasoning"
 
     def instructions(self) -> str:
+        """Return the instructions of the answer; the limit needs none."""
         return self.reasoning.instructions()
 
     def shown(self, names: Sequence[str]) -> list[str]:
+        """Return terminals and rules as the reasoning without the limit names them."""
         return self.reasoning.shown(names)
 
     def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+        """Return the rules that the text breaks without the limit of tokens."""
         return self.reasoning.find_broken_rules(stop, questions)
 
     def __eq__(self, other: object) -> bool:

@@ -70,6 +70,7 @@ class Dispatch(Composition):
         super().__init__(body, name, rules, [one for one in triggers.values() if isinstance(one, Constraint)])
 
     def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+        """Return the options that forbid the text, or else the broken rules of the operands."""
         goes_on = questions[-1]
         return [
             RuleViolation("", option, message=message, subject="the free text")

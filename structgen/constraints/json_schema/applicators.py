@@ -22,16 +22,19 @@ _EVALUATES_SINCE = 2020
 
 
 def ref(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``$ref``: the value also satisfies the schema that it refers to."""
     if not isinstance(value, str):
         raise reader.invalid("$ref", "must be a string")
     node["ref"] = (*node.get("ref", ()), reader.reference(value))
 
 
 def dynamic_ref(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``$dynamicRef``, whose target depends on the dynamic scope."""
     _scoped_ref(reader, "$dynamicRef", value, node)
 
 
 def recursive_ref(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``$recursiveRef`` of draft 2019-09, the predecessor of ``$dynamicRef``."""
     _scoped_ref(reader, "$recursiveRef", value, node)
 
 
@@ -42,6 +45,7 @@ def _scoped_ref(reader: Reader, keyword: str, value: Any, node: Node) -> None:
 
 
 def properties(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``properties``: the schemas of the values of named properties."""
     if not isinstance(value, dict):
         raise reader.invalid("properties", "must be an object")
     reader.check_names("properties", value)
@@ -49,6 +53,7 @@ def properties(reader: Reader, value: Any, node: Node) -> None:
 
 
 def pattern_properties(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``patternProperties``: the schemas of properties whose names match a pattern."""
     if not isinstance(value, dict):
         raise reader.invalid("patternProperties", "must be an object")
     prefix = reader.pointer + "/patternProperties/"
@@ -65,6 +70,7 @@ def pattern_properties(reader: Reader, value: Any, node: Node) -> None:
 
 
 def additional_properties(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``additionalProperties``: the schema of properties that neither a name nor a pattern covers."""
     if value is True:
         reader.notes.all_properties.add(reader.node_id)
     else:
@@ -72,6 +78,7 @@ def additional_properties(reader: Reader, value: Any, node: Node) -> None:
 
 
 def property_names(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``propertyNames``: the schema of every property name."""
     if value is not True:
         node["propertyNames"] = reader.child(value, reader.pointer + "/propertyNames")
 
@@ -90,6 +97,7 @@ def _each(reader: Reader, keyword: str, value: Any) -> tuple[int, ...]:
 
 
 def prefix_items(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``prefixItems``: the schemas of the first items, by position."""
     prefix = reader.pointer + "/prefixItems/"
     node["prefixItems"] = tuple(
         [
@@ -100,6 +108,7 @@ def prefix_items(reader: Reader, value: Any, node: Node) -> None:
 
 
 def items(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``items``: the schema of all items after those of ``prefixItems``."""
     if isinstance(value, list):
         raise reader.invalid(
             "items", "is one schema since draft 2020-12; use prefixItems for an array of schemas"
@@ -111,6 +120,7 @@ def items(reader: Reader, value: Any, node: Node) -> None:
 
 
 def items_before_2020(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``items``, which before 2020-12 may be an array of schemas: ``prefixItems`` by another name."""
     if not isinstance(value, list):
         items(reader, value, node)
         return
@@ -142,22 +152,27 @@ def contains(reader: Reader, value: Any, node: Node) -> None:
 
 
 def all_of(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``allOf``: the value satisfies every branch."""
     node["allOf"] = (*node.get("allOf", ()), *_each(reader, "allOf", value))
 
 
 def any_of(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``anyOf``: the value satisfies at least one branch."""
     node["anyOf"] = (*node.get("anyOf", ()), _each(reader, "anyOf", value))
 
 
 def one_of(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``oneOf``: the value satisfies exactly one branch."""
     node["oneOf"] = (_each(reader, "oneOf", value),)
 
 
 def not_(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``not``: the value does not satisfy the schema."""
     node["not"] = (*node.get("not", ()), reader.beside(value, reader.pointer + "/not"))
 
 
 def if_(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``if`` with ``then`` and ``else``. Without both, ``if`` only evaluates properties and items."""
     schema = reader.schema
     tested = reader.beside(value, reader.pointer + "/if")
     if "then" not in schema and "else" not in schema:
@@ -183,10 +198,12 @@ def _when_present(reader: Reader, node: Node, pointer: str, name: str, demands: 
 
 
 def dependent_required(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``dependentRequired``: the names that a property requires if it is present."""
     _dependent(reader, "dependentRequired", value, node, schemas=False)
 
 
 def dependent_schemas(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``dependentSchemas``: the schema that an object satisfies if a property is present."""
     _dependent(reader, "dependentSchemas", value, node, names_too=False)
 
 
@@ -212,6 +229,7 @@ def _dependent(
 
 
 def unevaluated_items(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``unevaluatedItems``, and record the node for `rewrite_unevaluated`."""
     if value is True:
         reader.notes.all_items.add(reader.node_id)
         return
@@ -220,6 +238,7 @@ def unevaluated_items(reader: Reader, value: Any, node: Node) -> None:
 
 
 def unevaluated_properties(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``unevaluatedProperties``, and record the node for `rewrite_unevaluated`."""
     if value is True:
         reader.notes.all_properties.add(reader.node_id)
         return

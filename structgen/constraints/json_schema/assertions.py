@@ -32,6 +32,7 @@ _TYPE_BITS = {"null": 1, "boolean": 2, "object": 4, "array": 8, "number": 16, "i
 
 
 def type_(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``type`` as bits, one for each type; ``integer`` is the bit of numbers and a flag."""
     if value.__class__ is str:
         bits = _TYPE_BITS.get(value)
         if bits is None:
@@ -72,6 +73,7 @@ def type_draft4(reader: Reader, value: Any, node: Node) -> None:
 
 
 def enum(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``enum``: the value equals one of these."""
     if not isinstance(value, list):
         raise reader.not_an_array("enum", "must be an array", value)
     try:
@@ -86,6 +88,7 @@ def enum(reader: Reader, value: Any, node: Node) -> None:
 
 
 def const(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``const``: the value equals this one."""
     if "enum" in reader.schema:
         # `enum` already uses the alternatives of the node.
         node["allOf"] = (*node.get("allOf", ()), reader.constant(value))
@@ -102,14 +105,17 @@ def _number(reader: Reader, keyword: str, value: Any) -> str:
 
 
 def minimum(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``minimum``: a number is at least this one."""
     node["minimum"] = _number(reader, "minimum", value)
 
 
 def maximum(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``maximum``: a number is at most this one."""
     node["maximum"] = _number(reader, "maximum", value)
 
 
 def exclusive_minimum(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``exclusiveMinimum``: a number is above this one."""
     if value is True or value is False:
         raise reader.invalid(
             "exclusiveMinimum", "must be a number (booleans are for draft 4: set its $schema)"
@@ -118,6 +124,7 @@ def exclusive_minimum(reader: Reader, value: Any, node: Node) -> None:
 
 
 def exclusive_maximum(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``exclusiveMaximum``: a number is below this one."""
     if value is True or value is False:
         raise reader.invalid(
             "exclusiveMaximum", "must be a number (booleans are for draft 4: set its $schema)"
@@ -126,20 +133,24 @@ def exclusive_maximum(reader: Reader, value: Any, node: Node) -> None:
 
 
 def minimum_draft4(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``minimum`` of draft 4, which ``exclusiveMinimum: true`` makes exclusive."""
     exclusive = reader.schema.get("exclusiveMinimum") is True
     node["exclusiveMinimum" if exclusive else "minimum"] = _number(reader, "minimum", value)
 
 
 def maximum_draft4(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``maximum`` of draft 4, which ``exclusiveMaximum: true`` makes exclusive."""
     exclusive = reader.schema.get("exclusiveMaximum") is True
     node["exclusiveMaximum" if exclusive else "maximum"] = _number(reader, "maximum", value)
 
 
 def exclusive_minimum_draft4(reader: Reader, value: Any, node: Node) -> None:
+    """Check ``exclusiveMinimum`` of draft 4, a flag that `minimum_draft4` reads."""
     _exclusive_draft4(reader, value, "exclusiveMinimum", "minimum")
 
 
 def exclusive_maximum_draft4(reader: Reader, value: Any, node: Node) -> None:
+    """Check ``exclusiveMaximum`` of draft 4, a flag that `maximum_draft4` reads."""
     _exclusive_draft4(reader, value, "exclusiveMaximum", "maximum")
 
 
@@ -153,6 +164,7 @@ def _exclusive_draft4(reader: Reader, value: Any, keyword: str, bound: str) -> N
 
 
 def multiple_of(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``multipleOf``: a number divided by this one is an integer."""
     text = _number(reader, "multipleOf", value)
     if value <= 0:
         raise reader.invalid("multipleOf", f"must be above zero, not {text}")
@@ -191,39 +203,48 @@ def _at_most(reader: Reader, keyword: str, value: Any, node: Node) -> None:
 
 
 def min_length(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``minLength``, in characters (code points)."""
     _at_least(reader, "minLength", value, node)
 
 
 def max_length(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``maxLength``, in characters (code points)."""
     _at_most(reader, "maxLength", value, node)
 
 
 def min_items(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``minItems``: the fewest items of an array."""
     _at_least(reader, "minItems", value, node)
 
 
 def max_items(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``maxItems``: the most items of an array."""
     _at_most(reader, "maxItems", value, node)
 
 
 def min_properties(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``minProperties``: the fewest properties of an object."""
     _at_least(reader, "minProperties", value, node)
 
 
 def max_properties(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``maxProperties``: the most properties of an object."""
     _at_most(reader, "maxProperties", value, node)
 
 
 def min_contains(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``minContains``: the fewest items that match ``contains``; 0 is written too, since the default is 1."""
     _at_least(reader, "minContains", value, node)
     node.setdefault("minContains", 0)
 
 
 def max_contains(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``maxContains``: the most items that match ``contains``."""
     _at_most(reader, "maxContains", value, node)
 
 
 def unique_items(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``uniqueItems``: if it is true, no two items are equal."""
     if not isinstance(value, bool):
         raise reader.invalid("uniqueItems", "must be true or false")
     if value:
@@ -231,11 +252,13 @@ def unique_items(reader: Reader, value: Any, node: Node) -> None:
 
 
 def pattern(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``pattern``: the expression matches somewhere in a string."""
     node["pattern"] = reader.language("pattern", value)
     reader.spelled.setdefault(reader.node_id, {})["text of pattern"] = value
 
 
 def format_(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``format``: the language of a format, unless it is only an annotation in this dialect."""
     if not isinstance(value, str):
         raise reader.invalid("format", "must be the name of a format")
     language = reader.format_language(value)
@@ -258,6 +281,7 @@ def listed_names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
 
 
 def required(reader: Reader, value: Any, node: Node) -> None:
+    """Read ``required``: the properties that an object has."""
     listed = listed_names(reader, "required", value)
     if listed:
         node["required"] = listed

@@ -52,6 +52,7 @@ class JsonSchemaConstraint(Constraint):
         object.__setattr__(self, "source", source)
 
     def lower(self) -> IR:
+        """Return the IR of the schema."""
         return ("json", self._ir)
 
     def _and(self, other: Constraint) -> Constraint | None:
@@ -113,9 +114,12 @@ class JsonSchemaConstraint(Constraint):
         return Whitespace.of(self.options.whitespace).lay_out(compact)
 
     def blame(self, part: str, is_empty: Callable[[IR], bool]) -> Blame | None:
+        """Return the keywords that contradict each other at the pointer `part`."""
         return explain_contradiction(self._ir, part, lambda ir: is_empty(("json", ir)))
 
     def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+        """Return the keywords that reject the text, also if the schema is only a part of the constraint."""
+
         def on_ir(check: Callable[[IR], bool]) -> Callable[[SchemaIR], bool]:
             return lambda ir: check(("json", ir))
 
@@ -135,10 +139,12 @@ class JsonSchemaConstraint(Constraint):
         return hash(self._ir)
 
     def describe(self) -> str:
+        """Return the number of sub-schemas, as a phrase."""
         count = len(self._ir["nodes"])
         return f"a JSON schema of {count} sub-schema" + "s" * (count != 1)
 
     def written(self) -> list[tuple[str, str]]:
+        """Return the options that differ from their defaults, and the schema as indented JSON if it is known."""
         usual = make_options({})
         names = [one.name for one in fields(usual)]
         chosen = [(name, getattr(self.options, name)) for name in names]

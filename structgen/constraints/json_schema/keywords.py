@@ -42,6 +42,7 @@ class Keyword:
     """What the value holds: ``one`` schema, a ``list`` or a ``map`` of schemas, or ``either`` one or a list."""
 
     def reader_for(self, draft: Draft) -> Read | None:
+        """Return the function that reads the keyword in a draft; None for an annotation."""
         for bound in sorted(self.older):
             if draft.number <= bound:
                 return self.older[bound]

@@ -116,6 +116,7 @@ class Shapes:
 
     @property
     def root(self) -> Conjunction:
+        """The whole schema: a conjunction of one node."""
         return (self._ir["root"],)
 
     def types(self, value: Conjunction) -> int:

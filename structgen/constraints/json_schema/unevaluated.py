@@ -90,6 +90,7 @@ class Evaluated:
     contains: dict[int, None] = field(default_factory=dict)
 
     def add(self, other: Evaluated) -> None:
+        """Add what `other` evaluates to this."""
         self.everything |= other.everything
         self.names |= other.names
         self.patterns |= other.patterns
@@ -97,6 +98,7 @@ class Evaluated:
         self.contains |= other.contains
 
     def adds_to(self, other: Evaluated) -> bool:
+        """Return whether this evaluates something that `other` does not."""
         return not other.everything and (
             self.everything
             or not self.names.keys() <= other.names.keys()
@@ -281,6 +283,7 @@ class ObjectKeys(Counting):
     """Counts the properties of objects."""
 
     def own(self, reader: Reader, node_id: int, *, itself: bool) -> Evaluated:
+        """Return the names, patterns and other keys that the node's own keywords evaluate."""
         node = reader.nodes[node_id]
         keys: Node = node if isinstance(node, dict) else {}
         everything = "additionalProperties" in keys or node_id in reader.notes.all_properties

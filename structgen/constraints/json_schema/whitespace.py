@@ -126,6 +126,7 @@ class Whitespace:
 
     @property
     def is_flexible(self) -> bool:
+        """Whether optional white space may stand anywhere that JSON allows it, within the limits."""
         return self.separators is None and self.patterns is None
 
     def lower(self) -> tuple[object, ...]:

@@ -133,15 +133,19 @@ class PlanConstraint(Constraint):
         raise OptionError(f"{one!s:.60} is not a step of this plan")
 
     def lower(self) -> IR:
+        """Return the automaton of the plans, as a regular expression."""
         return ("regex", self.regular())
 
     def regular(self) -> RE:
+        """Return an expression whose states the core unfolds when it reaches them."""
         return ("unfold", self._source)
 
     def describe(self) -> str:
+        """Return the number of actions, as a phrase."""
         return f"a plan of {len(self.steps)} actions"
 
     def instructions(self) -> str:
+        """Return the actions, the separator, the limit of steps and the formulas in English."""
         shown = list(self._texts)[:_MOST_LISTED]
         more = " and others like them" if len(self._texts) > _MOST_LISTED else ""
         length = f" It has at most {self.max_steps} actions." if self.max_steps is not None else ""
@@ -152,6 +156,7 @@ class PlanConstraint(Constraint):
         )
 
     def empty_hint(self) -> str:
+        """Return a hint about the tokenizer: a plan that cannot be finished raises when it is built."""
         return "The tokenizer cannot spell the steps that are needed."
 
     def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:

@@ -81,6 +81,7 @@ def _class() -> RE:
 
 @cache
 def regex() -> RE:
+    """Return regular expressions of ECMA-262, with groups nested up to `_MAX_GROUP_DEPTH` deep."""
     plain = chars("\x20-#%-',/0-9:->@-Z_`a-z~\xa0-\ud7ff\ue000-\U0010ffff-")
     count = alt("0", seq(chars("1-9"), many(_DIGIT, 0, 2)))
     bounds = seq("{", alt(count, seq(count, ","), _ordered_numbers()), "}")

@@ -33,6 +33,7 @@ _LABEL_LIMIT, _NAME_LIMIT, _LOCAL_LIMIT = 63, 253, 64
 
 @cache
 def ipv4() -> RE:
+    """Return four decimal numbers up to 255 without leading zeros (RFC 2673 section 3.2)."""
     octet = alt(
         _DIGIT,
         seq(chars("1-9"), _DIGIT),
@@ -45,6 +46,7 @@ def ipv4() -> RE:
 
 @cache
 def ipv6() -> RE:
+    """Return IPv6 addresses, with or without ``::`` and a dotted end (RFC 4291 section 2.2)."""
     group = many(chars("0-9A-Fa-f"), 1, 4)
     last = alt(seq(group, ":", group), ipv4())
 
@@ -91,6 +93,7 @@ def hostname() -> RE:
 
 @cache
 def idn_hostname() -> RE:
+    """Return internationalised host names, in composed form (RFC 5890)."""
     return ("host_names", True)
 
 
@@ -113,11 +116,13 @@ def _literal() -> RE:
 
 @cache
 def email() -> RE:
+    """Return e-mail addresses in ASCII (RFC 5321 section 4.1.2)."""
     return seq(cut(_local_part(""), _LOCAL_LIMIT), "@", alt(hostname(), _literal()))
 
 
 @cache
 def idn_email() -> RE:
+    """Return e-mail addresses with characters of any script (RFC 6531)."""
     # The limit of the local part counts octets; a character has at most four.
     local = alt(
         cut(_local_part(""), _LOCAL_LIMIT),

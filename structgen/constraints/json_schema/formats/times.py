@@ -24,6 +24,7 @@ _FRACTION = maybe(seq(".", some(_DIGIT)))
 
 @cache
 def date() -> RE:
+    """Return dates such as ``2024-02-29`` (``full-date`` of RFC 3339)."""
     two = many(_DIGIT, 2, 2)
     day_28 = alt(seq("0", chars("1-9")), seq("1", _DIGIT), seq("2", chars("0-8")))
     day_30 = alt(day_28, "29", "30")
@@ -66,6 +67,7 @@ def _leap_second() -> RE:
 
 @cache
 def time() -> RE:
+    """Return times with an offset from UTC, such as ``12:30:00.5+02:00`` (``full-time`` of RFC 3339)."""
     offset = alt(chars("Zz"), seq(chars("+-"), _HOUR, ":", _MINUTE))
     ordinary = seq(_HOUR, ":", _MINUTE, ":", _MINUTE, _FRACTION, offset)
     return alt(ordinary, _leap_second())
@@ -73,11 +75,13 @@ def time() -> RE:
 
 @cache
 def date_time() -> RE:
+    """Return a date and a time with ``T`` between them (RFC 3339 section 5.6)."""
     return seq(date(), chars("Tt"), time())
 
 
 @cache
 def duration() -> RE:
+    """Return ISO 8601 durations such as ``P1DT12H`` (RFC 3339 appendix A)."""
     number = some(_DIGIT)
     second = seq(number, "S")
     minute = seq(number, "M", maybe(second))

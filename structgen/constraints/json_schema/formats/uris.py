@@ -79,28 +79,33 @@ class _Grammar:
 
 @cache
 def uri() -> RE:
+    """Return URIs, which have a scheme (RFC 3986)."""
     return _Grammar().absolute()
 
 
 @cache
 def uri_reference() -> RE:
+    """Return URIs and relative references (RFC 3986 section 4.1)."""
     grammar = _Grammar()
     return alt(grammar.absolute(), grammar.relative())
 
 
 @cache
 def iri() -> RE:
+    """Return IRIs: URIs with characters beyond ASCII (RFC 3987)."""
     return _Grammar(_UCSCHAR, _PRIVATE).absolute()
 
 
 @cache
 def iri_reference() -> RE:
+    """Return IRIs and relative references (RFC 3987 section 2.2)."""
     grammar = _Grammar(_UCSCHAR, _PRIVATE)
     return alt(grammar.absolute(), grammar.relative())
 
 
 @cache
 def uri_template() -> RE:
+    """Return URI templates of all levels, such as ``/users{/id}`` (RFC 6570)."""
     literal = alt(
         chars("!#-$&-;=?-[]_a-z~\xa0-\ud7ff\ue000-\U0010ffff"),
         _ESCAPE,
@@ -115,6 +120,8 @@ def uri_template() -> RE:
 
 @cache
 def uuid() -> RE:
+    """Return UUIDs: groups of 8, 4, 4, 4 and 12 hexadecimal digits (RFC 9562 section 4)."""
+
     def digits(count: int) -> RE:
         return many(_HEX, count, count)
 
@@ -123,11 +130,13 @@ def uuid() -> RE:
 
 @cache
 def json_pointer() -> RE:
+    """Return JSON pointers such as ``/a/0``; the empty text points to the whole document (RFC 6901)."""
     character = alt(chars("\x00-.0-}\x7f-\ud7ff\ue000-\U0010ffff"), "~0", "~1")
     return many(seq("/", many(character)))
 
 
 @cache
 def relative_json_pointer() -> RE:
+    """Return relative JSON pointers such as ``1/a``: how many levels to go up, then a pointer or ``#``."""
     up = alt("0", seq(chars("1-9"), many(chars("0-9"))))
     return seq(up, alt("#", json_pointer()))
