@@ -34,13 +34,12 @@ def add_command(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Return one line per fact; a line that begins with ``!`` is a fault."""
+    """Print one line per fact, a fault with ``!`` in front; return 1 if there is a fault."""
     faults = 0
     for name, look in _CHECKS.items():
         try:
             finding = look()
-        except Exception as error:
-            # A broken installation may raise anything, and telling it is the point of this command.
+        except Exception as error:  # noqa: BLE001 — a broken installation may raise anything
             faults += 1
             print(f"! {name:<15} {type(error).__name__}: {error}")
         else:

@@ -189,8 +189,7 @@ def import_name(name: str) -> Any:
             f"--type {name!r}: module {module_name!r} cannot be imported: {error}",
             hint="Run structgen in the folder that holds the module, or install it.",
         ) from None
-    except (Exception, SystemExit) as error:
-        # The user's own module runs here, so anything may come out of it.
+    except (Exception, SystemExit) as error:  # noqa: BLE001 — the user's own module runs here
         raise InputError(
             f"--type {name!r}: importing {module_name!r} raised {type(error).__name__}: {error}"
         ) from None

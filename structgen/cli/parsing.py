@@ -37,6 +37,7 @@ class Parser(argparse.ArgumentParser):
         return parsed, unknown
 
     def format_help(self) -> str:
+        """Return the help, with the arguments that are added late."""
         self._filled()
         return super().format_help()
 

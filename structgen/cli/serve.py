@@ -245,7 +245,7 @@ def _loaded(name: str | None) -> Any:
     def load() -> None:
         try:
             loaded.set_result(load_model(name))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 — the future hands any error to the main thread
             loaded.set_exception(error)
 
     # A daemon: Ctrl-C does not wait for it.

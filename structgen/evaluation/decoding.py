@@ -100,7 +100,7 @@ class LocalWriter:
             session = self._engine.start(self._engine.compile(json.dumps(schema, ensure_ascii=False)))
         except NOT_THE_ENGINES:
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 — a panic of Rust is a BaseException
             return Written("refused", error_text(error))
         compile_s = time.perf_counter() - begin
         beat()
@@ -199,7 +199,7 @@ class _Asked:
             answer = question()
         except NOT_THE_ENGINES:
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 — a panic of Rust is a BaseException
             raise _Failed(error_text(error)) from None
         self.seconds += time.perf_counter() - before
         return answer

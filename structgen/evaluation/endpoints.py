@@ -89,7 +89,7 @@ class Endpoint:
             with self._stream(beat, prompt_for(item.schema), item.schema) as stream:
                 if next(iter(stream), None) is None:
                     raise ValueError("the server's answer is empty")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — the client library and its transport raise anything
             status, message = self._failure(error)
         record = failed(item, status, message or "", name=self._name, dataset=dataset)
         return replace(record, message=message, verdicts=None)
@@ -119,7 +119,7 @@ class Endpoint:
                             length += len(choice.delta.content)
                     if length > _MOST_CHARACTERS:
                         raise ValueError(f"the text is longer than {_MOST_CHARACTERS:,} characters")
-        except Exception as error:  # of the library, and of what is below it while a stream is read
+        except Exception as error:  # noqa: BLE001 — the client library and its transport raise anything
             status, message = self._failure(error)
         tokens = tokens or len(pieces)
         return Written(

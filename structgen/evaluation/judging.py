@@ -25,7 +25,7 @@ class Judge:
 
             validator = jsonschema_rs.validator_for(schema, validate_formats=True, retriever=_no_network)
             self._is_valid = validator.is_valid
-        except Exception:  # a schema that it cannot read
+        except Exception:  # noqa: BLE001 — jsonschema_rs raises its own errors for schemas that it cannot read
             pass
 
     def value(self, value: Any) -> bool | None:
@@ -34,7 +34,7 @@ class Judge:
             return None
         try:
             return bool(self._is_valid(value))
-        except Exception:  # a number beyond its range, a reference missing
+        except Exception:  # noqa: BLE001 — for numbers out of range and missing references, too
             return None
 
     def text(self, text: str) -> bool | None:

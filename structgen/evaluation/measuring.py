@@ -40,7 +40,7 @@ def measure(
         program = engine.compile(json.dumps(item.schema, ensure_ascii=False))
     except NOT_THE_ENGINES:
         raise
-    except BaseException as error:  # a panic of Rust is no Exception
+    except BaseException as error:  # noqa: BLE001 — a panic of Rust is a BaseException
         return failed(item, "refused", error_text(error), name=name, dataset=dataset)
     compile_s = round(time.thread_time() - before, 6)
     spent: list[int] = []
@@ -57,7 +57,7 @@ def measure(
             accepted = accepts(_Timed(engine.start(program), spent), encode(text), end)
         except NOT_THE_ENGINES:
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 — a panic of Rust is a BaseException
             return failed(item, "error", error_text(error), name=name, dataset=dataset)
         verdicts.append(Verdict(valid, accepted))
     return CoverageRecord(

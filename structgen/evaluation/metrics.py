@@ -39,10 +39,12 @@ class Outcome:
 
     @property
     def empirical(self) -> bool | None:
+        """Whether the schema is declared and every text of the model is valid; None without texts."""
         return None if self.texts is None else self.declared and bool(self.texts) and all(self.texts)
 
     @property
     def true(self) -> bool | None:
+        """Whether the schema is declared and every instance judged correctly; None without instances."""
         if self.instances is None:
             return None
         return self.declared and all(valid == accepted for valid, accepted in self.instances)

@@ -27,6 +27,7 @@ class PairedShare:
 
     @property
     def total(self) -> int:
+        """The number of items."""
         return self.both + self.first + self.second + self.neither
 
     @cached_property

@@ -105,12 +105,14 @@ class CoverageRecord(_Common):
     """Labels of the data that the judge has otherwise."""
 
     def to_json(self) -> dict[str, Any]:
+        """Return what a line holds, with each verdict as an object."""
         record = super().to_json()
         record["verdicts"] = None if self.verdicts is None else [one._asdict() for one in self.verdicts]
         return record
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> CoverageRecord:
+        """Return the record of a line."""
         masks, verdicts = record["masks_us"], record["verdicts"]
         return cls(
             **_taken(cls, record)
@@ -145,6 +147,7 @@ class GenerationRecord(_Common):
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> GenerationRecord:
+        """Return the record of a line."""
         return cls(**_taken(cls, record))
 
 
@@ -166,6 +169,7 @@ class TaskRecord(_Common):
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> TaskRecord:
+        """Return the record of a line."""
         return cls(**_taken(cls, record))
 
 

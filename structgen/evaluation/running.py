@@ -264,7 +264,7 @@ class _Crew:
                         break  # its process may have been killed for that
                     self._plan.folder.append(record)
                     self._on_record(record)
-        except BaseException as fault:
+        except BaseException as fault:  # noqa: BLE001 — the main thread raises it again
             self.faults.append(fault)
             self.stop()
         finally:

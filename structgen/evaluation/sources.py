@@ -119,9 +119,7 @@ def hub(spec: str) -> Iterator[Item]:
                     yield _row(row, config, f"hub:{name}:{config}")
         except OptionError:
             raise
-        except (
-            Exception
-        ) as error:  # the library raises what its many layers do: the network's, the format's, its own
+        except Exception as error:  # noqa: BLE001 — the library raises errors of the network, of formats, its own
             raise OptionError(
                 f"cannot load part {config!r} of {name!r} from the hub: {type(error).__name__}: {_short(error)}",
                 hint=f"The parts are {', '.join(PARTS)}. Without a network, give a file: maskbench:PATH.",

@@ -210,6 +210,7 @@ def _encoder(vocabulary: Vocabulary) -> Encode:
 
 
 def main() -> None:
+    """Answer questions from the standard input until it ends, under the `Role` in its first line."""
     target = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
     die_with_parent()

@@ -42,6 +42,7 @@ class BoundCall:
     """Values by parameter name; parameters that the model left to their defaults are absent."""
 
     def __call__(self) -> Any:
+        """Call the function with its arguments and return its result."""
         bound = inspect.BoundArguments(inspect.signature(self.function), OrderedDict(self.arguments))
         bound.apply_defaults()
         return self.function(*bound.args, **bound.kwargs)

@@ -145,7 +145,7 @@ class _Mapping(Builder):
             one = Slot(self.index.without_lengths(self.node, "values_schema"), self.config)
             try:
                 (self._keys[key],) = self.index.validate(one, json.dumps({key: 1}))
-            except Exception:  # validators of keys are user code
+            except Exception:  # noqa: BLE001 — validators of keys are user code
                 return key
         return self._keys[key]
 
@@ -239,7 +239,7 @@ class _Record(Builder):
                 arguments = [{field: self.given[field] for field in before}]
             try:
                 self._defaults[name] = factory(*arguments)
-            except Exception:  # user code
+            except Exception:  # noqa: BLE001 — a default factory is user code
                 self._defaults[name] = None
         return copy.copy(self._defaults[name])
 
@@ -264,7 +264,7 @@ class _Model(_Record):
         for name, attribute in declared.items():
             try:
                 value = attribute.get_default()
-            except Exception:  # a default factory is user code
+            except Exception:  # noqa: BLE001 — a default factory is user code
                 continue
             if value is not PydanticUndefined:
                 private[name] = value
@@ -359,7 +359,7 @@ def _maker(index: SchemaIndex, container: Container, part: str) -> Callable[[Any
     node = index.without_lengths(container.maker or container.node, part)
     try:
         empty = index.validate(Slot(node, container.config), "[]" if part == "items_schema" else "{}")
-    except Exception:  # such a container cannot be empty
+    except Exception:  # noqa: BLE001 — validators are user code; such a container cannot be empty
         return list if part == "items_schema" else dict
 
     def make(members: Any) -> Any:

@@ -440,7 +440,7 @@ def validation_error(name: str, text: str, error: Exception) -> OutputInvalid:
 def _shown_error(error: Exception) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # its text is produced by user code
+    except Exception:  # noqa: BLE001 — `__str__` of the error is user code
         return type(error).__name__
 
 

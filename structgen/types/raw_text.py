@@ -32,12 +32,15 @@ class Text(Constraint):
         object.__setattr__(self, "_name", name)
 
     def lower(self) -> IR:
+        """Return the regular expression as IR."""
         return ("regex", self._expression)
 
     def regular(self) -> RE:
+        """Return the regular expression."""
         return self._expression
 
     def describe(self) -> str:
+        """Return the name that its maker gave it."""
         return self._name
 
     def __repr__(self) -> str:

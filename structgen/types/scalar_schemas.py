@@ -169,9 +169,11 @@ class ScalarSchemas(Describer):
         return _text(patterns.duration(first, last))
 
     def uuid_schema(self, schema: core_schema.UuidSchema) -> Schema:
+        """Describe a UUID, of one version if the type states it."""
         return _text(patterns.uuid(schema.get("version")))
 
     def url_schema(self, schema: core_schema.UrlSchema) -> Schema:
+        """Describe a URL with one of the allowed schemes, up to the maximum length."""
         result = _text(patterns.url(schema.get("allowed_schemes")))
         if "max_length" in schema:
             result["maxLength"] = schema["max_length"]
@@ -204,6 +206,7 @@ class ScalarSchemas(Describer):
         return _within(result, _MAX_FLOAT) if is_finite else result
 
     def complex_schema(self, schema: core_schema.ComplexSchema) -> Schema:
+        """Describe a complex number with both parts, each of at most 12 digits on either side of the point."""
         return _text(r"^-?[0-9]{1,12}(?:\.[0-9]{1,12})?[+-][0-9]{1,12}(?:\.[0-9]{1,12})?j$")
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> Schema:

@@ -260,14 +260,14 @@ class GrowingView:
         """
         try:
             return self._index.validate(slot, text), None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — validators are user code
             rejection = error
         if closed is not None:
             return closed.best(self._index, slot).view(), rejection
         for weaker in (self._index.plain(slot), _ANY):
             try:
                 return self._index.validate(weaker, text), rejection
-            except Exception:  # see above
+            except Exception:  # noqa: BLE001 — validators are user code
                 continue
         return None, rejection
 

@@ -353,6 +353,7 @@ class Reader(ABC):
         return self.reference(raw, position)
 
     def reference(self, name: str, position: int) -> Body:
+        """Return the body of a reference to a rule, and record its first use."""
         self._uses.setdefault(name, position)
         return ("rule", name)
 
@@ -474,12 +475,15 @@ class Reader(ABC):
     # Faults.
 
     def fault(self, message: str, position: int, length: int = 1, *, hint: str) -> GrammarSyntaxError:
+        """Return the error for a syntax error at `position`, which spans `length` characters."""
         return GrammarSyntaxError(message, hint=hint, **self._at(position, length))
 
     def unsupported(self, message: str, position: int, length: int, *, hint: str) -> GrammarUnsupported:
+        """Return the error for valid notation that structgen does not support."""
         return GrammarUnsupported(message, hint=hint, **self._at(position, length))
 
     def limit(self, name: str, message: str, position: int) -> LimitExceeded:
+        """Return the error for exceeding the limit `name` of `GrammarLimits`."""
         at = position_at(self.source, position)
         return LimitExceeded(
             f"{message}: the limit is {getattr(self.limits, name)}",

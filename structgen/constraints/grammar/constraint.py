@@ -59,6 +59,7 @@ class GrammarConstraint(Lowered):
         return read
 
     def holds_captures(self) -> bool:
+        """Return whether a rule, or a constraint nested in one, captures a part of the text."""
         if isinstance(self._read, partial):
             return False  # plain grammars have neither rule options nor nested constraints
         return super().holds_captures() or any(
@@ -67,6 +68,7 @@ class GrammarConstraint(Lowered):
         )
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        """Return the parser of captures for this grammar."""
         return CaptureGrammar(self.grammar)
 
     def _bodies(self) -> Iterable[Body]:
@@ -105,15 +107,18 @@ class GrammarConstraint(Lowered):
         return Indented(self, unit, deepest, before)
 
     def describe(self) -> str:
+        """Return a short phrase that names the notation and the start rule."""
         return f"the {self.format} grammar of `{self.start}`"
 
     def empty_hint(self) -> str:
+        """Return the advice to look for empty rules with `structgen check`."""
         return (
             f"Run `structgen check --{self.format.lower()} FILE`: it lists rules without a text and terminals that "
             "never match. The tokenizer may also lack characters that every text needs."
         )
 
     def written(self) -> list[tuple[str, str]]:
+        """Return the grammar's source text, without a name; empty for a grammar without a source."""
         return [("", self.grammar.source)] if self.grammar.source else []
 
     def __repr__(self) -> str:

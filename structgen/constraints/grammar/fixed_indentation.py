@@ -60,9 +60,11 @@ class Indented(Lowered):
             object.__setattr__(self, name, value)
 
     def holds_captures(self) -> bool:
+        """Return whether the grammar holds captures."""
         return self.grammar.holds_captures()
 
     def describe(self) -> str:
+        """Return the phrase of the grammar, with the unit of indentation."""
         return f"{self.grammar.describe()}, indented by {self.unit!r}"
 
     def __repr__(self) -> str:

@@ -34,9 +34,11 @@ class Lowered(Constraint):
     _ir: tuple[str, Any]
 
     def lower(self) -> IR:
+        """Return the IR: a grammar, or a regular expression if all of it is regular."""
         return self._ir
 
     def regular(self) -> RE | None:
+        """Return the regular expression; None where the IR is a grammar."""
         return self._ir[1] if self._ir[0] == "regex" else None
 
     def _bodies(self) -> Iterable[Body]:
@@ -44,6 +46,7 @@ class Lowered(Constraint):
         return ()
 
     def holds_captures(self) -> bool:
+        """Return whether a constraint nested in its rules holds captures."""
         return any(
             part[0] == "constraint" and part[1].holds_captures()
             for body in self._bodies()
@@ -51,11 +54,13 @@ class Lowered(Constraint):
         )
 
     def instructions(self) -> str:
+        """Return the instructions of the nested constraints, joined."""
         return join_instructions(
             one[1] for body in self._bodies() for one in subbodies(body) if one[0] == "constraint"
         )
 
     def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+        """Return the broken rules of the nested constraint at which the text stops."""
         if self._ir[0] != "grammar":
             return []
         parts = {one[1]: None for body in self._bodies() for one in subbodies(body) if one[0] == "constraint"}
@@ -105,16 +110,20 @@ class GrammarIntersection(Lowered):
         return GrammarIntersection(self.grammar, intersect([self.expression, expression]))
 
     def holds_captures(self) -> bool:
+        """Return whether the grammar holds captures; the expression has none."""
         return self.grammar.holds_captures()
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+        """Return the grammar's parser of captures, restricted to the expression."""
         found = self.grammar.parsed(compose)
         return None if found is None else found.within(self.expression)
 
     def instructions(self) -> str:
+        """Return the grammar's instructions."""
         return self.grammar.instructions()
 
     def describe(self) -> str:
+        """Return the phrase of the grammar, with the expression unspelled."""
         return f"({self.grammar.describe()} & a regular expression)"
 
     def __repr__(self) -> str:

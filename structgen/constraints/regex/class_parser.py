@@ -42,6 +42,7 @@ class ClassParser:
         """By the `id` of the ranges of an escape, which are shared: the ranges, and their closure under case."""
 
     def read_class(self, start: int, stop: int) -> RE:
+        """Return the expression of the class between `start` and `stop`, brackets included."""
         pattern = self.pattern
         position = start + 1
         negated_class = pattern[position] == "^"

@@ -47,19 +47,24 @@ class RegexConstraint(Constraint):
         object.__setattr__(self, "_expression", expression)
 
     def lower(self) -> IR:
+        """Return the regular expression as IR."""
         return ("regex", self._expression)
 
     def regular(self) -> RE:
+        """Return the regular expression."""
         return self._expression
 
     def tree_size(self) -> int:
+        """Return an estimate of the expression's size: one part per 8 characters of the pattern."""
         return 1 + len(self.pattern) // 8
 
     def describe(self) -> str:
+        """Return a phrase with at most 40 characters of the pattern."""
         shown = self.pattern if len(self.pattern) <= 40 else self.pattern[:37] + "..."
         return f"the pattern /{shown}/"
 
     def written(self) -> list[tuple[str, str]]:
+        """Return the pattern and its dialect."""
         return [("pattern", self.pattern), ("dialect", self.dialect)]
 
     def __repr__(self) -> str:

@@ -77,9 +77,11 @@ class EcmaParser(Parser):
     # -- groups
 
     def check_atomic(self, position: int, end: int) -> None:
+        """Refuse atomic groups and possessive quantifiers in the strict dialect."""
         self._refuse_if_strict("ECMA-262 has no atomic groups and no possessive quantifiers", position, end)
 
     def extension(self, position: int) -> None:
+        """Parse a named group, a group with modes, or a reference in the notation of Python."""
         pattern = self.pattern
         named = _NAMED.match(pattern, position)
         if named:
@@ -126,15 +128,18 @@ class EcmaParser(Parser):
     # -- characters that only flag u reserves
 
     def literal_brace(self) -> None:
+        """Parse a lone ``{`` as a character; the strict dialect requires an escape."""
         self._refuse_if_strict("a lone '{' must be escaped", self.position, self.position + 1)
         super().literal_brace()
 
     def add_lone_closer(self) -> None:
+        """Parse a lone ``]`` or ``}`` as a character; the strict dialect requires an escape."""
         closer = self.pattern[self.position]
         self._refuse_if_strict(f"a lone {closer!r} must be escaped", self.position, self.position + 1)
         super().add_lone_closer()
 
     def set_in_range(self, start: int, stop: int) -> None:
+        """Refuse a set at an end of a range in the strict dialect; otherwise ``-`` is a character (Annex B)."""
         if self.strict:
             super().set_in_range(start, stop)
 
@@ -194,6 +199,7 @@ class EcmaParser(Parser):
         return self._captures
 
     def class_escape(self, position: int) -> tuple[int | Ranges, int]:
+        """Return what an escape inside a class stands for, and the position after it."""
         return self._escape(position, in_class=True)
 
     def _escape(self, position: int, in_class: bool) -> tuple[int | Ranges, int]:

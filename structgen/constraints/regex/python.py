@@ -69,6 +69,7 @@ class PythonParser(Parser):
     # -- groups
 
     def extension(self, position: int) -> None:
+        """Parse a comment, a named group, a group with modes, or a reference by name."""
         pattern = self.pattern
         if pattern.startswith("(?#", position):
             comment = _COMMENT.match(pattern, position)
@@ -157,6 +158,7 @@ class PythonParser(Parser):
     # -- quantifiers
 
     def is_count(self, found: re.Match[str]) -> bool:
+        """Return whether braces are a count: in Python's `re` all but ``{}`` are."""
         return found[0] != "{}"
 
     # -- escapes
@@ -206,6 +208,7 @@ class PythonParser(Parser):
         return value
 
     def class_escape(self, position: int) -> tuple[int | Ranges, int]:
+        """Return what an escape inside a class stands for, and the position after it."""
         pattern = self.pattern
         letter = pattern[position + 1 : position + 2]
         if not letter:

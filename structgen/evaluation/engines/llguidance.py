@@ -38,15 +38,19 @@ class LLGuidance:
         return engine
 
     def compile(self, schema: str) -> Any:
+        """Return a matcher for the schema; raise `ValueError` where llguidance refuses it."""
         return self._matcher(self.module.LLMatcher.grammar_from_json_schema(schema))
 
     def start(self, program: Any) -> LLGuidanceSession:
+        """Return a session on a copy of the compiled matcher; its errors are exceptions."""
         return _CheckedSession(program.deep_copy(), self._words)
 
     def open(self, schema: str) -> LLGuidanceSession:
+        """Compile a schema and start its first sequence, without a copy of the matcher."""
         return LLGuidanceSession(self.compile(schema), self._words)
 
     def open_grammar(self, source: str, notation: str, **options: Any) -> LLGuidanceSession:
+        """Compile a grammar in Lark notation and start its first sequence."""
         if notation != "Lark":
             raise ValueError(f"llguidance does not read {notation}")
         matcher = self._matcher(self.module.LLMatcher.grammar_from_lark(source, **options))
@@ -89,19 +93,24 @@ class LLGuidanceSession:
         self._bits = np.zeros(words, dtype=np.int32)
 
     def restart(self) -> None:
+        """Reset the matcher, since its caches belong to it."""
         self.matcher.reset()
 
     def reset(self) -> None:
+        """Go back to the empty text."""
         self.matcher.reset()
 
     def is_accepting(self) -> bool:
+        """Return whether the text may end here."""
         return bool(self.matcher.is_accepting())
 
     def mask(self) -> Words:
+        """Return the mask of the next token, in a buffer that the next call overwrites."""
         self.matcher.unsafe_compute_mask_ptr(self._bits.ctypes.data, self._bits.nbytes)
         return self._bits
 
     def accept(self, token: int) -> bool:
+        """Advance by a token; return whether the engine accepts it."""
         return bool(self.matcher.consume_token(token))
 
 

@@ -43,11 +43,13 @@ class LMFormatEnforcer:
         logging.getLogger().addHandler(self._failures)
 
     def compile(self, schema: str) -> Any:
+        """Return the parsed schema, after checking that a parser can be made of it."""
         parsed = json.loads(schema)
         self._module.JsonSchemaParser(parsed)
         return parsed
 
     def start(self, program: Any) -> Session:
+        """Return a new sequence with its own parser and enforcer."""
         # A parser belongs to one sequence's enforcer, which writes to it; so a request has its own.
         parser = self._module.JsonSchemaParser(program)
         return _EnforcerSession(self._module.TokenEnforcer(self._data, parser), self._words, self._failures)

@@ -31,9 +31,11 @@ class OutlinesCore:
         self._vocabulary = outlines_core.Vocabulary(vocabulary.eos_ids[0], dict(ids))
 
     def compile(self, schema: str) -> Any:
+        """Return the index of all states and tokens of the schema."""
         return self._module.Index(self._pattern_of(schema), self._vocabulary)
 
     def start(self, program: Any) -> Session:
+        """Return a new sequence with its own guide."""
         return _OutlinesSession(self._module.Guide(program), self._words)
 
 

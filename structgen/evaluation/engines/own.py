@@ -39,17 +39,21 @@ class Structgen:
         return engine
 
     def compile(self, schema: str) -> Constraint:
+        """Return the constraint of a schema, compiled for the vocabulary."""
         constraint = json_schema(schema)
         compile_constraint(constraint, self.vocabulary)
         return constraint
 
     def start(self, program: Constraint) -> StructgenSession:
+        """Return a new sequence, whose errors name the limit that was exceeded."""
         return _CheckedSession(program, self.vocabulary)
 
     def open(self, schema: str) -> StructgenSession:
+        """Compile a schema and start its first sequence, which calls the core's matcher directly."""
         return StructgenSession(self.compile(schema), self.vocabulary)
 
     def open_grammar(self, source: str, notation: str, **options: Any) -> StructgenSession:
+        """Compile a grammar in Lark or EBNF notation and start its first sequence."""
         return self.open_constraint(_GRAMMARS[notation](source, **options))
 
     def open_constraint(self, constraint: Constraint) -> StructgenSession:
@@ -64,6 +68,7 @@ class Structgen:
         self.clear_function_caches()
 
     def clear_function_caches(self) -> None:
+        """Clear the cache of `re`, and every cached function of structgen."""
         re.purge()
         for name, module in list(sys.modules.items()):
             if name.startswith("structgen."):
@@ -81,19 +86,24 @@ class StructgenSession:
         self.restart()
 
     def restart(self) -> None:
+        """Make a new matcher; the caches belong to the vocabulary and stay warm."""
         self.matcher = Matcher(self._constraint, self._vocabulary)
         self._native = self.matcher.native
 
     def reset(self) -> None:
+        """Go back to the empty text."""
         self._native.reset()
 
     def is_accepting(self) -> bool:
+        """Return whether the text may end here."""
         return self._native.is_complete()
 
     def mask(self) -> Words:
+        """Return the mask of the next token."""
         return self._native.mask()
 
     def accept(self, token: int) -> bool:
+        """Advance by a token; return whether it was allowed."""
         return self._native.advance(token)
 
 
@@ -117,9 +127,11 @@ class Unconstrained:
         self._words: Words = np.packbits(allowed, bitorder="little").view(np.int32)
 
     def compile(self, schema: str) -> Any:
+        """Return None: nothing is compiled."""
         return None
 
     def start(self, program: Any) -> Session:
+        """Return a sequence that allows every token."""
         return _Free(self._words)
 
 

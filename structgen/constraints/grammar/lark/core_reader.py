@@ -50,7 +50,7 @@ def lower_plain(source: str, start: str, contextual: bool) -> GrammarIR | None:
         if plain is None:
             return None
         lowered = _lowered(plain, start)
-    except Exception:  # lark and Python raise any exception for patterns; `reader` words the error
+    except Exception:  # noqa: BLE001 — lark raises anything for patterns; `reader` words the error
         return None
     if lowered is None:
         return None

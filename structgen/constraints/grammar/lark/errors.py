@@ -327,7 +327,7 @@ def _wrong_literal(source: Source) -> tuple[int | None, int, str]:
             re.compile(pattern.to_regexp())
         except re.error as error:
             return piece.offset, len(piece.text), f": {error.msg}"
-        except Exception:  # a syntax error, an assertion, a value error, ...
+        except Exception:  # noqa: BLE001 — lark raises anything for a malformed pattern
             return piece.offset, len(piece.text), ""
         ranged = any(one.text == ".." for one in pieces[max(index - 1, 0) : index + 2])
         if ranged and piece.kind == "string" and len(pattern.value) != 1:

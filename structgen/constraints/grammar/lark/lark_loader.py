@@ -95,7 +95,7 @@ def load(rewritten: Rewritten, start: str, keep: Iterable[str], import_paths: Se
     except _Missing as error:
         missing = FileNotFoundError(ENOENT, "no such grammar", str(error))
         raise explain(missing, rewritten, list(builder.used_files), _read) from None
-    except Exception as error:  # lark also raises AssertionError, KeyError and others
+    except Exception as error:  # noqa: BLE001 — lark also raises AssertionError, KeyError and others
         files: list[object] = list(builder.used_files)
         raise explain(error, rewritten, files, _read) from (
             None if isinstance(error, RecursionError) else error

@@ -57,6 +57,7 @@ class GreedyParser(PythonParser):
     lazy = False
 
     def quantify(self, low: int, high: int | None, length: int) -> None:
+        """Apply a quantifier, and record whether it is lazy and repeats a variable number of times."""
         stop = self.position + length
         self.lazy |= low != high and self.pattern[stop : stop + 1] == "?"
         super().quantify(low, high, length)

@@ -69,7 +69,7 @@ def read_plain(source: Source, start: str, keep: Iterable[str], imports: bool = 
         )
         for text in literals:
             names.add(text)
-    except Exception:  # lark's code for patterns raises any exception; lark itself shall report it
+    except Exception:  # noqa: BLE001 — lark raises anything for patterns; its own loader reports it
         return None
     source.index(defined, used, written)
     bodies = {name: body for name, (body, _) in rules.items()}

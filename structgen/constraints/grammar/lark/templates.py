@@ -68,7 +68,7 @@ def read_modules(
         return _Joined(module, reader).loaded(list(read[2]), start, frozenset(keep))
     except (LimitExceeded, RecursionError, MemoryError):
         raise
-    except Exception:  # lark's code for patterns raises any exception; its loader shall report it
+    except Exception:  # noqa: BLE001 — lark raises anything for patterns; its own loader reports it
         return None
 
 
