@@ -41,6 +41,7 @@ from .explanation import Explanation, explain_account, stop_of, texts_to_test
 
 __all__ = [
     "Matcher",
+    "NativeText",
     "accepted_by_steps",
     "compile_constraint",
     "fill_masks",
@@ -77,10 +78,10 @@ class _Programs(dict[Constraint, _core.Program]):
 
     def evict(self) -> None:
         """Evict the least recently used programs until the others hold at most `_PROGRAM_BYTES_PER_VOCABULARY`."""
-        held = sum(one.memory for one in list(self.values()))
+        held = sum(program.memory for program in list(self.values()))
         for oldest in list(self) if held > _PROGRAM_BYTES_PER_VOCABULARY else ():
-            gone = self.pop(oldest, None)
-            held -= gone.memory if gone is not None else 0
+            evicted = self.pop(oldest, None)
+            held -= evicted.memory if evicted is not None else 0
             if held <= _PROGRAM_BYTES_PER_VOCABULARY:
                 break
 
@@ -162,8 +163,36 @@ def _unspelled(
 _limited = translate_limits()
 
 
+class NativeText:
+    """What a matcher has read, according to its matcher of the core."""
+
+    __slots__ = ()
+
+    _native: _core.Matcher
+
+    @property
+    def native(self) -> _core.Matcher:
+        """The core's matcher, for integrations that fill masks themselves."""
+        return self._native
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens so far."""
+        return self._native.tokens
+
+    @property
+    def text(self) -> bytes:
+        """The bytes of the text so far."""
+        return self._native.text
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether an end-of-sequence token was read."""
+        return self._native.is_finished
+
+
 # This class has more than 25 methods because it implements `TextMatcher`, and adds what grammars and tools need.
-class Matcher:
+class Matcher(NativeText):
     """The state of a constraint after the tokens of one sequence.
 
     Masks are int32 words, least significant bit first; a set bit means that the token is allowed. That is the layout of
@@ -224,11 +253,6 @@ class Matcher:
     def judge(self) -> JudgingMatcher | None:
         """None: no monitor refuses a token that the mask allows."""
         return None
-
-    @property
-    def native(self) -> _core.Matcher:
-        """The core's matcher, for integrations that fill masks themselves."""
-        return self._native
 
     @property
     def mask_is_native(self) -> bool:
@@ -379,25 +403,10 @@ class Matcher:
         return self._native.is_complete()
 
     @property
-    def is_finished(self) -> bool:
-        """Whether an end-of-sequence token was read."""
-        return self._native.is_finished
-
-    @property
     @_limited
     def must_stop(self) -> bool:
         """Whether the text is complete and nothing can follow."""
         return self._native.must_stop
-
-    @property
-    def tokens(self) -> list[int]:
-        """The tokens so far."""
-        return self._native.tokens
-
-    @property
-    def text(self) -> bytes:
-        """The bytes of the text so far."""
-        return self._native.text
 
     @property
     def names_text_tokens(self) -> bool:
@@ -457,9 +466,9 @@ class Matcher:
         ]
         if questions and not account["tokens_before"]:  # another constraint would have to read these tokens
             stop = stop_of(account, whole)
-            found = self.constraint.find_broken_rules(stop, questions)
+            broken = self.constraint.find_broken_rules(stop, questions)
             # If no rule is found, the core's own explanation is used.
-            account["rules"] = [*found, *account["rules"]] if found in ([], [NO_SCHEMA]) else found
+            account["rules"] = [*broken, *account["rules"]] if broken in ([], [NO_SCHEMA]) else broken
         for names in ("terminals", "within"):
             if names in account:
                 account[names] = self.constraint.shown(account[names])

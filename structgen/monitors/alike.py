@@ -14,7 +14,7 @@ from bisect import bisect_left
 from structgen.constraints.expressions import RE
 from structgen.vocabulary import Vocabulary
 
-from .restrictions import restriction
+from .restrictions import open_restriction
 
 __all__ = ["refused_with"]
 
@@ -35,7 +35,7 @@ def refused_with(head: bytes, expression: RE, vocabulary: Vocabulary) -> set[int
             break
         rest = text[len(head) :]
         if rest and rest not in known:
-            known[rest] = restriction(expression, rest, 0, vocabulary) is None
+            known[rest] = open_restriction(expression, rest, 0, vocabulary) is None
         if rest and known[rest]:
             found.add(token)
     return found

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen import _core
-from structgen.constraints.expressions import RE, TEXT
+from structgen.constraints.expressions import RE
 from structgen.errors import CombinationError
-from structgen.matcher import Matcher, accepted_by_steps
+from structgen.matcher import Matcher, NativeText, accepted_by_steps
 from structgen.protocols import JudgingMatcher
 from structgen.vocabulary import Vocabulary
 
@@ -28,7 +27,7 @@ from .alike import refused_with
 from .crossing import crossing_tokens
 from .lexer import CLOSE
 from .queries import Answer, MonitorReport
-from .restrictions import Restriction, joint_matcher, restriction
+from .restrictions import RestrictionsInForce
 from .scanning import Query, Scan
 
 if TYPE_CHECKING:
@@ -40,32 +39,30 @@ if TYPE_CHECKING:
 __all__ = ["MonitoredMatcher"]
 
 
-_ALIKE = 4
+_MAX_REFUSED_SINGLY = 4
 """How many tokens are refused one by one after the same bytes, before all similar ones are."""
-_JOINED = 4_096
-"""Up to this many bytes of text, restrictions are intersected with the constraint."""
-
-
-_SEARCHED, _OTHERS = 64, 2_000
-"""Steps of the search for a completion, and tokens to try where no native completion continues."""
+_MAX_SEARCH_STEPS = 64
+"""The largest number of steps of the search for a completion."""
+_MAX_OTHER_TOKENS = 2_000
+"""The largest number of tokens to try where no completion of the core continues."""
 
 
 class _Frame:
     """What is known after one token; forks share it, since it is a function of the text."""
 
-    __slots__ = ("answers", "banned", "query", "refusing", "rests", "scan", "states")
+    __slots__ = ("answers", "banned", "queries", "refusing", "rests", "scan", "states")
 
     def __init__(
-        self, scan: Scan, states: tuple[Any, ...], query: Sequence[Query] = (), rests: Sequence[bytes] = ()
+        self, scan: Scan, states: tuple[Any, ...], queries: Sequence[Query] = (), rests: Sequence[bytes] = ()
     ) -> None:
         self.scan = scan
         self.states = states
-        self.query = tuple(query)
-        """Triggers at exactly this position."""
-        self.rests = rests or (b"",) * len(query)
-        """The text after each of them, in a document that ends in the middle of a name."""
+        self.queries = tuple(queries)
+        """The queries that triggers at exactly this position call for."""
+        self.rests = rests or (b"",) * len(queries)
+        """The text after each trigger, in a document that ends in the middle of a name."""
         self.answers: list[Answer] | None = None
-        """Their answers, once they were queried."""
+        """The answers; None until the monitors are queried."""
         self.banned: set[int] = set()
         """Tokens that were refused here."""
         self.refusing: dict[bytes, int] = {}
@@ -73,7 +70,7 @@ class _Frame:
 
 
 # This class has more than 25 methods because it implements `JudgingMatcher`; a quarter of them only delegates.
-class MonitoredMatcher(JudgingMatcher):
+class MonitoredMatcher(NativeText, JudgingMatcher):
     """The matcher of `structgen.monitored` and `structgen.code`; `structgen.matcher.open_matcher` makes it.
 
     Unlike `structgen.Matcher`, ``advance`` may refuse a token that the last mask allowed. Later masks exclude it.
@@ -83,14 +80,14 @@ class MonitoredMatcher(JudgingMatcher):
         "_active",
         "_frames",
         "_inner",
+        "_is_resolved",
         "_judges",
         "_native",
-        "_passed",
+        "_not_queried",
         "_repairs",
         "_report",
         "_restrictions",
         "_search_failed",
-        "_settled",
         "monitored",
     )
 
@@ -103,17 +100,18 @@ class MonitoredMatcher(JudgingMatcher):
         self._report = MonitorReport(unchecked=self._judges)
         self._active = [constraint.mode == "always"]
         self._repairs = [0]
-        self._restrictions: list[Restriction] = []
+        self._restrictions = RestrictionsInForce(vocabulary, constraint.joined)
         scan, states, failures = constraint.beginning
         for cause in failures:
             self._report.failed(cause)
-        query = [one for one, _ in scan.awaited]
-        rests = [constraint.document.before[one.offset :] for one in query]
-        self._frames = [_Frame(scan, states, query, rests)]
-        self._settled = not query
+        queries = [query for query, _ in scan.awaited]
+        rests = [constraint.document.before[query.offset :] for query in queries]
+        self._frames = [_Frame(scan, states, queries, rests)]
+        self._is_resolved = not queries
+        """Whether the answers at the end of the text are in force."""
         self._search_failed = False  # the last search for a completion
-        self._passed: set[int] = set()
-        """Tokens after which triggers were passed without a query."""
+        self._not_queried: set[int] = set()
+        """The numbers of tokens after which triggers were passed without a query."""
 
     # -- what the constraint alone decides
 
@@ -126,11 +124,6 @@ class MonitoredMatcher(JudgingMatcher):
     def vocabulary(self) -> Vocabulary:
         """The vocabulary of the tokens."""
         return self._inner.vocabulary
-
-    @property
-    def native(self) -> _core.Matcher:
-        """The core's matcher of the constraint alone; its masks do not know the monitors."""
-        return self._native
 
     @property
     def mask_is_native(self) -> bool:
@@ -158,21 +151,6 @@ class MonitoredMatcher(JudgingMatcher):
         return self
 
     @property
-    def tokens(self) -> list[int]:
-        """The tokens so far."""
-        return self._native.tokens
-
-    @property
-    def text(self) -> bytes:
-        """The bytes of the text so far."""
-        return self._native.text
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether an end-of-sequence token was read."""
-        return self._native.is_finished
-
-    @property
     def names_text_tokens(self) -> bool:
         """Whether the constraint names tokens of text, so that a text alone does not decide whether it is satisfied."""
         return self._inner.names_text_tokens
@@ -186,7 +164,7 @@ class MonitoredMatcher(JudgingMatcher):
     @property
     def is_waiting(self) -> bool:
         """Whether the mask waits for an answer."""
-        if self._settled:
+        if self._is_resolved:
             return False
         answers = self._frames[-1].answers
         return answers is not None and not all(answer.is_known for answer in answers)
@@ -198,36 +176,33 @@ class MonitoredMatcher(JudgingMatcher):
 
     def _resolve(self) -> bool:
         """Put in force the answers at the end of the text; return False if nothing may follow there."""
-        if self._settled:
+        if self._is_resolved:
             return True
         frame = self._frames[-1]
         if self._active[0] and frame.answers is None:
             self._request(frame)
         length, is_alive = len(self._frames) - 1, True
-        known = list(self._restrictions)
+        count = len(self._restrictions)
         try:
             for answer, rest in zip(frame.answers or (), frame.rests, strict=False):
                 expression = answer.expression()
                 # The document before the generated text is not judged.
                 if expression is not None and not self._restrict(expression, rest, length) and not rest:
-                    self._restrictions.append(_nothing(self.vocabulary, length))
+                    self._restrictions.forbid_all(length)
                     is_alive = False
         except BaseException:  # an invalid answer: the position stays unresolved at each attempt
-            self._restrictions = known
+            self._restrictions.keep_first(count)
             raise
-        self._settled = True
+        self._is_resolved = True
         if frame.answers is None:
-            self._passed.add(length)
+            self._not_queried.add(length)
         else:
-            self._passed.discard(length)
+            self._not_queried.discard(length)
         return is_alive
 
     def _request(self, frame: _Frame) -> None:
         text = self._native.text
-        frame.answers = [self._ask(one, text, frame.states, frame.scan) for one in frame.query]
-
-    def _live(self) -> list[Restriction]:
-        return [one for one in self._restrictions if one.end is None]
+        frame.answers = [self._ask(query, text, frame.states, frame.scan) for query in frame.queries]
 
     # -- masks
 
@@ -235,13 +210,13 @@ class MonitoredMatcher(JudgingMatcher):
         """Return the tokens that may come next, int32 ``[vocabulary.words]``; wait for an answer that it depends on."""
         self._resolve()
         frame, words = self._frames[-1], self._inner.mask()
-        live = self._live()
+        live = self._restrictions.live()
         cut = self.monitored.crossing == "cut" and self._active[0] and not self.is_finished
         if not live and not frame.banned and not cut:
             return words
         words = words.copy()
-        for one in live:
-            words &= one.native.mask()
+        for restriction in live:
+            words &= restriction.native.mask()
         if cut:
             words &= ~crossing_tokens(self.monitored.scanner, frame.scan, self.vocabulary)
         for token in frame.banned:
@@ -256,7 +231,9 @@ class MonitoredMatcher(JudgingMatcher):
 
     def allowed_count(self) -> int:
         """Return how many tokens may come next; while an answer is awaited, how many without it."""
-        if self.is_waiting or not (self._live() or self._frames[-1].banned or not self._settled):
+        if self.is_waiting or not (
+            self._restrictions.live() or self._frames[-1].banned or not self._is_resolved
+        ):
             return self._inner.allowed_count()
         return _count(self.mask())
 
@@ -269,23 +246,20 @@ class MonitoredMatcher(JudgingMatcher):
         if token_id in frame.banned or not self._inner.advance(token_id):
             return False
         length = len(self._frames)
-        read: list[Restriction] = []
-        for one in self._live():
-            if not one.advance(token_id, length):
-                self._undo(read, length - 1)
-                return False
-            read.append(one)
+        if not self._restrictions.advance(token_id, length):
+            self._native.rollback(1)
+            return False
         try:
             after = self._follow(frame, token_id, length)
         except BaseException:  # an invalid answer fails the text, which stays as it was
-            self._undo(read, length - 1)
+            self._undo_token(length)
             raise
         if after is None:
-            self._undo(read, length - 1)
+            self._undo_token(length)
             return self._refuse(frame, token_id)
         self._frames.append(after)
-        self._settled = not after.query
-        if after.query and self._active[0]:
+        self._is_resolved = not after.queries
+        if after.queries and self._active[0]:
             try:
                 self._request(after)
                 is_dead = not self.is_waiting and not self._resolve()
@@ -312,11 +286,10 @@ class MonitoredMatcher(JudgingMatcher):
         """Tokens that were refused here, even if the mask allowed them."""
         return self._frames[-1].banned
 
-    def _undo(self, read: list[Restriction], length: int) -> None:
+    def _undo_token(self, length: int) -> None:
+        """Remove the last token of a text of `length` tokens, which has no frame yet."""
         self._native.rollback(1)
-        for one in read:
-            one.rollback(length)
-        self._restrictions = [one for one in self._restrictions if one.start <= length]
+        self._restrictions.rollback(length - 1)
 
     def _follow(self, frame: _Frame, token: int, length: int) -> _Frame | None:
         """Return the frame after a token that the constraint allows; None if a monitor refuses it."""
@@ -326,48 +299,32 @@ class MonitoredMatcher(JudgingMatcher):
         data = self.vocabulary.token_bytes(token) or b""
         text = self._native.text
         scanner, waiting = self.monitored.scanner, []
-        for place, byte in enumerate(data):
+        for offset, byte in enumerate(data):
             before = scan
-            scan, asked, written = scanner.step(scan, byte)
-            for one in written:
-                states = self._committed(one.query, one.name, text, states, before)
-            for query in asked:
-                rest = data[place + 1 :]
+            scan, triggered, written = scanner.step(scan, byte)
+            for name in written:
+                states = self._committed(name.query, name.name, text, states, before)
+            for query in triggered:
+                rest = data[offset + 1 :]
                 if not rest and query.place != CLOSE:
                     waiting.append(query)
                 elif self._active[0]:
-                    at = before if query.place == CLOSE else scan
-                    expression = self._ask(query, text, states, at).expression()
+                    scan_at_trigger = before if query.place == CLOSE else scan
+                    expression = self._ask(query, text, states, scan_at_trigger).expression()
                     if expression is not None and not self._restrict(expression, rest, length):
-                        self._refuse_alike(frame, data[: place + 1], expression)
+                        self._refuse_alike(frame, data[: offset + 1], expression)
                         return None
         return _Frame(scan, states, waiting)
 
     def _refuse_alike(self, frame: _Frame, head: bytes, expression: RE) -> None:
         """After several tokens with the same beginning were refused, refuse all others that would be."""
         frame.refusing[head] = frame.refusing.get(head, 0) + 1
-        if frame.refusing[head] == _ALIKE:
+        if frame.refusing[head] == _MAX_REFUSED_SINGLY:
             frame.banned |= refused_with(head, expression, self.vocabulary)
 
     def _restrict(self, expression: RE, rest: bytes, length: int) -> bool:
         """Put in force a language that begins before `rest`, the end of the text; return whether a text can follow."""
-        added = restriction(expression, rest, length, self.vocabulary)
-        if added is None:
-            return False
-        text = self._native.text
-        offset = len(text) - len(rest)
-        if added.end is None and offset >= 0 and len(text) <= _JOINED:
-            added.part = offset, expression
-            parts = [one.part for one in (*self._live(), added) if one.part is not None]
-            base = self.monitored.joined
-            # Each may continue alone where all together cannot: such a dead end is found at once.
-            if base is not None or len(parts) > 1:
-                joint = joint_matcher(TEXT if base is None else base, parts, text, self.vocabulary)
-                if joint is None:
-                    return False
-                added.join(joint)
-        self._restrictions.append(added)
-        return True
+        return self._restrictions.add(expression, rest, self._native.text, length)
 
     def _committed(
         self, query: Query, name: bytes, text: bytes, states: tuple[Any, ...], scan: Scan
@@ -393,12 +350,10 @@ class MonitoredMatcher(JudgingMatcher):
         self._report.left, self._report.unchecked = (), self._judges
         del self._frames[len(self._frames) - n :]
         length = len(self._frames) - 1
-        self._restrictions = [one for one in self._restrictions if one.start <= length]
-        for one in self._restrictions:
-            one.rollback(length)
+        self._restrictions.rollback(length)
         # In fallback mode a trigger that was passed without a query is queried when the text returns to it.
-        self._settled = not self._frames[-1].query or length not in self._passed
-        self._passed = {place for place in self._passed if place <= length}
+        self._is_resolved = not self._frames[-1].queries or length not in self._not_queried
+        self._not_queried = {number for number in self._not_queried if number <= length}
 
     def reset(self) -> None:
         """Return to the start of the text."""
@@ -411,9 +366,9 @@ class MonitoredMatcher(JudgingMatcher):
         other._native = other._inner.native
         other.monitored, other._report, other._judges = self.monitored, self._report, self._judges
         other._active, other._repairs = self._active, self._repairs
-        other._restrictions = [one.fork() for one in self._restrictions]
+        other._restrictions = self._restrictions.fork()
         other._frames = list(self._frames)
-        other._settled, other._passed = self._settled, set(self._passed)
+        other._is_resolved, other._not_queried = self._is_resolved, set(self._not_queried)
         other._search_failed = self._search_failed
         return other
 
@@ -424,51 +379,51 @@ class MonitoredMatcher(JudgingMatcher):
         if self.is_waiting:
             return []
         self._resolve()
-        if not self._live() and not self._frames[-1].banned:
+        if not self._restrictions.live() and not self._frames[-1].banned:
             tokens = self._native.forced(most)
             if not tokens:
                 return []
-        found: list[int] = []
+        run: list[int] = []
         try:
-            while len(found) < most:
+            while len(run) < most:
                 words = self.mask()
                 if _count(words) != 1:
                     break
                 token = int(np.unpackbits(words.view(np.uint8), bitorder="little").argmax())
                 if not self.advance(token):
                     break
-                found.append(token)
+                run.append(token)
                 if token in self.vocabulary.eos_ids or self.is_waiting:
                     break
         finally:
-            if found:
-                self.rollback(len(found))
-        return found
+            if run:
+                self.rollback(len(run))
+        return run
 
     def forced_bytes(self, most: int = 4096) -> bytes:
         """Return the bytes that every continuation starts with; empty while an answer is awaited."""
         if self.is_waiting:
             return b""
         self._resolve()
-        natives = [self._native, *(one.native for one in self._live())]
+        natives = [self._native, *(restriction.native for restriction in self._restrictions.live())]
         return max((native.forced_bytes(most) for native in natives), key=len)
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
         """Return tokens of a completion that monitors allow; None if the bounded search failed."""
         length = len(self._native.tokens)
         try:
-            found = self._completed(length, max_tokens)
-            self._search_failed = found is None
-            return found
+            completion = self._find_completion(length, max_tokens)
+            self._search_failed = completion is None
+            return completion
         finally:
             self.rollback(len(self._native.tokens) - length)
 
-    def _completed(self, length: int, most: int | None) -> list[int] | None:
+    def _find_completion(self, length: int, most: int | None) -> list[int] | None:
         """Advance until the text is complete.
 
         The search follows short completions of what is in force; where a monitor refuses one, it takes another.
         """
-        for _ in range(_SEARCHED):
+        for _ in range(_MAX_SEARCH_STEPS):
             self._resolve()
             if self.is_complete():
                 return self._native.tokens[length:]
@@ -480,21 +435,27 @@ class MonitoredMatcher(JudgingMatcher):
 
     def _follow_native(self) -> bool:
         """Read the next tokens of a short completion, at least one, up to the next trigger that constrains."""
-        live = self._live()
-        for native in [*(one.native for one in live), self._native]:
+        live = self._restrictions.live()
+        for native in [*(restriction.native for restriction in live), self._native]:
             before = len(self._native.tokens)
             for token in native.witness_tokens() or ():
                 if token in self.vocabulary.eos_ids or not self.advance(token):
                     break
                 self._resolve()
-                if len(self._live()) != len(live) or self.is_complete():
+                if len(self._restrictions.live()) != len(live) or self.is_complete():
                     break
             if len(self._native.tokens) > before:
                 return True
         # Any other token will do; short ones first.
-        others = np.flatnonzero(np.unpackbits(self.mask().view(np.uint8), bitorder="little"))[:_OTHERS]
-        texts = [(len(self.vocabulary.token_bytes(int(one)) or b"?" * 99), int(one)) for one in others]
-        return any(self.advance(one) for _, one in sorted(texts) if one not in self.vocabulary.eos_ids)
+        others = np.flatnonzero(np.unpackbits(self.mask().view(np.uint8), bitorder="little"))[
+            :_MAX_OTHER_TOKENS
+        ]
+        by_length = [
+            (len(self.vocabulary.token_bytes(token) or b"?" * 99), token) for token in others.tolist()
+        ]
+        return any(
+            self.advance(token) for _, token in sorted(by_length) if token not in self.vocabulary.eos_ids
+        )
 
     @property
     def search_failure(self) -> str | None:
@@ -503,7 +464,7 @@ class MonitoredMatcher(JudgingMatcher):
             return None
         return (
             self._native.search_failure()
-            or f"none was found in {_SEARCHED} attempts that all monitors agree with"
+            or f"none was found in {_MAX_SEARCH_STEPS} attempts that all monitors agree with"
         )
 
     def witness_text(self, after: bytes = b"") -> bytes | None:
@@ -516,7 +477,9 @@ class MonitoredMatcher(JudgingMatcher):
     def is_complete(self) -> bool:
         """Return whether the constraint and all suggestions in force let the text end here."""
         self._resolve()
-        return self._inner.is_complete() and all(one.native.is_complete() for one in self._live())
+        return self._inner.is_complete() and all(
+            restriction.native.is_complete() for restriction in self._restrictions.live()
+        )
 
     @property
     def must_stop(self) -> bool:
@@ -587,9 +550,3 @@ class MonitoredMatcher(JudgingMatcher):
 
 def _count(words: NDArray[np.int32]) -> int:
     return int(np.unpackbits(words.view(np.uint8)).sum(dtype=np.int64))
-
-
-def _nothing(vocabulary: Vocabulary, start: int) -> Restriction:
-    """Return a restriction that allows no token, for a suggestion that no token can spell."""
-    native = _core.Matcher(vocabulary.engine.compile(("regex", ("empty",))))
-    return Restriction(native, start)

@@ -14,13 +14,16 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from structgen import _core
-from structgen.constraints.expressions import NOTHING, RE, concat, intersect, literal
+from structgen.constraints.expressions import NOTHING, RE, TEXT, concat, intersect, literal
 from structgen.constraints.failures import limit_exceeded
 from structgen.vocabulary import Vocabulary
 
-__all__ = ["Restriction", "joint_matcher", "restriction"]
+__all__ = ["Restriction", "RestrictionsInForce", "open_restriction"]
 
-_PROGRAMS = 128
+_MAX_PROGRAMS = 128
+"""The number of compiled languages that are kept for each vocabulary."""
+_MAX_JOINED_BYTES = 4_096
+"""Up to this many bytes of text, restrictions are intersected with the constraint."""
 _programs: weakref.WeakKeyDictionary[Vocabulary, OrderedDict[RE, _core.Program | None]] = (
     weakref.WeakKeyDictionary()
 )
@@ -66,6 +69,8 @@ class Restriction:
 
     def rollback(self, length: int) -> None:
         """Roll back to a text of `length` tokens, `start` or more."""
+        if self.end is not None and self.end <= length:
+            return  # it has read no token after its end
         read = len(self.native.tokens)
         if length - self.start < read:
             self.native.rollback(read - (length - self.start))
@@ -79,7 +84,91 @@ class Restriction:
         return Restriction(self._alone.fork(), self.start, self.end, self.part, joint)
 
 
-def joint_matcher(
+class RestrictionsInForce:
+    """The restrictions of one text, in the order in which they came into force; they are rolled back with the text.
+
+    Args:
+        vocabulary: The vocabulary of the text.
+        base: The constraint of the whole text, if it is regular and not free text.
+    """
+
+    __slots__ = ("_base", "_restrictions", "_vocabulary")
+
+    def __init__(self, vocabulary: Vocabulary, base: RE | None) -> None:
+        self._vocabulary = vocabulary
+        self._base = base
+        self._restrictions: list[Restriction] = []
+
+    def __len__(self) -> int:
+        return len(self._restrictions)
+
+    def live(self) -> list[Restriction]:
+        """Return those that still exclude some text."""
+        return [restriction for restriction in self._restrictions if restriction.end is None]
+
+    def add(self, expression: RE, rest: bytes, text: bytes, length: int) -> bool:
+        """Put a language in force that begins before `rest`, the end of `text`.
+
+        Args:
+            expression: The language.
+            rest: The part of it that is already written.
+            text: The text so far.
+            length: The number of its tokens.
+
+        Returns:
+            Whether any text can follow. If not, nothing is added.
+        """
+        added = open_restriction(expression, rest, length, self._vocabulary)
+        if added is None:
+            return False
+        offset = len(text) - len(rest)
+        if added.end is None and offset >= 0 and len(text) <= _MAX_JOINED_BYTES:
+            added.part = offset, expression
+            in_force = (*self.live(), added)
+            parts = [restriction.part for restriction in in_force if restriction.part is not None]
+            # Each may continue alone where all together cannot: such a dead end is found at once.
+            if self._base is not None or len(parts) > 1:
+                base = TEXT if self._base is None else self._base
+                joint = _joint_matcher(base, parts, text, self._vocabulary)
+                if joint is None:
+                    return False
+                added.join(joint)
+        self._restrictions.append(added)
+        return True
+
+    def forbid_all(self, length: int) -> None:
+        """Allow no token after a text of `length` tokens, because no token can spell a suggestion."""
+        native = _core.Matcher(self._vocabulary.engine.compile(("regex", ("empty",))))
+        self._restrictions.append(Restriction(native, length))
+
+    def advance(self, token: int, length: int) -> bool:
+        """Read the token that makes the text `length` tokens long; return False, and change nothing, if one refuses."""
+        for restriction in self.live():
+            if not restriction.advance(token, length):
+                self.rollback(length - 1)
+                return False
+        return True
+
+    def rollback(self, length: int) -> None:
+        """Roll back to a text of `length` tokens."""
+        self._restrictions = [
+            restriction for restriction in self._restrictions if restriction.start <= length
+        ]
+        for restriction in self._restrictions:
+            restriction.rollback(length)
+
+    def keep_first(self, count: int) -> None:
+        """Remove all but the first `count` restrictions."""
+        del self._restrictions[count:]
+
+    def fork(self) -> RestrictionsInForce:
+        """Return a copy that advances independently."""
+        other = RestrictionsInForce(self._vocabulary, self._base)
+        other._restrictions = [restriction.fork() for restriction in self._restrictions]
+        return other
+
+
+def _joint_matcher(
     base: RE, parts: Sequence[tuple[int, RE]], text: bytes, vocabulary: Vocabulary
 ) -> _core.Matcher | None:
     """Return a matcher of the texts of `base` that are in each language from its offset on, after `text`.
@@ -97,7 +186,7 @@ def joint_matcher(
         raise limit_exceeded(error, "a monitor's suggestion") from None
 
 
-def restriction(expression: RE, rest: bytes, start: int, vocabulary: Vocabulary) -> Restriction | None:
+def open_restriction(expression: RE, rest: bytes, start: int, vocabulary: Vocabulary) -> Restriction | None:
     """Return the restriction of `expression` after `rest`; None if no text of it begins so."""
     program = _program(expression, vocabulary)
     if program is None:
@@ -122,6 +211,6 @@ def _program(expression: RE, vocabulary: Vocabulary) -> _core.Program | None:
     except _core.LimitError as error:
         raise limit_exceeded(error, "a monitor's suggestion") from None
     known[expression] = program
-    if len(known) > _PROGRAMS:
+    if len(known) > _MAX_PROGRAMS:
         known.popitem(last=False)
     return program
