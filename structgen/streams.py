@@ -238,5 +238,5 @@ def _ignore(ended: asyncio.Future[Any]) -> None:
 def _same(left: Any, right: Any) -> bool:
     try:
         return type(left) is type(right) and bool(left == right)
-    except Exception:  # the comparison is the user's code, and a partial object lacks fields
+    except Exception:  # noqa: BLE001 — the comparison is the user's code, and a partial object lacks fields
         return False

@@ -369,6 +369,7 @@ class Run:
         )
 
     def ended(self, finish: Finish, error: StructgenError | None = None) -> RemoteStep:
+        """Return the last step, with the generation so far; an `error` says why the answer failed."""
         timing = Timing(first_token=self.first, total=time.perf_counter() - self.started)
         generation = Generation(
             text=self.text,

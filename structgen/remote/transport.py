@@ -56,6 +56,7 @@ class Deadline:
 
     @classmethod
     def within(cls, seconds: float, cancel: Callable[[], bool] | None = None) -> Deadline:
+        """Return the deadline that lies `seconds` from now."""
         return cls(time.monotonic() + seconds, cancel)
 
     @property
@@ -64,6 +65,7 @@ class Deadline:
         return max(0.0, self.end - time.monotonic())
 
     def check(self) -> None:
+        """Raise `Cancelled` if the caller cancelled, and `RemoteError` if the time is used up."""
         if self.cancel is not None and self.cancel():
             raise Cancelled("generation was cancelled")
         if not self.left:
@@ -155,6 +157,7 @@ class Transport:
             yield None
 
     def close(self) -> None:
+        """Close the connections. A later request opens new ones."""
         with self._lock:
             if self._client is not None:
                 self._client.close()

@@ -49,6 +49,7 @@ class Verdict:
 
     @property
     def is_right(self) -> bool:
+        """Return whether the answer satisfies the constraint."""
         return self.error is None
 
 

@@ -47,9 +47,11 @@ class Answer:
 
     @property
     def is_chat(self) -> bool:
+        """Return whether this is a response of the chat endpoint."""
         return self.request.endpoint == "chat"
 
     def envelope(self, *, chunk: bool) -> dict[str, Any]:
+        """Return the fields with which every response begins, or every chunk of a stream."""
         kind = ("chat.completion" + (".chunk" if chunk else "")) if self.is_chat else "text_completion"
         prefix = "chatcmpl" if self.is_chat else "cmpl"
         return {
@@ -110,6 +112,7 @@ class Answer:
         return chunk
 
     def usage_chunk(self, usage: dict[str, int]) -> dict[str, Any]:
+        """Return the chunk that reports token counts at the end of a stream; it has no choices."""
         return {**self.envelope(chunk=True), "choices": [], "usage": usage}
 
 
@@ -128,6 +131,7 @@ def shown_call(call: PartialCall) -> dict[str, Any]:
 
 
 def new_call_id() -> str:
+    """Return a random identifier of a tool call."""
     return f"call_{secrets.token_hex(12)}"
 
 

@@ -53,12 +53,14 @@ class ApiError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
+        """Return the JSON body of the response, in OpenAI's format."""
         kind = _TYPES.get(self.status, "invalid_request_error")
         fields = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
         return {"error": {name: None if value is None else as_text(value) for name, value in fields.items()}}
 
     @property
     def headers(self) -> dict[str, str]:
+        """Return the headers that the status requires."""
         if self.status in (429, 503):
             return {"Retry-After": "1"}
         return {"WWW-Authenticate": "Bearer"} if self.status == 401 else {}

@@ -128,6 +128,7 @@ class Fields:
         return value
 
     def text(self, key: str) -> str | None:
+        """Take a text. Return None if the key is absent or null."""
         value = self.take(key)
         if value is not None and not isinstance(value, str):
             raise bad_request(self.name(key), f"{self.name(key)} is {with_kind(value)}, not a text")

@@ -124,10 +124,12 @@ class ModelThread:
         self._thread = threading.Thread(target=self._run, name="structgen-model", daemon=True)
 
     def start(self) -> None:
+        """Start the thread."""
         self._thread.start()
 
     @property
     def is_alive(self) -> bool:
+        """Return whether the thread runs."""
         return self._thread.is_alive()
 
     @property
@@ -238,7 +240,7 @@ class ModelThread:
         if call is not None:
             try:
                 call.future.set_result(call.function())
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 — the thread that called gets it
                 call.future.set_exception(error)
         if self.batch.is_idle:
             return

@@ -75,6 +75,7 @@ class _Worker:
         return future
 
     def close(self) -> None:
+        """Stop the thread after its current work, and cancel the rest."""
         with self._changed:
             self._closed = True
             while self._queue:
@@ -92,7 +93,7 @@ class _Worker:
                 continue  # its client has disconnected
             try:
                 future.set_result(work(self._model))
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 — the caller gets it, and the thread serves the next one
                 future.set_exception(error)
             del work, future
 
@@ -111,6 +112,7 @@ class PromptThreads:
         return await asyncio.wrap_future(worker.submit(client, size, work))
 
     def close(self) -> None:
+        """Stop both threads after their current work, and cancel the rest."""
         self._short.close()
         self._long.close()
 
@@ -120,7 +122,7 @@ def _with_own_tokenizer(model: Any) -> Any:
     try:
         twin = copy.copy(model)
         twin.tokenizer = copy.deepcopy(model.tokenizer)
-    except Exception:
+    except Exception:  # noqa: BLE001 — a tokenizer is foreign code, and may fail in any way to be copied
         return None
     return twin
 

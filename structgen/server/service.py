@@ -125,6 +125,7 @@ class Service:
         self._specials = {i: text.encode() for text, i in model.vocabulary.specials.items()}
 
     def start(self) -> None:
+        """Start the model's thread."""
         self.model_thread.start()
 
     def close(self) -> None:
@@ -140,6 +141,7 @@ class Service:
 
     @property
     def is_closed(self) -> bool:
+        """Return whether the model's thread has stopped."""
         return not self.model_thread.is_alive
 
     @asynccontextmanager

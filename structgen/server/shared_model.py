@@ -57,6 +57,7 @@ class SharedModel:
         return list(self._prompt)
 
     def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of token ids."""
         text: str = self._model.decode(ids)
         return text
 

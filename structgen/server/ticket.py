@@ -67,6 +67,7 @@ class Ticket:
 
     @property
     def rows(self) -> list[Row]:
+        """Return the rows of the request in the batch, one for each choice."""
         return [sequence.row for sequence in self.sequences]
 
     @property

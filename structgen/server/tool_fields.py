@@ -56,6 +56,7 @@ class RequestedTools:
         return (begin if reasoning.open else ""), end
 
     def instructions(self) -> str:
+        """Return the text of the system message that tells a model how to call the tools."""
         order = self.spec.get("order")
         return instructions(self.offered, self.format, [] if order is None else formulas_of(order))
 

@@ -53,9 +53,11 @@ class IsolatedMatcher(TokenMatcher):
         return [*self._sent, *self._unsent]
 
     def mask(self) -> NDArray[np.int32]:
+        """Return the mask of the next token, one bit a token."""
         return np.frombuffer(self._current_view().mask, dtype=np.int32)
 
     def advance(self, token_id: int) -> bool:
+        """Read a token. Return False, and change nothing, if it is not allowed."""
         if self._view is None and self._forced and self._forced[0] == token_id:
             del self._forced[0]
         else:
@@ -74,6 +76,7 @@ class IsolatedMatcher(TokenMatcher):
         self._view, self._forced = None, []
 
     def rollback(self, n: int) -> None:
+        """Remove the last `n` tokens. Raises ValueError if fewer were read."""
         here = min(n, len(self._unsent))
         if n > here + len(self._sent):
             raise ValueError(f"cannot roll back {n} tokens: {len(self.tokens)} were read")
@@ -86,13 +89,16 @@ class IsolatedMatcher(TokenMatcher):
             self._view, self._forced = None, []
 
     def allowed_count(self) -> int:
+        """Return the number of tokens that the mask allows."""
         return self._current_view().allowed
 
     def is_complete(self) -> bool:
+        """Return whether the text satisfies the constraint as it is."""
         return self._current_view().is_complete
 
     @property
     def must_stop(self) -> bool:
+        """Return whether nothing but an end token may follow."""
         return self._current_view().must_stop
 
     @property
@@ -102,9 +108,11 @@ class IsolatedMatcher(TokenMatcher):
 
     @property
     def temperature(self) -> float | None:
+        """Return the temperature that the constraint sets for the next token, or None."""
         return self._current_view().temperature
 
     def forced(self, most: int = 256) -> list[int]:
+        """Return the tokens that must come next, at most `most`."""
         return list(self._current_view().forced[:most])
 
     def on_disconnect(self) -> None:
@@ -112,19 +120,23 @@ class IsolatedMatcher(TokenMatcher):
         self._process.on_disconnect(self._number)
 
     def forced_bytes(self, most: int = 4096) -> bytes:
+        """Return the bytes that every completion begins with, at most `most`."""
         found: bytes = self._query("forced_bytes", most)
         return found
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
+        """Return tokens that complete the text, or None if none were found or more than `max_tokens` are needed."""
         found: list[int] | None = self._query("witness_tokens")
         self._search_failure = self._query("search_failure") if found is None else None
         return None if found is None or (max_tokens is not None and len(found) > max_tokens) else found
 
     @property
     def search_failure(self) -> str | None:
+        """Return why the last call of `witness` found nothing, or None."""
         return self._search_failure
 
     def least_tokens(self, room: int) -> int | None:
+        """Return the least number of tokens that complete the text, or None if more than `room` are needed."""
         found: int | None = self._query("least_tokens", room)
         return found
 

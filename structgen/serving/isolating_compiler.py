@@ -68,6 +68,7 @@ class IsolatingCompiler(CompileProbes[CompiledConstraint | IsolatableConstraint]
         return self.result(kind, spec)
 
     def close(self) -> None:
+        """Stop the workers and the matcher processes."""
         super().close()
         if self.matcher_processes is not None:
             self.matcher_processes.close()

@@ -72,45 +72,57 @@ class MigratingMatcher(TokenMatcher):
 
     @property
     def unproven(self) -> int:
+        """Count the states that were treated as live because a search reached its limit."""
         return int(self._matcher.unproven)
 
     @property
     def sets_temperature(self) -> bool:
+        """Return whether the constraint sets temperatures."""
         return self._sets_temperature
 
     @property
     def must_stop(self) -> bool:
+        """Return whether nothing but an end token may follow."""
         return bool(self._call(lambda matcher: matcher.must_stop))
 
     @property
     def temperature(self) -> float | None:
+        """Return the temperature that the constraint sets for the next token, or None."""
         found: float | None = self._call(lambda matcher: matcher.temperature)
         return found
 
     def mask(self) -> Any:
+        """Return the mask of the next token, one bit a token."""
         return self._call(lambda matcher: matcher.mask())
 
     def advance(self, token_id: int) -> bool:
+        """Read a token. Return False, and change nothing, if it is not allowed."""
         return bool(self._call(lambda matcher: matcher.advance(token_id)))
 
     def rollback(self, n: int) -> None:
+        """Remove the last `n` tokens."""
         self._call(lambda matcher: matcher.rollback(n))
 
     def allowed_count(self) -> int:
+        """Return the number of tokens that the mask allows."""
         return int(self._call(lambda matcher: matcher.allowed_count()))
 
     def is_complete(self) -> bool:
+        """Return whether the text satisfies the constraint as it is."""
         return bool(self._call(lambda matcher: matcher.is_complete()))
 
     def forced(self, most: int = 256) -> list[int]:
+        """Return the tokens that must come next, at most `most`."""
         found: list[int] = self._call(lambda matcher: matcher.forced(most))
         return found
 
     def forced_bytes(self, most: int = 4096) -> bytes:
+        """Return the bytes that every completion begins with, at most `most`."""
         found: bytes = self._call(lambda matcher: matcher.forced_bytes(most))
         return found
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
+        """Return tokens that complete the text, or None; a matcher in this process moves out before the search."""
         if self._origin is not None:
             self._migrate(self._origin.open_isolated(self._is_wanted))
         found: list[int] | None = self._matcher.witness(max_tokens)
@@ -119,9 +131,11 @@ class MigratingMatcher(TokenMatcher):
 
     @property
     def search_failure(self) -> str | None:
+        """Return why the last call of `witness` found nothing, or None."""
         return self._search_failure
 
     def least_tokens(self, room: int) -> int | None:
+        """Return the least number of tokens that complete the text, or None if more than `room` are needed."""
         if self._origin is not None:
             try:
                 return self._origin.least_tokens_for(room, self._open_helper)

@@ -23,6 +23,7 @@ from structgen.constraints.failures import limit_exceeded
 from structgen.errors import LimitExceeded
 from structgen.matcher import compile_constraint
 from structgen.tools.forms import Forms, are_forms
+from structgen.tools.turn import ToolTurn
 from structgen.vocabulary import Vocabulary
 
 from .limits import RequestLimits
@@ -68,6 +69,7 @@ class LoweredConstraint(Constraint):
         object.__setattr__(self, "description", description)
 
     def lower(self) -> IR:
+        """Return the IR. Raises `LimitExceeded` if the bytes are invalid."""
         try:
             found: IR = load_tree(self.content)
         except Garbled:
@@ -79,6 +81,7 @@ class LoweredConstraint(Constraint):
         return found
 
     def describe(self) -> str:
+        """Return the description that the other process sent."""
         return self.description
 
     def __eq__(self, other: object) -> bool:
@@ -115,9 +118,11 @@ class DeferredConstraint(Constraint):
             object.__setattr__(self, name, value)
 
     def lower(self) -> IR:
+        """Read the spec and return its IR."""
         return constraint_of(self.kind, self.spec, self.limits, specials=self.specials).lower()
 
     def describe(self) -> str:
+        """Return the description that was found when the spec was probed."""
         return self.description
 
     def __eq__(self, other: object) -> bool:
@@ -188,7 +193,7 @@ def probe_compile(kind: Kind, spec: Any, vocabulary: Vocabulary, limits: Request
     compile_constraint(constraint, vocabulary)  # explains why a constraint is empty
     slowest = _slowest_mask(program, vocabulary)
     least = _least_tokens(program)
-    forms: Forms = getattr(constraint, "forms", {})
+    forms = constraint.forms if isinstance(constraint, ToolTurn) else {}
     return ProbeResult(constraint.describe(), lowered, perf_counter() - begin, install, slowest, least, forms)
 
 

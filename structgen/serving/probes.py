@@ -92,7 +92,7 @@ class CompileProbes(ABC, Generic[Outcome]):
         Args:
             vocabulary: The vocabulary to compile for.
             limits: Limits on each spec and on the cache.
-            workers: Worker processes. With 0, specs are probed on the calling thread without limits of time and memory.
+            workers: Worker processes. With 0, a thread of this process probes specs without limits of time and memory.
             slow_work: See `ProbeProcess`.
         """
         if not isinstance(workers, int) or isinstance(workers, bool) or not 0 <= workers <= 64:
@@ -110,9 +110,10 @@ class CompileProbes(ABC, Generic[Outcome]):
         self._first_start: Future[None] = Future()
         self._failed_starts = 0
         self._workers = [ProbeProcess(self.vocabulary, limits, slow_work) for _ in range(workers)]
+        # subtle: `submit` is called on event loops, so a thread probes specs even if there is no worker.
         self._threads = [
             threading.Thread(target=self._work, args=(worker,), name="structgen-probes", daemon=True)
-            for worker in self._workers
+            for worker in self._workers or (None,)
         ]
         for thread in self._threads:
             thread.start()
@@ -126,17 +127,14 @@ class CompileProbes(ABC, Generic[Outcome]):
         return True
 
     def submit(self, kind: Kind, spec: Any) -> Future[Outcome]:
-        """Probe a spec. The future fails with `StructgenError` if it is refused."""
+        """Probe a spec, without waiting for it. The future fails with `StructgenError` if it is refused."""
         future: Future[Outcome] = Future()
         try:
-            job = self._enter(kind, spec, future)
+            self._enter(kind, spec, future)
         except StructgenError as error:
             with self._lock:
                 self._stats.refused += 1
             future.set_exception(error)
-            return future
-        if job is not None and not self._workers:
-            self._finish(job, None)
         return future
 
     def result(self, kind: Kind, spec: Any) -> Outcome:
@@ -155,10 +153,12 @@ class CompileProbes(ABC, Generic[Outcome]):
 
     @property
     def processes(self) -> tuple[ProbeProcess, ...]:
+        """Return the probe processes, busy or free."""
         return tuple(self._workers)
 
     @property
     def stats(self) -> CompilerStats:
+        """Return the counters up to now. The result does not change later."""
         with self._lock:
             now = vars(self._stats) | {
                 "compile_seconds": list(self._stats.compile_seconds),
@@ -194,8 +194,8 @@ class CompileProbes(ABC, Generic[Outcome]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _enter(self, kind: Kind, spec: Any, future: Future[Outcome]) -> ProbeJob[Outcome] | None:
-        """Answer from the cache, join a job in flight, or return a new job."""
+    def _enter(self, kind: Kind, spec: Any, future: Future[Outcome]) -> None:
+        """Answer from the cache, join a job in flight, or add a job."""
         key = _key(kind, spec)
         with self._lock:
             if self._is_closed:
@@ -209,12 +209,12 @@ class CompileProbes(ABC, Generic[Outcome]):
                     future.set_exception(detached(known))
                 else:
                     future.set_result(known)
-                return None
+                return
             running = self._in_flight.get(key)
             if running is not None:
                 self._stats.joined += 1
                 running.waiting.append(future)
-                return None
+                return
             if len(self._in_flight) >= self.limits.max_pending:
                 raise LimitExceeded(
                     f"{len(self._in_flight)} constraints wait to be compiled, and more are refused",
@@ -223,21 +223,21 @@ class CompileProbes(ABC, Generic[Outcome]):
                 )
             self._stats.misses += 1
             job = self._in_flight[key] = ProbeJob(kind, spec, key, [future])
-            if self._workers:
-                self._jobs.append(job)
-                self._lock.notify()
-            return job
+            self._jobs.append(job)
+            self._lock.notify()
 
-    def _work(self, worker: ProbeProcess) -> None:
-        """Run a thread that hands jobs to its worker, one after the other."""
+    def _work(self, worker: ProbeProcess | None) -> None:
+        """Run a thread that takes one job after the other; its worker probes them, or itself if it has none."""
         while True:
-            # subtle: before a job is taken, so that no job waits for a worker that is being started.
-            self._start(worker)
+            if worker is not None:
+                # subtle: before a job is taken, so that no job waits for a worker that is being started.
+                self._start(worker)
             job = self._next()
             if job is None:
                 break
             self._finish(job, worker)
-        worker.kill()
+        if worker is not None:
+            worker.kill()
 
     def _start(self, worker: ProbeProcess) -> None:
         """Start a worker. If that fails, the next job that needs it fails, too."""

@@ -100,6 +100,7 @@ class ConstrainedSequence:
         self.failure = None
 
     def reset(self) -> None:
+        """Go back to the empty text."""
         self.matcher.reset()
         self._ended, self.failure = False, None
 
@@ -123,7 +124,7 @@ class ConstrainedSequence:
         try:
             with _bounded():
                 self.matcher.native.fill(out, row)
-        except Exception as error:  # a LimitError or a fault; the engine must survive either
+        except Exception as error:  # noqa: BLE001 — the engine must survive a fault as it does a LimitError
             self._fail(str(error), out, row)
             return
         self.finish_row(out, row)

@@ -105,24 +105,29 @@ def _is_gbnf(error: GrammarError, other: GrammarError) -> bool:
 
 
 def read_json(spec: Any, limits: RequestLimits, specials: Collection[str]) -> Constraint:
+    """Return the constraint of a JSON Schema."""
     return schema_constraint(spec, limits)
 
 
 def read_json_object(spec: Any, limits: RequestLimits, specials: Collection[str]) -> Constraint:
+    """Return the constraint of any JSON object; the spec is ignored."""
     return schema_constraint({"type": "object"}, limits)
 
 
 def read_regex(spec: Any, limits: RequestLimits, specials: Collection[str]) -> Constraint:
+    """Return the constraint of a pattern."""
     if not isinstance(spec, str):
         raise ConstraintError(f"a pattern is a text, not {a_kind(spec)}")
     return regex(spec)
 
 
 def read_grammar(spec: Any, limits: RequestLimits, specials: Collection[str]) -> Constraint:
+    """Return the constraint of a grammar."""
     return grammar_constraint(spec)
 
 
 def read_choice(spec: Any, limits: RequestLimits, specials: Collection[str]) -> Constraint:
+    """Return the constraint of a list of texts, given as a list or as JSON."""
     texts = parse_json(spec, "a choice") if isinstance(spec, str) else spec
     if not isinstance(texts, (list, tuple)):
         raise ConstraintError(f"a choice is a list of texts, not {a_kind(texts)}")

@@ -101,7 +101,7 @@ def decode_error(content: Any) -> StructgenError:
     known.update(fields)
     try:
         str(error)
-    except Exception:
+    except Exception:  # noqa: BLE001 — fields of a wrong type may break the error's code anywhere
         raise Garbled("the fields of this error do not fit together") from None
     return error
 

@@ -151,7 +151,7 @@ class CallRunner:
                 running = asyncio.run_coroutine_threadsafe(waiting, self._own_loop())
                 value = self._finished(running, clock, call, _GRACE)
             return CallResult(call, value)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — a tool is the user's code
             return self._failed(call, error)
 
     async def _result_of(self, call: ToolCall) -> CallResult:
@@ -160,7 +160,7 @@ class CallRunner:
             ready, clock = self._ready(call), _Clock(self._timeout)
             value = ready() if self._is_async(call) else asyncio.wrap_future(_in_thread(ready))
             return CallResult(call, await self._resolved(value, clock, call))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — a tool is the user's code
             return self._failed(call, error)
 
     def _collected(self, running: Future[CallResult], clock: _Clock, call: ToolCall) -> CallResult:
@@ -168,7 +168,7 @@ class CallRunner:
         try:
             found: CallResult = self._finished(running, clock, call)
             return found
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 — a tool is the user's code
             return self._failed(call, error)
 
     def _ready(self, call: ToolCall) -> Callable[[], Any]:
@@ -263,7 +263,7 @@ def _in_thread(ready: Callable[[], Any]) -> Future[Any]:
     def work() -> None:
         try:
             running.set_result(context.run(ready))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 — the caller, on another thread, gets it
             running.set_exception(error)
 
     running.set_running_or_notify_cancel()
@@ -328,5 +328,5 @@ def _message(error: Exception, call: ToolCall) -> str:
         return error.message
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # its text is the tool's own code
+    except Exception:  # noqa: BLE001 — its text is the tool's own code
         return type(error).__name__

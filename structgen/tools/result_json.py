@@ -35,7 +35,7 @@ def shown(value: Any) -> str:
         return _text(value)
     try:
         return json.dumps(_plain(value, ()), ensure_ascii=False, allow_nan=False)
-    except Exception:  # code of the value's class may raise anything
+    except Exception:  # noqa: BLE001 — code of the value's class may raise anything
         return json.dumps(_described(value), ensure_ascii=False)
 
 
@@ -87,7 +87,7 @@ def _fields_of(model: BaseModel) -> Any:
     """Return the output of a model's serializers, or its fields if they fail."""
     try:
         return model.model_dump(mode="json", by_alias=True, warnings=False)
-    except Exception:
+    except Exception:  # noqa: BLE001 — serializers are the user's code
         return {
             **{name: getattr(model, name, None) for name in type(model).model_fields},
             **(model.model_extra or {}),
@@ -99,7 +99,7 @@ def _of_other(value: Any, above: tuple[int, ...]) -> Any:
         return f"{type(value).__name__}: {value}"
     try:
         return _plain(to_jsonable_python(value), above)
-    except Exception:
+    except Exception:  # noqa: BLE001 — code of the value's class may raise anything
         pass
     tolist = getattr(value, "tolist", None)  # arrays and numbers of numpy, torch, pandas
     if callable(tolist) and not isinstance(value, type):
@@ -128,5 +128,5 @@ def _text(value: str) -> str:
 def _described(value: Any) -> str:
     try:
         return _text(repr(value)[:_LONGEST_REPR])
-    except Exception:
+    except Exception:  # noqa: BLE001 — code of the value's class may raise anything
         return f"a {type(value).__name__}"

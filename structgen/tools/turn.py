@@ -91,6 +91,7 @@ class ToolTurn(Composition):
         return TurnReader(self.format, self.tools, self.reasoning, self.forms, answers=answers).read(text)
 
     def instructions(self) -> str:
+        """Return the text that tells a model in which order tools must be called; empty without an order."""
         order = self.options["order"]
         return f"Answer with {self.describe()}. {in_order(order)}" if order else ""
 

@@ -53,6 +53,7 @@ class TurnReader:
         self.answers = answers
 
     def read(self, text: str) -> AssistantTurn:
+        """Return the parts of a complete turn. Raises `OutputInvalid` if it has another format."""
         thought, start = self._thought(text)
         place = self._first_call(text, start)
         if place is not None and self.format.at_start:

@@ -49,6 +49,7 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
         self._threads = threads
 
     def accept_token(self, token: int) -> None:
+        """Advance by a token that was generated. Raises ValueError if the constraint forbids it."""
         if self.sequence.is_ended:
             return
         if not self.sequence.advance(token):
@@ -56,15 +57,19 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
         self.current_token = token
 
     def rollback(self, k: int) -> None:
+        """Remove the last `k` tokens."""
         self.sequence.rollback(k)
 
     def is_terminated(self) -> bool:
+        """Return whether the answer has ended: a stop token was read, or nothing may follow."""
         return self.sequence.is_ended
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
+        """Return masks for `batch_size` rows that allow all tokens."""
         return _mask_of(vocab_size, batch_size)
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
+        """Write the mask of the next token into row `idx`."""
         self.sequence.fill(vocab_mask.numpy(), idx)
 
     @staticmethod
@@ -80,10 +85,12 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
 
     @staticmethod
     def reset_vocab_mask(vocab_mask: torch.Tensor) -> None:
+        """Allow all tokens in all rows."""
         vocab_mask.fill_(-1)
 
     @staticmethod
     def move_vocab_mask(vocab_mask: torch.Tensor, device: Any) -> torch.Tensor:
+        """Return a copy of the masks on the device, without waiting for it."""
         return vocab_mask.to(device, non_blocking=True)
 
     @staticmethod
@@ -99,6 +106,7 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
         logits[..., covered:] = float("-inf")
 
     def copy(self) -> StructgenGrammarObject:
+        """Return a fork for another request with the same constraint."""
         stats = None if self.grammar_stats is None else GrammarStats(is_cache_hit=True)
         return StructgenGrammarObject(self.sequence.fork(), self._threads, stats)
 
@@ -115,6 +123,7 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
         return ([], shown) if shown and text.startswith(shown.encode()) else None
 
     def jump_forward_str_state(self, helper: tuple[list[int], str]) -> tuple[str, int]:
+        """Return the text to jump forward by, and -1: the constraint has no numbered states."""
         return helper[1], -1
 
     def jump_and_retokenize(
@@ -148,21 +157,26 @@ class StructgenGrammarBackend(BaseGrammarBackend):  # type: ignore[misc, unused-
         _log.info("structgen constrains structured output, over %r", self.vocabulary)
 
     def initialize_vocab_mask_buffer(self, name: str, vocab_size: int, max_rows: int, device: Any) -> Any:
+        """Register masks under a name that all rows of the scheduler share, and return them."""
         from sglang.srt.constrained.base_grammar_backend import register_vocab_mask_buffer
 
         return register_vocab_mask_buffer(name, _mask_of(vocab_size, max_rows), max_rows)
 
     def dispatch_json(self, key_string: str) -> Any:
+        """Compile a JSON Schema."""
         # SGLang's way to write "any JSON object".
         return self._dispatched("json_object" if key_string == "$$ANY$$" else "json", key_string)
 
     def dispatch_regex(self, key_string: str) -> Any:
+        """Compile a regular expression."""
         return self._dispatched("regex", key_string)
 
     def dispatch_ebnf(self, key_string: str) -> Any:
+        """Compile a grammar."""
         return self._dispatched("grammar", key_string)
 
     def dispatch_structural_tag(self, key_string: str) -> Any:
+        """Compile a structural tag."""
         return self._dispatched("structural_tag", key_string)
 
     def _dispatched(self, kind: Kind, spec: str) -> Any:
@@ -183,6 +197,7 @@ class StructgenGrammarBackend(BaseGrammarBackend):  # type: ignore[misc, unused-
         super().set_cache(key, value)
 
     def close(self) -> None:
+        """Stop the compiler's workers."""
         self.compiler.close()
 
 

@@ -53,6 +53,7 @@ class StructgenGrammar(StructuredOutputGrammar):  # type: ignore[misc, unused-ig
         self._times = times
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
+        """Advance by tokens that were generated. Return False, and log why, at the first forbidden one."""
         for token in tokens:
             if not self.sequence.advance(token):
                 why = self.sequence.failure or f"token {token} is not allowed"
@@ -63,19 +64,24 @@ class StructgenGrammar(StructuredOutputGrammar):  # type: ignore[misc, unused-ig
         return True
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
+        """Return the longest prefix of the draft tokens that the constraint accepts; change nothing."""
         return tokens[: self.sequence.accepted(tokens)]
 
     def rollback(self, num_tokens: int) -> None:
+        """Remove the last `num_tokens` tokens."""
         self.sequence.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: torch.Tensor, batch_index: int) -> None:
+        """Write the mask of the next token into row `batch_index`."""
         with self._times.measured(1):
             self.sequence.fill(bitmask.numpy(), batch_index)
 
     def is_terminated(self) -> bool:
+        """Return whether the answer has ended: a stop token was read, or nothing may follow."""
         return self.sequence.is_ended
 
     def reset(self) -> None:
+        """Go back to the start of the answer."""
         self.sequence.reset()
 
 
@@ -97,15 +103,18 @@ class StructgenBackend(StructuredOutputBackend):  # type: ignore[misc, unused-ig
         grammar_spec: str,
         stop_token_ids: set[int] | None = None,
     ) -> StructgenGrammar:
+        """Compile the constraint of a request, and warn if it sets temperatures."""
         compiled = self.compiler.compile(KIND_OF[request_type], grammar_spec)
         matcher = compiled.open()
         warn_of_temperatures(matcher, "vLLM")
         return StructgenGrammar(ConstrainedSequence(matcher, stop_token_ids or ()), self.times)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
+        """Return masks for `max_num_seqs` rows that allow all tokens."""
         return torch.full((max_num_seqs, self.vocabulary.words), -1, dtype=torch.int32)
 
     def destroy(self) -> None:
+        """Stop the compiler's workers and log the statistics."""
         self.compiler.close()
         self.times.tell(self.compiler.stats, last=True)
 

@@ -33,6 +33,7 @@ class MaskTimes:
 
     @contextmanager
     def measured(self, masks: int) -> Iterator[None]:
+        """Measure the time of a `with` block, in which `masks` masks are computed."""
         begin = perf_counter()
         yield
         took = perf_counter() - begin

@@ -24,6 +24,7 @@ __all__ = ["optional", "or_", "plus", "repeat", "sequence", "star", "tag", "tag_
 
 
 def sequence(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read a `sequence`: its elements, one after the other."""
     check_fields(form, {"type", "elements"}, where)
     elements = items(form, "elements", where)
     # The end may come after an element if all that follow it may be empty.
@@ -57,6 +58,7 @@ def _may_be_empty(form: Any) -> bool:
 
 
 def or_(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read an `or`: one of its elements."""
     check_fields(form, {"type", "elements"}, where)
     return either(
         [
@@ -67,21 +69,25 @@ def or_(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: i
 
 
 def optional(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read an `optional`: its content, or nothing."""
     check_fields(form, {"type", "content"}, where)
     return optional_of(reading.format(form.get("content"), ends, f"{where}.content", depth))
 
 
 def star(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read a `star`: its content any number of times."""
     check_fields(form, {"type", "content"}, where)
     return repeat_of(reading.format(form.get("content"), ends, f"{where}.content", depth))
 
 
 def plus(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read a `plus`: its content at least once."""
     check_fields(form, {"type", "content"}, where)
     return repeat_of(reading.format(form.get("content"), ends, f"{where}.content", depth), 1)
 
 
 def repeat(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read a `repeat`: its content from `min` to `max` times; a `max` of -1 means without a bound."""
     check_fields(form, {"type", "content", "min", "max"}, where)
     least = whole(form, "min", where, 0)
     most = None if form.get("max") == -1 else whole(form, "max", where)
@@ -92,6 +98,7 @@ def repeat(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth
 
 
 def tag(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read a `tag`: a beginning, a content and an end."""
     begin, rest = tag_parts(reading, form, where, depth, ends)
     return in_order([reading.written(begin), rest])
 
@@ -152,6 +159,7 @@ def _text_and_end(
 def tags_with_separator(
     reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int
 ) -> Constraint:
+    """Read `tags_with_separator`: any of its tags, repeatedly, with a text in between."""
     check_fields(form, {"type", "tags", "separator", "at_least_one", "stop_after_first"}, where)
     least = int(flag(form, "at_least_one", where))
     most = 1 if flag(form, "stop_after_first", where) else None

@@ -33,11 +33,13 @@ __all__ = [
 
 
 def const_string(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read a `const_string`: one fixed text."""
     check_fields(form, {"type", "value"}, where)
     return reading.written(text_of(form, "value", where))
 
 
 def json_schema(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read a `json_schema`: a JSON text, or another notation of arguments that its `style` names."""
     check_fields(form, {"type", "json_schema", "style", "any_order", "max_whitespace_cnt", "excludes"}, where)
     if "json_schema" not in form:
         raise ConstraintError('"json_schema" is missing', where=where)
@@ -88,11 +90,13 @@ def _of_arguments(schema: Any) -> Any:
 def qwen_xml_parameter(
     reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int
 ) -> Constraint:
+    """Read a `qwen_xml_parameter`: `json_schema` in the style of Qwen's XML."""
     check_fields(form, {"type", "json_schema"}, where)
     return json_schema(reading, {**form, "style": "qwen_xml"}, ends, where, depth)
 
 
 def regex(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read a `regex`: a text that matches the pattern and contains none of `excludes`."""
     check_fields(form, {"type", "pattern", "excludes"}, where)
     pattern = text_of(form, "pattern", where)
     excluded = texts(form, "excludes", where)
@@ -102,6 +106,7 @@ def regex(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth:
 
 
 def grammar(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read a `grammar`: a text of the grammar."""
     check_fields(form, {"type", "grammar"}, where)
     source = text_of(form, "grammar", where)
     with at(f"{where}.grammar"):
@@ -109,10 +114,12 @@ def grammar(reading: Reading, form: Any, ends: tuple[str, ...], where: str, dept
 
 
 def token(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read a `token`: one token, by its number or its text."""
     return read_mark(form, where).constraint(reading.specials)
 
 
 def any_text(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read an `any_text`: free text up to the end, without the texts that are excluded."""
     never, most, tokens = text_options(form, where)
     made = text(tuple(dict.fromkeys((*never, *text_ends(ends)))) or None, max_chars=most)
     return made if tokens is None else limit_tokens(made, tokens)

@@ -66,10 +66,12 @@ def token_begin(where: str) -> ConstraintError:
 
 
 def members_of(given: Sequence[object], where: str) -> list[Member]:
+    """Return the tokens of a list, checked. Raises `ConstraintError` with the place of a wrong one."""
     return [member_of(one, f"{where}[{place}]") for place, one in enumerate(given)]
 
 
 def member_of(token: object, where: str) -> Member:
+    """Return one token, checked: its text, or its number as a range of one."""
     if isinstance(token, str):
         if not token:
             raise ConstraintError("no token has the empty text", where=where)
@@ -82,4 +84,5 @@ def member_of(token: object, where: str) -> Member:
 
 
 def shown(member: Member) -> str:
+    """Return a token as an error message shows it."""
     return f"{member!r:.60}" if isinstance(member, str) else str(member[0])

@@ -52,6 +52,7 @@ class Reading:
         return read(self, form, ends, where, depth + 1)
 
     def count_format(self, depth: int) -> None:
+        """Count one more format. Raises `LimitExceeded` if there are too many or they nest too deep."""
         self.count += 1
         if self.count > self.limits.max_tags:
             raise LimitExceeded(
@@ -74,6 +75,7 @@ class Reading:
         return text_of(form, key, where)
 
     def split(self, text: str) -> list[str | Special | Tokens]:
+        """Split a text at the special tokens that it contains."""
         if isinstance(text, TokenMark):
             return [text.constraint(self.specials)]
         if self.specials is None:
@@ -109,6 +111,7 @@ def in_order(parts: Sequence[Constraint]) -> Constraint:
 
 
 def either(parts: Sequence[Constraint]) -> Constraint:
+    """Return the union of constraints."""
     if len(parts) == 1:
         return parts[0]
     return Fragment(choice_of(map(body_of, parts)), "one of " + ", ".join(_names(parts)))

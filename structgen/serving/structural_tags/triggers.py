@@ -20,6 +20,7 @@ __all__ = ["dispatch", "legacy", "triggered_tags"]
 
 
 def legacy(reading: Reading, tag: dict[str, Any]) -> Constraint:
+    """Read the older form of a structural tag, with `structures` instead of `format`."""
     check_fields(tag, {"type", "structures", "triggers"}, "structural_tag")
     tags = []
     for place, one in enumerate(items(tag, "structures", "structural_tag")):
@@ -36,6 +37,7 @@ def legacy(reading: Reading, tag: dict[str, Any]) -> Constraint:
 
 
 def triggered_tags(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read `triggered_tags`: free text in which each trigger starts one of the tags."""
     check_fields(form, {"type", "triggers", "tags", "at_least_one", "stop_after_first", "excludes"}, where)
     at_once, once = flag(form, "at_least_one", where), flag(form, "stop_after_first", where)
     tags = []
@@ -81,6 +83,7 @@ def _triggered(
 
 
 def dispatch(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
+    """Read a `dispatch`: free text in which each trigger is followed by a format of its own."""
     check_fields(form, {"type", "rules", "loop", "excludes"}, where)
     once = not flag(form, "loop", where, True)
     calls = []
