@@ -71,7 +71,8 @@ class ServerSettings:
     stall_seconds: float = 120.0
     """``/health`` fails if no step of the batch has finished for so long."""
     compilers: int = 2
-    """Processes for compile probes. With only one, new constraints wait for a slow one."""
+    """Processes for compile probes. With one, new constraints wait for a slow one. With 0, a thread of the server
+    probes them, without limits of time and memory."""
     limits: RequestLimits = field(default_factory=lambda: RequestLimits(whitespace="json.dumps"))
     """Limits on constraints."""
 

@@ -21,7 +21,7 @@ from structgen.serving.isolatable_constraint import IsolatableConstraint  # noqa
 from structgen.serving.requests import constraint_of  # noqa: E402
 from structgen.tools.partial_turn import PartialTurn  # noqa: E402
 
-from ..serving.test_compiler import SLOW  # noqa: E402
+from ..serving.specs import SLOW  # noqa: E402
 from .conftest import KEY, NAME, Running, fetched, until  # noqa: E402
 
 PERSON = {

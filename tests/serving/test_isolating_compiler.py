@@ -33,7 +33,7 @@ from .isolation import (
     VOCABULARY,
     gone,
 )
-from .test_compiler import SLOW
+from .specs import SLOW
 
 
 @pytest.mark.usefixtures("quick_stays_quick")

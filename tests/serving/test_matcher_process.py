@@ -40,7 +40,7 @@ from .isolation import (
     open_matcher,
     read_letters,
 )
-from .test_compiler import SLOW
+from .specs import SLOW
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from structgen.serving.limits import RequestLimits
 from structgen.serving.migrating_matcher import MigratingMatcher
 from structgen.serving.requests import constraint_of
 
-from .test_matcher_process import SPECS, VOCABULARY
+from .isolation import SPECS, VOCABULARY
 
 pytestmark = pytest.mark.usefixtures("quick_stays_quick")
 
