@@ -1,7 +1,7 @@
-"""structgen's adapters for two tools: one that times masks like MaskBench, and one that runs the JSON Schema suite.
+"""structgen's engines for two tools: MaskBench's timing of masks, and the JSON Schema suite.
 
-Both read texts through a matcher alone, token by token, and look each token up in the mask before they read it. Nothing
-here validates an instance, and nothing depends on one.
+Both tools read texts token by token and look each token up in the mask before the matcher reads it. The engines never
+validate an instance by other means.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from structgen import __version__
 from structgen.constraints.json_schema import json_schema
 from structgen.errors import UnsatisfiableSchema
-from structgen.evaluation.engines import accepts, has_token
+from structgen.evaluation.engines import Session, Words, accepts, has_token
 from structgen.evaluation.engines.own import Structgen, StructgenSession
 from structgen.matcher import Matcher, compile_constraint
 from structgen.vocabulary import Vocabulary
@@ -35,9 +34,8 @@ class MaskbenchEngine:
         from transformers import AutoTokenizer
 
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_directory)
-        self.mark = (
-            time.process_time_ns()
-        )  # the tool times set-up from here, without the tokenizer's own loading
+        self.mark = time.process_time_ns()
+        """Start of the set-up that the tool times: the tokenizer is loaded."""
         self._engine = Structgen.from_tokenizer(tokenizer)
 
     def version(self) -> str:
@@ -50,12 +48,12 @@ class MaskbenchEngine:
 class MaskbenchSession(StructgenSession):
     """One compiled schema and its current matcher; the last mask is in `bits`."""
 
-    bits: NDArray[np.int32]
+    bits: Words
 
     def fresh(self) -> None:
         self.restart()
 
-    def mask(self) -> NDArray[np.int32]:
+    def mask(self) -> Words:
         self.bits = self._native.mask()
         return self.bits
 
@@ -67,40 +65,52 @@ class MaskbenchSession(StructgenSession):
 
 
 _FORMATS = {"required": "annotate", "optional": "dialect", "format": "assert"}
-"""The treatment of formats that each section of the suite supposes.
+"""The option `formats` for each section of the suite.
 
 Formats are annotations, except in dialects that assert them and in the files about formats."""
 
 
 class SuiteEngine:
-    """The engine of ``schema_suite.py bench.engines:SuiteEngine``: each byte is a token, so only texts matter."""
+    """structgen for the JSON Schema suite: each byte is a token, so no tokenizer affects the result.
+
+    `bench.suite` uses it as an `Engine`. The tool ``schema_suite.py bench.engines:SuiteEngine`` also calls `setup` and
+    `accepts`, and passes the draft to `compile`.
+    """
 
     name = "structgen"
     supports_registry = True
     section: str
+    """The section of the suite that the next schema belongs to."""
     remotes: dict[str, Any]
-    warnings: Any
+    """The suite's remote documents by URI."""
+    warnings: Any = None
 
-    def setup(self) -> None:
+    def __init__(self) -> None:
         self.vocabulary = Vocabulary.of_bytes()
 
-    def compile(self, schema_text: str, draft: str) -> Any:
-        schema = json.loads(schema_text)
-        constraint = json_schema(schema, registry=self.remotes, formats=_FORMATS[self.section])
+    def setup(self) -> None:
+        """Do nothing: the engine is ready."""
+
+    def compile(self, schema: str, draft: str = "") -> Any:
+        """Return the constraint, or None if the schema has no instance."""
+        constraint = json_schema(json.loads(schema), registry=self.remotes, formats=_FORMATS[self.section])
         try:
             compile_constraint(constraint, self.vocabulary)
         except UnsatisfiableSchema:
-            return None  # the schema has no instance
+            return None
         return constraint
 
-    def accepts(self, constraint: Any, data: bytes) -> bool:
-        if constraint is None:
-            return False
-        return accepts(_ConsistentMatcher(constraint, self.vocabulary), data, self.vocabulary.eos_ids[0])
+    def start(self, program: Any) -> Session:
+        if program is None:
+            return _NoTexts(self.vocabulary)
+        return _ConsistentSession(program, self.vocabulary)
+
+    def accepts(self, program: Any, data: bytes) -> bool:
+        return accepts(self.start(program), data, self.vocabulary.eos_ids[0])
 
 
-class _ConsistentMatcher:
-    """A session that fails where a token is in the mask and refused."""
+class _ConsistentSession:
+    """A session that fails if a token is in the mask but refused."""
 
     def __init__(self, constraint: Any, vocabulary: Vocabulary) -> None:
         matcher = Matcher(constraint, vocabulary)
@@ -111,3 +121,16 @@ class _ConsistentMatcher:
         if not self._advance(token):
             raise AssertionError(f"byte {token} is in the mask but refused")
         return True
+
+
+class _NoTexts:
+    """A session of a schema without instances: no token is allowed."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._words: Words = np.zeros(vocabulary.words, np.int32)
+
+    def mask(self) -> Words:
+        return self._words
+
+    def accept(self, token: int) -> bool:
+        return False

@@ -12,10 +12,12 @@ the slowest took. Both contain the noise of the machine, so run this on an idle 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +30,9 @@ from structgen.serving.sequence import ConstrainedSequence, fill_rows
 from structgen.vocabulary import Vocabulary
 
 _MATCHERS = 16
+_HARMLESS: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).resolve().parent / "data" / "isolation" / "harmless.json").read_text("utf-8")
+)
 _HOSTILE: tuple[Callable[[int], tuple[Kind, Any]], ...] = (
     lambda i: ("grammar", "start: a+\na: " + " | ".join(f'"{i}{k}" a?' for k in range(3_000))),
     lambda i: ("grammar", "start: a+\na: " + " | ".join(f'"{i}{k}" a?' for k in range(20_000))),
@@ -83,15 +88,16 @@ def _quantiles(times: list[float]) -> tuple[float, float, float]:
 
 
 def harmless(salt: int) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {
-            f"name{salt}": {"type": "string", "maxLength": 20},
-            "age": {"type": "integer", "minimum": 0, "maximum": 100 + salt},
-            "tags": {"type": "array", "items": {"enum": ["a", "b", f"c{salt}"]}, "maxItems": 5},
-        },
-        "required": [f"name{salt}", "age"],
-    }
+    """Return a small schema that differs for each `salt`."""
+    schema: dict[str, Any] = json.loads(json.dumps(_HARMLESS["short"]).replace("SALT", str(salt)))
+    schema["properties"]["age"]["maximum"] += salt
+    return schema
+
+
+def harmless_long(salt: int) -> dict[str, Any]:
+    """Return a schema whose texts are long; it differs for each `salt`."""
+    schema = _HARMLESS["long"]
+    return {**schema, "items": {**schema["items"], "minimum": salt}}
 
 
 def _measured(compiler: ConstraintCompiler, seconds: float, *, hostile: bool, salt: int) -> _Run:

@@ -36,7 +36,7 @@ from typing import Any, Literal
 import httpx2
 
 from .clients import client_of
-from .isolation import harmless
+from .isolation import harmless, harmless_long
 from .server_process import key, model_of, report_batch, serve, share
 
 __all__ = ["main"]
@@ -286,8 +286,8 @@ def _hostile_kinds() -> list[tuple[str, Callable[[int], dict[str, Any]]]]:
 def _harmless(model: str, salt: int, *, is_long: bool) -> tuple[str, bytes]:
     if not is_long:
         return "harmless", _body(model, salt, structured_outputs={"json": harmless(salt)})
-    numbers = {"type": "array", "items": {"type": "integer", "minimum": salt}, "minItems": 40}
-    return "harmless, long", _body(model, salt, structured_outputs={"json": numbers}, max_tokens=_LONG_TOKENS)
+    outputs = {"json": harmless_long(salt)}
+    return "harmless, long", _body(model, salt, structured_outputs=outputs, max_tokens=_LONG_TOKENS)
 
 
 def _body(model: str, salt: int, **fields: Any) -> bytes:

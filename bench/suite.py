@@ -2,13 +2,13 @@
 
     python -m bench.suite docs/json-schema-suite.json
 
-This writes how many groups of each file are right, over all drafts, with the engines' versions;
-`structgen.constraints.json_schema.support_tables` makes the columns of docs/json-schema.md from it. The suite is the
-one of the tests (see tests/shared.py).
+The file contains how many groups of each suite file are right, over all drafts, and the engines' versions.
+`structgen.constraints.json_schema.support_tables` makes the tables of docs/json-schema.md from it. The tests read the
+same suite (tests/shared.py says where it is).
 
 Invariant: a group is right if its schema compiles and every instance, as compact text, is accepted if and only if the
-suite says that it is valid. One token is one byte, so that texts decide and no tokenizer does. Schemas without
-`$schema` get that of their draft. structgen gets the suite's remote documents; the other engines take none.
+suite says that it is valid. Each token is one byte, so that no tokenizer affects the result. A schema without `$schema`
+gets that of its draft. structgen gets the suite's remote documents; the other engines have no option for them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.engines import SuiteEngine
+from structgen.evaluation.engines import Engine, accepts, open_engine
+from structgen.vocabulary import Vocabulary
 from tests.shared import schema_suite
 
 __all__ = ["main", "measure"]
@@ -34,93 +36,47 @@ DRAFTS = {
     "draft2019-09": "https://json-schema.org/draft/2019-09/schema",
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
 }
-_BYTES = [bytes([byte]) for byte in range(256)]
-_END = 256
+_VOCABULARY = Vocabulary.of_bytes()
 
 
-class LLGuidance:
-    """llguidance with its defaults."""
-
-    name = "llguidance"
-
-    def setup(self) -> None:
-        import llguidance
-
-        class Tokens:
-            eos_token_id = _END
-            bos_token_id = None
-            tokens = (*_BYTES, b"<end>")
-            special_token_ids = (_END,)
-
-            def __call__(self, text: str | bytes) -> list[int]:
-                return list(text if isinstance(text, bytes) else text.encode())
-
-        self.module: Any = llguidance
-        self.tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Tokens()))
-
-    def compile(self, schema_text: str, draft: str) -> Any:
-        grammar = self.module.LLMatcher.grammar_from_json_schema(schema_text)
-        matcher = self.module.LLMatcher(self.tokenizer, grammar, log_level=0)
-        if matcher.is_error():
-            raise ValueError(matcher.get_error())
-        return matcher
-
-    def accepts(self, compiled: Any, data: bytes) -> bool:
-        matcher = compiled.deep_copy()
-        read = matcher.try_consume_tokens(list(data))
-        return bool(read == len(data) and matcher.is_accepting() and not matcher.is_error())
+NAMES = (SuiteEngine.name, "llguidance", "xgrammar")
 
 
-class XGrammar:
-    """XGrammar with its defaults, which is its strict mode."""
-
-    name = "xgrammar"
-
-    def setup(self) -> None:
-        import xgrammar
-
-        self.module: Any = xgrammar
-        tokens = xgrammar.TokenizerInfo([*_BYTES, b"<end>"], stop_token_ids=[_END])
-        self.compiler = xgrammar.GrammarCompiler(tokens, max_threads=1, cache_enabled=False)
-
-    def compile(self, schema_text: str, draft: str) -> Any:
-        return self.compiler.compile_json_schema(schema_text)
-
-    def accepts(self, compiled: Any, data: bytes) -> bool:
-        matcher = self.module.GrammarMatcher(compiled)
-        return all(matcher.accept_token(byte) for byte in data) and bool(matcher.accept_token(_END))
-
-
-ENGINES: dict[str, Any] = {engine.name: engine for engine in (SuiteEngine, LLGuidance, XGrammar)}
-
-
-def measure(engine: Any) -> dict[str, list[int]]:
-    """By file: groups that are right, and all."""
-    engine.remotes = {uri: json.loads(text) for uri, text in schema_suite().remotes.items()}
-    engine.setup()
+def measure(engine: Engine) -> dict[str, list[int]]:
+    """Return how many groups of each file are right, and how many there are."""
+    if isinstance(engine, SuiteEngine):
+        engine.remotes = {uri: json.loads(text) for uri, text in schema_suite().remotes.items()}
     counts: dict[str, list[int]] = {}
     for draft, uri in DRAFTS.items():
         for path, text in schema_suite().groups(draft):
             file = path.removesuffix(".json")
-            engine.section = (
-                "format" if "/format/" in file else "optional" if file.startswith("optional/") else "required"
-            )
+            if isinstance(engine, SuiteEngine):
+                engine.section = _section(file)
             for group in json.loads(text):
                 count = counts.setdefault(file, [0, 0])
-                count[0] += _is_right(engine, group, draft, uri)
+                count[0] += _is_right(engine, group, uri)
                 count[1] += 1
     return dict(sorted(counts.items()))
 
 
-def _is_right(engine: Any, group: dict[str, Any], draft: str, uri: str) -> bool:
+def _section(file: str) -> str:
+    if "/format/" in file:
+        return "format"
+    return "optional" if file.startswith("optional/") else "required"
+
+
+def _is_right(engine: Engine, group: dict[str, Any], uri: str) -> bool:
     schema = group["schema"]
     if isinstance(schema, dict) and "$schema" not in schema:
         schema = {"$schema": uri, **schema}
     try:
-        compiled = engine.compile(json.dumps(schema, ensure_ascii=False), draft)
-        return all(engine.accepts(compiled, text) == valid for text, valid in _instances(group["tests"]))
+        program = engine.compile(json.dumps(schema, ensure_ascii=False))
+        return all(
+            accepts(engine.start(program), text, _VOCABULARY.eos_ids[0]) == valid
+            for text, valid in _instances(group["tests"])
+        )
     except Exception:
-        return False  # refused, or failed while reading: not right either way
+        return False  # an engine that raises, while compiling or reading, does not get the group right
 
 
 def _instances(tests: list[dict[str, Any]]) -> Iterator[tuple[bytes, bool]]:
@@ -134,22 +90,23 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("out", nargs="?", type=Path, help="the file to write")
-    parser.add_argument("--engine", choices=list(ENGINES), help="print the counts of this one")
+    parser.add_argument("--engine", choices=NAMES, help="print the counts of this engine as JSON")
     chosen = parser.parse_args()
     if chosen.engine:
-        json.dump(measure(ENGINES[chosen.engine]()), sys.stdout)
+        is_own = chosen.engine == SuiteEngine.name
+        json.dump(measure(SuiteEngine() if is_own else open_engine(chosen.engine, _VOCABULARY)), sys.stdout)
         return
     if chosen.out is None:
         parser.error("give the file to write, or --engine")
-    # A process each: what one engine breaks is not charged to another.
+    # Each engine runs in its own process: if one breaks its process, the others are not affected.
     command = [sys.executable, "-m", "bench.suite", "--engine"]
     counted = {
         name: json.loads(subprocess.run([*command, name], check=True, capture_output=True).stdout)
-        for name in ENGINES
+        for name in NAMES
     }
     measured: dict[str, Any] = {
         "command": f"python -m bench.suite {chosen.out}",
-        "versions": {name: version(name) for name in ENGINES if name != SuiteEngine.name},
+        "versions": {name: version(name) for name in NAMES if name != SuiteEngine.name},
         "files": {
             file: {name: counts[file][0] for name, counts in counted.items()} | {"groups": total}
             for file, (_, total) in counted[SuiteEngine.name].items()
