@@ -43,7 +43,7 @@ def checks_names(function: F) -> F:
     """Raise `OptionError` with a suggestion when a call uses an argument name that `function` lacks."""
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
@@ -59,15 +59,15 @@ def checks_names(function: F) -> F:
 
 
 def checks_names_of_init(cls: C) -> C:
-    """Do the same for the arguments of a class."""
+    """Raise `OptionError` with a suggestion when a call of the class uses an argument name that it lacks."""
     cls.__init__ = checks_names(cls.__init__)
     return cls
 
 
 def _refused(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    function: Callable[..., Any], args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> OptionError | None:
-    """Return the error of arguments that the function does not have; None if something else is wrong."""
+    """Return the error for arguments that the function does not have; None if something else is wrong."""
     parameters = list(inspect.signature(function).parameters.values())
     name = function.__qualname__
     if name.endswith(".__init__"):  # of the class itself, or of one that inherits it
@@ -75,22 +75,32 @@ def _refused(
     count = len(args)
     if "." in function.__qualname__.rpartition("<locals>.")[2]:  # the first one is `self` or the class
         parameters, count = parameters[1:], count - 1
-    by_name = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    by_name = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
     listed = f"It takes {', '.join(by_name)}." if by_name else "It takes no arguments by name."
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
-    strange = [] if takes_any else [one for one in kwargs if one not in by_name]
-    if strange:
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    unknown = [] if takes_any else [given for given in kwargs if given not in by_name]
+    if unknown:
         aliases = {theirs: ours for theirs, ours in _ALIASES.items() if ours in by_name}
-        near = did_you_mean(strange[0], by_name, aliases)
+        near = did_you_mean(unknown[0], by_name, aliases)
         return OptionError(
-            f"{name}() has no argument {strange[0]!r:.60}", hint=f"{near} {listed}" if near else listed
+            f"{name}() has no argument {unknown[0]!r:.60}", hint=f"{near} {listed}" if near else listed
         )
-    places = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    rest = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
-    if count > len(places):
-        takes = f"{len(places)} argument{'s' * (len(places) != 1)} without a name"
+    positional = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    keyword_only = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    if count > len(positional):
+        takes = f"{len(positional)} argument{'s' * (len(positional) != 1)} without a name"
         return OptionError(
             f"{name}() takes {takes}, but was given {count}",
-            hint=f"Write the others by name: {', '.join(f'{one}=' for one in rest)}." if rest else listed,
+            hint=f"Write the others by name: {', '.join(f'{each}=' for each in keyword_only)}."
+            if keyword_only
+            else listed,
         )
     return None

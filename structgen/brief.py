@@ -6,7 +6,10 @@ Invariant: at most `MOST` characters for any object; it begins with the name of 
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = ["MOST", "brief", "cut", "short_repr"]
 
@@ -24,7 +27,7 @@ def cut(text: str, most: int = MOST) -> str:
     return text if len(text) <= most else f"{text[: most - _END - 1]}…{text[-_END:]}"
 
 
-def brief(value: Any, most: int = _MOST_OF_FIELD) -> str:
+def brief(value: object, most: int = _MOST_OF_FIELD) -> str:
     """Return a short text of a value: numbers with four digits, the first items of containers, the rest as a count."""
     if isinstance(value, float):
         return f"{value:.4g}"
@@ -32,13 +35,13 @@ def brief(value: Any, most: int = _MOST_OF_FIELD) -> str:
         # Long texts are cut before they are escaped, which may take their length many times.
         return cut(repr(value[: 2 * most]), most) if len(value) > 2 * most else cut(repr(value), most)
     if isinstance(value, dict):
-        shown = [f"{key!r:.20}: {brief(one, 20)}" for key, one in list(value.items())[:_ITEMS]]
+        shown = [f"{key!r:.20}: {brief(item, 20)}" for key, item in list(value.items())[:_ITEMS]]
         return _listed("{", shown, len(value), "}", most)
     if isinstance(value, (list, tuple, set, frozenset)):
         opening, closing = (
             ("[", "]") if isinstance(value, list) else ("(", ")") if isinstance(value, tuple) else "{}"
         )
-        return _listed(opening, [brief(one, 20) for one in list(value)[:_ITEMS]], len(value), closing, most)
+        return _listed(opening, [brief(item, 20) for item in list(value)[:_ITEMS]], len(value), closing, most)
     return cut(repr(value), most)
 
 
@@ -51,21 +54,21 @@ def _listed(opening: str, shown: list[str], count: int, closing: str, most: int)
 
 def short_repr(cls: type[T]) -> type[T]:
     """Give a dataclass a `repr` of the fields that are not as by default, each cut, and all of them cut."""
-    cls.__repr__ = _fields_of  # type: ignore[method-assign]
+    cls.__repr__ = _repr_of  # type: ignore[assignment, method-assign]
     return cls
 
 
-def _fields_of(record: Any) -> str:
+def _repr_of(record: DataclassInstance) -> str:
     parts = []
-    for one in fields(record):
-        value = getattr(record, one.name)
-        if one.repr and not _is_default(one, value):
-            parts.append(f"{one.name}={brief(value)}")
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if field.repr and not _is_default(field, value):
+            parts.append(f"{field.name}={brief(value)}")
     return cut(f"{type(record).__name__}({', '.join(parts)})")
 
 
-def _is_default(one: Field[Any], value: Any) -> bool:
-    default = one.default_factory() if one.default_factory is not MISSING else one.default
+def _is_default(field: Field[Any], value: object) -> bool:
+    default = field.default_factory() if field.default_factory is not MISSING else field.default
     if default is MISSING or type(value) is not type(default):
         return False
     try:

@@ -13,13 +13,17 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, Field
 
 import structgen as sg
+from structgen.constraints.base import Constraint
 from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.matcher import Matcher, compile_constraint
+from structgen.models.hugging_face import HuggingFaceModel
+from structgen.prompts import PromptFunction
+from structgen.protocols import Prompt
 from structgen.types import output_type
 
 __all__ = ["main"]
@@ -70,30 +74,30 @@ def main() -> int:
     return 0
 
 
-def _stream(extract: Any) -> Any:
+def _stream(extract: PromptFunction[Person]) -> Person | None:
     """Print the partial objects as they grow, on one line of a terminal, or only the last one elsewhere."""
-    value = None
+    value: Any = None  # a partial object, and in the end a `Person`
     for value in extract.stream(TEXT):
         if sys.stdout.isatty():
             shown = value.model_dump_json(exclude_none=True)
             print(f"\r\033[K  {shown[-100:]}", end="", flush=True)
     if value is not None:
         print(f"\r  {value.model_dump_json()}")
-    return value
+    return cast("Person | None", value)
 
 
-def _measure(model: Any, prompt: Any) -> None:
+def _measure(model: HuggingFaceModel, prompt: Prompt) -> None:
     constraint = output_type(Person).constraint
     ids = model.encode(prompt)
 
-    def draw(constrained: bool, **options: Any) -> Generation:
+    def draw(constrained: bool, options: SamplingOptions) -> Generation:
         matcher = Matcher(constraint, model.vocabulary) if constrained else None
-        return generate_tokens(model, [ids], [matcher], SamplingOptions(**options))[0]
+        return generate_tokens(model, [ids], [matcher], options)[0]
 
     sides: dict[str, Callable[[], Generation]] = {
-        "unconstrained": lambda: draw(False, max_tokens=_LENGTH),
-        "constrained, every token drawn": lambda: draw(True, forced=False),
-        "constrained": lambda: draw(True, exact_weight=False),
+        "unconstrained": lambda: draw(False, SamplingOptions(max_tokens=_LENGTH)),
+        "constrained, every token drawn": lambda: draw(True, SamplingOptions(forced=False)),
+        "constrained": lambda: draw(True, SamplingOptions(exact_weight=False)),
     }
     print(f"What that costs, {len(sides) * _RUNS} texts of at most {_LENGTH} tokens ...", flush=True)
     best: dict[str, tuple[float, Generation]] = {}
@@ -111,7 +115,9 @@ def _measure(model: Any, prompt: Any) -> None:
     print(f"  mask time per token: {first:.1f} µs when first met, {again:.1f} µs when met before")
 
 
-def _constraint_times(model: Any, constraint: Any, tokens: list[int]) -> tuple[float, float, float]:
+def _constraint_times(
+    model: HuggingFaceModel, constraint: Constraint, tokens: list[int]
+) -> tuple[float, float, float]:
     """Return seconds to compile, and microseconds per mask along `tokens`, cold and warm, in a fresh vocabulary."""
     known = model.vocabulary
     texts = [known.token_bytes(token) for token in range(known.size)]

@@ -275,8 +275,18 @@ class FormulaSyntaxError(FormulaError):
 class UnsatisfiableFormula(FormulaError):
     """No trace satisfies the formula; `core` are the parts of it that contradict each other, as few as possible."""
 
-    def __init__(self, message: str, *, core: tuple[str, ...] = (), **more: Any) -> None:
-        super().__init__(message, **more)
+    def __init__(
+        self,
+        message: str,
+        *,
+        core: tuple[str, ...] = (),
+        formula: str = "",
+        position: int = 0,
+        end: int | None = None,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, formula=formula, position=position, end=end, where=where, hint=hint)
         self.core = core
 
 
@@ -483,13 +493,13 @@ class GenerationError(StructgenError):
         message: str,
         *,
         text: str = "",
-        result: Any = None,
+        result: object = None,
         where: str | None = None,
         hint: str | None = None,
     ) -> None:
         super().__init__(message, where=where, hint=hint)
         self.text = text
-        self.result = result
+        self.result: Any = result
 
 
 class DeadEnd(GenerationError):

@@ -27,7 +27,7 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.update(min(count, self._bar.total - self._bar.n))
 
-    def say(self, **figures: Any) -> None:
+    def say(self, **figures: object) -> None:
         """Show figures after the bar."""
         if self._bar is not None:
             self._bar.set_postfix(figures, refresh=False)

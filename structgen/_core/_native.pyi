@@ -45,8 +45,8 @@ def work_done() -> int:
 def charge(units: int) -> None:
     """Count work that Python does; raises `LimitError` or `Stopped` where the thread's `CallLimits` say so."""
 
-def has_repeated_keys(text: str, decoded: Any) -> bool:
-    """Does an object of a JSON text have a key twice? `decoded` is what `json` made of the text."""
+def has_repeated_keys(text: str, decoded: object) -> bool:
+    """Return whether an object in a JSON text has a key twice; `decoded` is the value that `json` reads from it."""
 
 class RegexSpace:
     EMPTY: ClassVar[int]

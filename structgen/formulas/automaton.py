@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from structgen.argument_names import checks_names
 from structgen.errors import LimitExceeded, OptionError
@@ -26,6 +26,9 @@ from structgen.errors import LimitExceeded, OptionError
 from . import drawing
 from .formula import Formula, as_formula
 from .progression import Progression
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["Alphabet", "Automaton", "automaton", "check_alphabet", "letters_of"]
 
@@ -109,7 +112,7 @@ class Automaton:
         """Return the automaton in Graphviz's language; with `dead`, including the state that accepts nothing."""
         return drawing.dot(self, dead=dead)
 
-    def plot(self, axes: Any = None, *, dead: bool = False) -> Any:
+    def plot(self, axes: Axes | None = None, *, dead: bool = False) -> Axes:
         """Draw the automaton with matplotlib and return the axes; with `dead`, including the dead state."""
         return drawing.plot(self, axes, dead=dead)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from structgen.extras import needed
 
@@ -16,6 +16,8 @@ from .formula import FALSE, TRUE, Formula, all_of, any_of, atom
 from .simplify import simplify
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from .automaton import Automaton, Branch
 
 __all__ = ["dot", "plot"]
@@ -36,7 +38,7 @@ def dot(automaton: Automaton, *, dead: bool = False) -> str:
     return "\n".join([*lines, "}"])
 
 
-def plot(automaton: Automaton, axes: Any = None, *, dead: bool = False) -> Any:
+def plot(automaton: Automaton, axes: Axes | None = None, *, dead: bool = False) -> Axes:
     """Draw the automaton with matplotlib and return the axes; with `dead`, including the state that accepts nothing."""
     if axes is None:
         with needed("plot() of an automaton", extra="plot"):

@@ -124,7 +124,7 @@ class Formula:
         """Return the implication."""
         return make("implies", self, as_formula(other))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.op, self.name, self.args)
 
     def __str__(self) -> str:

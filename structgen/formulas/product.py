@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .automaton import Letter
 from .formula import TRUE, Formula
@@ -35,21 +35,24 @@ _MOST_KEPT = 1_000_000
 """The most states, successors and formula states that are kept; one or two hundred bytes each."""
 
 
-class WorldMoves(Protocol):
-    """A world: which steps are possible in a state. States are hashable."""
+WorldState = TypeVar("WorldState", bound=Hashable)
+
+
+class WorldMoves(Protocol[WorldState]):
+    """A world: which steps are possible in a state."""
 
     @property
-    def start(self) -> Any:
+    def start(self) -> WorldState:
         """The state before the first step."""
 
     @property
     def has_labels(self) -> bool:
         """Whether states have labels."""
 
-    def follow(self, state: Any, number: int) -> Any:
+    def follow(self, state: WorldState, number: int) -> WorldState | None:
         """Return the state after a step; None if the step is not possible."""
 
-    def labels(self, state: Any) -> Letter:
+    def labels(self, state: WorldState) -> Letter:
         """Return the atoms that hold in a state, besides those of the step that leads there."""
 
 
@@ -60,10 +63,10 @@ class _TrivialWorld:
     start: tuple[()] = ()
     has_labels: bool = False
 
-    def follow(self, state: Any, number: int) -> Any:
+    def follow(self, state: tuple[()], number: int) -> tuple[()]:
         return state
 
-    def labels(self, state: Any) -> Letter:
+    def labels(self, state: tuple[()]) -> Letter:
         return NO_ATOMS
 
 
@@ -71,7 +74,7 @@ class _TrivialWorld:
 class ProductState:
     """A state of the product."""
 
-    world: Any
+    world: Hashable
     formulas_state: int
     ends: bool
     """Whether a trace may end here."""
@@ -100,7 +103,7 @@ class Product:
         self,
         letters: Sequence[Letter],
         formulas: Sequence[Formula],
-        world: WorldMoves | None = None,
+        world: WorldMoves[Any] | None = None,
         *,
         budget: int,
         lookahead: bool = True,
@@ -111,7 +114,7 @@ class Product:
         self.expanded = 0
         """The number of states from which all steps were tried."""
         self._letters = letters
-        self._world: WorldMoves = world or _TrivialWorld()
+        self._world: WorldMoves[Any] = world or _TrivialWorld()
         # Without formulas, the trace must still have at least one position.
         self._formulas = [FormulaState(Progression(formula)) for formula in (formulas or [TRUE])]
         own = [[letter & part.progression.formula.atoms for letter in letters] for part in self._formulas]
@@ -122,7 +125,7 @@ class Product:
             groups = _groups_apart(self._formulas, own)
         self._joint = JointStates(self._formulas, groups)
         self._letter_cache: dict[tuple[int, Letter], list[tuple[int, Letter]]] = {}
-        self._states: dict[tuple[Any, int], ProductState] = {}
+        self._states: dict[tuple[Hashable, int], ProductState] = {}
         self._successors = 0
         states = [part.progression.start for part in self._formulas]
         self.start = self._state(self._world.start, self._joint.of(states))
@@ -220,7 +223,7 @@ class Product:
             found = self._letter_cache[number, labels] = sorted(listed, key=lambda one: one[0])
         return found
 
-    def _state(self, world: Any, formulas_state: int) -> ProductState:
+    def _state(self, world: Hashable, formulas_state: int) -> ProductState:
         key = (world, formulas_state)
         found = self._states.get(key)
         if found is None:

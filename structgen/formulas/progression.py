@@ -15,9 +15,9 @@ Source: Brzozowski 1964; Bacchus and Kabanza 1998 (progression); De Giacomo and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from structgen.errors import LimitExceeded
 
@@ -30,6 +30,8 @@ _MOST_VARIABLES = 400
 """The most atoms and obligations of one formula, since diagrams are as deep as the number of variables."""
 
 _Core = int
+_Operands = None | str | _Core | tuple[_Core, ...]
+_Row = TypeVar("_Row")
 _TRUE, _FALSE = 0, 1
 
 
@@ -98,12 +100,12 @@ class Progression:
             stack.append((diagrams.high[there], {**guard, name: True}))
             stack.append((diagrams.low[there], {**guard, name: False}))
 
-    def row(self, state: int, leaf: Any, node: Any) -> Any:
+    def row(self, state: int, leaf: Callable[[int], _Row], node: Callable[[int, _Row, _Row], _Row]) -> _Row:
         """Return the successors by all letters as ``node(index of an atom, low, high)`` and ``leaf(state)``."""
         diagrams, count = self._diagrams, len(self.atoms)
-        known: dict[int, Any] = {}
+        known: dict[int, _Row] = {}
 
-        def made(there: int) -> Any:
+        def made(there: int) -> _Row:
             if there not in known:
                 variable = diagrams.variable[there]
                 known[there] = (
@@ -269,7 +271,7 @@ class _Cores:
             return flat.pop() if flat else _TRUE
         return self._make("and", tuple(sorted(flat)))
 
-    def _make(self, op: str, args: Any) -> _Core:
+    def _make(self, op: str, args: _Operands) -> _Core:
         key = (op, args)
         found = self._unique.get(key)
         if found is None:

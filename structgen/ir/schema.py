@@ -103,7 +103,7 @@ class SchemaIR(dict[str, Any]):
     """How the user's schema spells what a node says, for messages. No automaton depends on it. The keys of a node are a
     keyword that stands for another one (``enum`` for ``const``), ``text of pattern`` and ``text of format``."""
 
-    def __init__(self, *, spelled: dict[NodeIndex, dict[str, str]] | None = None, **content: Any) -> None:
+    def __init__(self, *, spelled: dict[NodeIndex, dict[str, str]] | None = None, **content: object) -> None:
         super().__init__(content)
         self.spelled = spelled or {}
         self._hash: int | None = None

@@ -116,7 +116,7 @@ def translate(
     seed: int = 0,
     temperature: float = 0.7,
     max_tokens: int = 60,
-    **options: Any,
+    **options: object,
 ) -> Translation:
     """Translate a sentence to the formula that most of `n` sampled candidates mean.
 
