@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from structgen.errors import ModelError
 from structgen.protocols import SessionCapabilities
 
+from .cached_session import CachedSession, Tokens, to_numpy
 from .caches import parameters_of
-from .session import CachedSession, Tokens, to_numpy
 
 __all__ = ["RereadingSession"]
 

@@ -26,8 +26,9 @@ from structgen.errors import ModelError  # noqa: E402
 from structgen.generation import SamplingOptions, generate_tokens  # noqa: E402
 from structgen.matcher import Matcher  # noqa: E402
 from structgen.models import ModelWarning  # noqa: E402
+from structgen.models.batched_session import BatchedSession  # noqa: E402
 from structgen.models.rereading import RereadingSession  # noqa: E402
-from structgen.models.session import BatchedSession, start_session  # noqa: E402
+from structgen.models.session import start_session  # noqa: E402
 from structgen.speculative import Fixed, ForcedBytes, Speculation, TokenLookup, TriGrams  # noqa: E402
 
 from .tiny import SIZE, tiny_model, tiny_tokenizer  # noqa: E402

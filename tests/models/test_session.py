@@ -12,8 +12,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from structgen.errors import ModelError  # noqa: E402
+from structgen.models.batched_session import BatchedSession  # noqa: E402
 from structgen.models.rereading import RereadingSession  # noqa: E402
-from structgen.models.session import BatchedSession, SeparateSession, start_session  # noqa: E402
+from structgen.models.separate_session import SeparateSession  # noqa: E402
+from structgen.models.session import start_session  # noqa: E402
 
 from .tiny import SIZE, tiny_model  # noqa: E402
 

@@ -14,7 +14,8 @@ pytest.importorskip("transformers")
 
 from structgen.errors import ModelError  # noqa: E402
 from structgen.models import DistributionModel, with_processors  # noqa: E402
-from structgen.models.session import BatchedSession, start_session  # noqa: E402
+from structgen.models.batched_session import BatchedSession  # noqa: E402
+from structgen.models.session import start_session  # noqa: E402
 from structgen.vocabulary import Vocabulary  # noqa: E402
 
 from .test_session import PROMPTS, Tree, assert_exact, full, model, random_path, random_tree  # noqa: E402

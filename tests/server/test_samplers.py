@@ -11,7 +11,7 @@ import pytest
 
 import structgen
 from structgen.inference.samplers import SMC, Exact, sampler_of
-from structgen.models.session import BatchedSession
+from structgen.models.batched_session import BatchedSession
 from structgen.protocols import SessionCapabilities
 from structgen.server.errors import ApiError
 from structgen.server.sampler_fields import RequestedSampler

@@ -1,0 +1,107 @@
+"""What the sessions of `transformers` models share: the rows' tokens, their last logits, and a forward pass.
+
+Invariant: a row's logits are those of one forward pass over its own tokens, up to the rounding of the kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import Cache
+
+from structgen.errors import ModelError
+from structgen.protocols import Session, SessionCapabilities
+
+from .caches import NoCache, memory_of, parameters_of
+
+__all__ = ["CachedSession", "Tokens", "to_numpy"]
+
+Tokens = Sequence[Sequence[int]]
+"""The new tokens of each row."""
+
+
+class CachedSession(Session):
+    """What the sessions share: the model, each row's tokens and last logits, conversions of logits."""
+
+    def __init__(self, model: Any, size: int, rows: int) -> None:
+        self._model = model
+        self._size = size
+        self._keeps_last = "logits_to_keep" in parameters_of(model)
+        self._cache_argument = memory_of(model, size).argument or ""
+        self._tokens: list[list[int]] = [[] for _ in range(rows)]
+        self._last = torch.zeros((rows, size), dtype=model.dtype, device=model.device)
+        self._array: NDArray[np.float32] | None = None
+        self._stale: set[int] = set()
+        """Rows that were cropped: their logits are read again when they are needed."""
+        self.keeps_hidden = False
+        """Whether hidden states are kept, for drafters that use them."""
+        self._read_hidden: torch.Tensor | None = None
+        self._capabilities = SessionCapabilities(scores_runs=True)
+
+    @property
+    def capabilities(self) -> SessionCapabilities:
+        """See `Session.capabilities`."""
+        return self._capabilities
+
+    def logits(self) -> NDArray[np.float32]:
+        """See `Session.logits`; on a CPU in float32 the model's own array, not a copy."""
+        tensor = self.logits_tensor()
+        if self._array is None:
+            self._array = to_numpy(tensor)
+        return self._array
+
+    def logits_tensor(self) -> torch.Tensor:
+        """Return the logits on the model's device, in its own precision."""
+        if self._stale:
+            self._read_again()
+        return self._last
+
+    def append(self, tokens: Tokens) -> None:
+        """See `Session.append`."""
+        self._read(tokens, every=False)
+
+    def append_scored(self, tokens: Tokens) -> list[NDArray[np.float32]]:
+        """See `Session.append_scored`."""
+        return [to_numpy(scores) for scores in self._read(tokens, every=True)]
+
+    def _read(self, tokens: Tokens, *, every: bool) -> list[torch.Tensor]:
+        """Read tokens; return the logits after each new token of each row if `every`."""
+        raise NotImplementedError
+
+    def _read_again(self) -> None:
+        raise NotImplementedError
+
+    def _check_rows(self, tokens: Sequence[Any]) -> None:
+        if len(tokens) != len(self._tokens):
+            raise ModelError(f"the session has {len(self._tokens)} rows, not {len(tokens)}")
+
+    def _check_length(self, row: int, n: int) -> None:
+        held = len(self._tokens[row])
+        if not 0 <= n <= held:
+            raise ModelError(f"cannot roll back {n} tokens of row {row}, which has {held}")
+
+    def _forward(self, ids: torch.Tensor, cache: Any, keep: int, **inputs: Any) -> torch.Tensor:
+        """Return the logits of the last `keep` positions."""
+        device = self._model.device
+        if self._keeps_last:
+            inputs["logits_to_keep"] = keep
+        if self.keeps_hidden:
+            inputs["output_hidden_states"] = True
+        inputs[self._cache_argument] = cache
+        with torch.inference_mode():
+            output = self._model(input_ids=ids.to(device), use_cache=True, **inputs)
+            if not isinstance(getattr(output, self._cache_argument, None), Cache):
+                raise NoCache
+            logits: torch.Tensor = output.logits[:, -keep:, : self._size]
+            self._read_hidden = output.hidden_states[-1] if self.keeps_hidden else None
+        return logits
+
+
+def to_numpy(logits: torch.Tensor) -> NDArray[np.float32]:
+    """Return a float32 array in the memory of the CPU, of the same shape."""
+    array: NDArray[np.float32] = logits.float().cpu().numpy()
+    return array
