@@ -107,3 +107,17 @@ def test_what_once_looked_bad_is_tried_again() -> None:
 def test_bad_settings_are_reported(make: object) -> None:
     with pytest.raises(OptionError, match="must be"):
         make()  # type: ignore[operator]
+
+
+def test_costs_without_padding_ignore_longer_passes() -> None:
+    costs = Costs({8: {1: 1.0, 2: 3.0, 3: 3.0, 4: 3.0, 5: 1.2}})
+    reach = [[0.5, 0.01]] * 8
+    assert Goodput().keep(reach, [1] * 8, costs.for_rows(8, pads=False)) == [0] * 8
+
+
+def test_costs_of_many_lengths_take_bounded_memory() -> None:
+    costs = Costs()
+    for tokens in range(1, 100_000):
+        costs.note(1, tokens, 0.01 + tokens * 1e-4)
+    assert len(costs.known[1]) < 150
+    assert costs.of(1, 5000) == pytest.approx(0.51, rel=0.15)

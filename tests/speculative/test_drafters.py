@@ -20,6 +20,8 @@ from structgen.speculative.suffixes import BREAK, SuffixIndex
 from structgen.speculative.trees import ROOT, DraftTree
 from structgen.vocabulary import Vocabulary
 
+from .letters import CONSTRAINT, LETTERS
+
 TOKENS = st.lists(st.integers(0, 3), max_size=20)
 BYTES = Vocabulary([bytes([i]) for i in range(256)] + [None], [256], encoder=lambda text: list(text.encode()))
 
@@ -215,3 +217,24 @@ def test_a_store_knows_texts_of_the_same_constraint() -> None:
     for number in range(20):
         ended(sg.regex(f"[a-z ]{{0,{number + 50}}}"), b"x" * 40)
     assert len(store) <= 400
+
+
+def test_a_suffix_store_keeps_its_limit() -> None:
+    store = SuffixStore(most=1000)
+    for number in range(200):  # rows that started before their constraint was evicted
+        rows: list[Any] = [
+            store.start(Start([1], LETTERS, sg.regex(f"[ab]{{{number % 7},{size + 20}}}")))
+            for size in range(12)
+        ]
+        for row in rows:
+            row.finish([1, *[0, 1] * 60])
+        assert 0 < len(store) <= 1000
+    assert sum(len(texts) for texts in store._texts.values()) == len(store)
+    assert len(SuffixStore(most=140)) == 0
+
+
+def test_a_small_suffix_store_keeps_texts_that_fit() -> None:
+    store = SuffixStore(most=140)
+    row: Any = store.start(Start([1], LETTERS, CONSTRAINT))
+    row.finish([1, *[0, 1] * 60])
+    assert len(store) == 121

@@ -25,11 +25,11 @@ def DRAFTERS() -> list[Any]:
 
 
 class Guess:
-    """Drafts by chance, often what the plain sampler will draw; several ways on at once."""
+    """Drafts by chance, often what the plain sampler will draw; several continuations at once."""
 
     def __init__(self, seed: int, reported: Sequence[int]) -> None:
         self._random = np.random.default_rng(seed)
-        self._describe_error = list(reported)
+        self._reported = list(reported)
         self._start = 0
 
     def start(self, start: Start) -> Guess:
@@ -40,19 +40,19 @@ class Guess:
         drawn = len(context.tokens) - self._start
         found = []
         for kind in range(int(self._random.integers(1, 4))):
-            draft = self._describe_error[drawn : drawn + 5]
-            for place in range(len(draft)):
+            draft = self._reported[drawn : drawn + 5]
+            for index in range(len(draft)):
                 if self._random.random() < 0.25:
-                    draft[place] = int(self._random.integers(14))
+                    draft[index] = int(self._random.integers(14))
             found.append(Proposal(draft[: int(self._random.integers(0, 6))], f"guess {kind}"))
-        return [one for one in found if one.tokens]
+        return [proposal for proposal in found if proposal.tokens]
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         assert len(tokens) >= start
 
 
 class Reported:
-    """Always the same tokens, at one length of the text or at all."""
+    """Proposes always the same tokens, at each length of the text or at one."""
 
     def __init__(self, tokens: Sequence[int], at: int | None = None) -> None:
         self._tokens, self._at = tokens, at
