@@ -26,7 +26,7 @@ from structgen.speculative import (
 from structgen.speculative.drafters import Context, Start
 from structgen.speculative.sampled import Sampled
 
-from .letters import SilentDrafter, generate
+from .letters import LETTERS, SilentDrafter, generate
 
 
 def test_a_drafter_cannot_change_the_row() -> None:
