@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from structgen.constraints.json_schema.constraint import part_of_schema
-from structgen.constraints.json_schema.strings import TYPES
+from structgen.constraints.json_schema.nodes import TYPES
 from structgen.core_calls import call_limits
 from structgen.errors import ConstraintError, EmptyConstraint, StructgenError, UnsatisfiableSchema
 from structgen.matcher import compile_constraint

@@ -18,7 +18,7 @@ from typing import Any
 
 from structgen.brief import short_repr
 from structgen.constraints.json_schema.drafts import draft_of
-from structgen.constraints.json_schema.strings import TYPES
+from structgen.constraints.json_schema.nodes import TYPES
 from structgen.errors import ConstraintError, OutputInvalid, with_kind
 from structgen.types import BoundCall, OutputType, output_type
 from structgen.types.blame import arguments_adapter

@@ -25,6 +25,7 @@ from structgen.constraints.base import IR
 from structgen.constraints.expressions import RE, alternate, concat, intersect, literal, repeat
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.lowering import lower
+from structgen.constraints.json_schema.nodes import ALL_TYPES, TYPES
 from structgen.errors import CombinationError, LimitExceeded
 from structgen.ir.grammar import Body, Grammar, Rule
 
@@ -32,8 +33,7 @@ from .json_strings import json_string, json_strings
 
 __all__ = ["Note", "grammar_of_schema"]
 
-_NULL, _BOOLEAN, _OBJECT, _ARRAY, _NUMBER, _STRING = (1 << bit for bit in range(6))
-_ALL = 63
+_NULL, _BOOLEAN, _OBJECT, _ARRAY, _NUMBER, _STRING = TYPES.values()
 _MAX_COMBINATIONS = 256
 _MAX_VISITED = 20_000
 """Limit on the branches that are visited, including those that turn out to have no value."""
@@ -213,12 +213,12 @@ class _Lowering:
             schema = node["ref"][0]
             node = self.nodes[schema]
         if not isinstance(node, dict):
-            return (_ALL if node else 0), None
+            return (ALL_TYPES if node else 0), None
         listed = [("string", one) for one in node.get("strings", ())]
         has_values = any(key in node for key in ("strings", "numbers", "literals", "values"))
         if has_values and not (node.get("numbers") or node.get("literals") or node.get("values")):
             return _STRING, frozenset(f"{kind} {text}" for kind, text in listed)
-        if depth and node.get("properties") and node.get("types", _ALL) == _OBJECT:
+        if depth and node.get("properties") and node.get("types", ALL_TYPES) == _OBJECT:
             for name, inner in node["properties"]:
                 if name not in node.get("required", ()):
                     continue
@@ -228,14 +228,14 @@ class _Lowering:
         if depth and node.get("anyOf") and "types" not in node:
             kinds = [self._types_and_texts(one, depth - 1)[0] for one in node["anyOf"][0]]
             return _union(kinds), None
-        return node.get("types", _ALL), None
+        return node.get("types", ALL_TYPES), None
 
     # -- values of each type
 
     def _values(self, nodes: Sequence[Mapping[str, Any]], only_integers: bool) -> Iterator[Body]:
-        types = _ALL
+        types = ALL_TYPES
         for node in nodes:
-            types &= node.get("types", _ALL)
+            types &= node.get("types", ALL_TYPES)
         listed = [node for node in nodes if _lists(node)]
         for bit, texts in ((_NULL, ("null",)), (_BOOLEAN, ("true", "false"))):
             for text in texts:
@@ -261,7 +261,7 @@ class _Lowering:
 
     def _containers(self, nodes: Sequence[Mapping[str, Any]], types: int) -> Iterator[Body]:
         for node in nodes:
-            types &= node.get("types", _ALL)
+            types &= node.get("types", ALL_TYPES)
         if types & _ARRAY:
             yield from self._array(nodes)
         if types & _OBJECT:
@@ -463,7 +463,7 @@ def _lists(node: Mapping[str, Any]) -> bool:
 def _allows_only_integers(nodes: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether every number that satisfies the nodes is an integer."""
     return any(
-        not node.get("types", _ALL) & _NUMBER
+        not node.get("types", ALL_TYPES) & _NUMBER
         or node.get("integer")
         or (_lists(node) and all(Decimal(one) % 1 == 0 for one in node.get("numbers", ())))
         for node in nodes

@@ -29,6 +29,7 @@ from structgen.constraints.expressions import (
 )
 from structgen.constraints.failures import limit_exceeded
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
+from structgen.constraints.json_schema.nodes import ALL_TYPES
 from structgen.errors import CombinationError
 from structgen.ir.grammar import Body
 
@@ -36,7 +37,6 @@ from .emptiness import accepts_empty
 
 __all__ = ["may_begin", "may_end", "split_by_end"]
 
-_ANY_TYPE = 63
 _JSON_LETTERS = (
     (1, "n", "l"),
     (2, "tf", "e"),
@@ -259,7 +259,7 @@ def _has_letter(ir: IR, letter: str, forwards: bool) -> bool:
         return _is_live(intersect([content, concat(around)]))
     if kind == "json":
         root = content["nodes"][content["root"]]
-        types = root.get("types", _ANY_TYPE) if isinstance(root, dict) else _ANY_TYPE
+        types = root.get("types", ALL_TYPES) if isinstance(root, dict) else ALL_TYPES
         return any(
             types & bit and letter in (first if forwards else last) for bit, first, last in _JSON_LETTERS
         )

@@ -19,9 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .nodes import Node
+
 __all__ = ["restrict_denied_formats"]
 
-_Node = dict[str, Any]
 _DENYING = frozenset(["not", "oneOf", "if", "maxContains"])
 
 
@@ -71,7 +72,7 @@ class _Shadows:
             self._pending.append(node_id)
         return self._known[node_id]
 
-    def of_items(self, node: _Node, node_id: int) -> int:
+    def of_items(self, node: Node, node_id: int) -> int:
         """Return the id of a node that applies the shadow to every item."""
         self._nodes.append({"pointer": node["pointer"], "items": self.of(node_id)})
         return len(self._nodes) - 1
@@ -82,9 +83,9 @@ class _Shadows:
             node_id = self._pending.pop()
             self._nodes[self._known[node_id]].update(self._shadow(node_id))
 
-    def _shadow(self, node_id: int) -> _Node:
+    def _shadow(self, node_id: int) -> Node:
         node = self._nodes[node_id]
-        shadow: _Node = {"pointer": node["pointer"]}
+        shadow: Node = {"pointer": node["pointer"]}
         if node_id in self._decided:
             shadow["format"] = self._decided[node_id]
         self._restrict_members(node, shadow)
@@ -95,7 +96,7 @@ class _Shadows:
             shadow["allOf"] = tuple(beside)
         return shadow
 
-    def _restrict_members(self, node: _Node, shadow: _Node) -> None:
+    def _restrict_members(self, node: Node, shadow: Node) -> None:
         for keyword in ("properties", "patternProperties"):
             rest = node.get("additionalProperties") in self._leading
             pairs = [
@@ -122,7 +123,7 @@ class _Shadows:
         return self._known[-1]
 
 
-def _denied_same_value(node: _Node) -> Iterator[int]:
+def _denied_same_value(node: Node) -> Iterator[int]:
     """Yield the sub-schemas of the same value whose rejection may matter."""
     yield from node.get("not", ())
     for branches in node.get("oneOf", ()):
@@ -132,14 +133,14 @@ def _denied_same_value(node: _Node) -> Iterator[int]:
         yield node["if"]
 
 
-def _denials(node: _Node) -> Iterator[int]:
+def _denials(node: Node) -> Iterator[int]:
     """Yield those, and the sub-schema whose matching items are limited in number."""
     yield from _denied_same_value(node)
     if "maxContains" in node and "contains" in node:
         yield node["contains"]
 
 
-def _same_value(node: _Node) -> Iterator[int]:
+def _same_value(node: Node) -> Iterator[int]:
     """Yield the sub-schemas that apply to the same value."""
     for keyword in ("allOf", "not", "ref"):
         yield from node.get(keyword, ())
@@ -151,7 +152,7 @@ def _same_value(node: _Node) -> Iterator[int]:
             yield node[keyword]
 
 
-def _members_and_items(node: _Node) -> Iterator[int]:
+def _members_and_items(node: Node) -> Iterator[int]:
     """Yield the sub-schemas that apply to members and items."""
     for keyword in ("properties", "patternProperties"):
         for _, one in node.get(keyword, ()):

@@ -1,22 +1,22 @@
 """The keywords that assert something about a value itself, one function each.
 
 A function reads the keyword's `value`, checks its shape, and writes into `node`, the IR of the sub-schema. Other
-keywords of the sub-schema are available from the reader.
+keywords of the sub-schema are available from the builder.
 
 Source: JSON Schema 2020-12 validation; older drafts if the name of the function says so.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from structgen.errors import LimitExceeded, SchemaInvalid
 
+from .node_builder import NodeBuilder
+from .nodes import TYPES, Node
 from .pointers import suggestion
-from .values import COUNT_LIMIT, check_spellable, count_of, enumerate_values, number_text
-
-if TYPE_CHECKING:
-    from .reader import Node, Reader
+from .scalars import COUNT_LIMIT, check_spellable, count_of, number_text
+from .values import enumerate_values
 
 _TYPES_OF_OTHER_LANGUAGES = {
     **dict.fromkeys(("int", "long", "int32", "int64"), "integer"),
@@ -28,146 +28,148 @@ _TYPES_OF_OTHER_LANGUAGES = {
     "bool": "boolean",
 }
 """Names of the types in other languages, in lower case."""
-_TYPE_BITS = {"null": 1, "boolean": 2, "object": 4, "array": 8, "number": 16, "integer": 16, "string": 32}
+_TYPE_BITS = {**TYPES, "integer": TYPES["number"]}
 
 
-def type_(reader: Reader, value: Any, node: Node) -> None:
+def type_(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``type`` as bits, one for each type; ``integer`` is the bit of numbers and a flag."""
     if value.__class__ is str:
         bits = _TYPE_BITS.get(value)
         if bits is None:
-            raise _unknown_type(reader, value)
+            raise _unknown_type(builder, value)
         node["types"] = bits
         if value == "integer":
             node["integer"] = True
         return
     if not isinstance(value, list) or not value:
-        raise reader.not_an_array("type", "must be the name of a type or a non-empty array of names", value)
+        raise builder.not_an_array("type", "must be the name of a type or a non-empty array of names", value)
     bits = 0
     for name in value:
         bit = _TYPE_BITS.get(name) if isinstance(name, str) else None
         if bit is None:
-            raise _unknown_type(reader, name)
+            raise _unknown_type(builder, name)
         bits |= bit
     node["types"] = bits
     if "integer" in value and "number" not in value:
         node["integer"] = True
 
 
-def _unknown_type(reader: Reader, name: Any) -> SchemaInvalid:
+def _unknown_type(builder: NodeBuilder, name: Any) -> SchemaInvalid:
     message = f"{name!r:.60} is not a type; the types are {', '.join(_TYPE_BITS)}"
     if name is None:
-        return reader.invalid("type", f"{message}; did you mean 'null'?")
+        return builder.invalid("type", f"{message}; did you mean 'null'?")
     if not isinstance(name, str):
-        return reader.invalid("type", message)
+        return builder.invalid("type", message)
     known_as = _TYPES_OF_OTHER_LANGUAGES.get(name.lower())
     near = f"; did you mean {known_as!r}?" if known_as else suggestion(name.lower(), list(_TYPE_BITS))
-    return reader.invalid("type", message + near)
+    return builder.invalid("type", message + near)
 
 
-def type_draft4(reader: Reader, value: Any, node: Node) -> None:
+def type_draft4(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``type`` of draft 4, in which an integer is a number without fraction or exponent: a rule of spelling."""
-    type_(reader, value, node)
+    type_(builder, value, node)
     if node.get("integer"):
         node["digits"] = True
 
 
-def enum(reader: Reader, value: Any, node: Node) -> None:
+def enum(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``enum``: the value equals one of these."""
     if not isinstance(value, list):
-        raise reader.not_an_array("enum", "must be an array", value)
+        raise builder.not_an_array("enum", "must be an array", value)
     try:
         # Fast path: nearly every enumeration is of strings.
         joined = "".join(value)
     except TypeError:
-        enumerate_values(reader, value, node, reader.at("enum"))
+        enumerate_values(builder, value, node, builder.at("enum"))
         return
     if not joined.isascii():
-        check_spellable(joined, reader.at("enum"))
+        check_spellable(joined, builder.at("enum"))
     node["strings"] = tuple(value)
 
 
-def const(reader: Reader, value: Any, node: Node) -> None:
+def const(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``const``: the value equals this one."""
-    if "enum" in reader.schema:
+    if "enum" in builder.schema:
         # `enum` already uses the alternatives of the node.
-        node["allOf"] = (*node.get("allOf", ()), reader.constant(value))
+        constant: Node = {"pointer": builder.at("const")}
+        node["allOf"] = (*node.get("allOf", ()), builder.add_node(constant))
+        enumerate_values(builder, [value], constant, builder.at("const"))
         return
-    reader.spelled.setdefault(reader.node_id, {})["enum"] = "const"
-    enumerate_values(reader, [value], node, reader.at("const"))
+    builder.spelled.setdefault(builder.node_id, {})["enum"] = "const"
+    enumerate_values(builder, [value], node, builder.at("const"))
 
 
-def _number(reader: Reader, keyword: str, value: Any) -> str:
-    text = number_text(value, reader.at(keyword))
+def _number(builder: NodeBuilder, keyword: str, value: Any) -> str:
+    text = number_text(value, builder.at(keyword))
     if text is None:
-        raise reader.invalid(keyword, "must be a number")
+        raise builder.invalid(keyword, "must be a number")
     return text
 
 
-def minimum(reader: Reader, value: Any, node: Node) -> None:
+def minimum(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``minimum``: a number is at least this one."""
-    node["minimum"] = _number(reader, "minimum", value)
+    node["minimum"] = _number(builder, "minimum", value)
 
 
-def maximum(reader: Reader, value: Any, node: Node) -> None:
+def maximum(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``maximum``: a number is at most this one."""
-    node["maximum"] = _number(reader, "maximum", value)
+    node["maximum"] = _number(builder, "maximum", value)
 
 
-def exclusive_minimum(reader: Reader, value: Any, node: Node) -> None:
+def exclusive_minimum(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``exclusiveMinimum``: a number is above this one."""
     if value is True or value is False:
-        raise reader.invalid(
+        raise builder.invalid(
             "exclusiveMinimum", "must be a number (booleans are for draft 4: set its $schema)"
         )
-    node["exclusiveMinimum"] = _number(reader, "exclusiveMinimum", value)
+    node["exclusiveMinimum"] = _number(builder, "exclusiveMinimum", value)
 
 
-def exclusive_maximum(reader: Reader, value: Any, node: Node) -> None:
+def exclusive_maximum(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``exclusiveMaximum``: a number is below this one."""
     if value is True or value is False:
-        raise reader.invalid(
+        raise builder.invalid(
             "exclusiveMaximum", "must be a number (booleans are for draft 4: set its $schema)"
         )
-    node["exclusiveMaximum"] = _number(reader, "exclusiveMaximum", value)
+    node["exclusiveMaximum"] = _number(builder, "exclusiveMaximum", value)
 
 
-def minimum_draft4(reader: Reader, value: Any, node: Node) -> None:
+def minimum_draft4(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``minimum`` of draft 4, which ``exclusiveMinimum: true`` makes exclusive."""
-    exclusive = reader.schema.get("exclusiveMinimum") is True
-    node["exclusiveMinimum" if exclusive else "minimum"] = _number(reader, "minimum", value)
+    exclusive = builder.schema.get("exclusiveMinimum") is True
+    node["exclusiveMinimum" if exclusive else "minimum"] = _number(builder, "minimum", value)
 
 
-def maximum_draft4(reader: Reader, value: Any, node: Node) -> None:
+def maximum_draft4(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``maximum`` of draft 4, which ``exclusiveMaximum: true`` makes exclusive."""
-    exclusive = reader.schema.get("exclusiveMaximum") is True
-    node["exclusiveMaximum" if exclusive else "maximum"] = _number(reader, "maximum", value)
+    exclusive = builder.schema.get("exclusiveMaximum") is True
+    node["exclusiveMaximum" if exclusive else "maximum"] = _number(builder, "maximum", value)
 
 
-def exclusive_minimum_draft4(reader: Reader, value: Any, node: Node) -> None:
+def exclusive_minimum_draft4(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Check ``exclusiveMinimum`` of draft 4, a flag that `minimum_draft4` reads."""
-    _exclusive_draft4(reader, value, "exclusiveMinimum", "minimum")
+    _exclusive_draft4(builder, value, "exclusiveMinimum", "minimum")
 
 
-def exclusive_maximum_draft4(reader: Reader, value: Any, node: Node) -> None:
+def exclusive_maximum_draft4(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Check ``exclusiveMaximum`` of draft 4, a flag that `maximum_draft4` reads."""
-    _exclusive_draft4(reader, value, "exclusiveMaximum", "maximum")
+    _exclusive_draft4(builder, value, "exclusiveMaximum", "maximum")
 
 
-def _exclusive_draft4(reader: Reader, value: Any, keyword: str, bound: str) -> None:
+def _exclusive_draft4(builder: NodeBuilder, value: Any, keyword: str, bound: str) -> None:
     if not isinstance(value, bool):
-        raise reader.invalid(
+        raise builder.invalid(
             keyword, "must be a boolean in draft 4 (numbers are for later drafts: change $schema)"
         )
-    if bound not in reader.schema:
-        raise reader.invalid(keyword, f"needs {bound!r} in the same schema in draft 4")
+    if bound not in builder.schema:
+        raise builder.invalid(keyword, f"needs {bound!r} in the same schema in draft 4")
 
 
-def multiple_of(reader: Reader, value: Any, node: Node) -> None:
+def multiple_of(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``multipleOf``: a number divided by this one is an integer."""
-    text = _number(reader, "multipleOf", value)
+    text = _number(builder, "multipleOf", value)
     if value <= 0:
-        raise reader.invalid("multipleOf", f"must be above zero, not {text}")
+        raise builder.invalid("multipleOf", f"must be above zero, not {text}")
     node["multipleOf"] = text
 
 
@@ -179,95 +181,95 @@ _REASON_OF_LIMIT = {
 }
 
 
-def _at_least(reader: Reader, keyword: str, value: Any, node: Node) -> None:
+def _at_least(builder: NodeBuilder, keyword: str, value: Any, node: Node) -> None:
     count = count_of(value)
     if count is None:
-        raise reader.invalid(keyword, "must be a non-negative integer")
+        raise builder.invalid(keyword, "must be a non-negative integer")
     if count >= COUNT_LIMIT:
         raise LimitExceeded(
             f"is above {COUNT_LIMIT:,}; {_REASON_OF_LIMIT[keyword]}",
             limit="keyword_count",
-            where=reader.at(keyword),
+            where=builder.at(keyword),
             hint="Lower it.",
         )
     if count:
         node[keyword] = count
 
 
-def _at_most(reader: Reader, keyword: str, value: Any, node: Node) -> None:
+def _at_most(builder: NodeBuilder, keyword: str, value: Any, node: Node) -> None:
     count = count_of(value)
     if count is None:
-        raise reader.invalid(keyword, "must be a non-negative integer")
+        raise builder.invalid(keyword, "must be a non-negative integer")
     if count < COUNT_LIMIT:
         node[keyword] = count
 
 
-def min_length(reader: Reader, value: Any, node: Node) -> None:
+def min_length(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``minLength``, in characters (code points)."""
-    _at_least(reader, "minLength", value, node)
+    _at_least(builder, "minLength", value, node)
 
 
-def max_length(reader: Reader, value: Any, node: Node) -> None:
+def max_length(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``maxLength``, in characters (code points)."""
-    _at_most(reader, "maxLength", value, node)
+    _at_most(builder, "maxLength", value, node)
 
 
-def min_items(reader: Reader, value: Any, node: Node) -> None:
+def min_items(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``minItems``: the fewest items of an array."""
-    _at_least(reader, "minItems", value, node)
+    _at_least(builder, "minItems", value, node)
 
 
-def max_items(reader: Reader, value: Any, node: Node) -> None:
+def max_items(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``maxItems``: the most items of an array."""
-    _at_most(reader, "maxItems", value, node)
+    _at_most(builder, "maxItems", value, node)
 
 
-def min_properties(reader: Reader, value: Any, node: Node) -> None:
+def min_properties(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``minProperties``: the fewest properties of an object."""
-    _at_least(reader, "minProperties", value, node)
+    _at_least(builder, "minProperties", value, node)
 
 
-def max_properties(reader: Reader, value: Any, node: Node) -> None:
+def max_properties(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``maxProperties``: the most properties of an object."""
-    _at_most(reader, "maxProperties", value, node)
+    _at_most(builder, "maxProperties", value, node)
 
 
-def min_contains(reader: Reader, value: Any, node: Node) -> None:
+def min_contains(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``minContains``: the fewest items that match ``contains``; 0 is written too, since the default is 1."""
-    _at_least(reader, "minContains", value, node)
+    _at_least(builder, "minContains", value, node)
     node.setdefault("minContains", 0)
 
 
-def max_contains(reader: Reader, value: Any, node: Node) -> None:
+def max_contains(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``maxContains``: the most items that match ``contains``."""
-    _at_most(reader, "maxContains", value, node)
+    _at_most(builder, "maxContains", value, node)
 
 
-def unique_items(reader: Reader, value: Any, node: Node) -> None:
+def unique_items(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``uniqueItems``: if it is true, no two items are equal."""
     if not isinstance(value, bool):
-        raise reader.invalid("uniqueItems", "must be true or false")
+        raise builder.invalid("uniqueItems", "must be true or false")
     if value:
         node["uniqueItems"] = True
 
 
-def pattern(reader: Reader, value: Any, node: Node) -> None:
+def pattern(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``pattern``: the expression matches somewhere in a string."""
-    node["pattern"] = reader.language("pattern", value)
-    reader.spelled.setdefault(reader.node_id, {})["text of pattern"] = value
+    node["pattern"] = builder.language("pattern", value)
+    builder.spelled.setdefault(builder.node_id, {})["text of pattern"] = value
 
 
-def format_(reader: Reader, value: Any, node: Node) -> None:
+def format_(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``format``: the language of a format, unless it is only an annotation in this dialect."""
     if not isinstance(value, str):
-        raise reader.invalid("format", "must be the name of a format")
-    language = reader.format_language(value)
+        raise builder.invalid("format", "must be the name of a format")
+    language = builder.format_language(value)
     if language is not None:
         node["format"] = language
-        reader.spelled.setdefault(reader.node_id, {})["text of format"] = value
+        builder.spelled.setdefault(builder.node_id, {})["text of format"] = value
 
 
-def listed_names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
+def listed_names(builder: NodeBuilder, keyword: str, value: Any) -> tuple[str, ...]:
     """Return a keyword's array of property names, each once."""
     if not isinstance(value, list):
         hint = (
@@ -275,13 +277,13 @@ def listed_names(reader: Reader, keyword: str, value: Any) -> tuple[str, ...]:
             if isinstance(value, bool)
             else ""
         )
-        raise reader.not_an_array(keyword, "must be an array of property names" + hint, value)
-    reader.check_names(keyword, value)
+        raise builder.not_an_array(keyword, "must be an array of property names" + hint, value)
+    builder.check_names(keyword, value)
     return tuple(dict.fromkeys(value))
 
 
-def required(reader: Reader, value: Any, node: Node) -> None:
+def required(builder: NodeBuilder, value: Any, node: Node) -> None:
     """Read ``required``: the properties that an object has."""
-    listed = listed_names(reader, "required", value)
+    listed = listed_names(builder, "required", value)
     if listed:
         node["required"] = listed

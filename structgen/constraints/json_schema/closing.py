@@ -25,18 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from .exclusive import are_exclusive, nodes_of_value
+from .node_builder import NodeBuilder
+from .nodes import ALL_TYPES, OBJECT, Node, child_ids, renumber_node
 from .unevaluated import Edge, Evaluated, ObjectKeys, apply_unevaluated, edges_of
-from .values import OBJECT
-
-if TYPE_CHECKING:
-    from .reader import Node, Reader
 
 __all__ = ["OpenObjects", "close_objects", "nodes_about_other_keys"]
 
-_ALL_TYPES = 63
 _MENTIONING = ("additionalProperties", "patternProperties", "propertyNames", "unevaluatedProperties")
 _LISTED = ("strings", "numbers", "literals", "values")
 _UNTOUCHED = ("not", "if", "contains")
@@ -53,33 +49,33 @@ class OpenObjects:
     """Whether ``additionalProperties: false`` at each of these pointers closes them, and changes nothing else."""
 
 
-def close_objects(reader: Reader, mentioning: set[int]) -> OpenObjects:
+def close_objects(builder: NodeBuilder, mentioning: set[int]) -> OpenObjects:
     """Close the objects of a schema that was read.
 
     Args:
-        reader: The reader, with all nodes.
+        builder: All nodes of the schema.
         mentioning: The nodes that mention other keys, as `nodes_about_other_keys` found them before
             ``unevaluatedProperties`` was rewritten.
 
     Returns:
         The objects that were open.
     """
-    before = len(reader.nodes)
-    closing = _Closing(reader, mentioning)
+    before = len(builder.nodes)
+    closing = _Closing(builder, mentioning)
     root = closing.value(0)
     closing.finish()
     if closing.closed:
-        _keep_reachable(reader, root)
+        _keep_reachable(builder, root)
     else:
-        _drop_from(reader, before)
+        _drop_from(builder, before)
     return OpenObjects(tuple(dict.fromkeys(closing.closed)), closing.is_in_place)
 
 
-def nodes_about_other_keys(reader: Reader) -> set[int]:
+def nodes_about_other_keys(builder: NodeBuilder) -> set[int]:
     """Return the nodes that say which undeclared keys are allowed."""
-    return reader.notes.all_properties | {
+    return builder.notes.all_properties | {
         node_id
-        for node_id, node in enumerate(reader.nodes)
+        for node_id, node in enumerate(builder.nodes)
         if isinstance(node, dict) and any(keyword in node for keyword in (*_MENTIONING, *_LISTED))
     }
 
@@ -91,32 +87,32 @@ class _DeclaredKeys(ObjectKeys):
         self._mentioning = mentioning
         self._hidden = hidden
 
-    def own(self, reader: Reader, node_id: int, *, itself: bool) -> Evaluated:
+    def own(self, builder: NodeBuilder, node_id: int, *, itself: bool) -> Evaluated:
         if node_id in self._mentioning:
             return Evaluated(everything=True)
-        node = reader.nodes[node_id]
+        node = builder.nodes[node_id]
         keys: Node = node if isinstance(node, dict) else {}
-        found = super().own(reader, node_id, itself=itself)
+        found = super().own(builder, node_id, itself=itself)
         found.names |= dict.fromkeys(keys.get("required", ()))
         return found
 
-    def edges(self, reader: Reader, node_id: int) -> Iterator[Edge]:
+    def edges(self, builder: NodeBuilder, node_id: int) -> Iterator[Edge]:
         if node_id in self._hidden:
             return
-        node = reader.nodes[node_id]
+        node = builder.nodes[node_id]
         if isinstance(node, dict) and "if" in node:
             yield Edge(node["if"])  # its keys count as declared, whether it is valid or not
-        yield from edges_of(reader, node_id)
+        yield from edges_of(builder, node_id)
 
 
 class _Closing:
     """Makes copies of nodes in which the objects are closed, each once."""
 
-    def __init__(self, reader: Reader, mentioning: set[int]) -> None:
+    def __init__(self, builder: NodeBuilder, mentioning: set[int]) -> None:
         self.closed: list[str] = []
         self.is_in_place = True
         """Whether ``additionalProperties: false`` at the pointers in `closed` has the same effect."""
-        self._reader = reader
+        self._builder = builder
         self._mentioning = mentioning
         self._hidden: set[int] = set()
         self._values: dict[int, int] = {}
@@ -129,15 +125,15 @@ class _Closing:
         known = self._values.get(node_id)
         if known is not None:
             return known
-        if isinstance(self._reader.nodes[node_id], bool):
+        if isinstance(self._builder.nodes[node_id], bool):
             return node_id
-        copy_id = self._values[node_id] = self._reader.reserve()
+        copy_id = self._values[node_id] = self._builder.reserve()
         self._pending.append((node_id, copy_id))
         return copy_id
 
     def finish(self) -> None:
         """Write all copies that are needed, and those that they refer to."""
-        nodes = self._reader.nodes
+        nodes = self._builder.nodes
         while self._pending:
             node_id, copy_id = self._pending.pop()
             node = nodes[node_id]
@@ -160,21 +156,21 @@ class _Closing:
         if known is not None:
             self.is_in_place = False
             return known
-        if isinstance(self._reader.nodes[node_id], bool):
+        if isinstance(self._builder.nodes[node_id], bool):
             return node_id
-        copy_id = self._inner[node_id] = self._reader.reserve()
+        copy_id = self._inner[node_id] = self._builder.reserve()
         self._pending.append((node_id, copy_id))
         return copy_id
 
     def _carry_over(self, node_id: int, copy_id: int) -> None:
         """Copy what is recorded about a node to its copy."""
-        reader = self._reader
+        builder = self._builder
         if node_id in self._mentioning:
             self._mentioning.add(copy_id)
-        if node_id in reader.spelled:
-            reader.spelled[copy_id] = dict(reader.spelled[node_id])
-        if node_id in reader.decided:
-            reader.decided[copy_id] = reader.decided[node_id]
+        if node_id in builder.spelled:
+            builder.spelled[copy_id] = dict(builder.spelled[node_id])
+        if node_id in builder.decided:
+            builder.decided[copy_id] = builder.decided[node_id]
 
     def _copy(self, node_id: int, node: Node, *, beside: Callable[[int], int]) -> Node:
         """Return the node with closed copies of the sub-schemas that may become narrower."""
@@ -207,11 +203,11 @@ class _Closing:
         exclusive: list[tuple[int, ...]] = []
         for group in groups:
             closed = tuple([beside(child) for child in group])
-            if are_exclusive(self._reader, group):
+            if are_exclusive(self._builder, group):
                 exclusive.append(closed)
                 continue
             self.is_in_place = False
-            untouched = self._reader.generated({"pointer": node["pointer"], "oneOf": (group,)})
+            untouched = self._builder.add_node({"pointer": node["pointer"], "oneOf": (group,)})
             self._hidden.add(untouched)
             copy["allOf"] = (*copy.get("allOf", ()), untouched)
             copy["anyOf"] = (*copy.get("anyOf", ()), closed)
@@ -229,103 +225,65 @@ class _Closing:
 
     def _is_open(self, node_id: int) -> bool:
         """Return whether the schemas of the value declare keys, and do not mention others."""
-        nodes = self._reader.nodes
+        nodes = self._builder.nodes
         declares, seen, pending, names, at_least = False, {node_id}, [node_id], set[str](), 0
         while pending:
             one = pending.pop()
             node = nodes[one]
             if not isinstance(node, dict):
                 continue
-            declares |= "properties" in node and bool(node.get("types", _ALL_TYPES) & OBJECT)
+            declares |= "properties" in node and bool(node.get("types", ALL_TYPES) & OBJECT)
             names.update(name for name, _ in node.get("properties", ()))
             names.update(node.get("required", ()))
             at_least = max(at_least, node.get("minProperties", 0))
-            for edge in edges_of(self._reader, one):
+            for edge in edges_of(self._builder, one):
                 if edge.child not in seen:
                     seen.add(edge.child)
                     pending.append(edge.child)
         if not declares or at_least > len(names):
             return False
-        return not self._mentioning.intersection(nodes_of_value(self._reader, node_id))
+        return not self._mentioning.intersection(nodes_of_value(self._builder, node_id))
 
     def _close(self, copy_id: int) -> None:
         """Add ``unevaluatedProperties: false`` to a node, with all declared keys as evaluated ones."""
-        reader = self._reader
+        builder = self._builder
         keys = _DeclaredKeys(self._mentioning, self._hidden)
-        node = reader.nodes[copy_id]
+        node = builder.nodes[copy_id]
         assert isinstance(node, dict)
-        if not apply_unevaluated(reader, copy_id, "unevaluatedProperties", reader.false(), keys):
+        if not apply_unevaluated(builder, copy_id, "unevaluatedProperties", builder.false_node(), keys):
             return
         self.closed.append(node["pointer"])
-        own, rest = reader.nodes[node["allOf"][0]], reader.nodes[node["allOf"][-1]]
+        own, rest = builder.nodes[node["allOf"][0]], builder.nodes[node["allOf"][-1]]
         assert isinstance(own, dict) and isinstance(rest, dict)
         names = [name for name, _ in rest.get("properties", ())]
         # If nothing depends on branches, and the node itself declares all keys, one node is enough.
         if len(node["allOf"]) == 2 and "anyOf" not in node and {*names} <= {*dict(own.get("properties", ()))}:
-            self._reader.nodes[copy_id] = {**own, "additionalProperties": rest["additionalProperties"]}
-            self._reader.spelled.setdefault(copy_id, {})["additionalProperties"] = "closed=True"
+            self._builder.nodes[copy_id] = {**own, "additionalProperties": rest["additionalProperties"]}
+            self._builder.spelled.setdefault(copy_id, {})["additionalProperties"] = "closed=True"
         else:
             self.is_in_place = False
 
 
-def _drop_from(reader: Reader, first: int) -> None:
+def _drop_from(builder: NodeBuilder, first: int) -> None:
     """Drop all nodes from this one on, which are copies."""
-    del reader.nodes[first:]
-    for known in (reader.spelled, reader.decided):
+    del builder.nodes[first:]
+    for known in (builder.spelled, builder.decided):
         for node_id in [node_id for node_id in known if node_id >= first]:
             del known[node_id]
 
 
-def _keep_reachable(reader: Reader, root: int) -> None:
+def _keep_reachable(builder: NodeBuilder, root: int) -> None:
     """Drop the nodes that are no longer referenced; the root becomes the first node."""
-    nodes = reader.nodes
+    nodes = builder.nodes
     order: dict[int, int] = {root: 0}
     pending = [root]
     for node_id in pending:
-        for child in _children(nodes[node_id]):
+        for child in child_ids(nodes[node_id]):
             if child not in order:
                 order[child] = len(order)
                 pending.append(child)
-    reader.nodes = [_renumbered(nodes[node_id], order) for node_id in pending]
-    for known in (reader.spelled, reader.decided):
+    builder.nodes = [renumber_node(nodes[node_id], order.__getitem__) for node_id in pending]
+    for known in (builder.spelled, builder.decided):
         kept = {order[node_id]: value for node_id, value in known.items() if node_id in order}
         known.clear()
         known.update(kept)
-
-
-_ONE = ("additionalProperties", "items", "contains", "propertyNames", "if", "then", "else")
-_MANY = ("values", "prefixItems", "allOf", "not", "ref")
-
-
-def _children(node: Node | bool) -> Iterator[int]:
-    if isinstance(node, bool):
-        return
-    for key, value in node.items():
-        if key in _ONE:
-            yield value
-        elif key in _MANY:
-            yield from value
-        elif key in _UNIONS:
-            for group in value:
-                yield from group
-        elif key in _VALUES:
-            for _, child in value:
-                yield child
-
-
-def _renumbered(node: Node | bool, order: dict[int, int]) -> Any:
-    if isinstance(node, bool):
-        return node
-    new: Node = {}
-    for key, value in node.items():
-        if key in _ONE:
-            new[key] = order[value]
-        elif key in _MANY:
-            new[key] = tuple([order[child] for child in value])
-        elif key in _UNIONS:
-            new[key] = tuple([tuple([order[child] for child in group]) for group in value])
-        elif key in _VALUES:
-            new[key] = tuple([(name, order[child]) for name, child in value])
-        else:
-            new[key] = value
-    return new

@@ -9,24 +9,18 @@ Cost: linear in the branches and in what they demand of the same value and of it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .values import OBJECT
-
-if TYPE_CHECKING:
-    from .reader import Node, Reader
+from .node_builder import NodeBuilder
+from .nodes import ALL_TYPES, OBJECT, Node
 
 __all__ = ["are_exclusive", "nodes_of_value"]
 
-_ALL_TYPES = 63
 
-
-def are_exclusive(reader: Reader, group: tuple[int, ...]) -> bool:
+def are_exclusive(builder: NodeBuilder, group: tuple[int, ...]) -> bool:
     """Return whether types, or the value of one required key, distinguish all branches."""
     taken = 0
     tags: list[dict[str, frozenset[str]]] = []
     for node_id in group:
-        types, tagged = _types_and_tags(reader, node_id)
+        types, tagged = _types_and_tags(builder, node_id)
         if types == OBJECT:
             tags.append(tagged)
         elif types & taken:
@@ -42,9 +36,9 @@ def are_exclusive(reader: Reader, group: tuple[int, ...]) -> bool:
     )
 
 
-def nodes_of_value(reader: Reader, node_id: int) -> dict[int, Node]:
+def nodes_of_value(builder: NodeBuilder, node_id: int) -> dict[int, Node]:
     """Return the node, and those that it applies to the same value in any case."""
-    nodes = reader.nodes
+    nodes = builder.nodes
     found: dict[int, Node] = {}
     pending = [node_id]
     while pending:
@@ -56,16 +50,16 @@ def nodes_of_value(reader: Reader, node_id: int) -> dict[int, Node]:
     return found
 
 
-def _types_and_tags(reader: Reader, node_id: int) -> tuple[int, dict[str, frozenset[str]]]:
+def _types_and_tags(builder: NodeBuilder, node_id: int) -> tuple[int, dict[str, frozenset[str]]]:
     """Return the types that the node allows, and the values that it lists for required keys."""
-    types = _ALL_TYPES
+    types = ALL_TYPES
     required: set[str] = set()
     listed: dict[str, frozenset[str]] = {}
-    for node in nodes_of_value(reader, node_id).values():
-        types &= node.get("types", _ALL_TYPES)
+    for node in nodes_of_value(builder, node_id).values():
+        types &= node.get("types", ALL_TYPES)
         required.update(node.get("required", ()))
         for name, child in node.get("properties", ()):
-            for inner in nodes_of_value(reader, child).values():
+            for inner in nodes_of_value(builder, child).values():
                 texts = [(kind, text) for kind in ("strings", "literals") for text in inner.get(kind, ())]
                 if texts and "numbers" not in inner and "values" not in inner:
                     listed[name] = frozenset([f"{kind}:{text}" for kind, text in texts])

@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import applicators, assertions
 from .drafts import Draft
+from .node_builder import NodeBuilder
+from .nodes import Node
 from .support import Support
-
-if TYPE_CHECKING:
-    from .reader import Node, Reader
 
 __all__ = ["KEYWORDS", "SUBSCHEMAS", "Keyword", "Read", "dispatch"]
 
-Read = Callable[["Reader", Any, "Node"], None]
+Read = Callable[[NodeBuilder, Any, Node], None]
+"""Reads the value of a keyword into a node."""
 _LAST = 2020
 
 

@@ -9,31 +9,13 @@ Cost: linear in both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from structgen.ir.schema import SchemaIR
 
+from .nodes import Node, renumber_node
+
 __all__ = ["combine"]
-
-_SINGLE = frozenset(
-    [
-        "additionalProperties",
-        "items",
-        "contains",
-        "propertyNames",
-        "if",
-        "then",
-        "else",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    ]
-)
-_LISTS = ("values", "prefixItems", "allOf", "not", "ref")
-_GROUPS = ("anyOf", "oneOf")
-_BY_NAME = ("properties", "patternProperties")
-
-Shift = Callable[[Any], Any]
 
 
 def combine(keyword: str, first: SchemaIR, second: SchemaIR) -> SchemaIR:
@@ -54,17 +36,5 @@ def combine(keyword: str, first: SchemaIR, second: SchemaIR) -> SchemaIR:
     return SchemaIR(nodes=nodes, root=0, options=narrower["options"], spelled=spelled)
 
 
-def _shifted(nodes: tuple[Any, ...], offset: int) -> list[Any]:
-    shifts: dict[str, Shift] = {key: (lambda one: one + offset) for key in _SINGLE}
-    shifts |= {key: (lambda ids: tuple([i + offset for i in ids])) for key in _LISTS}
-    shifts |= {
-        key: (lambda groups: tuple([tuple([i + offset for i in ids]) for ids in groups])) for key in _GROUPS
-    }
-    shifts |= {key: (lambda named: tuple([(name, i + offset) for name, i in named])) for key in _BY_NAME}
-
-    def shift(node: Any) -> Any:
-        if isinstance(node, bool):
-            return node
-        return {key: shifts[key](value) if key in shifts else value for key, value in node.items()}
-
-    return [shift(node) for node in nodes]
+def _shifted(nodes: tuple[Any, ...], offset: int) -> list[Node | bool]:
+    return [renumber_node(node, lambda node_id: node_id + offset) for node in nodes]

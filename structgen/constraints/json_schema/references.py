@@ -22,7 +22,6 @@ from structgen.errors import OptionError, ReferenceNotFound, SchemaInvalid, Unsu
 
 from .drafts import LATEST, Draft, draft_of, is_known_vocabulary
 from .drafts import dialect as dialect_of
-from .keywords import SUBSCHEMAS
 from .pointers import escape, segments, shorten, suggestion
 from .uris import normalise, resolve
 
@@ -92,10 +91,17 @@ def starts_resource(schema: Mapping[str, Any], draft: Draft) -> bool:
 
 
 class References:
-    """All documents that one schema can reach."""
+    """All documents that one schema can reach.
 
-    def __init__(self, registry: Any = None) -> None:
+    Args:
+        registry: The user's documents: a mapping from URIs, a `referencing.Registry`, or None.
+        subschemas: The keywords whose values contain schemas (`keywords.SUBSCHEMAS`). Identifiers and anchors are
+            searched there.
+    """
+
+    def __init__(self, registry: Any, subschemas: Mapping[str, str]) -> None:
         self._registry = _check_registry(registry)
+        self._subschemas = subschemas
         self._names: dict[str, str] | None = None
         """If the registry is a mapping: its keys by their normalised spelling; built when a look-up fails."""
         self._resources: dict[str, Resource] = {}
@@ -249,7 +255,8 @@ class References:
                 for anchor in _dynamic_anchors_of(schema, resource):
                     resource.dynamic.setdefault(anchor, Target(schema, pointer, resource))
                 pending.extend(
-                    (child, place, resource, depth + 1) for child, place in _children(schema, pointer)
+                    (child, place, resource, depth + 1)
+                    for child, place in _children(schema, pointer, self._subschemas)
                 )
 
     def _look_up(self, url: str) -> Any:
@@ -384,9 +391,11 @@ def _dynamic_anchors_of(schema: dict[str, Any], resource: Resource) -> Iterator[
         yield anchor
 
 
-def _children(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]:
+def _children(
+    schema: dict[str, Any], pointer: str, subschemas: Mapping[str, str]
+) -> Iterator[tuple[Any, str]]:
     for keyword, value in schema.items():
-        kind = SUBSCHEMAS.get(keyword)
+        kind = subschemas.get(keyword)
         if kind is None:
             continue
         place = f"{pointer}/{keyword}"

@@ -38,15 +38,15 @@ from structgen.errors import LimitExceeded, UnsupportedKeyword
 from structgen.ir.schema import SchemaIR
 
 from .constraint import JsonSchemaConstraint
-from .extracting import extract_part, nodes_of_same_value
-from .strings import TYPES, string_language
+from .extracting import extract_part
+from .nodes import ALL_TYPES, TYPES, nodes_of_same_value
+from .strings import string_language
 
 __all__ = ["ArrayShape", "Conjunction", "Member", "ObjectShape", "Shapes", "Undeclared"]
 
 Conjunction = tuple[int, ...]
 """Ids of nodes that all hold for a value."""
 
-_ALL = sum(TYPES.values())
 _MAX_ALTERNATIVES = 64
 _MAX_MATCHES = 500_000
 """Limit on the number of keys times the patterns that each is matched against."""
@@ -121,7 +121,7 @@ class Shapes:
 
     def types(self, value: Conjunction) -> int:
         """Return the bits of the types that values may have; there may be a type too many, but never one too few."""
-        bits = _ALL
+        bits = ALL_TYPES
         for node_id in value:
             bits &= self._types_of(node_id)
         return bits
@@ -150,12 +150,12 @@ class Shapes:
 
     def _bits(self, node: Any) -> int:
         if isinstance(node, bool):
-            return _ALL if node else 0
+            return ALL_TYPES if node else 0
 
         def known(node_id: int) -> int:
-            return self._types.get(node_id, _ALL)
+            return self._types.get(node_id, ALL_TYPES)
 
-        bits: int = node.get("types", _ALL)
+        bits: int = node.get("types", ALL_TYPES)
         if _is_listed(node):
             listed = TYPES["string"] * bool(node.get("strings")) | TYPES["number"] * bool(node.get("numbers"))
             for one in node.get("literals", ()):
@@ -176,7 +176,7 @@ class Shapes:
         """Return the strings among the values, without quotes and escapes."""
         if not self.types(value) & TYPES["string"]:
             return NOTHING
-        return string_language(self._part(value, _ALL).lower())
+        return string_language(self._part(value, ALL_TYPES).lower())
 
     def json(self, value: Conjunction, types: Iterable[str]) -> JsonSchemaConstraint:
         """Return the constraint of the JSON of the values of these types."""
@@ -206,7 +206,7 @@ class Shapes:
         keys = [_KeyRules(node, self._space) for node in nodes]
         required = dict.fromkeys(name for node in nodes for name in node.get("required", ()))
         names = [
-            string_language(self._part((node["propertyNames"],), _ALL).lower())
+            string_language(self._part((node["propertyNames"],), ALL_TYPES).lower())
             for node in nodes
             if "propertyNames" in node
         ]

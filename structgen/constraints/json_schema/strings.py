@@ -29,10 +29,10 @@ from structgen.constraints.expressions import (
 from structgen.errors import LimitExceeded
 from structgen.ir.schema import SchemaIR
 
-__all__ = ["TYPES", "restrict_types", "string_language"]
+from .nodes import TYPES
 
-TYPES = {"null": 1, "boolean": 2, "object": 4, "array": 8, "number": 16, "string": 32}
-"""Bits of the types in the IR."""
+__all__ = ["restrict_types", "string_language"]
+
 _LISTS = ("strings", "numbers", "literals", "values")
 _MAX_PARTS = 50_000
 """Limit on the parts of the expression; shared parts count as often as they occur."""

@@ -36,20 +36,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from structgen.errors import LimitExceeded, UnsupportedKeyword
 
 from .exclusive import are_exclusive
-
-if TYPE_CHECKING:
-    from .reader import Node, Reader
+from .node_builder import NodeBuilder
+from .nodes import Node
 
 __all__ = [
     "BRANCH_LIMIT",
     "Edge",
     "Evaluated",
-    "Notes",
     "ObjectKeys",
     "apply_unevaluated",
     "edges_of",
@@ -62,21 +60,6 @@ _FEW_BRANCHES = 4
 _COPY_LIMIT = 1_000_000
 _CHOICE_LIMIT = 20_000
 """Limit on the nodes visited and entries written for the branches of one choice; beyond it, demands are by name."""
-
-
-@dataclass
-class Notes:
-    """What the reader found that the IR does not contain, by node id."""
-
-    node_ids: list[int] = field(default_factory=list)
-    """Nodes with one of the two keywords."""
-    all_items: set[int] = field(default_factory=set)
-    """Nodes with ``items`` or a similar keyword whose schema is true: it evaluates all, and demands nothing."""
-    all_properties: set[int] = field(default_factory=set)
-    contains: dict[int, int] = field(default_factory=dict)
-    """The sub-schema of ``contains``, in drafts in which it evaluates what it matches."""
-    lone_ifs: dict[int, int] = field(default_factory=dict)
-    """The sub-schema of an ``if`` without ``then`` and ``else``."""
 
 
 @dataclass
@@ -127,41 +110,43 @@ class _Found:
     choice: list[tuple[int, _Found]] | None = None
 
 
-def rewrite_unevaluated(reader: Reader) -> None:
+def rewrite_unevaluated(builder: NodeBuilder) -> None:
     """Rewrite the recorded nodes; call this after all nodes have been read."""
     pending: list[tuple[Node, str, _Found]] = []
-    for node_id in reader.notes.node_ids:
-        node = reader.nodes[node_id]
+    for node_id in builder.notes.unevaluated:
+        node = builder.nodes[node_id]
         assert isinstance(node, dict)
         for keyword, of_object in (("unevaluatedProperties", True), ("unevaluatedItems", False)):
             if keyword in node:
                 counting = ObjectKeys() if of_object else _ArrayItems()
-                pending.append((node, keyword, _analyse(reader, node_id, counting)))
+                pending.append((node, keyword, _analyse(builder, node_id, counting)))
     # subtle: rewrite only after the analysis, since the keywords themselves evaluate everything for outer nodes.
     for node, keyword, found in pending:
-        _rewrite(reader, node, keyword, node.pop(keyword), found)
+        _rewrite(builder, node, keyword, node.pop(keyword), found)
 
 
-def apply_unevaluated(reader: Reader, node_id: int, keyword: str, schema: int, counting: Counting) -> bool:
+def apply_unevaluated(
+    builder: NodeBuilder, node_id: int, keyword: str, schema: int, counting: Counting
+) -> bool:
     """Rewrite a node as if it had this keyword with `schema`; return whether that changes anything."""
-    node = reader.nodes[node_id]
+    node = builder.nodes[node_id]
     assert isinstance(node, dict)
     before = dict(node)
-    _rewrite(reader, node, keyword, schema, _analyse(reader, node_id, counting))
+    _rewrite(builder, node, keyword, schema, _analyse(builder, node_id, counting))
     return node != before
 
 
-def _rewrite(reader: Reader, node: Node, keyword: str, schema: int, found: _Found) -> None:
+def _rewrite(builder: NodeBuilder, node: Node, keyword: str, schema: int, found: _Found) -> None:
     always, branches = found.always, found.branches
     if always.everything:
         return
     pointer = f"{node['pointer']}/{keyword}"
     if found.choice is not None:
-        _rewrite_choice(reader, node, keyword, schema, found.choice)
+        _rewrite_choice(builder, node, keyword, schema, found.choice)
         return
     has_patterns = bool(always.patterns) or any(more.patterns for _, more in branches)
     if len(branches) > _FEW_BRANCHES and keyword == "unevaluatedProperties" and not has_patterns:
-        _rewrite_by_names(reader, node, schema, always, branches)
+        _rewrite_by_names(builder, node, schema, always, branches)
         return
     if len(branches) > BRANCH_LIMIT:
         raise UnsupportedKeyword(
@@ -180,24 +165,26 @@ def _rewrite(reader: Reader, node: Node, keyword: str, schema: int, found: _Foun
         others = [branch for taken, (branch, _) in zip(chosen, branches, strict=True) if not taken]
         if evaluated.everything or _is_implied(node, others):
             continue
-        rest = reader.generated(_rest(reader, pointer, schema, evaluated, keyword == "unevaluatedProperties"))
+        rest = builder.add_node(
+            _rest(builder, pointer, schema, evaluated, keyword == "unevaluatedProperties")
+        )
         _demand_one_of(node, others, rest)
 
 
 def _rewrite_choice(
-    reader: Reader, node: Node, keyword: str, schema: int, choice: list[tuple[int, _Found]]
+    builder: NodeBuilder, node: Node, keyword: str, schema: int, choice: list[tuple[int, _Found]]
 ) -> None:
     branches = []
     for branch, found in choice:
         demanding: Node = {"pointer": node["pointer"], "allOf": (branch,)}
-        _rewrite(reader, demanding, keyword, schema, found)
+        _rewrite(builder, demanding, keyword, schema, found)
         is_same = demanding["allOf"] == (branch,) and "anyOf" not in demanding
-        branches.append(branch if is_same else reader.generated(demanding))
+        branches.append(branch if is_same else builder.add_node(demanding))
     node["anyOf"] = (*node.get("anyOf", ()), tuple(branches))
 
 
 def _rewrite_by_names(
-    reader: Reader, node: Node, schema: int, always: Evaluated, branches: list[_Branch]
+    builder: NodeBuilder, node: Node, schema: int, always: Evaluated, branches: list[_Branch]
 ) -> None:
     pointer = f"{node['pointer']}/unevaluatedProperties"
     by_name: dict[str, list[int]] = {}
@@ -212,10 +199,10 @@ def _rewrite_by_names(
     for evaluating, names in names_of.items():
         if not _is_implied(node, evaluating):
             own = {"pointer": pointer, "properties": tuple([(name, schema) for name in names])}
-            _demand_one_of(node, list(dict.fromkeys(evaluating)), reader.generated(own))
+            _demand_one_of(node, list(dict.fromkeys(evaluating)), builder.add_node(own))
     named = Evaluated(names=always.names | dict.fromkeys(by_name))
     if not _is_implied(node, evaluating_all):
-        _demand_one_of(node, evaluating_all, reader.generated(_rest(reader, pointer, schema, named, True)))
+        _demand_one_of(node, evaluating_all, builder.add_node(_rest(builder, pointer, schema, named, True)))
 
 
 def _demand_one_of(node: Node, branches: list[int], rest: int) -> None:
@@ -242,10 +229,10 @@ def _check_size(branches: int, always: Evaluated, more: list[Evaluated], pointer
         )
 
 
-def _rest(reader: Reader, pointer: str, schema: int, evaluated: Evaluated, of_object: bool) -> Node:
+def _rest(builder: NodeBuilder, pointer: str, schema: int, evaluated: Evaluated, of_object: bool) -> Node:
     """Return the node "what is not evaluated satisfies `schema`"."""
     node: Node = {"pointer": pointer}
-    free = reader.true()
+    free = builder.true_node()
     if of_object:
         node["properties"] = tuple([(name, free) for name in evaluated.names])
         node["patternProperties"] = tuple([(pattern, free) for pattern in evaluated.patterns])
@@ -253,7 +240,7 @@ def _rest(reader: Reader, pointer: str, schema: int, evaluated: Evaluated, of_ob
         return node
     node["prefixItems"] = (free,) * evaluated.prefix
     if evaluated.contains:
-        schema = reader.generated({"pointer": pointer, "anyOf": ((schema, *evaluated.contains),)})
+        schema = builder.add_node({"pointer": pointer, "anyOf": ((schema, *evaluated.contains),)})
     node["items"] = schema
     return node
 
@@ -270,26 +257,26 @@ class Edge:
 class Counting:
     """What a node evaluates by itself, and which nodes apply to the same value."""
 
-    def own(self, reader: Reader, node_id: int, *, itself: bool) -> Evaluated:
+    def own(self, builder: NodeBuilder, node_id: int, *, itself: bool) -> Evaluated:
         """Return what the node's own keywords evaluate; `itself` says that it is the node with the keyword."""
         raise NotImplementedError
 
-    def edges(self, reader: Reader, node_id: int) -> Iterator[Edge]:
+    def edges(self, builder: NodeBuilder, node_id: int) -> Iterator[Edge]:
         """Yield the nodes that apply to the same value."""
-        return edges_of(reader, node_id)
+        return edges_of(builder, node_id)
 
 
 class ObjectKeys(Counting):
     """Counts the properties of objects."""
 
-    def own(self, reader: Reader, node_id: int, *, itself: bool) -> Evaluated:
+    def own(self, builder: NodeBuilder, node_id: int, *, itself: bool) -> Evaluated:
         """Return the names, patterns and other keys that the node's own keywords evaluate."""
-        node = reader.nodes[node_id]
+        node = builder.nodes[node_id]
         keys: Node = node if isinstance(node, dict) else {}
-        everything = "additionalProperties" in keys or node_id in reader.notes.all_properties
+        everything = "additionalProperties" in keys or node_id in builder.notes.all_properties
         everything |= "unevaluatedProperties" in keys and not itself
         # A forbidden property cannot be evaluated.
-        names = [name for name, child in keys.get("properties", ()) if reader.nodes[child] is not False]
+        names = [name for name, child in keys.get("properties", ()) if builder.nodes[child] is not False]
         patterns = [pattern for pattern, _ in keys.get("patternProperties", ())]
         return Evaluated(everything, dict.fromkeys(names), dict.fromkeys(patterns))
 
@@ -297,9 +284,9 @@ class ObjectKeys(Counting):
 class _ArrayItems(Counting):
     """Counts the items of arrays."""
 
-    def own(self, reader: Reader, node_id: int, *, itself: bool) -> Evaluated:
-        node = reader.nodes[node_id]
-        notes = reader.notes
+    def own(self, builder: NodeBuilder, node_id: int, *, itself: bool) -> Evaluated:
+        node = builder.nodes[node_id]
+        notes = builder.notes
         keys: Node = node if isinstance(node, dict) else {}
         everything = "items" in keys or node_id in notes.all_items
         everything |= "unevaluatedItems" in keys and not itself
@@ -309,23 +296,23 @@ class _ArrayItems(Counting):
         )
 
 
-def _analyse(reader: Reader, start: int, counting: Counting) -> _Found:
+def _analyse(builder: NodeBuilder, start: int, counting: Counting) -> _Found:
     """Return what the node evaluates, with the branches of its choice if it has one."""
-    found = _collect_evaluated(reader, start, counting)
-    _add_choice(reader, counting, found, [_CHOICE_LIMIT])
+    found = _collect_evaluated(builder, start, counting)
+    _add_choice(builder, counting, found, [_CHOICE_LIMIT])
     return found
 
 
-def _add_choice(reader: Reader, counting: Counting, found: _Found, room: list[int]) -> None:
+def _add_choice(builder: NodeBuilder, counting: Counting, found: _Found, room: list[int]) -> None:
     """Add the branches of the choice that all conditional branches come from, as far as `room` allows."""
     if len(found.branches) < 2 or not found.group:
         return
     choice = []
     for branch in found.group:
-        if isinstance(reader.nodes[branch], bool):
+        if isinstance(builder.nodes[branch], bool):
             inner = _Found(Evaluated())
         else:
-            inner = _collect_evaluated(reader, branch, counting, itself=False)
+            inner = _collect_evaluated(builder, branch, counting, itself=False)
         inner.always.add(found.always)
         inner.branches = [
             (condition_id, more) for condition_id, more in inner.branches if more.adds_to(inner.always)
@@ -334,28 +321,30 @@ def _add_choice(reader: Reader, counting: Counting, found: _Found, room: list[in
         room[0] -= inner.visited + len(always.names) + len(always.patterns) + always.prefix
         if room[0] < 0:
             return
-        _add_choice(reader, counting, inner, room)
+        _add_choice(builder, counting, inner, room)
         choice.append((branch, inner))
     found.choice = choice
 
 
-def _choice_of(reader: Reader, reached: list[int], edges: list[Edge]) -> tuple[int, ...]:
+def _choice_of(builder: NodeBuilder, reached: list[int], edges: list[Edge]) -> tuple[int, ...]:
     """Return the group, exactly one of whose branches is valid, that has all these edges, if there is one."""
     if any(edge.tested != edge.child or edge.negated for edge in edges):
         return ()
     children = {edge.child for edge in edges}
     for node_id in reached:
-        node = reader.nodes[node_id]
+        node = builder.nodes[node_id]
         if not isinstance(node, dict):
             continue
         for keyword in ("oneOf", "anyOf"):
             for group in node.get(keyword, ()):
-                if children.issubset(group) and (keyword == "oneOf" or are_exclusive(reader, group)):
+                if children.issubset(group) and (keyword == "oneOf" or are_exclusive(builder, group)):
                     return tuple(group)
     return ()
 
 
-def _collect_evaluated(reader: Reader, start: int, counting: Counting, *, itself: bool = True) -> _Found:
+def _collect_evaluated(
+    builder: NodeBuilder, start: int, counting: Counting, *, itself: bool = True
+) -> _Found:
     """Return what the node evaluates in any case, and what more if another node is valid.
 
     Each node that applies to the value is visited once, however many references lead to it. It counts if one of the
@@ -363,7 +352,7 @@ def _collect_evaluated(reader: Reader, start: int, counting: Counting, *, itself
     """
     edges: dict[int, list[Edge]] = {}
     own: dict[int, Evaluated] = {}
-    order = _post_order(reader, start, counting, edges, own, itself=itself)
+    order = _post_order(builder, start, counting, edges, own, itself=itself)
     reached = {start: None}
     always = Evaluated()
     for node_id in reversed(order):
@@ -382,9 +371,9 @@ def _collect_evaluated(reader: Reader, start: int, counting: Counting, *, itself
         for edge in edges[node_id]
         if edge.child in adding and edge.child not in reached
     ]
-    node = reader.nodes[start]
+    node = builder.nodes[start]
     assert isinstance(node, dict)
-    valid = _Validity(reader, node["pointer"], reached.keys())
+    valid = _Validity(builder, node["pointer"], reached.keys())
     found: dict[int, Evaluated] = {}
     for node_id in reversed(order):
         if node_id not in adding or not valid.is_known(node_id):
@@ -396,14 +385,14 @@ def _collect_evaluated(reader: Reader, start: int, counting: Counting, *, itself
             if edge.child in adding and edge.child not in reached:
                 valid.note(condition_id, edge)
     branches = [(condition_id, more) for condition_id, more in found.items() if more.adds_to(always)]
-    return _Found(always, branches, _choice_of(reader, list(reached), entry_edges), len(order))
+    return _Found(always, branches, _choice_of(builder, list(reached), entry_edges), len(order))
 
 
 class _Validity:
     """For each node, another one that is valid exactly if the node counts; generated if the schema has none."""
 
-    def __init__(self, reader: Reader, pointer: str, reached: Collection[int]) -> None:
-        self._reader = reader
+    def __init__(self, builder: NodeBuilder, pointer: str, reached: Collection[int]) -> None:
+        self._builder = builder
         self._pointer = pointer
         self._reached = reached
         self._conditions: dict[int, dict[int, None]] = {}
@@ -437,11 +426,11 @@ class _Validity:
         self._conditions.setdefault(edge.child, {})[condition] = None
 
     def _generated(self, keyword: str, parts: tuple[object, ...]) -> int:
-        return self._reader.generated({"pointer": self._pointer, keyword: parts})
+        return self._builder.add_node({"pointer": self._pointer, keyword: parts})
 
 
 def _post_order(
-    reader: Reader,
+    builder: NodeBuilder,
     start: int,
     counting: Counting,
     edges: dict[int, list[Edge]],
@@ -454,8 +443,8 @@ def _post_order(
     A node below one that evaluates everything adds nothing, and is left out.
     """
     order: list[int] = []
-    own[start] = counting.own(reader, start, itself=itself)
-    edges[start] = [] if own[start].everything else list(counting.edges(reader, start))
+    own[start] = counting.own(builder, start, itself=itself)
+    edges[start] = [] if own[start].everything else list(counting.edges(builder, start))
     path = [(start, iter(edges[start]))]
     while path:
         node_id, rest = path[-1]
@@ -466,21 +455,21 @@ def _post_order(
             if (
                 edges[node_id]
                 and not own[node_id].everything
-                and _evaluates_in_all_cases(reader, node_id, own)
+                and _evaluates_in_all_cases(builder, node_id, own)
             ):
                 own[node_id].everything = True
                 edges[node_id] = []
         elif edge.child not in own:
             child = edge.child
-            own[child] = counting.own(reader, child, itself=False)
-            edges[child] = [] if own[child].everything else list(counting.edges(reader, child))
+            own[child] = counting.own(builder, child, itself=False)
+            edges[child] = [] if own[child].everything else list(counting.edges(builder, child))
             path.append((child, iter(edges[child])))
     return order
 
 
-def _evaluates_in_all_cases(reader: Reader, node_id: int, own: dict[int, Evaluated]) -> bool:
+def _evaluates_in_all_cases(builder: NodeBuilder, node_id: int, own: dict[int, Evaluated]) -> bool:
     """Return whether everything is evaluated whichever branches of the node are valid."""
-    node = reader.nodes[node_id]
+    node = builder.nodes[node_id]
     if not isinstance(node, dict):
         return False
     everything = [child for child in (*node.get("allOf", ()), *node.get("ref", ())) if own[child].everything]
@@ -489,13 +478,13 @@ def _evaluates_in_all_cases(reader: Reader, node_id: int, own: dict[int, Evaluat
         groups.append((node["then"], node["else"]))
     # subtle: a branch that is never valid does not count; the others decide.
     return bool(everything) or any(
-        all(own[child].everything or reader.nodes[child] is False for child in group) for group in groups
+        all(own[child].everything or builder.nodes[child] is False for child in group) for group in groups
     )
 
 
-def edges_of(reader: Reader, node_id: int) -> Iterator[Edge]:
+def edges_of(builder: NodeBuilder, node_id: int) -> Iterator[Edge]:
     """Yield the nodes that apply to the same value, each with the node that must be valid for it to count."""
-    node = reader.nodes[node_id]
+    node = builder.nodes[node_id]
     # A node without demands has become `true`, but may have a lone `if`.
     keys: Node = node if isinstance(node, dict) else {}
     for child in (*keys.get("allOf", ()), *keys.get("ref", ())):
@@ -503,7 +492,7 @@ def edges_of(reader: Reader, node_id: int) -> Iterator[Edge]:
     for group in (*keys.get("anyOf", ()), *keys.get("oneOf", ())):
         for child in group:
             yield Edge(child, child)
-    tested = keys.get("if", reader.notes.lone_ifs.get(node_id))
+    tested = keys.get("if", builder.notes.lone_ifs.get(node_id))
     if tested is None:
         return
     yield Edge(tested, tested)

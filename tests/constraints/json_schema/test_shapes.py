@@ -10,8 +10,8 @@ import pytest
 
 import structgen as sg
 from structgen import _core
+from structgen.constraints.json_schema.nodes import TYPES
 from structgen.constraints.json_schema.shapes import ArrayShape, ObjectShape, Shapes
-from structgen.constraints.json_schema.strings import TYPES
 from structgen.errors import LimitExceeded, UnsupportedKeyword
 from tests.oracles.json_validator import Validator
 

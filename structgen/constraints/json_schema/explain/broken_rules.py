@@ -31,8 +31,9 @@ from typing import Any
 from structgen.constraints.base import NO_SCHEMA, RuleViolation, Stop
 from structgen.ir.schema import SchemaIR
 
+from ..nodes import ALL_TYPES, TYPES, Node
 from ..partial_json import parse_partial
-from .contradictions import Demand, Node, demands, without
+from .contradictions import Demand, demands, without
 from .relevant_branches import LONG_UNION, keep_relevant_branches, reachable_nodes
 from .schema_values import SchemaValues, Tag
 
@@ -65,7 +66,6 @@ _DEPENDENCY_KEYWORDS = ("dependencies", "dependentRequired", "dependentSchemas")
 _MAX_VALUES_SHOWN = 6
 _MAX_TAGS_SHOWN = 12
 _MAX_CHARACTERS_SHOWN = 80
-_TYPES = ("null", "boolean", "object", "array", "number", "string")
 
 
 @dataclass(frozen=True)
@@ -466,7 +466,7 @@ def _describe(ir: SchemaIR, one: _Candidate, accepts: Accepts, until: float) -> 
 
 
 def _type_names(node: Node) -> str:
-    names = [name for bit, name in enumerate(_TYPES) if node.get("types", 63) >> bit & 1]
+    names = [name for name, bit in TYPES.items() if node.get("types", ALL_TYPES) & bit]
     return " or ".join("integer" if name == "number" and "integer" in node else name for name in names)
 
 

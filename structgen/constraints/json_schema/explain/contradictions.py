@@ -18,14 +18,14 @@ from typing import Any
 from structgen.constraints.base import Blame
 from structgen.ir.schema import SchemaIR
 
+from ..nodes import Node
 from .endless_cycles import find_endless_cycle
 
-__all__ = ["MAX_DEMANDS", "Demand", "Node", "demands", "explain_contradiction", "without"]
+__all__ = ["MAX_DEMANDS", "Demand", "demands", "explain_contradiction", "without"]
 
 MAX_DEMANDS = 64
 _NODE_LIMIT = 20_000
 
-Node = dict[str, Any]
 _LISTED_VALUES = "the listed values"
 _NOTHING_ALLOWED = "the schema `false` allows no value"
 _ENDLESS = "every value would have to contain another one, without end"

@@ -15,15 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..nodes import ALL_TYPES, ARRAY, OBJECT, Node
+
 __all__ = ["find_endless_cycle"]
 
-_OBJECT, _ARRAY = 1 << 2, 1 << 3
-_ANY = (1 << 6) - 1
 _MAX_VISITS = 1_000_000
 """Visits of a sub-schema, in all rounds together."""
 _LISTS = ("strings", "numbers", "literals", "values")
 
-_Node = dict[str, Any]
 _Choice = tuple[int, ...]
 """Sub-schemas one of which must be satisfied, by the value itself or by one that it must contain."""
 
@@ -59,21 +58,21 @@ def _finite(nodes: tuple[Any, ...], required: list[tuple[_Choice, ...]]) -> list
     return [True] * len(nodes)
 
 
-def _requirements(nodes: tuple[Any, ...], node: _Node) -> Iterator[_Choice]:
+def _requirements(nodes: tuple[Any, ...], node: Node) -> Iterator[_Choice]:
     """Yield the choices that this node requires."""
     for key in ("allOf", "ref"):
         yield from ((one,) for one in node.get(key, ()))
     for key in ("anyOf", "oneOf"):
         yield from node.get(key, ())
     types = _types(nodes, node)
-    if types == _OBJECT:
+    if types == OBJECT:
         declared = dict(node.get("properties", ()))
         for name in node.get("required", ()):
             if name in declared:
                 yield (declared[name],)
             elif "additionalProperties" in node and not node.get("patternProperties"):
                 yield (node["additionalProperties"],)
-    if types == _ARRAY:
+    if types == ARRAY:
         first = node.get("prefixItems", ())
         least = node.get("minItems", 0)
         yield from ((one,) for one in first[:least])
@@ -83,13 +82,13 @@ def _requirements(nodes: tuple[Any, ...], node: _Node) -> Iterator[_Choice]:
             yield (node["contains"],)
 
 
-def _types(nodes: tuple[Any, ...], node: _Node) -> int:
+def _types(nodes: tuple[Any, ...], node: Node) -> int:
     """Return the type bits that a node and the nodes it refers to allow."""
-    found, pending, seen = _ANY, [node], 0
+    found, pending, seen = ALL_TYPES, [node], 0
     while pending and seen < 100:
         one = pending.pop()
         seen += 1
-        found &= one.get("types", _ANY)
+        found &= one.get("types", ALL_TYPES)
         if any(key in one for key in _LISTS):
             return 0
         pending += [

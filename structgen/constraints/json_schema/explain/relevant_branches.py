@@ -11,24 +11,17 @@ Cost: linear in the schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from structgen.ir.schema import SchemaIR
 
-from .contradictions import Node
+from ..nodes import Node, child_ids
 
 __all__ = ["LONG_UNION", "keep_relevant_branches", "reachable_nodes"]
 
 LONG_UNION = 8
 """Number of branches from which a union is reduced."""
 _UNIONS = ("anyOf", "oneOf")
-_SINGLE = (
-    *("items", "additionalProperties", "propertyNames", "contains", "if", "then", "else"),
-    *("unevaluatedItems", "unevaluatedProperties"),
-)
-_LISTS = ("values", "prefixItems", "allOf", "not", "ref")
-_BY_NAME = ("properties", "patternProperties")
 
 
 def keep_relevant_branches(ir: SchemaIR, pointers: list[str]) -> SchemaIR | None:
@@ -73,7 +66,7 @@ def _leading_to(nodes: tuple[Any, ...], pointers: set[str]) -> set[int]:
             continue
         if node["pointer"] in pointers:
             pending.append(node_id)
-        for child in _children(node):
+        for child in child_ids(node):
             above.setdefault(child, []).append(node_id)
     found = set(pending)
     while pending:
@@ -89,21 +82,8 @@ def reachable_nodes(nodes: list[Node | bool], root: int) -> set[int]:
     found, pending = {root}, [root]
     while pending:
         node = nodes[pending.pop()]
-        for child in () if isinstance(node, bool) else _children(node):
+        for child in child_ids(node):
             if child not in found:
                 found.add(child)
                 pending.append(child)
     return found
-
-
-def _children(node: Node) -> Iterator[int]:
-    for key in _SINGLE:
-        if key in node:
-            yield node[key]
-    for key in _LISTS:
-        yield from node.get(key, ())
-    for key in _UNIONS:
-        for group in node.get(key, ()):
-            yield from group
-    for key in _BY_NAME:
-        yield from (child for _, child in node.get(key, ()))

@@ -30,10 +30,11 @@ from structgen.notebook import card, pairs, plain, table
 from ..drafts import draft_of
 from ..formats import FORMATS, Format
 from ..keywords import KEYWORDS, Read, dispatch
+from ..nodes import Node
 from ..options import JsonSchemaOptions, make_options
 from ..parsing import parse_schema
 from ..pointers import escape, spelled, suggestion
-from ..reader import Node, Reader
+from ..reader import Reader
 from ..support import Support
 from ..whitespace import Whitespace
 from .document_order import order_in_documents
@@ -255,7 +256,7 @@ class _CheckingReader(Reader):
             return super().child(schema, pointer)
         except SchemaInvalid as error:
             self._problem(error, "schema", pointer)
-            return self.true()
+            return self.true_node()
 
     def note_depth(self, depth: int, pointer: str) -> None:
         super().note_depth(depth, pointer)
@@ -267,7 +268,7 @@ class _CheckingReader(Reader):
             return super().reference(reference)
         except SchemaError as error:
             self._problem(error, "$ref", self.at("$ref"))
-            return self.true()
+            return self.true_node()
 
     def language(self, keyword: str, pattern: Any) -> Any:
         try:

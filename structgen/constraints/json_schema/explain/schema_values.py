@@ -18,8 +18,8 @@ from typing import Any
 from structgen.constraints.base import Stop
 from structgen.ir.schema import SchemaIR
 
+from ..nodes import ARRAY, OBJECT, Node
 from ..partial_json import UNKNOWN, PartialValue, Path
-from .contradictions import Node
 
 __all__ = ["SchemaValues", "Tag"]
 
@@ -39,7 +39,6 @@ _OF_OBJECTS = frozenset(
     + ["dependentRequired", "dependentSchemas", "dependencies"]
 )
 _LITERALS = {"null": None, "true": True, "false": False}
-_OBJECT, _ARRAY = 1 << 2, 1 << 3
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class SchemaValues:
         self, node_id: int, key: str, group: tuple[int, ...], value: PartialValue
     ) -> Iterator[Tag]:
         """Yield a tag for a value that starts with a bracket, which excludes branches of other types."""
-        kind = {"{": _OBJECT, "[": _ARRAY}.get(value.kind)
+        kind = {"{": OBJECT, "[": ARRAY}.get(value.kind)
         if kind is None:
             return
         chosen = tuple([one for one in group if self._allows(self._same_value_nodes(one), kind)])
@@ -111,7 +110,7 @@ class SchemaValues:
         if value.kind != "{" or len(group) < 2:
             return
         branches = [(branch, self._same_value_nodes(branch)) for branch in group]
-        objects = [(branch, same) for branch, same in branches if self._allows(same, _OBJECT)]
+        objects = [(branch, same) for branch, same in branches if self._allows(same, OBJECT)]
         listed = [(branch, self._listed_keys(same)) for branch, same in objects]
         if not listed:
             return
