@@ -17,8 +17,9 @@ from structgen.constraints.base import Constraint
 from structgen.constraints.json_schema.options import make_options
 from structgen.constraints.token_limits import AtLimit, check_token_limit
 from structgen.errors import EmptyConstraint, GrammarError, OptionError, a_kind, with_kind
-from structgen.ir.grammar import Indentation
+from structgen.ir.grammar import Grammar, Indentation
 
+from .constraint import GrammarConstraint
 from .ebnf.reader import read_ebnf
 from .gbnf import read_gbnf
 from .unproductive import find_unproductive_cycle
@@ -29,16 +30,18 @@ if TYPE_CHECKING:
 
     from .lark.lark_loader import ImportPath
 
-from .constraint import GrammarConstraint
-
 __all__ = ["UNCHECKED", "LexerRule", "ebnf", "gbnf", "lark"]
 
 F = TypeVar("F", bound=Callable[..., GrammarConstraint])
 
 LexerRule = Literal["lark", "longest"]
 
+_PATH = re.compile(r"[\w./\\-]+\.(?:lark|g|gbnf|ebnf|bnf|txt)")
+_SHOWN = 12
+"""The most rules of a cycle that an error names."""
 
-def _check_is_source(source: Any, function: str) -> None:
+
+def _check_is_source(source: object, function: str) -> None:
     """Raise an error for a path, which would otherwise be reported as a syntax error."""
     if isinstance(source, PurePath) or (isinstance(source, str) and _PATH.fullmatch(source)):
         raise OptionError(
@@ -47,16 +50,12 @@ def _check_is_source(source: Any, function: str) -> None:
         )
 
 
-_SHOWN = 12
-"""The most rules of a cycle that an error names."""
-
-
 def _check_end(constraint: GrammarConstraint) -> None:
     """Raise an error if the start rule has no finite text."""
     cycle = find_unproductive_cycle(constraint.lower(), lambda: constraint.grammar)
     if not cycle:
         return
-    rule = next((one for one in constraint.grammar.rules if one.name == cycle[0]), None)
+    rule = next((rule for rule in constraint.grammar.rules if rule.name == cycle[0]), None)
     position = rule and constraint.grammar.position(rule)
     shown = cycle if len(cycle) <= _SHOWN else [*cycle[: _SHOWN // 2], "...", *cycle[-_SHOWN // 2 :]]
     raise EmptyConstraint(
@@ -70,15 +69,12 @@ def _must_end(function: F) -> F:
     """Let a builder of grammars refuse those without a finite text. `inspect.unwrap` returns it without this check."""
 
     @wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> GrammarConstraint:
-        made: GrammarConstraint = function(*args, **kwargs)
-        _check_end(made)
-        return made
+    def checked(*args: object, **kwargs: object) -> GrammarConstraint:
+        constraint: GrammarConstraint = function(*args, **kwargs)
+        _check_end(constraint)
+        return constraint
 
     return checked  # type: ignore[return-value]
-
-
-_PATH = re.compile(r"[\w./\\-]+\.(?:lark|g|gbnf|ebnf|bnf|txt)")
 
 
 @_must_end
@@ -96,11 +92,7 @@ def gbnf(source: str, *, start: str = "root") -> GrammarConstraint:
         EmptyConstraint: The start rule has no finite text.
         LimitExceeded: The grammar is too large.
     """
-    _check_is_source(source, "gbnf")
-    try:
-        return GrammarConstraint(read_gbnf(source, start), "GBNF")
-    except GrammarError as error:
-        raise error_if_lark(source, "GBNF") or error from None
+    return _read_bnf(read_gbnf, source, start, "GBNF")
 
 
 @_must_end
@@ -118,11 +110,18 @@ def ebnf(source: str, *, start: str = "root") -> GrammarConstraint:
         EmptyConstraint: The start rule has no finite text.
         LimitExceeded: The grammar is too large.
     """
-    _check_is_source(source, "ebnf")
+    return _read_bnf(read_ebnf, source, start, "EBNF")
+
+
+def _read_bnf(
+    read: Callable[[str, str], Grammar], source: str, start: str, notation: Literal["GBNF", "EBNF"]
+) -> GrammarConstraint:
+    """Return the constraint of a grammar in this notation; the error for a grammar in Lark's language says so."""
+    _check_is_source(source, notation.lower())
     try:
-        return GrammarConstraint(read_ebnf(source, start), "EBNF")
+        return GrammarConstraint(read(source, start), notation)
     except GrammarError as error:
-        raise error_if_lark(source, "EBNF") or error from None
+        raise error_if_lark(source, notation) or error from None
 
 
 @_must_end
@@ -208,6 +207,6 @@ def lark(
 
 
 UNCHECKED: Mapping[str, Callable[..., GrammarConstraint]] = {
-    one.__name__: inspect.unwrap(one) for one in (gbnf, ebnf, lark)
+    builder.__name__: inspect.unwrap(builder) for builder in (gbnf, ebnf, lark)
 }
 """The same functions without the check for a finite text, for callers that report every problem of a grammar."""

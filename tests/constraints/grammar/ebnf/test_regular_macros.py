@@ -13,6 +13,7 @@ from structgen.constraints.earliest import earliest_end
 from structgen.constraints.grammar.ebnf.reader import read_ebnf
 from structgen.errors import EmptyConstraint, GrammarSyntaxError, GrammarUnsupported, RegexSyntaxError
 from structgen.ir.grammar import Ending, Rule
+from tests.constraints.grammar.bnf_samples import check_error
 from tests.oracles.regex_twin import accepts
 
 BYTES = sg.Vocabulary.of_bytes()
@@ -168,7 +169,7 @@ def test_assertions_change_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "place", "message"),
+    ("source", "position", "message"),
     [
         ("root ::= Regex()", (1, 10, 5), "Regex takes one pattern"),
         ('root ::= Regex("a", "b")', (1, 21, 1), "Regex takes one pattern"),
@@ -207,13 +208,8 @@ def test_assertions_change_nothing() -> None:
         ('root ::= "a" (="b") (="c")', (1, 21, 2), "at the end of its rule"),
     ],
 )  # fmt: skip
-def test_mistakes(source: str, place: tuple[int, int, int], message: str) -> None:
-    with pytest.raises(GrammarSyntaxError) as caught:
-        read_ebnf(source)
-    error = caught.value
-    assert message in error.message
-    assert (error.line, error.column, error.length) == place
-    assert error.hint
+def test_mistakes(source: str, position: tuple[int, int, int], message: str) -> None:
+    check_error(read_ebnf, source, position, message)
 
 
 @pytest.mark.parametrize(
