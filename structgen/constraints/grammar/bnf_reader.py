@@ -274,9 +274,7 @@ class Reader(ABC):
                 elif kind == _CLOSE:
                     if not groups:
                         raise self.fault("this ) closes nothing", match.start(kind), hint=_quoted(")"))
-                    body = items[0] if len(items) == 1 else self._alternative(items, match, alternatives)
-                    if alternatives:
-                        body = bodies.choice([*alternatives, body])
+                    body = self._choice(alternatives, items, match, alternatives)
                     height, repeated = tallest + 1, False
                     items, alternatives, _, tallest = groups.pop()
                     items.append(body)
@@ -289,11 +287,7 @@ class Reader(ABC):
                         if groups or (kind in _DEFINITIONS and self.newline_ends_rule):
                             opened = groups[-1][2].start(_OPEN) if groups else None
                             raise self._unfinished(name, match, opened)
-                        body = items[0] if len(items) == 1 else self._alternative(items, match)
-                        rules[name] = (
-                            name_at,
-                            bodies.choice([*alternatives, body]) if alternatives else body,
-                        )
+                        rules[name] = (name_at, self._choice(alternatives, items, match))
                         name = None
                     if kind == _END:
                         return rules
@@ -305,6 +299,13 @@ class Reader(ABC):
                         items, alternatives, repeated, tallest = [], [], False, 0
                 else:
                     raise self._stray(match)
+
+    def _choice(
+        self, alternatives: list[Body], items: list[Body], match: re.Match[str], before: Sized = "rule"
+    ) -> Body:
+        """Return the body of a group or rule that ends at `match`; `items` are its last alternative."""
+        last = items[0] if len(items) == 1 else self._alternative(items, match, before)
+        return bodies.choice([*alternatives, last]) if alternatives else last
 
     def _alternative(self, items: list[Body], match: re.Match[str], before: Sized = "rule") -> Body:
         """Return the body of no items, or of several. If there is nothing `before`, the whole group may be empty."""

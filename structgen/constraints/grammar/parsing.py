@@ -114,6 +114,10 @@ class Parse:
         self._steps = 0
         self._ends: dict[_Key, dict[int, int]] = {}
         self._waiting: dict[_Key, list[tuple[_Key, int]]] = {}
+        self._fresh: list[_Key] = []
+        """The keys that are not predicted yet."""
+        self._moved: list[tuple[_Key, int, int]] = []
+        """The continuations that are still to be followed: a key, a state and a place."""
         last = max(trace.positions, default=0)
         ends = [
             place
@@ -140,11 +144,11 @@ class Parse:
         """Return the number of a rule after numbering its body and all rules that it uses."""
         pending = [name]
         while pending:
-            one = pending.pop()
-            number = self._rule_number(one)
+            used = pending.pop()
+            number = self._rule_number(used)
             if self._nodes[number].inner:
                 continue
-            self._nodes[number].inner = [self._number(self._rules[one].body, pending)]
+            self._nodes[number].inner = [self._number(self._rules[used].body, pending)]
         return self._rule_number(name)
 
     def _rule_number(self, name: str) -> int:
@@ -193,68 +197,74 @@ class Parse:
 
     def _fill(self) -> None:
         """Fill the chart. A continuation is a key and a state: the number of items or rounds that are complete."""
-        fresh: list[_Key] = [self._root]
         self._waiting[self._root] = []
         self._ends[self._root] = {}
-        moved: list[tuple[_Key, int, int]] = []
+        self._fresh.append(self._root)
         seen: set[tuple[_Key, int, int]] = set()
-
-        def wait(key: _Key, parent: _Key, state: int) -> None:
-            waiting = self._waiting.get(key)
-            if waiting is None:
-                waiting = self._waiting[key] = []
-                self._ends[key] = {}
-                fresh.append(key)
-            waiting.append((parent, state))
-            self._count(len(self._ends[key]))
-            moved.extend((parent, state, end) for end in self._ends[key])
-
-        def ended(key: _Key, end: int) -> None:
-            ends = self._ends[key]
-            if end in ends:
-                return
-            ends[end] = self._steps
-            self._count(1 + len(self._waiting[key]))
-            for parent, state in self._waiting[key]:
-                moved.append((parent, state, end))
-
-        while fresh or moved:
+        while self._fresh or self._moved:
             self._count()
-            if moved:
-                key, state, at = moved.pop()
+            if self._moved:
+                continuation = key, state, at = self._moved.pop()
             else:
-                key, state = fresh.pop(), 0
-                at = key[1]
-                part = self._nodes[key[0]]
-                if part.kind == "leaf":
-                    if part.is_empty:
-                        ended(key, at)
-                    if part.terminal is not None:
-                        for to in self._after.get((at, part.terminal), ()):
-                            ended(key, to)
+                key = self._fresh.pop()
+                if self._nodes[key[0]].kind not in ("sequence", "repeat"):
+                    self._predict(key)
                     continue
-                if part.kind in ("rule", "choice"):
-                    for one in part.inner:
-                        wait((one, at), key, 0)
-                    continue
-            part = self._nodes[key[0]]
-            if part.kind in ("rule", "choice"):
-                ended(key, at)
-                continue
-            if (key, state, at) in seen:
-                continue
-            seen.add((key, state, at))
-            if part.kind == "sequence":
-                if state == len(part.inner):
-                    ended(key, at)
-                else:
-                    wait((part.inner[state], at), key, state + 1)
-                continue
-            if state >= part.low or part.inner[0] in self._empties():
-                ended(key, at)
-            if part.high is None or state < part.high:
-                most = part.low if part.high is None else part.high
-                wait((part.inner[0], at), key, min(state + 1, most))
+                continuation = key, state, at = key, 0, key[1]
+            if self._nodes[key[0]].kind in ("rule", "choice"):
+                self._add_end(key, at)
+            elif continuation not in seen:
+                seen.add(continuation)
+                self._continue(key, state, at)
+
+    def _predict(self, key: _Key) -> None:
+        """Start a leaf, a rule or a choice at the place of the key."""
+        number, at = key
+        part = self._nodes[number]
+        if part.kind != "leaf":
+            for inner in part.inner:
+                self._wait_for((inner, at), key, 0)
+            return
+        if part.is_empty:
+            self._add_end(key, at)
+        if part.terminal is not None:
+            for end in self._after.get((at, part.terminal), ()):
+                self._add_end(key, end)
+
+    def _continue(self, key: _Key, state: int, at: int) -> None:
+        """Continue a sequence or a repetition after `state` items or rounds, at a place."""
+        part = self._nodes[key[0]]
+        if part.kind == "sequence":
+            if state == len(part.inner):
+                self._add_end(key, at)
+            else:
+                self._wait_for((part.inner[state], at), key, state + 1)
+            return
+        if state >= part.low or part.inner[0] in self._empties():
+            self._add_end(key, at)
+        if part.high is None or state < part.high:
+            most = part.low if part.high is None else part.high
+            self._wait_for((part.inner[0], at), key, min(state + 1, most))
+
+    def _wait_for(self, key: _Key, parent: _Key, state: int) -> None:
+        """Continue `parent` in this state wherever `key` ends, now or later."""
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            waiting = self._waiting[key] = []
+            self._ends[key] = {}
+            self._fresh.append(key)
+        waiting.append((parent, state))
+        self._count(len(self._ends[key]))
+        self._moved.extend((parent, state, end) for end in self._ends[key])
+
+    def _add_end(self, key: _Key, end: int) -> None:
+        """Record that a text of `key` ends at this place, and continue what waits for it."""
+        ends = self._ends[key]
+        if end in ends:
+            return
+        ends[end] = self._steps
+        self._count(1 + len(self._waiting[key]))
+        self._moved.extend((parent, state, end) for parent, state in self._waiting[key])
 
     def _empties(self) -> frozenset[int]:
         if not hasattr(self, "_empty_nodes"):

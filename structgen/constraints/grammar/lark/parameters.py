@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from structgen.errors import LimitExceeded
@@ -255,78 +255,86 @@ def instantiate(bodies: Mapping[str, Body], parametric: frozenset[str]) -> dict[
         bodies: All rules.
         parametric: The names of those that have a parameter.
     """
+    instances = _Instances(parametric)
     result: dict[str, Body] = {}
-    pending: list[tuple[str, int]] = []
-    known: dict[tuple[str, int], Body] = {}
-    fixed: dict[int, bool] = {}
-    size = 0
+    for name, body in bodies.items():
+        if name not in parametric:
+            result[name] = instances.body(body, 0) or ("choice", ())
+    while instances.pending:
+        name, value = instances.pending.pop()
+        instance = instances.body(bodies[name], value)
+        result[_instance_name(name, value)] = ("choice", ()) if instance is None else instance
+    return result
 
-    def is_fixed(body: Body) -> bool:
-        """Return whether a body contains neither conditions nor references to rules with a parameter."""
-        if id(body) not in fixed:
-            kind = body[0]
-            if kind in ("sequence", "choice"):
-                fixed[id(body)] = all(is_fixed(part) for part in body[1])
-            elif kind == "repeat":
-                fixed[id(body)] = is_fixed(body[1])
-            else:
-                fixed[id(body)] = (
-                    kind not in ("instance", "condition") and body[:1] + body[1:2] not in skipped
-                )
-        return fixed[id(body)]
 
-    skipped = {("rule", name) for name in parametric}
+class _Instances:
+    """The instances of rules with parameters, which are requested while bodies are instantiated."""
 
-    def reference(name: str, value: int) -> Body:
-        key = (name, value)
-        if key not in known:
-            if len(known) >= INSTANCES:
-                raise _too_many(f"rules with parameters have more than {INSTANCES:,} instances")
-            known[key] = ("rule", f"{name}::{value:#x}")
-            pending.append(key)
-        return known[key]
+    def __init__(self, parametric: frozenset[str]) -> None:
+        self.pending: list[tuple[str, int]] = []
+        """The rules and values that are referred to and whose bodies are not made yet."""
+        self._parametric = {("rule", name) for name in parametric}
+        self._references: dict[tuple[str, int], Body] = {}
+        self._fixed: dict[int, bool] = {}
+        self._size = 0
 
-    def body(part: Body, value: int) -> Body | None:
-        """Return a body for this value; None if it has no text."""
-        nonlocal size
-        if is_fixed(part):
+    def body(self, part: Body, value: int) -> Body | None:
+        """Return a body for this value of the parameter; None if it has no text."""
+        if self._is_fixed(part):
             return part
-        size += 1
-        if size > _PARTS:
+        self._size += 1
+        if self._size > _PARTS:
             raise _too_many(f"the instances of rules with parameters have more than {_PARTS:,} parts")
         kind = part[0]
         if kind == "rule":
             return EMPTY  # the instance follows it
         if kind == "instance":
-            return reference(part[1], evaluate(part[2], value))
+            return self._reference(part[1], evaluate(part[2], value))
         if kind == "condition":
             return EMPTY if holds(part[1], value) else None
         if kind == "repeat":
-            inner = body(part[1], value)
+            inner = self.body(part[1], value)
             if inner is None:
                 return EMPTY if part[2] == 0 else None
             return ("repeat", inner, part[2], part[3])
         if kind == "choice":
-            possible = [one for one in (body(inner, value) for inner in part[1]) if one is not None]
+            possible = list(_present(self.body(inner, value) for inner in part[1]))
             return choice_of(possible) if possible else None
         # subtle: the condition is last but is tested first, since an alternative that is dropped needs no instances.
-        for one in part[1]:
-            if one[0] == "condition" and not holds(one[1], value):
+        for item in part[1]:
+            if item[0] == "condition" and not holds(item[1], value):
                 return None
-        parts = [body(inner, value) for inner in part[1]]
+        parts = [self.body(inner, value) for inner in part[1]]
         return None if None in parts else sequence_of(_present(parts))
 
-    for name, one in bodies.items():
-        if name not in parametric:
-            result[name] = body(one, 0) or ("choice", ())
-    while pending:
-        name, value = pending.pop()
-        made = body(bodies[name], value)
-        result[f"{name}::{value:#x}"] = ("choice", ()) if made is None else made
-    return result
+    def _is_fixed(self, body: Body) -> bool:
+        """Return whether a body contains neither conditions nor references to rules with a parameter."""
+        if id(body) not in self._fixed:
+            kind = body[0]
+            if kind in ("sequence", "choice"):
+                fixed = all(self._is_fixed(part) for part in body[1])
+            elif kind == "repeat":
+                fixed = self._is_fixed(body[1])
+            else:
+                fixed = kind not in ("instance", "condition") and body[:2] not in self._parametric
+            self._fixed[id(body)] = fixed
+        return self._fixed[id(body)]
+
+    def _reference(self, name: str, value: int) -> Body:
+        key = (name, value)
+        if key not in self._references:
+            if len(self._references) >= INSTANCES:
+                raise _too_many(f"rules with parameters have more than {INSTANCES:,} instances")
+            self._references[key] = ("rule", _instance_name(name, value))
+            self.pending.append(key)
+        return self._references[key]
 
 
-def _present(parts: list[Body | None]) -> Iterator[Body]:
+def _instance_name(name: str, value: int) -> str:
+    return f"{name}::{value:#x}"
+
+
+def _present(parts: Iterable[Body | None]) -> Iterator[Body]:
     return (part for part in parts if part is not None)
 
 
