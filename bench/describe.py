@@ -22,18 +22,18 @@ from structgen.generation.options import make_options
 from structgen.types.describe import describe_schema
 from structgen.types.output import output_type
 
-_PLACES = ("nowhere", "before", "after")
+_POSITIONS = ("nowhere", "before", "after")
 _BATCH = 10
 
 
-def prompt_for(task: Task, place: str, examples: bool) -> Any:
+def prompt_for(task: Task, position: str, examples: bool) -> Any:
     """Return the prompt of an item."""
     instruction = task.messages[0]["content"].split("\n\n")[0]
     fields, text = describe_schema(task.schema), task.messages[-1]["content"]
     if not examples:
         text = f"{instruction}\n\n{text}"
-    if place != "nowhere":
-        text = f"{fields}\n\n{text}" if place == "before" else f"{text}\n\n{fields}"
+    if position != "nowhere":
+        text = f"{fields}\n\n{text}" if position == "before" else f"{text}\n\n{fields}"
     if not examples:
         return text
     return [
@@ -50,7 +50,7 @@ def empty_lists(value: Any) -> int:
     return sum(map(empty_lists, value.values())) if isinstance(value, dict) else 0
 
 
-def measure(model: Any, name: str, place: str, examples: bool) -> str:
+def measure(model: Any, name: str, position: str, examples: bool) -> str:
     """Return a row of the table."""
     options = make_options({"max_tokens": 96, "close_within_budget": True, "exact_weight": False})
     tasks = load_tasks([name])
@@ -62,14 +62,14 @@ def measure(model: Any, name: str, place: str, examples: bool) -> str:
         )
         for start in range(0, len(items), _BATCH):
             batch = items[start : start + _BATCH]
-            prompts = [prompt_for(task, place, examples) for task in batch]
+            prompts = [prompt_for(task, position, examples) for task in batch]
             for task, result in zip(
                 batch, api.run_batch(model, prompts, kind, [options] * len(batch)), strict=True
             ):
-                found = judge(task, result.text)
-                right, score = right + found.correct, score + found.score
-                empty += empty_lists(json.loads(result.text)) if found.valid else 0
-    return f"| {name} | {place} | {right / len(tasks):.1%} | {score / len(tasks):.3f} | {empty} |"
+                verdict = judge(task, result.text)
+                right, score = right + verdict.correct, score + verdict.score
+                empty += empty_lists(json.loads(result.text)) if verdict.valid else 0
+    return f"| {name} | {position} | {right / len(tasks):.1%} | {score / len(tasks):.3f} | {empty} |"
 
 
 def main() -> None:
@@ -79,8 +79,8 @@ def main() -> None:
     arguments = parser.parse_args()
     model = sg.load()
     for name in arguments.tasks:
-        for place in _PLACES:
-            print(measure(model, name, place, arguments.examples), flush=True)
+        for position in _POSITIONS:
+            print(measure(model, name, position, arguments.examples), flush=True)
 
 
 if __name__ == "__main__":

@@ -73,9 +73,9 @@ def _measure_family(engine: Any, tokenizer: Any, family: Family, limit: int) -> 
         text = json.dumps(schema, ensure_ascii=False)
         output = json.dumps(instance, ensure_ascii=False)
         tokens = tokenizer.encode(output, add_special_tokens=False)
-        found = _in_a_process(engine, text, tokens, limit)
-        cases.append({"n": n, "bytes": len(text) + len(output), "tokens": len(tokens), **found})
-        if "error" in found:
+        result = _in_a_process(engine, text, tokens, limit)
+        cases.append({"n": n, "bytes": len(text) + len(output), "tokens": len(tokens), **result})
+        if "error" in result:
             break  # a larger one will not fare better
     return cases
 
@@ -87,15 +87,15 @@ def _in_a_process(engine: Any, schema: str, tokens: list[int], limit: int) -> Ca
     process = context.Process(target=_child, args=(theirs, engine, schema, tokens, limit))
     process.start()
     theirs.close()
-    found: Case = {"error": f"over {limit} s"}
+    result: Case = {"error": f"over {limit} s"}
     try:
         if ours.poll(limit):
-            found = ours.recv()
+            result = ours.recv()
     except EOFError:
-        found = {"error": "process ended"}
+        result = {"error": "process ended"}
     process.kill()
     process.join()
-    return found
+    return result
 
 
 def _child(connection: Connection, engine: Any, schema: str, tokens: list[int], limit: int) -> None:

@@ -63,10 +63,10 @@ def main() -> None:
         alone = _measured(compiler, options.seconds, hostile=False, salt=1)
         beside = _measured(compiler, options.seconds, hostile=True, salt=2)
         print(f"{'':45}{'median':>10}{'99 %':>10}{'slowest':>10}  ms")
-        for place, name in enumerate(("a step of 16 masks", "a new harmless schema")):
-            for phase, times in (("alone", alone.times[place]), ("with hostile specs", beside.times[place])):
+        for index, name in enumerate(("a step of 16 masks", "a new harmless schema")):
+            for phase, times in (("alone", alone.times[index]), ("with hostile specs", beside.times[index])):
                 print(f"{f'{name}, {phase}':45}" + "".join(f"{1e3 * q:10.2f}" for q in _quantiles(times)))
-            longer = max(beside.times[place]) - max(alone.times[place])
+            longer = max(beside.times[index]) - max(alone.times[index])
             print(f"{'':10}the slowest took {1e3 * longer:.1f} ms longer")
         stats = compiler.stats
         print(
@@ -116,11 +116,11 @@ def _measured(compiler: ConstraintCompiler, seconds: float, *, hostile: bool, sa
             begin = time.perf_counter()
             fill_rows(sequences, out, 1)
             steps.append(time.perf_counter() - begin)
-            for row, one in enumerate(sequences):
+            for row, sequence in enumerate(sequences):
                 allowed = np.flatnonzero(np.unpackbits(out[row].view(np.uint8), bitorder="little"))
-                one.advance(int(draw.choice(allowed)))
-                if one.is_ended or len(one.matcher.tokens) > 60:
-                    one.reset()
+                sequence.advance(int(draw.choice(allowed)))
+                if sequence.is_ended or len(sequence.matcher.tokens) > 60:
+                    sequence.reset()
             time.sleep(0.005)  # the model's turn
 
     def compiling() -> None:

@@ -65,21 +65,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "structgen": {"logits_processor": processors},
         "llama.cpp's grammar": {"grammar": grammar},
     }
-    found: dict[str, list[Times]] = {name: [] for name in engines}
+    times_by_engine: dict[str, list[Times]] = {name: [] for name in engines}
     for number in range(chosen.rounds + 1):
         for prompt in PROMPTS:
             for name, options in engines.items():
                 measured = _per_token(llama, prompt, chosen.tokens, options)
                 if number:  # the first round warms up
-                    found[name].append(measured)
+                    times_by_engine[name].append(measured)
     print(
         f"{path.name}, {chosen.threads} threads, {chosen.tokens} tokens, {chosen.rounds} rounds of 3 prompts;"
     )
     print(f"vocabulary and constraint ready in {ready * 1e3:.0f} ms")
     print("| | ms a token | tokens/s | CPU ms a token | time, to unconstrained |")
     print("|---|--:|--:|--:|--:|")
-    free = found["unconstrained"]
-    for name, times in found.items():
+    free = times_by_engine["unconstrained"]
+    for name, times in times_by_engine.items():
         wall = statistics.median(each[0] for each in times)
         cpu = statistics.median(each[1] for each in times)
         ratio = statistics.median(each[0] / other[0] for each, other in zip(times, free, strict=True))

@@ -79,17 +79,17 @@ def _run(engine: BenchmarkEngine, schema: str, instances: list[list[int]]) -> di
     start = _CLOCK()
     session = engine.open(schema)
     session.mask()
-    found: dict[str, list[float]] = {"first": [(_CLOCK() - start) / 1e3], "mask": [], "warm": []}
+    times: dict[str, list[float]] = {"first": [(_CLOCK() - start) / 1e3], "mask": [], "warm": []}
     for tokens in instances:
         for figure in ("mask", "warm"):
             session.reset()
             for token in tokens:
                 start = _CLOCK()
                 words = session.mask()
-                found[figure].append((_CLOCK() - start) / 1e3)
+                times[figure].append((_CLOCK() - start) / 1e3)
                 if not has_token(words, token) or not session.accept(token):
                     raise ValueError("a valid instance is not accepted")
-    return found
+    return times
 
 
 def _report(times: dict[str, dict[str, list[float]]], taken: dict[str, int], total: int) -> None:

@@ -21,10 +21,10 @@ def records(path: str, limit: int | None = None, seed: int = 0) -> list[dict[str
     """The records of a ``.jsonl`` or ``.jsonl.gz``, or `limit` of them drawn with `seed`, in their order."""
     opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as file:
-        found = [json.loads(line) for line in file]
-    if limit is None or limit >= len(found):
-        return found
-    return [found[i] for i in sorted(random.Random(seed).sample(range(len(found)), limit))]
+        listed = [json.loads(line) for line in file]
+    if limit is None or limit >= len(listed):
+        return listed
+    return [listed[i] for i in sorted(random.Random(seed).sample(range(len(listed)), limit))]
 
 
 def vocabulary_of(directory: str | None) -> Vocabulary:
@@ -52,12 +52,12 @@ def progress(items: Sequence[Item], label: str) -> Iterable[Item]:
 class Tokeniser:
     """Texts as tokens of a vocabulary, in three ways: its tokenizer's own, at random, byte by byte."""
 
-    WAYS = ("own", "random", "bytes")
+    SPLITS = ("own", "random", "bytes")
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
 
-    def ways(self, text: str, source: random.Random) -> Iterator[tuple[str, list[int]]]:
+    def splits(self, text: str, source: random.Random) -> Iterator[tuple[str, list[int]]]:
         """Each way that can spell the text, with its tokens."""
         data = text.encode()
         for way, ids in (
@@ -94,9 +94,9 @@ class Tokeniser:
     @functools.cached_property
     def _index(self) -> tuple[dict[bytes, list[int]], int]:
         """The tokens of at most 16 bytes by their bytes; longer ones fit seldom and cost a look-up everywhere."""
-        found: dict[bytes, list[int]] = {}
+        tokens: dict[bytes, list[int]] = {}
         for token in range(self.vocabulary.size):
             spelled = self.vocabulary.token_bytes(token)
             if spelled and len(spelled) <= 16:
-                found.setdefault(spelled, []).append(token)
-        return found, max(map(len, found))
+                tokens.setdefault(spelled, []).append(token)
+        return tokens, max(map(len, tokens))

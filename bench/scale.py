@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     vocabulary = _vocabulary()
     cases = _cases(chosen.data, chosen.schemas, vocabulary)
-    schemas = [one for one in (_measured(*case, vocabulary) for case in cases) if one is not None]
+    schemas = [schema for schema in (_measured(*case, vocabulary) for case in cases) if schema is not None]
     _tell_measured(schemas)
     _tell_batches(cases[:64], vocabulary)
     gpu = (chosen.step_ms * 1e-3, chosen.row_us * 1e-6)
@@ -119,9 +119,9 @@ class Replica:
         """Seconds that the masks of one step take."""
         spent = [0.0] * self.engines
         for number, slot in enumerate(self._slots):
-            schema, walk, place = slot
-            spent[schema % self.engines] += walk[place]
-            slot[2] = place + 1
+            schema, walk, index = slot
+            spent[schema % self.engines] += walk[index]
+            slot[2] = index + 1
             if slot[2] == len(walk):
                 self._slots[number] = self._request()
         return max(spent)
@@ -142,7 +142,7 @@ def simulate(
     """The mask times of each step, and how much longer all steps take than their passes alone (0.01: one percent)."""
     forward = gpu[0] + gpu[1] * replica.rows
     masks = [replica.step() for _ in range(steps)]
-    total = sum(max(forward, one) if beside else forward + one for one in masks)
+    total = sum(max(forward, mask) if beside else forward + mask for mask in masks)
     return masks, max(0.0, total / (forward * steps) - 1)
 
 
@@ -191,7 +191,7 @@ def _tell_replicas(schemas: list[Schema], steps: int, gpu: tuple[float, float]) 
                 replica = Replica(schemas, rows, 1, source)
                 masks, after = simulate(replica, steps, gpu, beside=False)
                 forward = gpu[0] + gpu[1] * rows
-                besides.append(sum(max(0.0, one - forward) for one in masks) / (forward * steps))
+                besides.append(sum(max(0.0, mask - forward) for mask in masks) / (forward * steps))
                 new, requests = new + replica.fresh, requests + replica.requests
                 means.append(statistics.fmean(masks))
                 afters.append(after)
@@ -217,8 +217,8 @@ def _routed(schemas: int, number: int, count: int, by_schema: bool) -> Callable[
 
 def _tell_measured(schemas: list[Schema]) -> None:
     print(f"{len(schemas)} schemas, µs: mean / p50 / p99")
-    first = [one for schema in schemas for one in schema.walks[0]]
-    last = [one for schema in schemas for one in schema.walks[-1]]
+    first = [mask for schema in schemas for mask in schema.walks[0]]
+    last = [mask for schema in schemas for mask in schema.walks[-1]]
     for name, times in (
         ("compile", [schema.compile for schema in schemas]),
         ("masks of a first request", first),
@@ -230,11 +230,11 @@ def _tell_measured(schemas: list[Schema]) -> None:
 
 def _tell_batches(cases: list[tuple[str, list[list[int]]]], vocabulary: Vocabulary) -> None:
     """A real batch of cached masks, compared with the sum of its parts."""
-    one = _batch(cases, [vocabulary.with_limits()])
-    two = _batch(cases, [vocabulary.with_limits(), vocabulary.with_limits()])
-    print(f"\n{len(cases)} remembered masks in one call: {one[0] * 1e6:.0f} µs;")
-    print(f"one by one, summed: {one[1] * 1e6:.0f} µs;")
-    print(f"shared by two engines and two threads: {two[0] * 1e6:.0f} µs")
+    alone = _batch(cases, [vocabulary.with_limits()])
+    shared = _batch(cases, [vocabulary.with_limits(), vocabulary.with_limits()])
+    print(f"\n{len(cases)} remembered masks in one call: {alone[0] * 1e6:.0f} µs;")
+    print(f"one by one, summed: {alone[1] * 1e6:.0f} µs;")
+    print(f"shared by two engines and two threads: {shared[0] * 1e6:.0f} µs")
 
 
 def _batch(cases: list[tuple[str, list[list[int]]]], engines: list[Vocabulary]) -> tuple[float, float]:
@@ -301,13 +301,16 @@ def _vocabulary() -> Vocabulary:
 def _cases(path: str | None, wanted: int, vocabulary: Vocabulary) -> list[tuple[str, list[list[int]]]]:
     """Schemas with the tokens of texts that satisfy them."""
     if path is None:
-        found = [(json.dumps(one), [json_schema(one).example_text(i) for i in range(_WALKS)]) for one in OWN]
+        candidates = [
+            (json.dumps(schema), [json_schema(schema).example_text(i) for i in range(_WALKS)])
+            for schema in OWN
+        ]
     else:
         opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
         with opener(path, "rt", encoding="utf-8") as lines:
             records = [json.loads(line) for line in lines]
         random.Random(0).shuffle(records)
-        found = [
+        candidates = [
             (
                 json.dumps(record["schema"]),
                 [json.dumps(test["data"], ensure_ascii=False) for test in record["tests"] if test["valid"]],
@@ -315,7 +318,7 @@ def _cases(path: str | None, wanted: int, vocabulary: Vocabulary) -> list[tuple[
             for record in records[: 3 * wanted]
         ]
     cases: list[tuple[str, list[list[int]]]] = []
-    for schema, texts in found:
+    for schema, texts in candidates:
         tokens = [ids for ids in map(vocabulary.encode, texts) if ids and len(ids) <= _LONGEST]
         if tokens and _measured(schema, tokens, vocabulary) is not None:
             cases.append((schema, tokens))

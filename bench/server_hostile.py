@@ -167,7 +167,9 @@ class _Seen:
 
     phase: Phase | None = None
     """None: gaps do not count."""
-    gaps: dict[Phase, list[tuple[float, float]]] = field(default_factory=lambda: {one: [] for one in _PHASES})
+    gaps: dict[Phase, list[tuple[float, float]]] = field(
+        default_factory=lambda: {phase: [] for phase in _PHASES}
+    )
     """When a token came, and how long after the one before."""
     newcomers: list[_Newcomer] = field(default_factory=list)
     late: int = 0
@@ -190,15 +192,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with serve(options.serve, options.url) as server:
         seen = asyncio.run(_measure(server.url, options))
         report_batch(server.url)
-    found = _report(seen)
+    figures = _report(seen)
     if options.json is not None:
-        options.json.write_text(json.dumps(found, indent=1))
+        options.json.write_text(json.dumps(figures, indent=1))
     return 1 if seen.faults else 0
 
 
 async def _measure(url: str, options: argparse.Namespace) -> _Seen:
     seen = _Seen()
-    kinds = [one for one in _hostile_kinds() if one[0].startswith(options.only)]
+    kinds = [kind for kind in _hostile_kinds() if kind[0].startswith(options.only)]
     headers = {"Authorization": f"Bearer {key()}", "Content-Type": "application/json"}
     async with (
         client_of(url, key()) as (client, sending),
@@ -231,8 +233,8 @@ async def _measure(url: str, options: argparse.Namespace) -> _Seen:
                     await asyncio.sleep(options.every)
                 if waiting:
                     _, late = await asyncio.wait(waiting, timeout=_ANSWER_SECONDS)
-                    for one in late:
-                        one.cancel()
+                    for task in late:
+                        task.cancel()
                     seen.late += len(late)
                 seen.phase = None
                 await asyncio.sleep(_SETTLE_SECONDS)
@@ -350,14 +352,15 @@ def _report(seen: _Seen) -> dict[str, Any]:
         + ", ".join(f"{name} {1e3 * more[name]:+.0f} ms" for name in ("median", "p99", "p999", "longest"))
     )
     kinds: dict[str, dict[str, Any]] = {}
-    for kind in dict.fromkeys(one.kind for one in seen.newcomers):
-        mine = [one for one in seen.newcomers if one.kind == kind]
+    for kind in dict.fromkeys(newcomer.kind for newcomer in seen.newcomers):
+        mine = [newcomer for newcomer in seen.newcomers if newcomer.kind == kind]
         gaps = seen.gaps[mine[0].phase]
         near = [
-            max((gap for at, gap in gaps if one.start <= at <= one.end + 0.5), default=0.0) for one in mine
+            max((gap for at, gap in gaps if newcomer.start <= at <= newcomer.end + 0.5), default=0.0)
+            for newcomer in mine
         ]
-        seconds = statistics.median(one.end - one.start for one in mine)
-        outcomes = dict(Counter(one.outcome for one in mine))
+        seconds = statistics.median(newcomer.end - newcomer.start for newcomer in mine)
+        outcomes = dict(Counter(newcomer.outcome for newcomer in mine))
         kinds[kind] = {"sent": len(mine), "outcomes": outcomes, "longest_gaps": near, "seconds": seconds}
         print(
             f"  {kind:26} {len(mine):4} sent, {seconds:5.2f} s, longest gap meanwhile: median "

@@ -44,12 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     with serve(options.serve, options.url) as server:
         watch = Memory(server.pid)
-        found = asyncio.run(_load(server.url, options, watch))
-        found["memory_mib"] = watch.samples
+        figures = asyncio.run(_load(server.url, options, watch))
+        figures["memory_mib"] = watch.samples
         watch.tell()
     if options.json is not None:
-        options.json.write_text(json.dumps(found, indent=1))
-    return 1 if found.get("faults") else 0
+        options.json.write_text(json.dumps(figures, indent=1))
+    return 1 if figures.get("faults") else 0
 
 
 async def _load(url: str, options: argparse.Namespace, watch: Memory) -> dict[str, Any]:
@@ -101,7 +101,7 @@ async def _load(url: str, options: argparse.Namespace, watch: Memory) -> dict[st
     seconds = time.perf_counter() - begin
     report_batch(url)
     for kind in sorted({kind for kind, _ in kinds}):
-        counted = ", ".join(f"{n} {outcome}" for (one, outcome), n in sorted(kinds.items()) if one == kind)
+        counted = ", ".join(f"{n} {outcome}" for (name, outcome), n in sorted(kinds.items()) if name == kind)
         print(f"  {kind:24} {counted}")
     print(
         f"{sum(outcomes.values())} requests, {options.concurrency} at a time, in {seconds:.0f} s: "

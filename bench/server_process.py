@@ -95,12 +95,12 @@ def _resident(pid: int) -> float:
 
 def descendants(pid: int) -> list[int]:
     """The processes below one."""
-    found: list[int] = []
+    pids: list[int] = []
     for folder in Path(f"/proc/{pid}/task").glob("*"):
         with contextlib.suppress(OSError):
             for child in map(int, (folder / "children").read_text().split()):
-                found += [child, *descendants(child)]
-    return found
+                pids += [child, *descendants(child)]
+    return pids
 
 
 def key() -> str:

@@ -162,7 +162,9 @@ def _large(salt: int) -> dict[str, Any]:
 def _fits(text: str, salt: int, is_large: bool) -> bool:
     value = json.loads(text)
     if is_large:
-        return all(name.startswith(f"key{salt}_") and one in (salt, None) for name, one in value.items())
+        return all(
+            name.startswith(f"key{salt}_") and member in (salt, None) for name, member in value.items()
+        )
     return set(value) <= {f"name{salt}", "age", "tags"} and 0 <= value["age"] <= 100 + salt
 
 

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in chosen.engines:
             engine = BENCHMARK_ENGINES[name](tokenizer)  # a fresh one, which remembers nothing
             passes = _run(engine, cases, threads, chosen.steps, chosen.passes)
-            figures = [f for one in (passes[0], passes[-1]) for f in _figures(one)]
+            figures = [f for times in (passes[0], passes[-1]) for f in _figures(times)]
             print(f"| {name} | {threads} | " + " | ".join(f"{f:,.0f}" for f in figures) + " |", flush=True)
 
 
@@ -121,7 +121,7 @@ def _run(engine: Any, cases: list[Case], threads: int, steps: int, passes: int) 
     """Wall and CPU times of the batched calls, in µs, by pass."""
     sessions = [engine.open(schema) for schema, _ in cases]
     rows, fill = _batch(engine, sessions, threads)
-    found: list[list[Times]] = []
+    times_by_pass: list[list[Times]] = []
     for _ in range(passes):
         for session in sessions:
             session.reset()
@@ -140,8 +140,8 @@ def _run(engine: Any, cases: list[Case], threads: int, steps: int, passes: int) 
                 if places[i] == len(tokens):
                     session.reset()
                     places[i] = 0
-        found.append(times)
-    return found
+        times_by_pass.append(times)
+    return times_by_pass
 
 
 def _batch(engine: Any, sessions: list[Any], threads: int) -> tuple[NDArray[np.int32], Batch]:

@@ -159,14 +159,14 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _lines(arguments: argparse.Namespace) -> Iterator[str]:
-    found = corpora()
+    known = corpora()
     yield HEADER
-    for name in arguments.names or sorted(found):
-        if name not in found:
-            raise SystemExit(f"there is no corpus of {name!r}; there are {', '.join(sorted(found))}")
+    for name in arguments.names or sorted(known):
+        if name not in known:
+            raise SystemExit(f"there is no corpus of {name!r}; there are {', '.join(sorted(known))}")
         reader = Reader(sg.grammar(name))
         figures = measure(
-            found[name], reader, limit=arguments.limit, edits=arguments.edits, seed=arguments.seed
+            known[name], reader, limit=arguments.limit, edits=arguments.edits, seed=arguments.seed
         )
         yield figures.row()
         if arguments.show:

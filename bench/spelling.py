@@ -112,10 +112,10 @@ def number_spellings(value: Decimal) -> list[str]:
     minus = "-" if sign else ""
     if not significant:
         return [plain, f"{minus}0.0", f"{minus}0e3", f"{minus}0.0E-2"]
-    found = [plain, plain + ("0" if "." in plain else ".0")]
+    spellings = [plain, plain + ("0" if "." in plain else ".0")]
     scale = value.adjusted()
     if len(significant) < _LONGEST_MANTISSA and abs(scale) <= _GREATEST_EXPONENT:
         mantissa = minus + significant[0] + ("." + significant[1:] if significant[1:] else "")
         zero = "0" if "." in mantissa else ".0"
-        found += [f"{mantissa}e{scale}", f"{mantissa}{zero}E{scale:+03d}"]
-    return found
+        spellings += [f"{mantissa}e{scale}", f"{mantissa}{zero}E{scale:+03d}"]
+    return spellings

@@ -130,7 +130,7 @@ def _run(
 ) -> None:
     """One conversation; its figures go into `count` and `seconds`."""
     format = list(FORMATS.values())[run % len(FORMATS)]
-    offered = [TOOLS[(run // 2 + place) % len(TOOLS)] for place in range(1 + run % 3)]
+    offered = [TOOLS[(run // 2 + number) % len(TOOLS)] for number in range(1 + run % 3)]
     question = QUESTIONS[run % len(QUESTIONS)]
     most = 2 if run % 4 == 0 and format.between is not None else 1
     options: dict[str, Any] = {"seed": (run, 0), "top_p": 0.95, "max_tokens": 260}
@@ -161,11 +161,11 @@ def _run(
         print(f"\n{format.name}, run {run}: {error}")
         return
     seconds["conversation"].append(time.perf_counter() - before)
-    for one in done.rounds:
-        timing = one.generation.timing
+    for reply in done.rounds:
+        timing = reply.generation.timing
         seconds["masks"].append(timing.constraint)
         seconds["model"].append(timing.model)
-        count["tokens"] += len(one.generation.tokens)
+        count["tokens"] += len(reply.generation.tokens)
     count["calls"] += len(done.results)
     count["errors of functions"] += sum(result.error is not None for result in done.results)
     count["conversations"] += 1

@@ -89,14 +89,14 @@ class Verdicts:
         texts = [("plain", plain.text(value))]
         texts += [("rewritten", speller.text(value)) for _ in range(self.texts)]
         for kind, text in texts:
-            for way, ids in self.tokeniser.ways(text, source):
-                self.figures[f"{kind} texts read, {way} tokens"] += 1
+            for split, ids in self.tokeniser.splits(text, source):
+                self.figures[f"{kind} texts read, {split} tokens"] += 1
                 try:
                     verdict = matcher is not None and self.accepts(matcher, ids)
                 except Difference as error:
-                    self.differences.append(f"{where}, {kind} {way}: {error}: {text!r:.300}")
+                    self.differences.append(f"{where}, {kind} {split}: {error}: {text!r:.300}")
                     continue
-                verdicts[f"{kind} {way} {text!r:.2000}"] = verdict
+                verdicts[f"{kind} {split} {text!r:.2000}"] = verdict
         if len(set(verdicts.values())) > 1:
             self.differences.append(f"{where}: verdicts differ: {verdicts}")
             return
@@ -116,12 +116,12 @@ class Verdicts:
         """The verdict of a matcher on a text; raises `Difference` where mask and `advance` disagree."""
         matcher.reset()
         native = matcher.native
-        for place, token in enumerate(ids):
+        for index, token in enumerate(ids):
             allowed = bool(int(native.mask()[token >> 5]) >> (token & 31) & 1)
             advanced = native.advance(token)
             if allowed != advanced:
                 raise Difference(
-                    f"token {place} is {'' if allowed else 'not '}in the mask and yet not so read"
+                    f"token {index} is {'' if allowed else 'not '}in the mask and yet not so read"
                 )
             if not advanced:
                 return False

@@ -172,9 +172,9 @@ def random_schemas(count: int, seed: int) -> Iterator[Any]:
 
     from tests.strategies.json_schemas import ALL, schemas
 
-    found: list[Any] = []
+    collected: list[Any] = []
     if count < 1:
-        return iter(found)
+        return iter(collected)
 
     @seeded(seed)
     @settings(
@@ -186,10 +186,10 @@ def random_schemas(count: int, seed: int) -> Iterator[Any]:
     )
     @given(schemas(ALL))
     def collect(schema: Any) -> None:
-        found.append(schema)
+        collected.append(schema)
 
     collect()
-    return iter(found)
+    return iter(collected)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -218,8 +218,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for kind, schemas in kinds.items():
         if not schemas:
             continue
-        for place, (where, schema) in enumerate(progress(schemas, f"{kind} schemas")):
-            turn = [chosen.strategies[(place + i) % len(chosen.strategies)] for i in range(chosen.walks)]
+        for index, (where, schema) in enumerate(progress(schemas, f"{kind} schemas")):
+            turn = [chosen.strategies[(index + i) % len(chosen.strategies)] for i in range(chosen.walks)]
             walker.walk_all(schema, where, chosen.seed, turn)
             for fault in walker.faults:
                 print(f"FAULT {fault}\n  under {schema!r:.2000}", flush=True)

@@ -100,17 +100,20 @@ def _count(figures: Figures, outcome: Outcome) -> None:
             figures.findings += 1
 
 
-def _sum(one: Figures, other: Figures) -> Figures:
-    kinds = {name: one.kinds.get(name, 0) + other.kinds.get(name, 0) for name in {**one.kinds, **other.kinds}}
+def _sum(earlier: Figures, latest: Figures) -> Figures:
+    kinds = {
+        name: earlier.kinds.get(name, 0) + latest.kinds.get(name, 0)
+        for name in {**earlier.kinds, **latest.kinds}
+    }
     return Figures(
-        inputs=one.inputs + other.inputs,
-        seconds=one.seconds + other.seconds,
-        fine=one.fine + other.fine,
-        refused=one.refused + other.refused,
-        slow_judge=one.slow_judge + other.slow_judge,
-        findings=one.findings + other.findings,
-        features=max(one.features, other.features),
-        slowest=max(one.slowest, other.slowest),
-        peak_mib=max(one.peak_mib, other.peak_mib),
+        inputs=earlier.inputs + latest.inputs,
+        seconds=earlier.seconds + latest.seconds,
+        fine=earlier.fine + latest.fine,
+        refused=earlier.refused + latest.refused,
+        slow_judge=earlier.slow_judge + latest.slow_judge,
+        findings=earlier.findings + latest.findings,
+        features=max(earlier.features, latest.features),
+        slowest=max(earlier.slowest, latest.slowest),
+        peak_mib=max(earlier.peak_mib, latest.peak_mib),
         kinds=kinds,
     )

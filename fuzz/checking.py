@@ -58,8 +58,8 @@ class _Vocabularies:
 
     def take(self) -> tuple[Vocabulary, Vocabulary]:
         if self._used % _EVERY == 0:
-            one, other = self._known
-            self._known = one.with_limits(**_LIMITS), other.with_limits(**_LIMITS)
+            by_bytes, by_pieces = self._known
+            self._known = by_bytes.with_limits(**_LIMITS), by_pieces.with_limits(**_LIMITS)
         self._used += 1
         return self._known
 
@@ -93,20 +93,20 @@ def _schema(text: str, stage: Stage) -> None:
     str(check_schema(text))
     stage("read")
     constraint = json_schema(text, **options)
-    found = _walked(constraint, text, stage)
-    if found is not None:
+    finished = _walked(constraint, text, stage)
+    if finished is not None:
         stage("second opinion")
-        _judge_json(text, found, options["formats"] == "assert")
+        _judge_json(text, finished, options["formats"] == "assert")
 
 
-def _judge_json(schema: str, found: bytes, formats: bool) -> None:
+def _judge_json(schema: str, finished: bytes, formats: bool) -> None:
     from tests.oracles.ecma_regex import PatternError
     from tests.oracles.json_text import JSONTextError
     from tests.oracles.json_text import parse as exactly
     from tests.oracles.json_validator import SchemaError, Validator
 
     try:
-        right = Validator(exactly(schema), formats=formats, later_formats=formats).accepts(found)
+        right = Validator(exactly(schema), formats=formats, later_formats=formats).accepts(finished)
     except (SchemaError, PatternError, JSONTextError, RecursionError):
         return
     except (
@@ -114,7 +114,7 @@ def _judge_json(schema: str, found: bytes, formats: bool) -> None:
     ):  # the judge reads schemas of the specification only; what it makes of others says nothing
         return
     if not right:
-        raise Broken("a finished text satisfies the schema", repr(found))
+        raise Broken("a finished text satisfies the schema", repr(finished))
 
 
 def _regex(text: str, stage: Stage) -> None:
@@ -122,9 +122,9 @@ def _regex(text: str, stage: Stage) -> None:
     dialect: Any = rng.choice(["python", "python", "ecma"])
     stage("read")
     constraint = regex(text, dialect=dialect)
-    found = _walked(constraint, text, stage)
+    finished = _walked(constraint, text, stage)
     if (
-        not found or dialect != "python" or len(found) > 60
+        not finished or dialect != "python" or len(finished) > 60
     ):  # before Python 3.14, `re` has no \\B in an empty text
         return
     stage("second opinion")
@@ -138,8 +138,8 @@ def _regex(text: str, stage: Stage) -> None:
             RecursionError,
         ):  # `re` takes fewer: no look-behind of any width
             return
-    if pattern.fullmatch(found.decode("utf-8", "surrogatepass")) is None:
-        raise Broken("a finished text matches", repr(found))
+    if pattern.fullmatch(finished.decode("utf-8", "surrogatepass")) is None:
+        raise Broken("a finished text matches", repr(finished))
 
 
 def _lark(text: str, stage: Stage) -> None:
@@ -149,21 +149,23 @@ def _lark(text: str, stage: Stage) -> None:
     contextual = rng.random() < 0.3
     at_limit: Any = rng.choice(["cut", "complete"])
     constraint = lark(text, lexer=lexer, contextual=contextual, at_limit=at_limit)
-    found = _walked(constraint, text, stage)
-    if found is not None and constraint.holds_captures():
+    finished = _walked(constraint, text, stage)
+    if finished is not None and constraint.holds_captures():
         stage("captures")
-        _captured(constraint, found)
+        _captured(constraint, finished)
 
 
-def _captured(constraint: Constraint, found: bytes) -> None:
+def _captured(constraint: Constraint, finished: bytes) -> None:
     """Check that captures are parts of a finished text, in the order in which they begin."""
     matcher = Matcher(constraint, Vocabulary.of_bytes())
-    if not all(map(matcher.advance, found)):
+    if not all(map(matcher.advance, finished)):
         return  # special tokens
     captures = matcher.captures()
-    starts = [one.start for one in captures]
-    if starts != sorted(starts) or not all(0 <= one.start <= one.end <= len(found) for one in captures):
-        raise Broken("captures are parts of the text", repr((found, captures)))
+    starts = [capture.start for capture in captures]
+    if starts != sorted(starts) or not all(
+        0 <= capture.start <= capture.end <= len(finished) for capture in captures
+    ):
+        raise Broken("captures are parts of the text", repr((finished, captures)))
 
 
 def _gbnf(text: str, stage: Stage) -> None:

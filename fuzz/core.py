@@ -163,9 +163,9 @@ def _drive(program: _core.Program, rng: random.Random) -> None:
             case 11:
                 matcher.accepts([rng.randrange(words * 32) for _ in range(5)])
             case 12:
-                for place, terminals in enumerate(matcher.lexemes()):
+                for index, terminals in enumerate(matcher.lexemes()):
                     for terminal in terminals[:3]:
-                        matcher.beginning(place, terminal)
+                        matcher.beginning(index, terminal)
             case 13:
                 out = np.zeros((len(matchers), words), np.int32)
                 _core.fill_masks(matchers, out, rng.randint(1, 3))
@@ -218,9 +218,9 @@ def _places(tree: Any, most: int = 3_000) -> Iterator[tuple[Any, ...]]:
         path, part = todo.pop()
         yield path
         if isinstance(part, dict):
-            todo += [((*path, key), one) for key, one in part.items()]
+            todo += [((*path, key), child) for key, child in part.items()]
         elif isinstance(part, (tuple, list)):
-            todo += [((*path, at), one) for at, one in enumerate(part)]
+            todo += [((*path, at), child) for at, child in enumerate(part)]
 
 
 def _at(tree: Any, path: tuple[Any, ...]) -> Any:

@@ -120,9 +120,9 @@ def _altered_json(text: str, known: Sequence[str], rng: random.Random) -> str:
         other = json.loads(rng.choice(known))
     except (ValueError, RecursionError):
         return text
-    places = list(_places(value))
+    parents = list(_places(value))
     parts = [part for _, part in _places(other)]
-    keeper, key = rng.choice(places)[0] or ((None, None))
+    keeper, key = rng.choice(parents)[0] or ((None, None))
     new: Any = rng.choice(parts) if rng.random() < 0.6 else rng.choice(_VALUES)
     if keeper is None:
         value = new if rng.random() < 0.1 else {"allOf": [value, new]} if rng.random() < 0.3 else value
@@ -154,15 +154,15 @@ _VALUES: tuple[Any, ...] = (None, True, False, 0, 1, -1, 1.5, 10**30, "", "a", "
 
 def _places(value: Any, at: tuple[Any, Any] | None = None) -> list[tuple[tuple[Any, Any] | None, Any]]:
     """Each part with what holds it, and under which key."""
-    found = [(at, value)]
+    parts = [(at, value)]
     todo = [value]
-    while todo and len(found) < 2_000:
+    while todo and len(parts) < 2_000:
         part = todo.pop()
         inner = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
-        for key, one in inner:
-            found.append(((part, key), one))
-            todo.append(one)
-    return found
+        for key, child in inner:
+            parts.append(((part, key), child))
+            todo.append(child)
+    return parts
 
 
 def _altered_case(text: str, known: Sequence[str], rng: random.Random) -> str:
@@ -174,7 +174,11 @@ def _altered_case(text: str, known: Sequence[str], rng: random.Random) -> str:
             case 0:
                 case["kind"], case["source"] = other["kind"], other["source"]
             case 1:
-                same = [one["source"] for one in (json.loads(text), other) if one["kind"] == case["kind"]]
+                same = [
+                    candidate["source"]
+                    for candidate in (json.loads(text), other)
+                    if candidate["kind"] == case["kind"]
+                ]
                 case["source"] = mutated(case["kind"], same, rng)
             case 2:
                 case["alter"] = rng.choice((0, 0, rng.randrange(1, 10**6)))

@@ -74,24 +74,24 @@ _FORMULAS = (
 def seeds(target: str) -> list[str]:
     """The first inputs of a target."""
     shelf = _ROOT / "grammars"
-    found: list[str] = []
+    texts: list[str] = []
     if target == "schema":
-        found = [*_SCHEMAS, *_shared_schemas()]
+        texts = [*_SCHEMAS, *_shared_schemas()]
     elif target == "regex":
-        found = [*_PATTERNS, *_shared_patterns()]
+        texts = [*_PATTERNS, *_shared_patterns()]
     elif target == "lark":
-        found = [*_LARK, *(path.read_text("utf-8") for path in sorted(shelf.glob("*.lark")))]
+        texts = [*_LARK, *(path.read_text("utf-8") for path in sorted(shelf.glob("*.lark")))]
     elif target in ("gbnf", "ebnf"):
-        found = [*_GBNF, *(path.read_text("utf-8") for path in sorted(shelf.glob("*.gbnf")))]
-        found += _EBNF if target == "ebnf" else ()
+        texts = [*_GBNF, *(path.read_text("utf-8") for path in sorted(shelf.glob("*.gbnf")))]
+        texts += _EBNF if target == "ebnf" else ()
     elif target == "ltl":
-        found = list(_FORMULAS)
+        texts = list(_FORMULAS)
     elif target == "tags":
-        found = list(SEEDS)
+        texts = list(SEEDS)
     else:
         for kind in ("schema", "regex", "lark", "gbnf", "ebnf"):
             sources = [text for text in seeds(kind) if len(text) < 1_500][:60]
-            found += [
+            texts += [
                 json.dumps(
                     {
                         "kind": kind,
@@ -104,7 +104,7 @@ def seeds(target: str) -> list[str]:
                 )
                 for at, text in enumerate(sources)
             ]
-    return [text for text in dict.fromkeys(found) if len(text) <= _LONGEST or target in ("core", "served")]
+    return [text for text in dict.fromkeys(texts) if len(text) <= _LONGEST or target in ("core", "served")]
 
 
 def _shared() -> Path:
@@ -113,7 +113,7 @@ def _shared() -> Path:
 
 def _shared_schemas() -> list[str]:
     """Of the JSON Schema test suite and of MaskBench, where they are."""
-    found: list[str] = []
+    schemas: list[str] = []
     suite, bench = _shared() / "json-schema-test-suite.tar.gz", _shared() / "maskbench-dev.jsonl.gz"
     if suite.exists():
         with tarfile.open(suite) as archive:
@@ -124,24 +124,26 @@ def _shared_schemas() -> list[str]:
                     else None
                 )
                 if stream is not None and member.name.endswith(".json"):
-                    found += [json.dumps(group["schema"]) for group in json.load(stream)]
-    found = found[:: max(1, len(found) // _MOST_SHARED)]
+                    schemas += [json.dumps(group["schema"]) for group in json.load(stream)]
+    schemas = schemas[:: max(1, len(schemas) // _MOST_SHARED)]
     if bench.exists():
         with gzip.open(bench, "rt", encoding="utf-8") as lines:
-            found += [json.dumps(json.loads(line)["schema"]) for at, line in enumerate(lines) if at % 2 == 0]
-    return found
+            schemas += [
+                json.dumps(json.loads(line)["schema"]) for at, line in enumerate(lines) if at % 2 == 0
+            ]
+    return schemas
 
 
 def _shared_patterns() -> list[str]:
     """The patterns inside those schemas."""
-    found: list[str] = []
+    patterns: list[str] = []
     todo: list[object] = [json.loads(text) for text in _shared_schemas()]
     while todo:
         part = todo.pop()
         if isinstance(part, dict):
             pattern = part.get("pattern")
-            found += [pattern] if isinstance(pattern, str) else []
+            patterns += [pattern] if isinstance(pattern, str) else []
             todo += part.values()
         elif isinstance(part, list):
             todo += part
-    return list(dict.fromkeys(found))[:_MOST_SHARED]
+    return list(dict.fromkeys(patterns))[:_MOST_SHARED]

@@ -95,22 +95,22 @@ class _Served:
     def __init__(self) -> None:
         self.vocabulary: Vocabulary = vocabularies()[1]
         self.compiler = IsolatingCompiler(self.vocabulary, _LIMITS, workers=1)
-        self._alone = [self._neighbour(place) for place in range(len(_NEIGHBOURS))]
+        self._alone = [self._neighbour(index) for index in range(len(_NEIGHBOURS))]
 
-    def check_neighbour(self, place: int) -> None:
+    def check_neighbour(self, index: int) -> None:
         """It has the masks that it has alone."""
         try:
-            found = self._neighbour(place)
+            masks = self._neighbour(index)
         except LimitExceeded as error:
             if error.limit in ("busy", "max_matcher_processes"):  # so is the machine
                 return
-            raise Broken("a harmless neighbour is not refused", f"{_NEIGHBOURS[place]}: {error}") from error
-        if found != self._alone[place]:
-            raise Broken("a harmless neighbour has the masks that it has alone", str(_NEIGHBOURS[place]))
+            raise Broken("a harmless neighbour is not refused", f"{_NEIGHBOURS[index]}: {error}") from error
+        if masks != self._alone[index]:
+            raise Broken("a harmless neighbour has the masks that it has alone", str(_NEIGHBOURS[index]))
 
-    def _neighbour(self, place: int) -> list[str]:
-        kind, spec = _NEIGHBOURS[place]
-        rng = random.Random(place)
+    def _neighbour(self, index: int) -> list[str]:
+        kind, spec = _NEIGHBOURS[index]
+        rng = random.Random(index)
         matcher = self.compiler.compile(kind, spec).open()
         seen = []
         for _ in range(_STEPS):

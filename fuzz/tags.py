@@ -23,8 +23,8 @@ _OBJECT = {
 }
 SEEDS = tuple(
     [
-        json.dumps({"type": "structural_tag", "format": one})
-        for one in (
+        json.dumps({"type": "structural_tag", "format": tag_format})
+        for tag_format in (
             *({"type": "json_schema", "style": style, "json_schema": _OBJECT} for style in ("json", *STYLES)),
             {"type": "json_schema", "json_schema": _OBJECT, "excludes": ["<|a|>"], "max_whitespace_cnt": 1},
             {

@@ -58,14 +58,14 @@ def _name(code: CodeType) -> str:
 def _of_error(error: BaseException) -> tuple[str, str]:
     """Which error this is, independently of the input: its type, and the lines that raised it."""
     every = traceback.extract_tb(error.__traceback__)
-    frames = [one for one in every if _ROOT in one.filename] or every
-    lines = " ".join(f"{one.filename.rpartition(_ROOT)[2]}:{one.lineno}" for one in frames[-3:])
+    frames = [frame for frame in every if _ROOT in frame.filename] or every
+    lines = " ".join(f"{frame.filename.rpartition(_ROOT)[2]}:{frame.lineno}" for frame in frames[-3:])
     return type(error).__name__, f"{type(error).__name__} {lines}"
 
 
 def _met(target: str, text: str, answer: Any) -> dict[str, Any]:
     calls = _Calls()
-    found: dict[str, Any] = {"done": "fine"}
+    result: dict[str, Any] = {"done": "fine"}
     features: list[str] = []
     sys.setprofile(None)
     sys.settrace(calls)  # only calls are traced: the function answers None
@@ -74,15 +74,15 @@ def _met(target: str, text: str, answer: Any) -> dict[str, Any]:
     except StructgenError as error:
         sys.settrace(None)
         str(error)  # showing it must not fail either
-        found, features = {"done": "refused"}, list(_of_error(error))
+        result, features = {"done": "refused"}, list(_of_error(error))
     except Broken as error:
         sys.settrace(None)
-        found = {"done": "finding", "kind": f"invariant: {error.invariant}", "detail": str(error)[:2000]}
+        result = {"done": "finding", "kind": f"invariant: {error.invariant}", "detail": str(error)[:2000]}
     except BaseException as error:
         sys.settrace(None)
         kind, lines = _of_error(error)
         detail = "".join(traceback.format_exception(error))
-        found = {
+        result = {
             "done": "finding",
             "kind": f"{type(error).__name__} at {lines.rpartition(' ')[2]}",
             "detail": detail[-3000:],
@@ -90,7 +90,7 @@ def _met(target: str, text: str, answer: Any) -> dict[str, Any]:
         features = [kind]
     finally:
         sys.settrace(None)
-    return {**found, "features": features + calls.features()}
+    return {**result, "features": features + calls.features()}
 
 
 def main() -> None:

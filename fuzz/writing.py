@@ -92,7 +92,7 @@ _RULES: dict[str, dict[str, list[str]]] = {
     },
 }  # fmt: skip
 _RULES["ebnf"] = _RULES["gbnf"] | {
-    "item": [*(one for one in _RULES["gbnf"]["item"] if "\x01" not in one), "<macro>"],
+    "item": [*(item for item in _RULES["gbnf"]["item"] if "\x01" not in item), "<macro>"],
     "token": ["97", "98", "300", '"a"', '"ab"', "99999"],
     "macro": [
         "Token(<token>)",
@@ -128,12 +128,12 @@ def written(target: str, rng: random.Random) -> str:
     text = "<start>"
     rules, most = _RULES[target], rng.choice((20, 60, 200))
     for expanded in range(4_000):
-        found = _HOLE.search(text)
-        if found is None or len(text) > 20_000:
+        hole = _HOLE.search(text)
+        if hole is None or len(text) > 20_000:
             break
-        alternatives = rules[found[1]]
+        alternatives = rules[hole[1]]
         chosen = alternatives[0] if expanded > most else rng.choice(alternatives)
-        text = text[: found.start()] + chosen + text[found.end() :]
+        text = text[: hole.start()] + chosen + text[hole.end() :]
     return text.replace("\x01", "<").replace("\x02", ">")
 
 

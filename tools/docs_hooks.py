@@ -22,7 +22,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Lead links to that page; name other files of the repository without a link; mark blocks that do not run as Python."""
+    """Point links to that page, name other files without a link, and mark blocks that do not run as Python."""
     if page.file.src_uri == "ready-grammars.md":
         markdown = markdown.replace("](../docs/", "](")
     markdown = markdown.replace("](../grammars/README.md", "](ready-grammars.md")

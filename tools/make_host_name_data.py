@@ -64,15 +64,15 @@ def kinds() -> tuple[dict[int, Any], list[int]]:
     orders = {point: order for order, ranges in _orders().items() for point in members(ranges)}
     within = members(ASCII_OF_LABELS)
     before: dict[int, int] = {}
-    for place, second in enumerate(SECONDS, 1):
+    for bit, second in enumerate(SECONDS, 1):
         for point in members(_ranges(f"BEFORE_{second:X}")):
-            before[point] = before.get(point, 0) | 1 << place
+            before[point] = before.get(point, 0) | 1 << bit
     bases = [0, *sorted(set(before.values()))]
-    found: dict[int, Any] = {}
+    kind_of_point: dict[int, Any] = {}
     for point in sorted(points):
         scripts = sum(
-            1 << place
-            for place, ((low, high), _) in enumerate(LENGTHS)
+            1 << bit
+            for bit, ((low, high), _) in enumerate(LENGTHS)
             if point in within or low <= point <= high
         )
         mine = tuple(name for name in TRAITS if point in traits[name])
@@ -81,7 +81,7 @@ def kinds() -> tuple[dict[int, Any], list[int]]:
         second = SECONDS.index(point) + 1 if point in SECONDS else 0
         base = bases.index(before.get(point, 0))
         assert not (base and orders.get(point)), hex(point)
-        found[point] = (
+        kind_of_point[point] = (
             scripts,
             mine,
             special.get(point, "None"),
@@ -90,7 +90,7 @@ def kinds() -> tuple[dict[int, Any], list[int]]:
             second,
             directions.get(point, "Other"),
         )
-    return found, bases
+    return kind_of_point, bases
 
 
 def _wrapped(items: Iterable[str]) -> list[str]:
@@ -116,8 +116,8 @@ def main() -> None:
     for scripts, mine, special, base, order, second, direction in numbers:
         traits = sum(1 << list(TRAITS).index(name) for name in mine)
         role = ["None", *SPECIAL].index(special)
-        way = ["Other", *DIRECTIONS].index(direction)
-        rows.append(f"{{{scripts:#x}, {traits:#x}, {role}, {base}, {order}, {second}, {way}}}")
+        direction_number = ["Other", *DIRECTIONS].index(direction)
+        rows.append(f"{{{scripts:#x}, {traits:#x}, {role}, {base}, {order}, {second}, {direction_number}}}")
     lines = [
         "// Kinds of characters of internationalised host names; written by tools/make_host_name_data.py.",
         '#include "regex/host_name_data.h"',

@@ -20,10 +20,10 @@ BIDI = ("L", "R", "AL", "AN", "EN", "NSM")
 
 
 def code_points(ranges: Iterable[int]) -> set[int]:
-    found: set[int] = set()
+    points: set[int] = set()
     for encoded in ranges:
-        found.update(range(*_decode_range(encoded)))
-    return {c for c in found if unicodedata.category(chr(c)) != "Cn"}
+        points.update(range(*_decode_range(encoded)))
+    return {c for c in points if unicodedata.category(chr(c)) != "Cn"}
 
 
 def packed(points: Iterable[int]) -> str:
@@ -74,25 +74,25 @@ def tables() -> dict[str, str]:
         (*idnadata.codepoint_classes["CONTEXTO"], *idnadata.codepoint_classes["CONTEXTJ"])
     )
     allowed = valid | contextual
-    found = {"PVALID": packed(valid)}
-    found["MARK"] = packed(c for c in valid if unicodedata.category(chr(c)).startswith("M"))
+    tables = {"PVALID": packed(valid)}
+    tables["MARK"] = packed(c for c in valid if unicodedata.category(chr(c)).startswith("M"))
     for name in BIDI:
-        found[f"BIDI_{name}"] = packed(c for c in allowed if unicodedata.bidirectional(chr(c)) == name)
-    found["VIRAMA"] = packed(c for c in valid if unicodedata.combining(chr(c)) == 9)
+        tables[f"BIDI_{name}"] = packed(c for c in allowed if unicodedata.bidirectional(chr(c)) == name)
+    tables["VIRAMA"] = packed(c for c in valid if unicodedata.combining(chr(c)) == 9)
     for kind in "LRDT":
-        found[f"JOINING_{kind}"] = packed(valid & code_points(idnadata.joining_types[kind]))
+        tables[f"JOINING_{kind}"] = packed(valid & code_points(idnadata.joining_types[kind]))
     for script in ("Greek", "Hebrew", "Hiragana", "Katakana", "Han"):
-        found[script] = packed(allowed & code_points(idnadata.scripts[script]))
+        tables[script] = packed(allowed & code_points(idnadata.scripts[script]))
     classes = defaultdict(list)
     for point in allowed:
         classes[unicodedata.combining(chr(point))].append(point)
     for order in sorted(classes):
         if order:
-            found[f"CCC_{order}"] = packed(classes[order])
+            tables[f"CCC_{order}"] = packed(classes[order])
     for point, bases in sorted(compositions(allowed).items()):
         if bases:
-            found[f"BEFORE_{point:X}"] = packed(bases)
-    return found
+            tables[f"BEFORE_{point:X}"] = packed(bases)
+    return tables
 
 
 def main() -> None:

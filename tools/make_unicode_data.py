@@ -31,8 +31,8 @@ EVERYTHING = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
 
 
 def ranges(expression: str) -> list[tuple[int, int]]:
-    found = regex.finditer(expression + "+", EVERYTHING)
-    return [(ord(match[0][0]), ord(match[0][-1])) for match in found]
+    matches = regex.finditer(expression + "+", EVERYTHING)
+    return [(ord(match[0][0]), ord(match[0][-1])) for match in matches]
 
 
 def packed(pairs: list[tuple[int, int]]) -> bytes:

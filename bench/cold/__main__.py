@@ -50,8 +50,8 @@ def main() -> None:
         chosen = _records(side, options)
         requests = [_request(record, encode) for record in chosen]
         replies = _measure(engines, requests, options.rounds)
-        found = zip(chosen, requests, replies, strict=True)
-        measured += [report.Measured(r["_file"], side, q["texts"], reply) for r, q, reply in found]
+        triples = zip(chosen, requests, replies, strict=True)
+        measured += [report.Measured(r["_file"], side, q["texts"], reply) for r, q, reply in triples]
     for line in _report(measured, options):
         print(line)
     if options.json:
@@ -59,7 +59,7 @@ def main() -> None:
             json.dumps(_summary(measured, options.engines), indent=1), encoding="utf-8"
         )
     if options.worst:
-        allowed = [one for one in measured if one.side != "held-out"]
+        allowed = [record for record in measured if record.side != "held-out"]
         _print_worst(allowed, options.engines[0], options.worst, decode)
 
 
@@ -96,13 +96,13 @@ def _records(side: str, options: argparse.Namespace) -> list[schemas.Record]:
         return [
             {**r, "_file": f"maskbench/{r['_file']}"} for r in read_records(options.tuned, options.n or 300)
         ]
-    found: list[schemas.Record] = []
+    chosen: list[schemas.Record] = []
     for family in options.families or schemas.families():
         records = [r for r in schemas.load(family) if schemas.is_held_out(r) == (side == "held-out")]
         if options.n is not None and options.n < len(records):
             records = random.Random(0).sample(records, options.n)
-        found += records
-    return found
+        chosen += records
+    return chosen
 
 
 def _request(record: schemas.Record, encode: Callable[[str], list[int]]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _request(record: schemas.Record, encode: Callable[[str], list[int]]) -> dict
 def _measure(
     engines: Sequence[Engine], requests: Sequence[dict[str, Any]], rounds: int
 ) -> list[dict[str, dict[str, Any]]]:
-    found: list[dict[str, dict[str, Any]]] = []
+    best: list[dict[str, dict[str, Any]]] = []
     for turn in range(rounds):
         try:
             numbers = progress(range(len(requests)), f"round {turn + 1}")
@@ -123,16 +123,16 @@ def _measure(
                 engine.close()
         if turn:
             replies = [
-                {name: merged_rounds(one[name], other[name]) for name in one}
-                for one, other in zip(found, replies, strict=True)
+                {name: merged_rounds(fastest[name], latest[name]) for name in fastest}
+                for fastest, latest in zip(best, replies, strict=True)
             ]
-        found = replies
-    return found
+        best = replies
+    return best
 
 
 def _report(measured: Sequence[report.Measured], options: argparse.Namespace) -> Iterable[str]:
     for side in options.side:
-        chosen = [one for one in measured if one.side == side]
+        chosen = [record for record in measured if record.side == side]
         if not chosen:
             continue
         yield ""
@@ -140,52 +140,52 @@ def _report(measured: Sequence[report.Measured], options: argparse.Namespace) ->
         yield ""
         yield from report.coverage(chosen, options.engines)
         if options.by_family:
-            for family in dict.fromkeys(one.family for one in chosen):
+            for family in dict.fromkeys(record.family for record in chosen):
                 yield ""
-                part = [one for one in chosen if one.family == family]
+                part = [record for record in chosen if record.family == family]
                 yield from report.table(part, options.engines, f"Side {side}, {family}")
 
 
 def _summary(measured: Sequence[report.Measured], engines: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for side in dict.fromkeys(one.side for one in measured):
-        common = [one for one in measured if one.side == side and one.is_common]
-        for family in ("sum", *dict.fromkeys(one.family for one in common)):
-            part = [one for one in common if family in ("sum", one.family)]
-            found.setdefault(side, {})[family] = {
+    summary: dict[str, Any] = {}
+    for side in dict.fromkeys(record.side for record in measured):
+        common = [record for record in measured if record.side == side and record.is_common]
+        for family in ("sum", *dict.fromkeys(record.family for record in common)):
+            part = [record for record in common if family in ("sum", record.family)]
+            summary.setdefault(side, {})[family] = {
                 "schemas": len(part),
                 **{engine: report.figures(part, engine) for engine in engines},
             }
-    return found
+    return summary
 
 
 def _print_worst(
     measured: Sequence[report.Measured], engine: str, count: int, decode: Callable[[list[int]], str]
 ) -> None:
-    texts = {one.name: one.texts for one in measured}
+    texts = {record.name: record.texts for record in measured}
     print(f"\nSlowest masks of {engine}:")
-    for one in report.worst(measured, engine, count):
-        tokens = texts[one.name][one.text]
-        before, following = decode(tokens[: one.token]), decode(tokens[one.token : one.token + 1])
-        figure = "first pass" if one.figure == "masks" else "second pass"
-        print(f"{one.microseconds:9,.0f} µs, {figure}, {one.name}")
-        print(f"    text {one.text}, token {one.token}: …{before[-70:]!r} then {following!r}")
+    for mask in report.worst(measured, engine, count):
+        tokens = texts[mask.name][mask.text]
+        before, following = decode(tokens[: mask.token]), decode(tokens[mask.token : mask.token + 1])
+        figure = "first pass" if mask.figure == "masks" else "second pass"
+        print(f"{mask.microseconds:9,.0f} µs, {figure}, {mask.name}")
+        print(f"    text {mask.text}, token {mask.token}: …{before[-70:]!r} then {following!r}")
 
 
 def _report_section_b(engines: Sequence[Engine], encode: Callable[[str], list[int]], rounds: int) -> None:
     examples = section_b.examples()
     requests = [{**e, "texts": [encode(text) for text in e["texts"]]} for e in examples]
-    found = _measure(engines, requests, rounds)
+    replies_by_example = _measure(engines, requests, rounds)
     names = [engine.name for engine in engines]
     print(f"| slowest mask, µs | bar | {' | '.join(names)} | second pass | first mask |")
     print("|---|" + "--:|" * (len(names) + 3))
-    for example, replies in zip(examples, found, strict=True):
+    for example, replies in zip(examples, replies_by_example, strict=True):
         bar = section_b.BARS["400 tools" if "tools" in example["name"] else "any mask"]
         cells = [_slowest(replies[name], "masks") for name in names]
         first = replies[names[0]].get("first")
         own = [_slowest(replies[names[0]], "again"), "" if first is None else f"{first / 1e3:,.0f}"]
         print(f"| {example['name']} | {bar:,.0f} | {' | '.join([*cells, *own])} |")
-    for example, replies in zip(examples, found, strict=True):
+    for example, replies in zip(examples, replies_by_example, strict=True):
         if replies[names[0]]["status"] != "ok":
             print(
                 f"{example['name']}: {names[0]} {replies[names[0]]['status']}: {replies[names[0]]['error'][:300]}"

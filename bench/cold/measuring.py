@@ -142,15 +142,15 @@ def measure_all(engines: Sequence[Engine], record: dict[str, Any], turn: int) ->
     return {engine.name: replies[engine.name] for engine in engines}
 
 
-def merged_rounds(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def merged_rounds(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Return the smaller time of each mask in two runs of the same record in different processes.
 
     What an engine does is the same in both; what the machine adds is not. A record that fails in one run fails.
     """
-    if one["status"] != "ok" or other["status"] != "ok":
-        return other if one["status"] == "ok" else one
-    merged = {"status": "ok", "first": min(one["first"], other["first"])}
+    if first["status"] != "ok" or second["status"] != "ok":
+        return second if first["status"] == "ok" else first
+    merged = {"status": "ok", "first": min(first["first"], second["first"])}
     for figure in ("masks", "again"):
-        pairs = zip(one[figure], other[figure], strict=True)
+        pairs = zip(first[figure], second[figure], strict=True)
         merged[figure] = [[min(a, b) for a, b in zip(x, y, strict=True)] for x, y in pairs]
     return merged

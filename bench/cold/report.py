@@ -56,8 +56,8 @@ FIGURES: tuple[tuple[str, str, Callable[[Sequence[float]], float], float | None]
 def figures(measured: Iterable[Measured], engine: str) -> dict[str, float]:
     """Return an engine's figures in microseconds over records that all engines take."""
     times: dict[str, list[float]] = {"masks": [], "again": [], "first": []}
-    for one in measured:
-        reply = one.replies[engine]
+    for record in measured:
+        reply = record.replies[engine]
         times["first"].append(reply["first"] / 1e3)
         for key in ("masks", "again"):
             times[key] += [time / 1e3 for text in reply[key] for time in text]
@@ -72,20 +72,20 @@ def table(measured: Sequence[Measured], engines: Sequence[str], title: str) -> I
     The ratio is that of the first engine to the better of the others. The last column is the first engine over all
     schemas that it takes: constructs that a peer refuses are in it only.
     """
-    common = [one for one in measured if one.is_common]
-    found = {engine: figures(common, engine) for engine in engines}
-    if not common or not found[engines[0]]:
+    common = [record for record in measured if record.is_common]
+    by_engine = {engine: figures(common, engine) for engine in engines}
+    if not common or not by_engine[engines[0]]:
         yield f"{title}: no schema that all engines take"
         return
-    tokens = sum(len(text) for one in common for text in one.texts)
+    tokens = sum(len(text) for record in common for text in record.texts)
     yield f"{title}: {len(common)} of {len(measured)} schemas, {tokens:,} masks a pass"
     yield ""
-    own = [one for one in measured if one.replies[engines[0]]["status"] == "ok"]
+    own = [record for record in measured if record.replies[engines[0]]["status"] == "ok"]
     alone = figures(own, engines[0])
     yield f"| µs | {' | '.join(engines)} | ratio | bar | {engines[0]}, {len(own)} schemas |"
     yield "|---|" + "--:|" * (len(engines) + 3)
     for name, _, _, bar in FIGURES:
-        values = [found[engine][name] for engine in engines]
+        values = [by_engine[engine][name] for engine in engines]
         ratio = values[0] / min(values[1:]) if len(values) > 1 else math.nan
         shown = "" if math.isnan(ratio) else f"{ratio:.2f}"
         wanted = "" if bar is None else f"1/{round(1 / bar)}"
@@ -101,16 +101,16 @@ def coverage(measured: Sequence[Measured], engines: Sequence[str]) -> Iterator[s
     """Yield the lines of a table of what each engine takes, by family."""
     yield f"| family | schemas | {' | '.join(engines)} | all |"
     yield "|---|" + "--:|" * (len(engines) + 2)
-    families = list(dict.fromkeys(one.family for one in measured))
+    families = list(dict.fromkeys(record.family for record in measured))
     for family in (*families, None):
-        chosen = [one for one in measured if family in (None, one.family)]
-        taken = [sum(one.replies[e]["status"] == "ok" for one in chosen) for e in engines]
-        common = sum(one.is_common for one in chosen)
+        chosen = [record for record in measured if family in (None, record.family)]
+        taken = [sum(record.replies[e]["status"] == "ok" for record in chosen) for e in engines]
+        common = sum(record.is_common for record in chosen)
         cells = " | ".join(map(str, taken))
         yield f"| {family or 'sum'} | {len(chosen)} | {cells} | {common} |"
     yield ""
     for engine in engines:
-        states = Counter(one.replies[engine]["status"] for one in measured)
+        states = Counter(record.replies[engine]["status"] for record in measured)
         yield f"{engine}: " + ", ".join(f"{status} {count}" for status, count in sorted(states.items()))
 
 
@@ -127,20 +127,20 @@ class Worst:
 
 def worst(measured: Iterable[Measured], engine: str, count: int) -> list[Worst]:
     """Return an engine's slowest masks, the slowest of each schema and pass, slowest first."""
-    found = []
-    for one in measured:
-        reply = one.replies[engine]
+    slow = []
+    for record in measured:
+        reply = record.replies[engine]
         if reply["status"] != "ok":
             continue
         for figure in ("masks", "again"):
             slowest = max(
                 (
-                    (time, text, place)
+                    (time, text, token)
                     for text, times in enumerate(reply[figure])
-                    for place, time in enumerate(times)
+                    for token, time in enumerate(times)
                 ),
                 default=None,
             )
             if slowest is not None:
-                found.append(Worst(slowest[0] / 1e3, one.name, figure, slowest[1], slowest[2]))
-    return sorted(found, key=lambda one: -one.microseconds)[:count]
+                slow.append(Worst(slowest[0] / 1e3, record.name, figure, slowest[1], slowest[2]))
+    return sorted(slow, key=lambda record: -record.microseconds)[:count]

@@ -65,8 +65,8 @@ def measured(engine: BenchmarkEngine, record: dict[str, Any]) -> dict[str, Any]:
             except Exception as error:
                 times, reason = [], f"{type(error).__name__}: {error}"[:500]
             if reason is not None:
-                place = {"error": reason, "text": i, "figure": figure}
-                return {"status": "rejected", **place, "first": reply["first"]}
+                where = {"error": reason, "text": i, "figure": figure}
+                return {"status": "rejected", **where, "first": reply["first"]}
             reply[figure].append(times)
     return reply
 
@@ -93,14 +93,14 @@ def _compiled(engine: BenchmarkEngine, record: dict[str, Any]) -> ReusableSessio
 def _read(session: ReusableSession, tokens: list[int]) -> tuple[list[int], str | None]:
     """Times of the masks of a text, and the reason where it is not accepted."""
     times = []
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         start = _CLOCK()
         words = session.mask()
         times.append(_CLOCK() - start)
         if not has_token(words, token):
-            return times, f"token {place} is not in the mask"
+            return times, f"token {index} is not in the mask"
         if not session.accept(token):
-            return times, f"token {place} is in the mask and refused"
+            return times, f"token {index} is in the mask and refused"
     return times, None if session.is_accepting() else "the whole text is not accepted"
 
 

@@ -58,11 +58,11 @@ class Corpus(Protocol):
 
 def corpora() -> dict[str, Corpus]:
     """The modules of this folder by `NAME`."""
-    found: dict[str, Corpus] = {}
+    modules: dict[str, Corpus] = {}
     for info in pkgutil.iter_modules(__path__):
         module = cast(Corpus, importlib.import_module(f"{__name__}.{info.name}"))
-        found[module.NAME] = module
-    return found
+        modules[module.NAME] = module
+    return modules
 
 
 def cache_folder() -> Path:
@@ -159,10 +159,10 @@ def texts(
 
 def sample(items: Iterable[tuple[str, str]], limit: int | None, seed: int = 0) -> list[tuple[str, str]]:
     """All items, or `limit` of them drawn with `seed`, in their order."""
-    found: Sequence[tuple[str, str]] = list(items)
-    if limit is None or limit >= len(found):
-        return list(found)
-    return [found[i] for i in sorted(random.Random(seed).sample(range(len(found)), limit))]
+    listed: Sequence[tuple[str, str]] = list(items)
+    if limit is None or limit >= len(listed):
+        return list(listed)
+    return [listed[i] for i in sorted(random.Random(seed).sample(range(len(listed)), limit))]
 
 
 def _once(kind: str, name: str, fill: Callable[[Path], None]) -> Path:

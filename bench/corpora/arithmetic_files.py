@@ -25,12 +25,12 @@ _LEFT_OUT = re.compile(r"[^\t -~]|[#\\]|\b0[xXbBoO]|(?<![\w.])[0-9][0-9.]*_")
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """Arithmetic within one line of the Python files of these packages, each once, the largest there is."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, source in texts(map(pypi, _WHEELS), ".py"):
         for line, text in _expressions(source):
             if is_valid(text):
-                found.setdefault(text, f"{name}:{line}")
-    yield from sample(((name, text) for text, name in found.items()), limit)
+                names.setdefault(text, f"{name}:{line}")
+    yield from sample(((name, text) for text, name in names.items()), limit)
 
 
 def is_valid(text: str) -> bool:

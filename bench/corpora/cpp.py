@@ -44,8 +44,8 @@ def all_files(limit: int | None = None) -> list[tuple[str, str]]:
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """Files that tree-sitter parses without an error."""
-    found = all_files(None if limit is None else 3 * limit)
-    yield from islice(((name, text) for name, text in found if is_valid(text)), limit)
+    files = all_files(None if limit is None else 3 * limit)
+    yield from islice(((name, text) for name, text in files if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:
@@ -73,9 +73,9 @@ def main() -> None:
     from bench.shelf import Reader
 
     reader = Reader(sg.grammar(NAME))
-    found = all_files()
-    accepted = sum(reader.accepts(text) for _, text in found)
-    print(f"{accepted} of {len(found)} files accepted, {100 * accepted / len(found):.1f} %")
+    files = all_files()
+    accepted = sum(reader.accepts(text) for _, text in files)
+    print(f"{accepted} of {len(files)} files accepted, {100 * accepted / len(files):.1f} %")
 
 
 if __name__ == "__main__":

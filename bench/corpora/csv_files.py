@@ -29,8 +29,8 @@ _QUOTED = re.compile(r'(?<![^,\n])"(?:[^"]|"")*"(?![^,\r\n])')
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """CSV files of these packages whose fields are separated by commas."""
     folders = [*map(pypi, _WHEELS), *(pypi(name, source=True) for name in _SDISTS)]
-    found = texts(folders, ".csv", encoding="utf-8-sig")
-    yield from sample(((name, text) for name, text in found if "," in text and is_valid(text)), limit)
+    files = texts(folders, ".csv", encoding="utf-8-sig")
+    yield from sample(((name, text) for name, text in files if "," in text and is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:

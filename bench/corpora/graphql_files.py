@@ -18,8 +18,8 @@ _NPM = ("@octokit/graphql-schema@15.25.0", "graphql-language-service@5.2.2", "@l
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """GraphQL files of these packages, and strings in their Python files that are GraphQL."""
     folders = [*(pypi(name, source=True) for name in _SDISTS), *map(npm, _NPM)]
-    found = [*texts(folders, ".graphql", ".graphqls", ".gql"), *strings_in(folders)]
-    yield from sample(((name, text) for name, text in found if is_valid(text)), limit)
+    files = [*texts(folders, ".graphql", ".graphqls", ".gql"), *strings_in(folders)]
+    yield from sample(((name, text) for name, text in files if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:

@@ -18,8 +18,8 @@ _NPM = ("mdn-data@2.12.2", "country-json@2.3.0", "smiles-drawer@2.1.7", "graphql
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """JSON files of these packages."""
     folders = [*map(pypi, _WHEELS), *(pypi(name, source=True) for name in _SDISTS), *map(npm, _NPM)]
-    found = texts(folders, ".json", ".webmanifest", ".geojson", ".map")
-    yield from sample(((name, text) for name, text in found if is_valid(text)), limit)
+    files = texts(folders, ".json", ".webmanifest", ".geojson", ".map")
+    yield from sample(((name, text) for name, text in files if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:

@@ -45,9 +45,9 @@ def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
 
 def drawn(folders: Iterable[Path], limit: int | None, most: int = _MOST) -> Iterator[tuple[str, str]]:
     """Files below the folders, of at most so many bytes, that are Python: some of tests are not."""
-    found = [one for one in texts(folders, ".py", most=most) if "/site-packages/" not in one[0]]
-    random.Random(0).shuffle(found)  # drawn before they are judged
-    yield from islice(((name, text) for name, text in found if is_valid(text)), limit)
+    files = [file for file in texts(folders, ".py", most=most) if "/site-packages/" not in file[0]]
+    random.Random(0).shuffle(files)  # drawn before they are judged
+    yield from islice(((name, text) for name, text in files if is_valid(text)), limit)
 
 
 def standard_library() -> Path:
@@ -82,9 +82,9 @@ def _python() -> str:
     if sys.version_info >= (3, 12):
         return sys.executable
     beside = Path(sys.base_prefix).parent  # where pyenv and uv keep them
-    found = [*map(shutil.which, ("python3.12", "python3.13"))]
-    found += sorted(map(str, beside.glob("*3.1[23].*/bin/python3")))
-    for name in found:
+    interpreters = [*map(shutil.which, ("python3.12", "python3.13"))]
+    interpreters += sorted(map(str, beside.glob("*3.1[23].*/bin/python3")))
+    for name in interpreters:
         if name and _runs(name):
             return name
     return sys.executable

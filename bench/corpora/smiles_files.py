@@ -21,8 +21,8 @@ _BEYOND_FORM = ("unclosed ring", "ring closure", "duplicated ring", "Can't kekul
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """Molecules of these packages that RDKit reads, each once."""
-    found = dict.fromkeys(_molecules())
-    yield from sample(((text, text) for text in found if is_valid(text)), limit)
+    molecules = dict.fromkeys(_molecules())
+    yield from sample(((text, text) for text in molecules if is_valid(text)), limit)
 
 
 def _molecules() -> Iterator[str]:

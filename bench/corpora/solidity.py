@@ -51,8 +51,8 @@ _parser: NodeProgram | None = None
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """Contracts that the compiler's parser accepts."""
-    found = sample(texts(map(npm, _PACKAGES), ".sol"), None if limit is None else 2 * limit)
-    yield from islice(((name, text) for name, text in found if is_valid(text)), limit)
+    files = sample(texts(map(npm, _PACKAGES), ".sol"), None if limit is None else 2 * limit)
+    yield from islice(((name, text) for name, text in files if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:

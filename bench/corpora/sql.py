@@ -48,9 +48,9 @@ _MISSING = 50
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """Statements: those in ``.sql`` files of these packages, and strings in their Python files that are SQL."""
     folders = [pypi(name, source=True) for name in _SDISTS]
-    found = list(_statements(folders))
-    random.Random(0).shuffle(found)  # drawn before they are judged, which takes longer than finding them
-    yield from islice(((name, text) for name, text in found if is_valid(text)), limit)
+    statements = list(_statements(folders))
+    random.Random(0).shuffle(statements)  # drawn before they are judged, which takes longer than finding them
+    yield from islice(((name, text) for name, text in statements if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:
@@ -72,9 +72,9 @@ def _after_blanks(text: str) -> str:
 
 def _first(text: str) -> str:
     """The text up to the semicolon where SQLite's shell would take it for whole."""
-    for found in re.finditer(";", text):
-        if sqlite3.complete_statement(text[: found.end()]):
-            return text[: found.end()]
+    for semicolon in re.finditer(";", text):
+        if sqlite3.complete_statement(text[: semicolon.end()]):
+            return text[: semicolon.end()]
     return text
 
 
@@ -89,8 +89,8 @@ def _is_statement(text: str) -> bool:
                 if table[1]:
                     _complaint(database, f"ATTACH ':memory:' AS {_quoted(table[1])}")
                 made = f"CREATE TABLE {_quoted(table[1] or 'main')}.{_quoted(table[2])} ('?')"
-            elif found := _NO_DATABASE.fullmatch(message):
-                made = f"ATTACH ':memory:' AS {found[1]}"  # as it was written, quotes and all
+            elif match := _NO_DATABASE.fullmatch(message):
+                made = f"ATTACH ':memory:' AS {match[1]}"  # as it was written, quotes and all
             else:
                 break
             if _complaint(database, made):

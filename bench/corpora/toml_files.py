@@ -27,8 +27,8 @@ _DEFINED_TWICE = ("Cannot declare", "Cannot overwrite", "Cannot mutate", "Cannot
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """TOML files of these packages."""
     folders = [*(pypi(name, source=True) for name in _SDISTS.split()), *map(debian, _DEBIAN.split())]
-    found = texts(folders, ".toml", ".toml.orig")
-    yield from sample(((name, text) for name, text in found if is_valid(text)), limit)
+    files = texts(folders, ".toml", ".toml.orig")
+    yield from sample(((name, text) for name, text in files if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:

@@ -40,8 +40,8 @@ _parser: NodeProgram | None = None
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
     """Files that the compiler's parser has nothing to say about."""
-    found = sample(texts(map(npm, _PACKAGES), ".ts"), None if limit is None else 2 * limit)
-    yield from islice(((name, text) for name, text in found if is_valid(text)), limit)
+    files = sample(texts(map(npm, _PACKAGES), ".ts"), None if limit is None else 2 * limit)
+    yield from islice(((name, text) for name, text in files if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:

@@ -47,8 +47,8 @@ def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
         ".docbook",
         ".page",
     )
-    found = texts(folders, *endings, encoding="utf-8-sig")
-    yield from sample(((name, text) for name, text in found if is_valid(text)), limit)
+    files = texts(folders, *endings, encoding="utf-8-sig")
+    yield from sample(((name, text) for name, text in files if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:

@@ -52,8 +52,8 @@ def fill_freely(
         else:
             tokens = p.argmax(axis=1)
         sure = p[np.arange(len(p)), tokens]
-        for place in np.argsort(-sure, kind="stable")[:tokens_per_step]:
-            filled[open_cells[place]] = int(tokens[place])
+        for index in np.argsort(-sure, kind="stable")[:tokens_per_step]:
+            filled[open_cells[index]] = int(tokens[index])
         open_cells = [cell for cell in open_cells if filled[cell] is None]
     return [token for token in filled if token is not None], time.perf_counter() - started
 

@@ -47,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--show", type=int, default=0, help="texts to print (0)")
     chosen = parser.parse_args(arguments)
     model = sg.load()
-    print("| language | regions | way | texts | valid | 95 % | g++ | restored | completed | seconds a text |")
+    print(
+        "| language | regions | mode | texts | valid | 95 % | g++ | restored | completed | seconds a text |"
+    )
     print("|---|--:|---|--:|--:|---|--:|--:|--:|--:|")
     for language in chosen.languages:
         sources = list(LANGUAGES[language](chosen.count, chosen.data))
@@ -64,15 +66,15 @@ def _compare(
         for source in sources
         if (picked := _apart(source.regions, count, chance)) is not None
     ]
-    for way in ("free", "constrained"):
+    for mode in ("free", "constrained"):
         valid, compiled, restored, completed, seconds = 0, [0, 0], 0, 0, 0.0
-        with ProgressBar(len(cases), f"{language}, {count}, {way}", True) as bar:
+        with ProgressBar(len(cases), f"{language}, {count}, {mode}", True) as bar:
             for number, (source, picked) in enumerate(cases):
                 template, gone = _template(source.text, picked)
                 started = time.perf_counter()
                 try:
-                    found = sg.infill(
-                        model, template, within=source.within if way == "constrained" else None,
+                    filled = sg.infill(
+                        model, template, within=source.within if mode == "constrained" else None,
                         method="left-to-right", max_tokens=chosen.room, options={"temperature": 0},
                     )  # fmt: skip
                 except StructgenError as error:
@@ -81,23 +83,23 @@ def _compare(
                     bar.advance()
                     continue
                 seconds += time.perf_counter() - started
-                right = source.is_valid(found.text)
+                right = source.is_valid(filled.text)
                 valid += right
-                if way == "constrained" and not right:
-                    print(f"refused by the judge: {found.text!r}")
-                if (verdict := source.compiles(found.text)) is not None:
+                if mode == "constrained" and not right:
+                    print(f"refused by the judge: {filled.text!r}")
+                if (verdict := source.compiles(filled.text)) is not None:
                     compiled[0] += verdict
                     compiled[1] += 1
-                restored += sum(found.holes[name].strip() == text.strip() for name, text in gone.items())
-                completed += sum(one == "completed" for one in found.hole_ends)
+                restored += sum(filled.holes[name].strip() == text.strip() for name, text in gone.items())
+                completed += sum(end == "completed" for end in filled.hole_ends)
                 if number < chosen.show:
-                    print(textwrap.indent(f"{template}\n---- {way}\n{found.text}", "    "))
+                    print(textwrap.indent(f"{template}\n---- {mode}\n{filled.text}", "    "))
                 bar.advance()
         low, high = wilson(valid, len(cases))
         own = f"{compiled[0]}/{compiled[1]}" if compiled[1] else ""
         holes = max(1, count * len(cases))
         print(
-            f"| {language} | {count} | {way} | {len(cases)} | {valid / max(1, len(cases)):.3f} | {low:.2f}–{high:.2f} "
+            f"| {language} | {count} | {mode} | {len(cases)} | {valid / max(1, len(cases)):.3f} | {low:.2f}–{high:.2f} "
             f"| {own} | {restored / holes:.3f} | {completed / holes:.3f} | {seconds / max(1, len(cases)):.1f} |",
             flush=True,
         )

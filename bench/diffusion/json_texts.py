@@ -111,7 +111,7 @@ class _Case:
 
 def _cases(model: Any, tokens: JsonTokens, chosen: argparse.Namespace) -> list[_Case]:
     """Valid instances of schemas that canvases hold exactly or narrowed."""
-    found: list[_Case] = []
+    cases: list[_Case] = []
     for record in _records(chosen.data):
         if not is_held_out(record["_file"]):
             continue
@@ -131,11 +131,11 @@ def _cases(model: Any, tokens: JsonTokens, chosen: argparse.Namespace) -> list[_
             except StructgenError:
                 break
             if fixed:
-                found.append(_Case(record["schema"], list(row), constraint))
+                cases.append(_Case(record["schema"], list(row), constraint))
                 break
-        if len(found) == chosen.count:
+        if len(cases) == chosen.count:
             break
-    return found
+    return cases
 
 
 def _shown(model: Any, tokens: Sequence[int]) -> str:
@@ -145,13 +145,14 @@ def _shown(model: Any, tokens: Sequence[int]) -> str:
 
 
 def _print(rows: dict[str, list[tuple[bool, bool, float]]]) -> None:
-    print("| way | texts | JSON | of the schema | 95 % | restored |\n|---|--:|--:|--:|---|--:|")
-    for way, found in rows.items():
-        right = sum(one[1] for one in found)
-        low, high = wilson(right, len(found))
+    print("| mode | texts | JSON | of the schema | 95 % | restored |\n|---|--:|--:|--:|---|--:|")
+    for mode, results in rows.items():
+        right = sum(result[1] for result in results)
+        low, high = wilson(right, len(results))
         print(
-            f"| {way} | {len(found)} | {sum(one[0] for one in found) / len(found):.3f} | "
-            f"{right / len(found):.3f} | {low:.3f}–{high:.3f} | {statistics.mean(one[2] for one in found):.3f} |"
+            f"| {mode} | {len(results)} | {sum(result[0] for result in results) / len(results):.3f} | "
+            f"{right / len(results):.3f} | {low:.3f}–{high:.3f} | "
+            f"{statistics.mean(result[2] for result in results):.3f} |"
         )
 
 
@@ -165,14 +166,16 @@ def _infilling(model: Any, cases: Sequence[_Case], chosen: argparse.Namespace) -
                 continue
             cells = [None if cell in masked else token for cell, token in enumerate(case.tokens)]
             pieces = [Hole(1) if token is None else token for token in cells]
-            for way in rows:
-                if way == "free":
+            for mode in rows:
+                if mode == "free":
                     filled = fill_freely(model, cells)[0]
                 else:
-                    whole = sg.json_schema(True, whitespace=_WHITESPACE) if way == "json" else case.constraint
+                    whole = (
+                        sg.json_schema(True, whitespace=_WHITESPACE) if mode == "json" else case.constraint
+                    )
                     filled = fill(model, Canvas(whole, model.vocabulary, pieces)).tokens
                 same = statistics.mean(filled[cell] == case.tokens[cell] for cell in masked)
-                rows[way].append((*case.is_valid(_shown(model, filled)), same))
+                rows[mode].append((*case.is_valid(_shown(model, filled)), same))
             bar.advance()
     print(f"\n{len(cases)} valid instances, {chosen.share:.0%} of their tokens masked, temperature 0\n")
     _print(rows)
@@ -190,14 +193,16 @@ def _noise(model: Any, cases: Sequence[_Case], chosen: argparse.Namespace) -> No
             if not whole_schema.completable():
                 few += 1
                 continue
-            for way in rows:
-                if way == "free":
+            for mode in rows:
+                if mode == "free":
                     filled = fill_freely(model, [None] * chosen.noise, temperature=1.0, seed=seed)[0]
                 else:
-                    whole = sg.json_schema(True, whitespace=_WHITESPACE) if way == "json" else case.constraint
+                    whole = (
+                        sg.json_schema(True, whitespace=_WHITESPACE) if mode == "json" else case.constraint
+                    )
                     canvas = Canvas(whole, model.vocabulary, [Hole(chosen.noise)], closing=model.closing)
                     filled = fill(model, canvas, temperature=1.0, seed=seed).tokens
-                rows[way].append((*case.is_valid(_shown(model, filled)), 0.0))
+                rows[mode].append((*case.is_valid(_shown(model, filled)), 0.0))
     print(f"\nfrom {chosen.noise} masked cells, temperature 1 ({few} schemas need more cells)\n")
     _print(rows)
 
@@ -227,8 +232,8 @@ def _overhead(model: Any, cases: Sequence[_Case]) -> None:
             drafted = [f"{statistics.mean(steps):.2f}", str(same)] if steps else ["", ""]
             row = [str(length), str(count)]
             row += [
-                f"{1e3 * statistics.median(one):.1f}"
-                for one in zip(*((p.free, p.constrained) for p in pairs), strict=True)
+                f"{1e3 * statistics.median(seconds):.1f}"
+                for seconds in zip(*((p.free, p.constrained) for p in pairs), strict=True)
             ]
             print("| " + " | ".join([*row, f"{times:.2f}", *drafted]) + " |", flush=True)
 

@@ -60,18 +60,18 @@ class JsonTokens:
 
     def encode(self, text: str) -> list[int]:
         """The longest piece first."""
-        known = {token: place for place, token in enumerate(self.tokens) if token is not None}
-        found, at = [], 0
+        known = {token: number for number, token in enumerate(self.tokens) if token is not None}
+        tokens, at = [], 0
         while at < len(text):
             for length in range(min(_LONGEST, len(text) - at), 0, -1):
                 token = known.get(text[at : at + length])
                 if token is not None:
-                    found.append(token)
+                    tokens.append(token)
                     at += length
                     break
             else:
                 raise ValueError(f"{text[at]!r} is no token")
-        return found
+        return tokens
 
     def save(self, folder: Path) -> None:
         content = {
@@ -108,7 +108,7 @@ def learned(texts: Iterable[str], size: int) -> JsonTokens:
 def fits(tokens: JsonTokens, text: str, length: int) -> Sequence[int] | None:
     """The tokens of a text that is not too long; None where it is, or has a character that is no token."""
     try:
-        found = tokens.encode(text)
+        ids = tokens.encode(text)
     except ValueError:
         return None
-    return found if len(found) <= length else None
+    return ids if len(ids) <= length else None

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.json is None:
         json = sg.Vocabulary.of_bytes()
     else:
-        table = [None if one is None else one.encode() for one in JsonTokens.load(chosen.json).tokens]
+        table = [None if token is None else token.encode() for token in JsonTokens.load(chosen.json).tokens]
         json = sg.Vocabulary.from_tokens(table, [1])
     print(
         "| grammar | cells | all masks | 99 % | commit | 99 % | mask and commit | reference, one token | times |"
@@ -68,7 +68,7 @@ def _row(name: str, vocabulary: sg.Vocabulary, length: int, chosen: argparse.Nam
         order = list(range(length))
         chance.shuffle(order)
         agreed = canvas.fork()
-        for place, cell in enumerate(order):
+        for index, cell in enumerate(order):
             # All masks before each commit.
             before = time.perf_counter()
             allowed = canvas.allowed(cell)
@@ -79,7 +79,7 @@ def _row(name: str, vocabulary: sg.Vocabulary, length: int, chosen: argparse.Nam
             before = time.perf_counter()
             assert agreed.commit(cell, token)
             commits.append(time.perf_counter() - before)
-            if name == "smiles" and run == 0 and place < chosen.reference:
+            if name == "smiles" and run == 0 and index < chosen.reference:
                 ours.append(both[-1])
                 reference.append(_proposed(vocabulary, canvas.tokens, cell, chance))
     beside = (
@@ -95,7 +95,7 @@ def _proposed(
     vocabulary: sg.Vocabulary, tokens: Sequence[int | None], cell: int, chance: random.Random
 ) -> float:
     """Seconds until a token in random order is found that can stand in the cell."""
-    texts = [vocabulary.token_bytes(one) for one in range(vocabulary.size)]
+    texts = [vocabulary.token_bytes(token) for token in range(vocabulary.size)]
     checker = Proposals([None if text is None else text.decode() for text in texts])
     cells = list(tokens)
     order = list(range(vocabulary.size))

@@ -70,28 +70,28 @@ def _validity(name: str, model: Any, chosen: argparse.Namespace) -> None:
         tokens, _ = fill_freely(model, canvas.tokens, temperature=1.0, seed=seed)
         return b"".join(model.vocabulary.token_bytes(token) or b"" for token in tokens).decode()
 
-    ways: dict[str, Way] = {
+    modes: dict[str, Way] = {
         "free": free,
         "grammar": lambda canvas, seed: fill(model, canvas, temperature=1.0, seed=seed).text,
         "monitor": lambda canvas, seed: fill(model, canvas, temperature=1.0, seed=seed, monitor=monitor).text,
     }
     counts: dict[tuple[str, str], list[tuple[bool, bool]]] = {}
     canvases = list(_canvases(model, chosen))
-    with ProgressBar(len(canvases) * len(ways), name, True) as bar:
+    with ProgressBar(len(canvases) * len(modes), name, True) as bar:
         for seed, (kind, canvas) in enumerate(canvases):
-            for way, filled in ways.items():
+            for mode, filled in modes.items():
                 text = filled(canvas, seed)
-                counts.setdefault((kind, way), []).append((grammar.explain(text).ok, _is_valid(text)))
+                counts.setdefault((kind, mode), []).append((grammar.explain(text).ok, _is_valid(text)))
                 bar.advance()
     print(f"\n{name}, temperature 1\n")
-    print("| from | way | molecules | read by the grammar | valid (RDKit) | 95 % |")
+    print("| from | mode | molecules | read by the grammar | valid (RDKit) | 95 % |")
     print("|---|---|--:|--:|--:|---|")
-    for (kind, way), found in counts.items():
-        valid = sum(valid for _, valid in found)
-        low, high = wilson(valid, len(found))
+    for (kind, mode), results in counts.items():
+        valid = sum(valid for _, valid in results)
+        low, high = wilson(valid, len(results))
         print(
-            f"| {kind} | {way} | {len(found)} | {sum(read for read, _ in found) / len(found):.3f} | "
-            f"{valid / len(found):.3f} | {low:.3f}–{high:.3f} |"
+            f"| {kind} | {mode} | {len(results)} | {sum(read for read, _ in results) / len(results):.3f} | "
+            f"{valid / len(results):.3f} | {low:.3f}–{high:.3f} |"
         )
 
 
@@ -123,8 +123,8 @@ def _overhead(name: str, model: Any, chosen: argparse.Namespace) -> None:
                     same &= quick.tokens == pair.filling.tokens
             row = [length, count]
             row += [
-                f"{1e3 * statistics.median(one):.1f}"
-                for one in zip(*((p.free, p.constrained) for p in pairs), strict=True)
+                f"{1e3 * statistics.median(seconds):.1f}"
+                for seconds in zip(*((p.free, p.constrained) for p in pairs), strict=True)
             ]
             row.append(f"{statistics.median(p.constrained / p.free for p in pairs):.2f}")
             row += (
@@ -147,8 +147,8 @@ def _decodes(name: str, model: Any, chosen: argparse.Namespace) -> None:
                 pieces += [chance.choice(_PARTS), Hole(chance.randrange(1, 7))]
             canvas = Canvas(sg.grammar("smiles"), model.vocabulary, pieces)
             schedule = chance.choice(["confidence", "margin", "entropy", "random", "left-to-right"])
-            found = fill(model, canvas, temperature=1.5, seed=seed, tokens_per_step=4, schedule=schedule)
-            failed += not (grammar.explain(found.text).ok and not found.canvas.open_cells)
+            filled = fill(model, canvas, temperature=1.5, seed=seed, tokens_per_step=4, schedule=schedule)
+            failed += not (grammar.explain(filled.text).ok and not filled.canvas.open_cells)
             bar.advance()
     print(f"\n{name}: {chosen.decodes} decodes, {failed} that did not come to a text of the grammar")
 

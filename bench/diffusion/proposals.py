@@ -45,13 +45,13 @@ class Proposals:
         """`atoms`: the bracket atoms that are spelled right."""
         self.kinds: list[str | None] = []
         for text in tokens:
-            found = None
+            kind_here = None
             for kind, pattern in _KINDS.items():
                 if text is not None and pattern.fullmatch(text):
-                    found = kind
-            if found == "atom" and atoms is not None and text not in atoms and str(text).startswith("["):
-                found = None
-            self.kinds.append(found)
+                    kind_here = kind
+            if kind_here == "atom" and atoms is not None and text not in atoms and str(text).startswith("["):
+                kind_here = None
+            self.kinds.append(kind_here)
         self._units: dict[str, list[str]] = defaultdict(list)
         self._lefts: dict[str, list[tuple[str, str]]] = defaultdict(list)
         self._rights: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -69,26 +69,26 @@ class Proposals:
         ends: dict[tuple[str, int], set[int]] = defaultdict(set)
         todo: list[tuple[str, int, int]] = []
 
-        def found(symbol: str, start: int, end: int) -> None:
+        def add(symbol: str, start: int, end: int) -> None:
             if end not in begins[symbol, start]:
                 begins[symbol, start].add(end)
                 ends[symbol, end].add(start)
                 todo.append((symbol, start, end))
 
-        for place, token in enumerate(cells):
+        for cell, token in enumerate(cells):
             kind = None if token is None else self.kinds[token]
-            for one in _KINDS if token is None else [kind] if kind else []:
-                found(one, place, place + 1)
+            for name in _KINDS if token is None else [kind] if kind else []:
+                add(name, cell, cell + 1)
         while todo:
             symbol, start, end = todo.pop()
             if (symbol, start, end) == ("chain", 0, len(cells)):
                 return True
             for head in self._units[symbol]:
-                found(head, start, end)
+                add(head, start, end)
             for right, head in self._lefts[symbol]:
                 for earliest in tuple(begins[right, end]):
-                    found(head, start, earliest)
+                    add(head, start, earliest)
             for left, head in self._rights[symbol]:
                 for before in tuple(ends[left, start]):
-                    found(head, before, end)
+                    add(head, before, end)
         return False

@@ -67,7 +67,7 @@ class Source(NamedTuple):
 
 def _python(count: int, data: Path | None) -> Iterator[Source]:
     """Functions of the standard library, as they are at the top of a file, without their documentation."""
-    found = []
+    sources = []
     for name in _MODULES:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
@@ -84,13 +84,13 @@ def _python(count: int, data: Path | None) -> Iterator[Source]:
                 del lines[first.lineno - node.lineno : (first.end_lineno or first.lineno) - node.lineno + 1]
                 source = "\n".join(lines)
             if len(source.split("\n")) in _LINES and "{{" not in source and "\t" not in source:
-                found.append(source.rstrip("\n") + "\n")
-    random.Random(0).shuffle(found)
+                sources.append(source.rstrip("\n") + "\n")
+    random.Random(0).shuffle(sources)
     accepted = 0
     python = sg.grammar("python")
     indented = python.indented_by("    ")
     bytes_ = sg.Vocabulary.of_bytes()
-    for source in found:
+    for source in sources:
         if accepted == count:
             return
         if _parses(source) and sg.Matcher(indented, bytes_).explain(source).ok:
@@ -112,19 +112,19 @@ def _python_regions(source: str) -> list[Region]:
         starts.append(starts[-1] + len(line.encode()) + 1)
     data = source.encode()
 
-    def place(line: int, column: int) -> int:
+    def offset_of(line: int, column: int) -> int:
         return len(data[: starts[line - 1] + column].decode())
 
-    found = []
+    spans = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(
             node, ast.Return | ast.Assign | ast.Expr | ast.Call | ast.BinOp | ast.Compare | ast.BoolOp
         ):
-            start = place(node.lineno, node.col_offset)
-            end = place(node.end_lineno or 1, node.end_col_offset or 0)
+            start = offset_of(node.lineno, node.col_offset)
+            end = offset_of(node.end_lineno or 1, node.end_col_offset or 0)
             if 4 <= end - start <= 80:
-                found.append((start, end))
-    return sorted(set(found))
+                spans.append((start, end))
+    return sorted(set(spans))
 
 
 # -- C++

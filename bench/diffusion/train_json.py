@@ -73,8 +73,8 @@ def is_held_out(name: str) -> bool:
 def _texts(data: Path, count: int, kept: Path) -> list[str]:
     if kept.exists():
         with gzip.open(kept, "rt") as file:
-            found: list[str] = json.load(file)
-            return found
+            kept_texts: list[str] = json.load(file)
+            return kept_texts
     texts = []
     all_of = list(schemas(data, held_out=False))
     with ProgressBar(len(all_of), "schemas", True) as bar:
@@ -123,8 +123,8 @@ def _train(rows: Sequence[Sequence[int]], tokens: JsonTokens, chosen: Any) -> No
         optimizer.load_state_dict(saved["optimizer"])
         spent, step = saved["spent"], saved["step"]
     whole = torch.full((len(rows), LENGTH), tokens.end_id, dtype=torch.long)
-    for place, row in enumerate(rows):
-        whole[place, : len(row)] = torch.tensor(row)
+    for index, row in enumerate(rows):
+        whole[index, : len(row)] = torch.tensor(row)
     print(f"{sum(one.numel() for one in model.parameters()) / 1e6:.2f} M parameters, from step {step}")
     seconds, started, losses = 60 * chosen.minutes, time.perf_counter() - spent, []
     chance = random.Random(step)

@@ -78,11 +78,12 @@ def items() -> Iterator[dict[str, Any]]:
                 if not validators.accept(instance):
                     raise ValueError(f"{part} {name}: {validators.broken_keyword(instance)}")
             shorter = next(
-                (one for whole in instances for one in _without_a_key(whole) if validators.accept(one)), None
+                (value for whole in instances for value in _without_a_key(whole) if validators.accept(value)),
+                None,
             )
             valid = [*instances, *([] if shorter is None else [shorter])]
-            tests = [{"valid": True, "data": one} for one in valid]
-            tests += [{"valid": False, "data": one} for one in _invalid(validators, instances)]
+            tests = [{"valid": True, "data": value} for value in valid]
+            tests += [{"valid": False, "data": value} for value in _invalid(validators, instances)]
             if len(tests) == len(valid):
                 raise ValueError(f"{part} {name}: no change makes it invalid")
             yield {"_file": f"{part}---{name}.json", "schema": schema, "tests": tests}
@@ -135,7 +136,7 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def _changed(whole: Any) -> Iterator[tuple[int, Any]]:
     for path in _paths(whole):
         here = _at(whole, path)
-        new: list[Any] = [one for one in _STRANGE if type(one) is not type(here) or one != here]
+        new: list[Any] = [value for value in _STRANGE if type(value) is not type(here) or value != here]
         if isinstance(here, dict):
             new += [{k: v for k, v in here.items() if k != key} for key in here]
             new.append({**here, "unexpected_key": 1})
@@ -143,8 +144,8 @@ def _changed(whole: Any) -> Iterator[tuple[int, Any]]:
             new += [here[:-1], here + here[-1:], here * 30]
         if isinstance(here, str):
             new += [here + "!", here[:-1], here * 200]
-        for one in new:
-            yield len(path), _with(whole, path, one)
+        for value in new:
+            yield len(path), _with(whole, path, value)
 
 
 def _without_a_key(whole: Any) -> Iterator[Any]:

@@ -82,21 +82,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("\n".join(table(curves, chosen.calls)), flush=True)
         if chosen.plot:
             plot(chosen.plot / f"faithful-{name}.svg", name, exact, curves)
-        result[name] = {key: asdict(one) for key, one in curves.items()}
+        result[name] = {key: asdict(curve) for key, curve in curves.items()}
     if chosen.json:
         chosen.json.write_text(json.dumps(result), "utf-8")
 
 
 def table(curves: dict[str, Curve], calls: list[int]) -> list[str]:
     """Lines: for each sampler the total variation / divergence after so many calls, and the draws by then."""
-    lines = ["| sampler | " + " | ".join(f"{one} calls" for one in calls) + " | draws by then |"]
+    lines = ["| sampler | " + " | ".join(f"{count} calls" for count in calls) + " | draws by then |"]
     lines.append("|---|" + "--:|" * (len(calls) + 1))
-    for name, one in curves.items():
+    for name, measured in curves.items():
         cells = [
             "-" if math.isnan(variation) else f"{variation:.3f} / {divergence:.3f}"
-            for variation, divergence in zip(one.total_variation, one.divergence, strict=True)
+            for variation, divergence in zip(measured.total_variation, measured.divergence, strict=True)
         ]
-        lines.append(f"| {name} | " + " | ".join(cells) + f" | {one.draws[-1]:,.0f} |")
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {measured.draws[-1]:,.0f} |")
     return lines
 
 
@@ -105,9 +105,9 @@ def plot(path: Path, name: str, exact: Exact, curves: dict[str, Curve]) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4.2))
-    for label, one in curves.items():
+    for label, measured in curves.items():
         style = "--" if "unweighted" in label else "-"
-        axes.plot(one.calls, one.total_variation, style, marker="o", markersize=3, label=label)
+        axes.plot(measured.calls, measured.total_variation, style, marker="o", markersize=3, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("model calls")

@@ -58,19 +58,19 @@ def curve(
 ) -> Curve:
     """The distances after so many calls each; not a number where nothing had been drawn yet."""
     sampler, weighted = SAMPLERS[name]
-    found = Curve(calls)
+    curve = Curve(calls)
     runs = [_drawn(exact, constraint, max_tokens, sampler, calls[-1], seed) for seed in range(seeds)]
     for limit in calls:
         distances = []
         counts = []
         for run in runs:
-            some = [one for spent, one in run if spent <= limit]
+            some = [draw for spent, draw in run if spent <= limit]
             counts.append(len(some))
             distances.append(_distances(some, exact, weighted))
-        found.draws.append(float(np.mean(counts)))
-        found.total_variation.append(_mean([one[0] for one in distances]))
-        found.divergence.append(_mean([one[1] for one in distances]))
-    return found
+        curve.draws.append(float(np.mean(counts)))
+        curve.total_variation.append(_mean([pair[0] for pair in distances]))
+        curve.divergence.append(_mean([pair[1] for pair in distances]))
+    return curve
 
 
 def _mean(values: list[float]) -> float:
@@ -93,7 +93,7 @@ def _drawn(
         Limits(max_calls=calls, max_attempts=_ATTEMPTS * calls),
     )
     drawn = draw(task, _ATTEMPTS * calls, sampler)
-    return [(task.account.calls, (model.decode(one.tokens), one.log_weight)) for one in drawn]
+    return [(task.account.calls, (model.decode(text.tokens), text.log_weight)) for text in drawn]
 
 
 def _distances(draws: list[tuple[str, float]], exact: Exact, weighted: bool) -> tuple[float, float]:

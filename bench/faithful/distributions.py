@@ -56,14 +56,14 @@ def enumerated(model: Any, prompt: Any, constraint: Constraint, max_tokens: int)
                 if len(distributions) > _MOST:
                     raise ValueError(f"the language has more than {_MOST} prefixes")
                 for token in next_ids(matcher, at_cap=len(prefix) >= max_tokens).tolist():
-                    one = log_prob + float(log_p[token])
+                    extended = log_prob + float(log_p[token])
                     if token in model.vocabulary.eos_ids:
                         text = matcher.text.decode()
-                        masses[text] = masses.get(text, 0.0) + math.exp(one)
+                        masses[text] = masses.get(text, 0.0) + math.exp(extended)
                         continue
                     fork = matcher.fork()
                     fork.advance(token)
-                    following.append(((*prefix, token), fork, one))
+                    following.append(((*prefix, token), fork, extended))
         level = following
     whole = sum(masses.values())
     return Exact(

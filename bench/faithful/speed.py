@@ -66,15 +66,15 @@ def _smc(model: Any, particles: int, tokens: int, runs: int) -> None:
         started = time.perf_counter()
         options = SamplingOptions(max_tokens=tokens, seed=run)
         made = generate_tokens(model, [model.encode(PROMPT)] * particles, [None] * particles, options)
-        steps = max(len(one.tokens) for one in made)
+        steps = max(len(generation.tokens) for generation in made)
         first = (time.perf_counter() - started) / steps
         before = time.perf_counter()
         try:
-            found = sg.sample(
+            posterior = sg.sample(
                 model, PROMPT, RECORD, n=particles, sampler=sg.inference.SMC(particles), max_tokens=400, seed=run,
                 max_calls=particles * tokens,
             )  # fmt: skip
-            passes = found.account.passes
+            passes = posterior.account.passes
         except LimitExceeded:
             passes = tokens  # ended by the calls, which is what is timed
         second = (time.perf_counter() - before) / passes

@@ -44,7 +44,9 @@ _SAME_GRAMMAR = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     chosen = _parser().parse_args(arguments)
-    tokenizers = dict(one.split("=", 1) for one in chosen.tokenizers) if chosen.tokenizers else _tokenizers()
+    tokenizers = (
+        dict(pair.split("=", 1) for pair in chosen.tokenizers) if chosen.tokenizers else _tokenizers()
+    )
     limits = {"core": chosen.core, "seconds": chosen.seconds, "megabytes": chosen.megabytes}
     texts: dict[str, list[str]] = {}
     result: dict[str, Any] = {"tokens": {}, "tokenizers": {}, "rules": chosen.rules}
@@ -55,13 +57,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 texts = {
                     language: _common(language, processes, chosen.tokens) for language in chosen.languages
                 }
-            found = {language: _measure(language, texts[language], processes, chosen) for language in texts}
+            by_language = {
+                language: _measure(language, texts[language], processes, chosen) for language in texts
+            }
             grown = _measure_synthetic(processes, chosen) if chosen.rules else {}
         finally:
             for process in processes.values():
                 process.close()
-        result["tokenizers"][tokenizer] = {"languages": found, "synthetic": grown}
-        _print(tokenizer, found, grown, chosen)
+        result["tokenizers"][tokenizer] = {"languages": by_language, "synthetic": grown}
+        _print(tokenizer, by_language, grown, chosen)
     if chosen.json:
         result["texts"] = texts
         Path(chosen.json).write_text(json.dumps(result), "utf-8")
@@ -123,63 +127,64 @@ def _common(language: str, processes: dict[str, Process], tokens: int) -> list[s
         lengths = answer["tokens"]
         first = next(iter(refusals.values()), "")
         _progress(f"{language}: {name} accepts {len(texts) - len(refusals)} of {len(texts)} texts {first}")
-    found: list[str] = []
+    accepted: list[str] = []
     total = 0
     for i in sorted(taken):
         if total >= tokens:
             break
-        found.append(texts[i])
+        accepted.append(texts[i])
         total += lengths[i]
     print(
-        f"{language}: of {len(texts)} texts all engines accept {len(taken)}; {len(found)} with {total} tokens are timed"
+        f"{language}: of {len(texts)} texts all engines accept {len(taken)}; "
+        f"{len(accepted)} with {total} tokens are timed"
     )
-    return found
+    return accepted
 
 
 def _measure(
     language: str, texts: list[str], processes: dict[str, Process], chosen: argparse.Namespace
 ) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    measured: dict[str, dict[str, Any]] = {}
     for name, process in processes.items():
         notation = ENGINES[name].notation
         source = grammar(language, notation)
         variations = [with_renamed_rule(source, notation, i) for i in range(chosen.compiles)]
-        found[name] = {
+        measured[name] = {
             **process.ask("compile", grammars=variations),
             **process.ask("read", grammar=source, texts=texts, seconds=chosen.reading),
         }
-        mean = FIGURES["mask, mean"](found[name]) if "mask" in found[name] else math.nan
-        _progress(f"{language}: {name}: mask {mean:.1f} µs {found[name].get('error', '')}")
-    return found
+        mean = FIGURES["mask, mean"](measured[name]) if "mask" in measured[name] else math.nan
+        _progress(f"{language}: {name}: mask {mean:.1f} µs {measured[name].get('error', '')}")
+    return measured
 
 
 def _measure_synthetic(
     processes: dict[str, Process], chosen: argparse.Namespace
 ) -> dict[str, dict[str, Any]]:
-    found = {}
+    answers = {}
     for name, process in processes.items():
-        found[name] = process.ask("compile", grammars=[synthetic(ENGINES[name].notation, chosen.rules)])
-        _progress(f"{chosen.rules} rules: {name}: {found[name]}")
-    return found
+        answers[name] = process.ask("compile", grammars=[synthetic(ENGINES[name].notation, chosen.rules)])
+        _progress(f"{chosen.rules} rules: {name}: {answers[name]}")
+    return answers
 
 
 def _print(
     tokenizer: str,
-    found: dict[str, dict[str, Any]],
+    by_language: dict[str, dict[str, Any]],
     grown: dict[str, dict[str, Any]],
     chosen: argparse.Namespace,
 ) -> None:
     engines = chosen.engines
     print(f"\n## {tokenizer}\n")
-    together = {"all together": pooled(found)} if len(found) > 1 else {}
-    print("\n".join(table({**found, **together}, engines)))
-    for language, measured in found.items():
+    together = {"all together": pooled(by_language)} if len(by_language) > 1 else {}
+    print("\n".join(table({**by_language, **together}, engines)))
+    for language, measured in by_language.items():
         for name, answer in measured.items():
             if "error" in answer:
                 print(f"\n{language}, {name}: {answer['error']}")
     print()
     for ours, peer in _SAME_GRAMMAR:
-        shares = {language: equal_masks(measured, ours, peer) for language, measured in found.items()}
+        shares = {language: equal_masks(measured, ours, peer) for language, measured in by_language.items()}
         known = [f"{language} {share:.1%}" for language, share in shares.items() if not math.isnan(share)]
         if known:
             print(f"Masks that {ours} and {peer} have in common: {', '.join(known)}")
@@ -191,7 +196,7 @@ def _print(
             print(f"    {name}: {text}")
     peers = [name for name in engines if not name.startswith("structgen")]
     for ours in (name for name in engines if name.startswith("structgen")):
-        for language, measured in found.items():
+        for language, measured in by_language.items():
             lines = list(slowest(measured, ours, peers, chosen.slowest))
             if lines:
                 print(f"\nSlowest masks of {ours} and the better peer, {language} (µs, the peer's µs):")

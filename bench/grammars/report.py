@@ -43,14 +43,14 @@ _WITHOUT_READING = ("compile", "compile + first mask")
 _PARTIAL = "†"
 
 
-def table(found: dict[str, dict[str, Measured]], engines: list[str]) -> Iterator[str]:
+def table(by_language: dict[str, dict[str, Measured]], engines: list[str]) -> Iterator[str]:
     """Lines of one tokenizer's table: `found` is by language and engine."""
     ours = [name for name in engines if name.startswith("structgen")]
     peers = [name for name in engines if name not in ours]
     columns = ["language", "figure (µs)", *engines, *(f"{name} / better peer" for name in ours if peers)]
     yield "| " + " | ".join(columns) + " |"
     yield "|---|---|" + "--:|" * (len(columns) - 2)
-    for language, measured in found.items():
+    for language, measured in by_language.items():
         for label, figure in FIGURES.items():
             values = {name: _value(figure, measured.get(name)) for name in engines}
             marks = dict.fromkeys(engines, "")
@@ -67,20 +67,20 @@ def table(found: dict[str, dict[str, Measured]], engines: list[str]) -> Iterator
         yield f"| {language} | tokens read | " + " | ".join(read + [""] * len(ours if peers else ())) + " |"
 
 
-def pooled(found: dict[str, dict[str, Measured]]) -> dict[str, Measured]:
+def pooled(by_language: dict[str, dict[str, Measured]]) -> dict[str, Measured]:
     """The masks and compilations of all languages together, of engines that measured all of them."""
-    first, *others = found.values()
+    first, *others = by_language.values()
     names = [name for name in first if all(name in measured for measured in others)]
     result: dict[str, Measured] = {}
     for name in names:
-        answers = [measured[name] for measured in found.values()]
+        answers = [measured[name] for measured in by_language.values()]
         result[name] = {
-            key: list(itertools.chain.from_iterable(one[key] for one in answers))
+            key: list(itertools.chain.from_iterable(answer[key] for answer in answers))
             for key in ("times", "mask", "advance", "second")
-            if all(key in one for one in answers)
+            if all(key in answer for answer in answers)
         }
-        if all("peak" in one for one in answers):
-            result[name]["peak"] = max(one["peak"] for one in answers)
+        if all("peak" in answer for answer in answers):
+            result[name]["peak"] = max(answer["peak"] for answer in answers)
     return result
 
 
@@ -102,9 +102,9 @@ def _or_zero(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
 
-def equal_masks(measured: dict[str, Measured], one: str, other: str) -> float:
+def equal_masks(measured: dict[str, Measured], first: str, second: str) -> float:
     """The share of masks that two engines have in common; not a number where one has none."""
-    sums = [measured.get(name, {}).get("checksums") for name in (one, other)]
+    sums = [measured.get(name, {}).get("checksums") for name in (first, second)]
     if None in sums:
         return math.nan
     pairs = list(zip(_flat(sums[0]), _flat(sums[1]), strict=False))  # type: ignore[arg-type]
@@ -123,15 +123,15 @@ def slowest(measured: dict[str, Measured], engine: str, peers: list[str], count:
         return
     rows = []
     for text, mask in enumerate(mine["mask"]):
-        for place, (micros, *theirs) in enumerate(
+        for index, (micros, *theirs) in enumerate(
             zip(mask, *(m["mask"][text] for m in others), strict=False)
         ):
-            rows.append((micros - min(theirs), micros, min(theirs), text, place))
+            rows.append((micros - min(theirs), micros, min(theirs), text, index))
     rows.sort(reverse=True)
-    for _, micros, best, text, place in rows[:count]:
+    for _, micros, best, text, index in rows[:count]:
         pieces = mine["pieces"][text]
-        before = "".join(pieces[:place])[-60:]
-        yield f"{micros:9.1f} {best:9.1f}  text {text}, token {place}: {before!r} then {pieces[place]!r}"
+        before = "".join(pieces[:index])[-60:]
+        yield f"{micros:9.1f} {best:9.1f}  text {text}, token {index}: {before!r} then {pieces[index]!r}"
 
 
 def _value(figure: Callable[[Measured], float], measured: Measured | None) -> float:

@@ -30,13 +30,13 @@ def candidates(language: str, characters: int, seed: int = 0) -> list[str]:
     """Texts of a language in an order drawn with `seed`, with about as many characters together."""
     texts = sorted({text for text in _SOURCES[language]() if _SHORTEST[language] <= len(text) <= _LONGEST})
     random.Random(f"{seed} {language}").shuffle(texts)
-    found, total = [], 0
+    chosen, total = [], 0
     for text in texts:
         if total >= characters:
             break
-        found.append(text)
+        chosen.append(text)
         total += len(text)
-    return found
+    return chosen
 
 
 def _json() -> Iterator[str]:

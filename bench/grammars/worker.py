@@ -84,12 +84,12 @@ class _Worker:
 
     def accept(self, grammar: str, texts: list[str]) -> dict[str, Any]:
         session = self.setup.open(self.engine, grammar)
-        found = []
+        refusals = []
         for text in texts:
-            found.append(self._refusal(session, self._tokens(text)))
-            if found[-1] is not None:  # llguidance does not recover
+            refusals.append(self._refusal(session, self._tokens(text)))
+            if refusals[-1] is not None:  # llguidance does not recover
                 session = self.setup.open(self.engine, grammar)
-        return {"refusals": found, "tokens": [len(self._tokens(text)) for text in texts]}
+        return {"refusals": refusals, "tokens": [len(self._tokens(text)) for text in texts]}
 
     def compile(self, grammars: list[str]) -> dict[str, Any]:
         other = self.setup.make(self.tokenizer)  # for this request only: memory is measured without it
@@ -137,9 +137,9 @@ class _Worker:
         """Why the session does not accept the tokens; None where it does."""
         session.reset()
         try:
-            for place, token in enumerate(walk):
+            for index, token in enumerate(walk):
                 if not session.accept(token):
-                    before = self.tokenizer.decode(walk[:place])[-30:]
+                    before = self.tokenizer.decode(walk[:index])[-30:]
                     return f"{self.tokenizer.decode([token])!r} is refused after {before!r}"
         except Exception as error:
             return _reason(error)
@@ -174,7 +174,7 @@ class _Worker:
 
     def _checksums(self, session: ReusableSession, walks: list[list[int]]) -> list[list[int]]:
         """Of the tokens that are text, in each mask."""
-        found = []
+        checksums = []
         for walk in walks:
             session.reset()
             sums = []
@@ -182,8 +182,8 @@ class _Worker:
                 bytes_ = np.ascontiguousarray(session.mask()).view(np.uint8)
                 sums.append(zlib.crc32((bytes_[: self.plain.size] & self.plain).tobytes()))
                 session.accept(token)
-            found.append(sums)
-        return found
+            checksums.append(sums)
+        return checksums
 
 
 def _reason(error: Exception) -> str:

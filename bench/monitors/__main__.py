@@ -28,10 +28,10 @@ from structgen.monitors.language_server import Analyser, analyser
 from structgen.progress import ProgressBar
 
 from . import tables
+from .modes import CODE_ITSELF, MODES, Record, code_itself, written
 from .projects import PROJECTS, cache_folder, install, typescript_server
 from .replay import IMPORTS, KINDS, SPLITS, Known, Replay, Replayed, known_of
 from .sites import IMPORT, MEMBER, Site, picked
-from .ways import CODE_ITSELF, WAYS, Record, code_itself, written
 
 __all__ = ["main"]
 
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default="bytes",
         help="with --replay: how lines are cut into tokens (bytes)",
     )
-    add("--ways", nargs="+", default=list(WAYS), choices=list(WAYS), help="default: all")
+    add("--modes", nargs="+", default=list(MODES), choices=list(MODES), help="default: all")
     add("--model", help="a folder or a name of a model (the embedded one)")
     add("--max-tokens", type=int, default=48, help="of a line (48)")
     add("--device", help="where the model runs, as torch spells it (a GPU if there is one)")
@@ -69,46 +69,46 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known: list[tuple[str, str, Known]] = []
     if chosen.replay:
         replayed = _replayed(chosen, known)
-        lines = [*tables.of_replay((server, kind, one) for _, server, kind, one in replayed)]
+        lines = [*tables.of_replay((server, kind, line) for _, server, kind, line in replayed)]
         results: dict[str, Any] = {
             "replayed": [
-                {**asdict(site), "server": server, "kind": kind, **asdict(one)}
-                for site, server, kind, one in replayed
+                {**asdict(site), "server": server, "kind": kind, **asdict(line)}
+                for site, server, kind, line in replayed
             ]
         }
     else:
         records = _measured(chosen, known)
-        lines = tables.of_ways(records)
-        results = {"records": [asdict(one) for one in records]}
+        lines = tables.of_modes(records)
+        results = {"records": [asdict(record) for record in records]}
     print("\n".join([*lines, "", *tables.of_recall(known)]))
     if chosen.json:
         results["known"] = [
-            {"server": server, "project": project, **asdict(one)} for server, project, one in known
+            {"server": server, "project": project, **asdict(entry)} for server, project, entry in known
         ]
         chosen.json.write_text(json.dumps(results, indent=1))
 
 
 def _replayed(chosen: Any, known: list[tuple[str, str, Known]]) -> list[tuple[Site, str, str, Replayed]]:
-    found: list[tuple[Site, str, str, Replayed]] = []
+    lines: list[tuple[Site, str, str, Replayed]] = []
     replay = Replay(chosen.tokens, chosen.seed)
     for site, folder, text, server in _sites(chosen, with_imports=True):
         if site.kind == MEMBER:
             known.append((server.name, site.project, known_of(site, folder, text, server)))
         for kind in KINDS if site.kind == MEMBER else [IMPORTS]:
-            one = replay.line(site, folder, text, server, kind)
-            found.append((site, server.name, kind, one))
-            if one.refused:
-                print(_shown(site, text, server.name, kind, one), flush=True)
+            line = replay.line(site, folder, text, server, kind)
+            lines.append((site, server.name, kind, line))
+            if line.refused:
+                print(_shown(site, text, server.name, kind, line), flush=True)
     print()
-    return found
+    return lines
 
 
-def _shown(site: Site, text: str, server: str, kind: str, one: Replayed) -> str:
+def _shown(site: Site, text: str, server: str, kind: str, replayed: Replayed) -> str:
     line = text.count("\n", 0, site.offset) + 1
-    offered = [name for name in one.offered if not name.startswith("__")]
+    offered = [name for name in replayed.offered if not name.startswith("__")]
     more = f" and {len(offered) - 8} more" if len(offered) > 8 else ""
     return (
-        f"{site.project} {site.file}:{line}, {kind} of {server}:\n    {one.refused}\n"
+        f"{site.project} {site.file}:{line}, {kind} of {server}:\n    {replayed.refused}\n"
         f"    instead: {', '.join(offered[:8])}{more}"
     )
 
@@ -116,20 +116,20 @@ def _shown(site: Site, text: str, server: str, kind: str, one: Replayed) -> str:
 def _measured(chosen: Any, known: list[tuple[str, str, Known]]) -> list[Record]:
     threads = chosen.threads or int(os.environ.get("OMP_NUM_THREADS") or 2)
     model = sg.load(chosen.model, chat=False, threads=threads, dtype=chosen.dtype, device=chosen.device)
-    found: list[Record] = []
+    records: list[Record] = []
     warm: set[str] = set()
     for number, (site, folder, text, server) in enumerate(_sites(chosen)):
         # The server has read the file when it gets this request, before any mode runs.
         known.append((server.name, site.project, known_of(site, folder, text, server)))
-        found.append(code_itself(site, folder, text, server))
+        records.append(code_itself(site, folder, text, server))
         if f"{server.name} {site.project}" not in warm:
             warm.add(f"{server.name} {site.project}")
-            written(model, site, folder, text, server, chosen.ways[-1], chosen.max_tokens)
-        turn = number % len(chosen.ways)
-        order = [*chosen.ways[turn:], *chosen.ways[:turn]]
-        found += [written(model, site, folder, text, server, way, chosen.max_tokens) for way in order]
-    order = [CODE_ITSELF, *chosen.ways]
-    return sorted(found, key=lambda one: order.index(one.way))
+            written(model, site, folder, text, server, chosen.modes[-1], chosen.max_tokens)
+        turn = number % len(chosen.modes)
+        order = [*chosen.modes[turn:], *chosen.modes[:turn]]
+        records += [written(model, site, folder, text, server, mode, chosen.max_tokens) for mode in order]
+    order = [CODE_ITSELF, *chosen.modes]
+    return sorted(records, key=lambda record: order.index(record.mode))
 
 
 def _sites(chosen: Any, *, with_imports: bool = False) -> Iterator[tuple[Site, Path, str, Analyser]]:
@@ -142,8 +142,12 @@ def _sites(chosen: Any, *, with_imports: bool = False) -> Iterator[tuple[Site, P
         sites = picked(name, project.language, folder, files, chosen.sites, chosen.seed)
         if with_imports and project.language == "python":
             sites += picked(name, project.language, folder, files, chosen.sites, chosen.seed, kind=IMPORT)
-        speaks = "python" if project.language == "python" else "script"
-        servers = [one for one in chosen.servers if ("script" if one == "tsgo" else "python") == speaks]
+        language_family = "python" if project.language == "python" else "script"
+        servers = [
+            server
+            for server in chosen.servers
+            if ("script" if server == "tsgo" else "python") == language_family
+        ]
         work += [(server, project.language, folder, sites) for server in servers]
     with ProgressBar(sum(len(sites) for *_, sites in work), "sites", True) as bar:
         for name, language, folder, sites in work:

@@ -52,17 +52,17 @@ class Project:
     def files(self, cache: Path) -> list[Path]:
         """The files of its own code, in order, without tests and tables of texts."""
         suffix = _SUFFIXES[self.language]
-        found = (self.folder(cache) / self.sources).rglob(f"*{suffix}")
+        paths = (self.folder(cache) / self.sources).rglob(f"*{suffix}")
         return sorted(
             path
-            for path in found
+            for path in paths
             if not path.name.endswith(".d.ts") and _SKIPPED.isdisjoint(path.relative_to(cache).parts)
         )
 
 
 PROJECTS: dict[str, Project] = {
-    one.name: one
-    for one in (
+    project.name: project
+    for project in (
         Project("click", "python", "click==8.5.1", "click"),
         Project(
             "httpx", "python", "httpx==0.28.1", "httpx", ("h2", "trio", "brotli", "zstandard", "socksio")
@@ -104,7 +104,10 @@ def install(projects: Sequence[Project], cache: Path) -> None:
         else:
             _typescript(project, folder)
         mark.write_text(content)
-    if any(one.language == "typescript" for one in projects) and not (cache / "node_modules").exists():
+    if (
+        any(project.language == "typescript" for project in projects)
+        and not (cache / "node_modules").exists()
+    ):
         (cache / "package.json").write_text('{"private": true}')
         _npm([_TYPESCRIPT_SERVER], cache)
 

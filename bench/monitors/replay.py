@@ -103,20 +103,22 @@ class Replay:
         if refused and kind == "members":
             replayed.offered = _shown(_listing(site, folder, _dotted(before, read), after, server).found)
         if refused and kind == "arguments":
-            place = before + read.decode("utf-8", "replace")
-            signatures = server.signatures(folder / site.file, place + after, len(place)).result(_SECONDS)
-            replayed.offered = tuple(one.label for one in signatures.items) if signatures else ()
+            read_so_far = before + read.decode("utf-8", "replace")
+            signatures = server.signatures(folder / site.file, read_so_far + after, len(read_so_far)).result(
+                _SECONDS
+            )
+            replayed.offered = tuple(signature.label for signature in signatures.items) if signatures else ()
         return replayed
 
     def _tokens(self, text: str) -> Sequence[int]:
-        found = (
+        tokens = (
             self._tokeniser.at_random(text.encode(), self._chance)
             if self._split == "random"
             else self.vocabulary.encode(text)
         )
-        if found is None:
+        if tokens is None:
             raise ValueError(f"no tokens spell {text!r}")
-        return found
+        return tokens
 
 
 class _Listing(MemberMonitor):
@@ -136,18 +138,18 @@ def known_of(site: Site, folder: Path, text: str, server: Analyser) -> Known:
     """What the server lists at the site."""
     before, after = site.around(text)
     listing = _listing(site, folder, before, after, server)
-    found = listing.found
+    completions = listing.found
     known = Known(False, False, made=site.is_made and before.endswith((" self.", "\tself.")))
     if not listing.was_called:
         known.reason = "no place"
-    elif found is None:
+    elif completions is None:
         known.reason = "no answer"
-    elif found.is_incomplete:
+    elif completions.is_incomplete:
         known.reason = "incomplete"
-    elif not found.names():
+    elif not completions.names():
         known.reason = "changes the text before"
     else:
-        names = found.names()
+        names = completions.names()
         known.listed, known.found, known.names = True, site.identifier in names, len(names)
     return known
 
@@ -168,12 +170,12 @@ def new_errors(
         judging=2 * _SECONDS,
     )
     report = MonitorReport()
-    found = constraint.faults(written.encode(), report)
+    faults = constraint.faults(written.encode(), report)
     if report.unchecked:
         return None
     # A fault after the text is reported at its last character, which is the line's end.
-    within = [one for one in found if one.start < len(written) - 1]
-    return within, len(within) < len(found)
+    within = [fault for fault in faults if fault.start < len(written) - 1]
+    return within, len(within) < len(faults)
 
 
 def _listing(site: Site, folder: Path, before: str, after: str, server: Analyser) -> _Listing:
@@ -188,18 +190,20 @@ def _listing(site: Site, folder: Path, before: str, after: str, server: Analyser
 
 def _dotted(before: str, read: bytes) -> str:
     """The text up to the last dot that was read."""
-    place = read.rfind(b".") + 1
-    return before + read[:place].decode("utf-8", "replace")
+    end = read.rfind(b".") + 1
+    return before + read[:end].decode("utf-8", "replace")
 
 
 def _judged(site: Site, folder: Path, before: str, after: str, server: Analyser) -> Replayed:
-    found = new_errors(site, folder, before + site.rest + after, site.rest, server)
-    if found is None:
+    errors = new_errors(site, folder, before + site.rest + after, site.rest, server)
+    if errors is None:
         return Replayed(1, 1)
-    faults, is_later = found
+    faults, is_later = errors
     if not faults and not is_later:
         return Replayed(1)
-    offered = tuple(f"{one.code}: {one.message.splitlines()[0]}" for one in faults) or ("after the line",)
+    offered = tuple(f"{fault.code}: {fault.message.splitlines()[0]}" for fault in faults) or (
+        "after the line",
+    )
     return Replayed(1, refused=f"{_line(before)} ⟦{site.rest.rstrip()}⟧", offered=offered)
 
 
@@ -207,5 +211,5 @@ def _line(before: str) -> str:
     return before[before.rfind("\n") + 1 :].lstrip()
 
 
-def _shown(found: Completions | None) -> tuple[str, ...]:
-    return () if found is None else tuple(sorted(found.names()))
+def _shown(completions: Completions | None) -> tuple[str, ...]:
+    return () if completions is None else tuple(sorted(completions.names()))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from structgen.monitors.languages import language_of
-from structgen.monitors.lexer import MEMBER as MEMBER_PLACE
+from structgen.monitors.lexer import MEMBER as MEMBER_POSITION
 from structgen.monitors.lexer import Lexer
 from structgen.monitors.receivers import receiver_before
 
@@ -64,8 +64,8 @@ Place = tuple[int, int, str]
 
 def sites_in(language: str, text: str) -> list[Place]:
     """The positions after dots of a file, up to the ends of their lines; empty where it does not parse."""
-    found = _python(text) if language == "python" else _typescript(text, language)
-    return [(offset, text.index("\n", offset) + 1, name) for offset, name in sorted(found)]
+    positions = _python(text) if language == "python" else _typescript(text, language)
+    return [(offset, text.index("\n", offset) + 1, name) for offset, name in sorted(positions)]
 
 
 def imports_in(text: str) -> list[Place]:
@@ -75,13 +75,13 @@ def imports_in(text: str) -> list[Place]:
     except (SyntaxError, ValueError):
         return []
     lines = [0, *(match.end() for match in re.finditer("\n", text))]
-    found = []
+    statements = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom) and node.end_lineno is not None:
             start = lines[node.lineno - 1] + node.col_offset  # nothing before it but spaces
             module = node.names[0].name if isinstance(node, ast.Import) else node.module or "."
-            found.append((start, lines[node.end_lineno], module))
-    return found
+            statements.append((start, lines[node.end_lineno], module))
+    return statements
 
 
 def picked(
@@ -96,24 +96,24 @@ def picked(
 ) -> list[Site]:
     """So many sites of the files of a project, or as many as there are; or of their import statements."""
     chance = random.Random(f"{seed} {project}")
-    found: list[list[Site]] = []
+    sites_by_file: list[list[Site]] = []
     for path in files:
         text = path.read_bytes().decode("utf-8", "replace")
         if len(text) > _LONGEST_FILE or "\r" in text or not text.endswith("\n"):
             continue
         name = path.relative_to(folder).as_posix()
-        places = sites_in(language, text) if kind == MEMBER else imports_in(text)
+        positions = sites_in(language, text) if kind == MEMBER else imports_in(text)
         mine = [
             Site(project, language, name, offset, identifier, text[offset:end], kind)
-            for offset, end, identifier in places
+            for offset, end, identifier in positions
         ]
-        found.append(chance.sample(mine, len(mine)))
-    chance.shuffle(found)
+        sites_by_file.append(chance.sample(mine, len(mine)))
+    chance.shuffle(sites_by_file)
     chosen: list[Site] = []
     alike: Counter[str] = Counter()
-    while len(chosen) < count and any(found):
-        for mine in found:
-            site = next((one for one in mine if alike[one.identifier] < MOST_ALIKE), None)
+    while len(chosen) < count and any(sites_by_file):
+        for mine in sites_by_file:
+            site = next((site for site in mine if alike[site.identifier] < MOST_ALIKE), None)
             if site is None:
                 mine.clear()
                 continue
@@ -172,11 +172,11 @@ def _attributes(node: ast.AST, *, within: bool) -> Iterator[ast.Attribute]:
 def _typescript(text: str, language: str) -> Iterator[tuple[int, str]]:
     namespaces = set(_NAMESPACE.findall(text))
     lexer = Lexer(language_of(language))
-    at, place = lexer.start, None
+    at, position = lexer.start, None
     for offset, character in enumerate(text):
         for byte in character.encode():
-            at, place = lexer.step(at, byte)
-        if place != MEMBER_PLACE:
+            at, position = lexer.step(at, byte)
+        if position != MEMBER_POSITION:
             continue
         name = _NAME.match(text, offset + 1)
         line = text.rfind("\n", 0, offset) + 1

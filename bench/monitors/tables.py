@@ -10,11 +10,11 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
+from .modes import CODE_ITSELF, Record
 from .replay import Known, Replayed
 from .sites import Site
-from .ways import CODE_ITSELF, Record
 
-__all__ = ["of_recall", "of_replay", "of_ways", "wilson"]
+__all__ = ["of_modes", "of_recall", "of_replay", "wilson"]
 
 _QUANTILE = 1.96
 
@@ -29,46 +29,48 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
     return max(0.0, (middle - half) / (1 + square / count)), min(1.0, (middle + half) / (1 + square / count))
 
 
-def of_ways(records: Iterable[Record]) -> list[str]:
+def of_modes(records: Iterable[Record]) -> list[str]:
     """Of each server: how good the texts of each way are, and what they cost."""
     rows = [
-        "| server | way | sites | identifier matches | finished lines | of these without an error | ms a token | "
+        "| server | mode | sites | identifier matches | finished lines | of these without an error | ms a token | "
         "times free | tokens drawn for one | ms a question | 99 % | made, ms | questions | unknown | late | failed | "
         "refused |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     by_server: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for one in records:
-        by_server[one.server][one.way].append(one)
-    for server, ways in by_server.items():
-        free = {one.site: one.per_token for one in ways.get("free", ())}
-        rows += [f"| {server} | {way} | {_cells(way, found, free)} |" for way, found in ways.items()]
+    for record in records:
+        by_server[record.server][record.mode].append(record)
+    for server, modes in by_server.items():
+        free = {record.site: record.per_token for record in modes.get("free", ())}
+        rows += [f"| {server} | {mode} | {_cells(mode, of_mode, free)} |" for mode, of_mode in modes.items()]
     return rows
 
 
-def _cells(way: str, found: Sequence[Record], free: dict[Site, float]) -> str:
-    judged = [one for one in found if one.errors is not None]
+def _cells(mode: str, records: Sequence[Record], free: dict[Site, float]) -> str:
+    judged = [record for record in records if record.errors is not None]
     cells = [
-        str(len(found)),
-        _share([one.is_match for one in found]),
-        str(sum(one.text.endswith("\n") for one in found)),
-        _share([not one.errors for one in judged]),
+        str(len(records)),
+        _share([record.is_match for record in records]),
+        str(sum(record.text.endswith("\n") for record in records)),
+        _share([not record.errors for record in judged]),
     ]
-    if way == CODE_ITSELF:
+    if mode == CODE_ITSELF:
         return " | ".join([*cells, *[""] * 11])
-    ratios = [one.per_token / free[one.site] for one in found if free.get(one.site)]
-    rewritten = sum(one.report.get("rewritten", 0) for one in found)
-    waits = [1000 * one.per_trigger for one in found if one.per_trigger is not None]
+    ratios = [record.per_token / free[record.site] for record in records if free.get(record.site)]
+    rewritten = sum(record.report.get("rewritten", 0) for record in records)
+    waits = [1000 * record.per_trigger for record in records if record.per_trigger is not None]
     cells += [
-        _number([1000 * one.per_token for one in found], statistics.median, 1),
+        _number([1000 * record.per_token for record in records], statistics.median, 1),
         _number(ratios, statistics.median, 2),
-        f"{1 + rewritten / max(1, sum(one.tokens for one in found)):.2f}",
+        f"{1 + rewritten / max(1, sum(record.tokens for record in records)):.2f}",
         _number(waits, statistics.median, 2),
         _number(waits, _highest, 1),
-        _number([1000 * one.making for one in found], statistics.median, 0),
+        _number([1000 * record.making for record in records], statistics.median, 0),
     ]
     names = ("triggers", "unknown", "timeouts", "failures", "refused")
-    return " | ".join([*cells, *(str(sum(one.report.get(name, 0) for one in found)) for name in names)])
+    return " | ".join(
+        [*cells, *(str(sum(record.report.get(name, 0) for record in records)) for name in names)]
+    )
 
 
 def of_recall(known: Iterable[tuple[str, str, Known]]) -> list[str]:
@@ -77,16 +79,19 @@ def of_recall(known: Iterable[tuple[str, str, Known]]) -> list[str]:
         "| server | project | sites | members are listed | the identifier is among them | or is made there | names |",
         "|---|---|--:|--:|--:|--:|--:|",
     ]
-    found: dict[tuple[str, str], list[Known]] = defaultdict(list)
-    for server, project, one in known:
-        found[server, project].append(one)
-        found[server, "all"].append(one)
-    for (server, project), ones in sorted(found.items(), key=lambda item: (item[0][0], item[0][1] == "all")):
-        listed = [one for one in ones if one.listed]
-        names = _number([float(one.names) for one in listed], statistics.median, 0)
+    groups: dict[tuple[str, str], list[Known]] = defaultdict(list)
+    for server, project, entry in known:
+        groups[server, project].append(entry)
+        groups[server, "all"].append(entry)
+    for (server, project), group in sorted(
+        groups.items(), key=lambda item: (item[0][0], item[0][1] == "all")
+    ):
+        listed = [entry for entry in group if entry.listed]
+        names = _number([float(entry.names) for entry in listed], statistics.median, 0)
         rows.append(
-            f"| {server} | {project} | {len(ones)} | {_share([one.listed for one in ones])} | "
-            f"{_share([one.found for one in listed])} | {_share([one.found or one.made for one in listed])} | {names} |"
+            f"| {server} | {project} | {len(group)} | {_share([entry.listed for entry in group])} | "
+            f"{_share([entry.found for entry in listed])} | "
+            f"{_share([entry.found or entry.made for entry in listed])} | {names} |"
         )
     return rows
 
@@ -97,17 +102,17 @@ def of_replay(replayed: Iterable[tuple[str, str, Replayed]]) -> list[str]:
         "| server | monitor | lines | refused | | questions | unknown | late | failed |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    found: dict[tuple[str, str], list[Replayed]] = defaultdict(list)
-    for server, kind, one in replayed:
-        found[server, kind].append(one)
-    for (server, kind), ones in found.items():
-        refused = [bool(one.refused) for one in ones]
+    groups: dict[tuple[str, str], list[Replayed]] = defaultdict(list)
+    for server, kind, line in replayed:
+        groups[server, kind].append(line)
+    for (server, kind), group in groups.items():
+        refused = [bool(line.refused) for line in group]
         counts = (
-            sum(getattr(one, name) for one in ones)
+            sum(getattr(line, name) for line in group)
             for name in ("triggers", "unknown", "timeouts", "failures")
         )
         rows.append(
-            f"| {server} | {kind} | {len(ones)} | {sum(refused)} | {_share(refused)} | "
+            f"| {server} | {kind} | {len(group)} | {sum(refused)} | {_share(refused)} | "
             + " | ".join(map(str, counts))
             + " |"
         )

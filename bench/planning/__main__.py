@@ -25,7 +25,7 @@ from .worlds import WORLDS, Domain, Task
 
 __all__ = ["main"]
 
-WAYS = ("free", "format", "world", "formulas")
+MODES = ("free", "format", "world", "formulas")
 
 
 @dataclass
@@ -58,27 +58,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in chosen.worlds:
         domain = WORLDS[name]()
         tasks = domain.tasks[: chosen.tasks or None]
-        tallies = {way: Tally() for way in WAYS}
+        tallies = {mode: Tally() for mode in MODES}
         for number, task in enumerate(tasks):
-            for way in WAYS:
-                _add(tallies[way], model, domain, task, way, chosen.temperature)
+            for mode in MODES:
+                _add(tallies[mode], model, domain, task, mode, chosen.temperature)
             print(f"{name}: {number + 1} of {len(tasks)}", end="\r", file=sys.stderr, flush=True)
-        for way, tally in tallies.items():
+        for mode, tally in tallies.items():
             print(
-                f"| {name} | {way} | {_share(tally.safe)} | {_share(tally.complete)} | "
+                f"| {name} | {mode} | {_share(tally.safe)} | {_share(tally.complete)} | "
                 f"{statistics.mean(tally.steps):.1f} | {statistics.median(tally.seconds):.2f} | "
                 f"{statistics.median(tally.beside):.3f} |",
                 flush=True,
             )
 
 
-def _add(tally: Tally, model: Any, domain: Domain, task: Task, way: str, temperature: float) -> None:
+def _add(tally: Tally, model: Any, domain: Domain, task: Task, mode: str, temperature: float) -> None:
     example, plan = domain.example
     prompt = f"{domain.description}\n\nTask: {example}\nPlan:\n{plan}\n\nTask: {task.sentence}\nPlan:\n"
     result = sg.run(
         model,
         prompt,
-        _constraint(domain, task, way),
+        _constraint(domain, task, mode),
         temperature=temperature,
         max_tokens=120,
         seed=1,
@@ -96,11 +96,11 @@ def _add(tally: Tally, model: Any, domain: Domain, task: Task, way: str, tempera
     tally.beside.append(1000 * timing.constraint / max(1, len(result.generation.tokens)))
 
 
-def _constraint(domain: Domain, task: Task, way: str) -> Any:
-    if way == "free":
+def _constraint(domain: Domain, task: Task, mode: str) -> Any:
+    if mode == "free":
         return sg.text("\n\n")
-    world = None if way == "format" else domain.world
-    formulas = task.formulas if way == "formulas" else []
+    world = None if mode == "format" else domain.world
+    formulas = task.formulas if mode == "formulas" else []
     return sg.plan(domain.actions, formulas, environment=world, max_steps=domain.max_steps)
 
 

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def random_patterns(chance: random.Random, size: int) -> list[ltl.Formula]:
     """Patterns that can be met together."""
     while True:
-        found = []
+        formulas = []
         for _ in range(size):
             p, s, t = chance.sample(ACTIONS, 3)
             scope = chance.choice([None, None, patterns.before(t), patterns.after(t)])
@@ -77,12 +77,12 @@ def random_patterns(chance: random.Random, size: int) -> list[ltl.Formula]:
                 partial(patterns.bounded_existence, p, 2),
                 partial(patterns.response_by_chain, p, s, t),
             )
-            found.append(chance.choice(made)())
+            formulas.append(chance.choice(made)())
         try:
-            sg.plan(ACTIONS, found)
+            sg.plan(ACTIONS, formulas)
         except UnsatisfiableFormula:
             continue
-        return found
+        return formulas
 
 
 def _row(size: int, runs: int, limit: float) -> str:
@@ -113,7 +113,7 @@ def _their_time(formulas: Sequence[ltl.Formula], limit: float) -> float | None:
     """Seconds of ltlf2dfa; None where it is not there, infinite where it takes too long."""
     if shutil.which("mona") is None:
         return None
-    text = " & ".join(f"({_spelled(one)})" for one in formulas)
+    text = " & ".join(f"({_spelled(formula)})" for formula in formulas)
     try:
         done = subprocess.run(
             [sys.executable, "-c", _THEIRS, text], capture_output=True, text=True, timeout=limit, check=False
@@ -125,7 +125,7 @@ def _their_time(formulas: Sequence[ltl.Formula], limit: float) -> float | None:
 
 def _spelled(formula: ltl.Formula) -> str:
     """Without W, which it does not read, and with parentheses everywhere."""
-    args = [f"({_spelled(one)})" for one in formula.args]
+    args = [f"({_spelled(argument)})" for argument in formula.args]
     match formula.op:
         case "atom":
             return formula.name
@@ -147,7 +147,7 @@ def _in_order() -> sg.Constraint:
     places = [f"place {number}" for number in range(20)]
     order = [f'!"visit({after})" U "visit({before})"' for before, after in itertools.pairwise(places)]
     return sg.plan(
-        {"visit": {"where": places}}, [*order, *(f'F "visit({one})"' for one in places)], max_steps=25
+        {"visit": {"where": places}}, [*order, *(f'F "visit({place})"' for place in places)], max_steps=25
     )
 
 
@@ -160,7 +160,7 @@ def _any_order() -> sg.Constraint:
 
     world = sg.ltl.World(0, follow)
     return sg.plan(
-        {"go": {"to": places}}, [f"F go({one})" for one in places], environment=world, max_steps=16
+        {"go": {"to": places}}, [f"F go({place})" for place in places], environment=world, max_steps=16
     )
 
 

@@ -48,11 +48,11 @@ class Task:
 
     @property
     def sentence(self) -> str:
-        return " ".join(one.sentence for one in (*self.goals, *self.rules))
+        return " ".join(demand.sentence for demand in (*self.goals, *self.rules))
 
     @property
     def formulas(self) -> list[str]:
-        return [one.formula for one in (*self.goals, *self.rules)]
+        return [demand.formula for demand in (*self.goals, *self.rules)]
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,8 @@ def _drawn(
     chance = random.Random(7)
     seen = set()
     while len(domain.tasks) < TASKS:
-        wanted = tuple(names(chance, one) for one in chance.sample(goals, chance.choice([1, 1, 2])))
-        never = tuple(names(chance, one) for one in chance.sample(rules, chance.choice([0, 1, 1, 2])))
+        wanted = tuple(names(chance, demand) for demand in chance.sample(goals, chance.choice([1, 1, 2])))
+        never = tuple(names(chance, demand) for demand in chance.sample(rules, chance.choice([0, 1, 1, 2])))
         task = Task(wanted, never)
         if task.sentence in seen:
             continue
@@ -237,8 +237,8 @@ def _things(chance: random.Random, make: Callable[..., Demand]) -> Demand:
 
 
 def _house() -> Domain:
-    doors = "; ".join(f"{one} - {other}" for one, other in DOORS)
-    found = Domain(
+    doors = "; ".join(f"{room} - {neighbour}" for room, neighbour in DOORS)
+    domain = Domain(
         actions={"fly": {"room": ROOMS}, "photo": {"room": ROOMS}},
         world=sg.ltl.World("hall", fly),
         description=_DESCRIPTIONS["drone"].format(doors=doors),
@@ -246,20 +246,20 @@ def _house() -> Domain:
         max_steps=14,
     )
     goals: list[Callable[..., Demand]] = [_photo, _photos_in_order, _end_in]
-    _drawn(found, goals, [_never_in, _photo_at_once, _not_twice], _rooms)
-    return found
+    _drawn(domain, goals, [_never_in, _photo_at_once, _not_twice], _rooms)
+    return domain
 
 
 def _table() -> Domain:
-    found = Domain(
+    domain = Domain(
         actions={"pick": {"thing": THINGS}, "put": {"thing": THINGS, "place": PLACES}},
         world=sg.ltl.World(("table",) * len(THINGS), move),
         description=_DESCRIPTIONS["table"].format(things=", ".join(THINGS), places=", ".join(PLACES)),
         example=("Put the spoon on the shelf.", "pick spoon\nput spoon shelf"),
         max_steps=12,
     )
-    _drawn(found, [_put, _put_in_order], [_never_touch, _never_on, _first_touch], _things)
-    return found
+    _drawn(domain, [_put, _put_in_order], [_never_touch, _never_on, _first_touch], _things)
+    return domain
 
 
 WORLDS: dict[str, Callable[[], Domain]] = {"drone": _house, "table": _table}

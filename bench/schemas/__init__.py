@@ -79,13 +79,13 @@ class Family(Protocol):
 
 def families() -> dict[str, Family]:
     """Return the modules of this folder that have a `NAME`, by it."""
-    found: dict[str, Family] = {}
+    modules: dict[str, Family] = {}
     for info in pkgutil.iter_modules(__path__):
         if not info.name.startswith("_"):
             module = importlib.import_module(f"{__name__}.{info.name}")
             if hasattr(module, "NAME"):
-                found[module.NAME] = cast(Family, module)
-    return found
+                modules[module.NAME] = cast(Family, module)
+    return modules
 
 
 def load(name: str) -> list[Record]:
@@ -122,11 +122,11 @@ def make_records(family: str, sources: Iterable[Source], left_out: Counter[str])
         elif external_references(source.schema):
             left_out["refers to other documents"] += 1
         else:
-            reason, found = _valid_instances(f"{family}/{source.name}", source)
+            reason, values = _valid_instances(f"{family}/{source.name}", source)
             if reason is not None:
                 left_out[reason] += 1
                 continue
-            tests = [{"valid": True, "data": data} for data in found]
+            tests = [{"valid": True, "data": data} for data in values]
             yield {"_file": f"{family}/{source.name}", "schema": source.schema, "tests": tests}
 
 
@@ -136,15 +136,15 @@ def _valid_instances(name: str, source: Source) -> tuple[str | None, list[Any]]:
         validator = make_validator(source.schema)
     except (ValueError, RecursionError):
         return "refused by jsonschema_rs", []
-    found = [data for data in source.instances if validator.is_valid(data)][:_INSTANCES]
-    if len(found) < _INSTANCES:
+    valid = [data for data in source.instances if validator.is_valid(data)][:_INSTANCES]
+    if len(valid) < _INSTANCES:
         seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8])
         try:
-            found += instances(source.schema, _INSTANCES - len(found), random.Random(seed), validator)
+            valid += instances(source.schema, _INSTANCES - len(valid), random.Random(seed), validator)
         except NoInstance:
-            if not found:
+            if not valid:
                 return "no instance found", []
-    return None, found
+    return None, valid
 
 
 @functools.cache

@@ -23,13 +23,13 @@ _OF_CLOUDFORMATION = ("handlers", "$schema", "$id", "typeConfiguration", "resour
 
 def sources() -> Iterator[Source]:
     folder = pypi(_PACKAGE) / "cfnlint" / "data" / "schemas" / "resources"
-    found: dict[str, Any] = {}
+    by_type: dict[str, Any] = {}
     for path in sorted(folder.glob("*.json")):
         schema = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(schema, dict) and "typeName" in schema:
-            found.setdefault(schema["typeName"], schema)  # regions differ a little; the first will do
-    for name in sorted(random.Random(0).sample(sorted(found), min(_COUNT, len(found)))):
-        kept = {k: v for k, v in found[name].items() if k not in _OF_CLOUDFORMATION}
+            by_type.setdefault(schema["typeName"], schema)  # regions differ a little; the first will do
+    for name in sorted(random.Random(0).sample(sorted(by_type), min(_COUNT, len(by_type)))):
+        kept = {k: v for k, v in by_type[name].items() if k not in _OF_CLOUDFORMATION}
         draft = "http://json-schema.org/draft-07/schema#"
         yield Source(f"{_PACKAGE}/{name}", {"$schema": draft, **_without_own_formats(kept)})
 

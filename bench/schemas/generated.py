@@ -60,17 +60,17 @@ _CLASSES = (
 
 def _pattern(source: random.Random) -> Schema:
     """A pattern of the kinds that manifests and services use."""
-    one, two = source.sample(_CLASSES, 2)
+    first, second = source.sample(_CLASSES, 2)
     head = source.choice(("[a-z]", "[A-Za-z]", "[A-Z]{2}", "arn:aws:[a-z]+:", word(source) + "[-/]"))
     pattern = source.choice(
         (
-            f"^{head}{one}*$",
-            f"^{head}{one}+(?:[-.]{two}+)*$",
-            f"^{one}{{1,{source.randint(16, 120)}}}$",
-            f"^(?:{one}+/)?{two}+(?::{two}{{1,{source.randint(8, 64)}}})?$",
-            f"^{head}({one}{{0,{source.randint(10, 61)}}}[a-z0-9])?$",
-            f"{head}{one}",
-            f"^(?:{word(source)}|{word(source)}|{head}{one}*)$",
+            f"^{head}{first}*$",
+            f"^{head}{first}+(?:[-.]{second}+)*$",
+            f"^{first}{{1,{source.randint(16, 120)}}}$",
+            f"^(?:{first}+/)?{second}+(?::{second}{{1,{source.randint(8, 64)}}})?$",
+            f"^{head}({first}{{0,{source.randint(10, 61)}}}[a-z0-9])?$",
+            f"{head}{first}",
+            f"^(?:{word(source)}|{word(source)}|{head}{first}*)$",
         )
     )
     return {"type": "string", "pattern": pattern, **_bounds(source, 12, source.choice((30, 64, 255, 2_048)))}
@@ -130,9 +130,14 @@ _UNICODE = (
 def _unicode(source: random.Random) -> Schema:
     def value() -> Schema:
         ranges = source.choice(_UNICODE) + source.choice(("", " ", " '-", "_.", "0-9"))
-        one = f"[{ranges}]"
+        characters = f"[{ranges}]"
         pattern = source.choice(
-            (f"^{one}+$", f"^{one}*$", rf"^\p{{L}}{one}*$", f"^{one}{{1,60}}(?: {one}+)*$")
+            (
+                f"^{characters}+$",
+                f"^{characters}*$",
+                rf"^\p{{L}}{characters}*$",
+                f"^{characters}{{1,60}}(?: {characters}+)*$",
+            )
         )
         return {"type": "string", "pattern": pattern, **_bounds(source, 4, source.choice((20, 80, 255)))}
 
@@ -171,15 +176,15 @@ def tools(source: random.Random, count: int) -> list[Schema]:
         lambda: {"type": "string", "format": source.choice(("date-time", "uri", "email"))},
         lambda: _pattern(source),
     )
-    found = []
+    made = []
     for i in range(count):
         parameters = [source.choice(kinds)() for _ in range(source.randint(1, 5))]
         for parameter in parameters:
             if "enum" in parameter:
                 parameter["enum"] = list(dict.fromkeys(parameter["enum"]))
         name = f"{word(source)}_{word(source)}_{i}"
-        found.append({"name": name, "inputSchema": _record(source, parameters, 0.5)})
-    return found
+        made.append({"name": name, "inputSchema": _record(source, parameters, 0.5)})
+    return made
 
 
 def _tools(source: random.Random) -> Schema:

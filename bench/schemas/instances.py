@@ -59,7 +59,7 @@ def instances(schema: Any, count: int, source: random.Random, validator: Any = N
         ValueError: If the oracle refuses the schema.
     """
     validator = make_validator(schema) if validator is None else validator
-    found: dict[str, Any] = {}
+    by_text: dict[str, Any] = {}
     for attempt in range(_DRAWS):
         generosity = 1.0 - attempt / _DRAWS
         drawn = _Draw(schema, source, generosity)
@@ -70,13 +70,13 @@ def instances(schema: Any, count: int, source: random.Random, validator: Any = N
         if value is _INVALID:
             continue
         text = json.dumps(value, ensure_ascii=False)
-        if len(text) <= _LONGEST and text not in found:
-            found[text] = value
-            if len(found) == count:
+        if len(text) <= _LONGEST and text not in by_text:
+            by_text[text] = value
+            if len(by_text) == count:
                 break
-    if not found:
+    if not by_text:
         raise NoInstance
-    return list(found.values())
+    return list(by_text.values())
 
 
 _INVALID = object()
@@ -283,9 +283,9 @@ class _Draw:
             items += [self.value(schema["contains"], depth + 1) for _ in range(schema.get("minContains", 1))]
         misses = 0
         while len(items) < goal:
-            place = len(items)
+            index = len(items)
             try:
-                item = self.value(prefix[place] if place < len(prefix) else rest, depth + 1)
+                item = self.value(prefix[index] if index < len(prefix) else rest, depth + 1)
             except Impossible:
                 if len(items) >= least:
                     break
@@ -311,40 +311,40 @@ class _Draw:
                 wanted.add(name)
                 needed = (schema.get("dependentRequired") or schema.get("dependencies") or {}).get(name)
                 wanted.update(n for n in needed if isinstance(n, str)) if isinstance(needed, list) else None
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         order = [name for name in declared if name in wanted] + [n for n in required if n not in declared]
         for name in order:
-            if most is not None and len(found) >= most and name not in required:
+            if most is not None and len(members) >= most and name not in required:
                 continue
             try:
-                found[name] = self.value(self._schema_of_key(schema, name), depth + 1)
+                members[name] = self.value(self._schema_of_key(schema, name), depth + 1)
             except Impossible:
                 if name in required:
                     raise
-        self._free_keys(schema, found, depth, least, most)
-        return found
+        self._free_keys(schema, members, depth, least, most)
+        return members
 
     def _free_keys(
-        self, schema: dict[str, Any], found: dict[str, Any], depth: int, least: int, most: int | None
+        self, schema: dict[str, Any], members: dict[str, Any], depth: int, least: int, most: int | None
     ) -> None:
         """Keys by pattern, and other keys where the schema says what their values are."""
         patterns = schema.get("patternProperties", {})
         others = schema.get("additionalProperties", True)
         goal = least
         if self.left > 0 and (patterns or isinstance(others, dict)):
-            goal = max(goal, len(found) + self.source.choice((0, 1, 2)))
+            goal = max(goal, len(members) + self.source.choice((0, 1, 2)))
         goal = min(goal, most) if most is not None else goal
         for _ in range(goal * 3):
-            if len(found) >= goal:
+            if len(members) >= goal:
                 return
             key: Any = word(self.source)
             if patterns and (others is False or self.source.random() < 0.6):
                 key = from_pattern(self.source.choice(list(patterns)), self.source, 3)
             elif isinstance(schema.get("propertyNames"), dict):
                 key = self.value({"type": "string", **schema["propertyNames"]}, depth + 1)
-            if isinstance(key, str) and key not in found and key not in schema.get("properties", {}):
+            if isinstance(key, str) and key not in members and key not in schema.get("properties", {}):
                 try:
-                    found[key] = self.value(self._schema_of_key(schema, key), depth + 1)
+                    members[key] = self.value(self._schema_of_key(schema, key), depth + 1)
                 except Impossible:
                     continue
 

@@ -118,15 +118,15 @@ def all_tools(tools: list[dict[str, Any]]) -> dict[str, Any]:
     return {"anyOf": calls, **({"$defs": definitions} if definitions else {})}
 
 
-def _moved(schema: Any, place: str) -> Any:
+def _moved(schema: Any, pointer: str) -> Any:
     if isinstance(schema, list):
-        return [_moved(item, place) for item in schema]
+        return [_moved(item, pointer) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: place + value[1:]
+        key: pointer + value[1:]
         if key == "$ref" and isinstance(value, str) and value[:1] == "#"
-        else _moved(value, place)
+        else _moved(value, pointer)
         for key, value in schema.items()
     }
 

@@ -21,18 +21,18 @@ def resolved(root: Any, reference: str) -> Any:
     if reference == "#":
         return root
     if reference.startswith("#/"):
-        place = root
+        part = root
         for step in reference[2:].split("/"):
             step = unquote(step).replace("~1", "/").replace("~0", "~")
             try:
-                place = place[int(step)] if isinstance(place, list) else place[step]
+                part = part[int(step)] if isinstance(part, list) else part[step]
             except (KeyError, IndexError, ValueError, TypeError):
                 raise Impossible from None
-        return place
-    found = _named(root, reference)
-    if found is None:
+        return part
+    named = _named(root, reference)
+    if named is None:
         raise Impossible
-    return found
+    return named
 
 
 def _named(root: Any, reference: str) -> Any:
@@ -40,13 +40,13 @@ def _named(root: Any, reference: str) -> Any:
     name = reference.removeprefix("#")
     stack = [root]
     while stack:
-        place = stack.pop()
-        if isinstance(place, dict):
-            if place.get("$anchor") == name or reference in (place.get("$id"), place.get("id")):
-                return place
-            stack += place.values()
-        elif isinstance(place, list):
-            stack += place
+        part = stack.pop()
+        if isinstance(part, dict):
+            if part.get("$anchor") == name or reference in (part.get("$id"), part.get("id")):
+                return part
+            stack += part.values()
+        elif isinstance(part, list):
+            stack += part
     return None
 
 
@@ -56,14 +56,14 @@ def external_references(schema: Any) -> bool:
     named: set[str] = set()
     references: list[str] = []
     while stack:
-        place = stack.pop()
-        if isinstance(place, dict):
-            named.update(v for k in ("$id", "id") if isinstance(v := place.get(k), str))
-            if isinstance(reference := place.get("$ref"), str):
+        part = stack.pop()
+        if isinstance(part, dict):
+            named.update(v for k in ("$id", "id") if isinstance(v := part.get(k), str))
+            if isinstance(reference := part.get("$ref"), str):
                 references.append(reference)
-            stack += place.values()
-        elif isinstance(place, list):
-            stack += place
+            stack += part.values()
+        elif isinstance(part, list):
+            stack += part
     return any(not r.startswith("#") and r.split("#")[0] not in named for r in references)
 
 
@@ -72,19 +72,19 @@ def branches(schema: dict[str, Any]) -> str | None:
     return next((name for name in ("anyOf", "oneOf", "if") if name in schema), None)
 
 
-def merged(one: Any, other: Any) -> dict[str, Any]:
+def merged(left: Any, right: Any) -> dict[str, Any]:
     """Return a schema for what both allow, as far as a draw can use it.
 
     Raises:
         Impossible: If their types or values have nothing in common.
     """
-    if one is False or other is False:
+    if left is False or right is False:
         raise Impossible
-    if one is True or other is True:
-        kept = other if one is True else one
+    if left is True or right is True:
+        kept = right if left is True else left
         return dict(kept) if isinstance(kept, dict) else {}
-    joined = dict(one)
-    for name, value in other.items():
+    joined = dict(left)
+    for name, value in right.items():
         if name not in joined:
             joined[name] = value
         elif joined[name] != value:
@@ -98,13 +98,13 @@ def _last(_: Any, value: Any) -> Any:
     return value
 
 
-def _both(one: Any, other: Any) -> Any:
-    return {"allOf": [one, other]}
+def _both(left: Any, right: Any) -> Any:
+    return {"allOf": [left, right]}
 
 
-def _types(one: Any, other: Any) -> list[str]:
-    first = [one] if isinstance(one, str) else one
-    second = [other] if isinstance(other, str) else other
+def _types(left: Any, right: Any) -> list[str]:
+    first = [left] if isinstance(left, str) else left
+    second = [right] if isinstance(right, str) else right
     common = [t for t in first if t in second]
     if "number" in first and "integer" in second or "number" in second and "integer" in first:
         common.append("integer")
@@ -113,35 +113,35 @@ def _types(one: Any, other: Any) -> list[str]:
     return list(dict.fromkeys(common))
 
 
-def _values(one: list[Any], other: list[Any]) -> list[Any]:
-    common = [v for v in one if v in other]
+def _values(left: list[Any], right: list[Any]) -> list[Any]:
+    common = [v for v in left if v in right]
     if not common:
         raise Impossible
     return common
 
 
-def _same(one: Any, other: Any) -> Any:
+def _same(left: Any, right: Any) -> Any:
     raise Impossible
 
 
-def _members(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    joined = dict(one)
-    for name, value in other.items():
+def _members(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+    joined = dict(left)
+    for name, value in right.items():
         joined[name] = value if name not in joined or joined[name] == value else _both(joined[name], value)
     return joined
 
 
-def _pairs(one: list[Any], other: list[Any]) -> list[Any]:
+def _pairs(left: list[Any], right: list[Any]) -> list[Any]:
     """A branch for each pair of branches, from the first few of each."""
-    return [_both(a, b) for a in one[:20] for b in other[:20]]
+    return [_both(a, b) for a in left[:20] for b in right[:20]]
 
 
-def _additional(one: Any, other: Any) -> Any:
-    if one is False or other is False:
+def _additional(left: Any, right: Any) -> Any:
+    if left is False or right is False:
         return False
-    if one is True or other is True:
-        return other if one is True else one
-    return _both(one, other)
+    if left is True or right is True:
+        return right if left is True else left
+    return _both(left, right)
 
 
 _RULES: dict[str, Any] = {

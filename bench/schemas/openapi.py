@@ -58,10 +58,10 @@ def component(schemas: dict[str, Any], name: str) -> dict[str, Any]:
     needed: dict[str, Any] = {}
     stack = [name]
     while stack:
-        one = stack.pop()
-        if one not in needed and one in schemas:
-            needed[one] = translated(schemas[one])
-            stack += _references(needed[one])
+        current = stack.pop()
+        if current not in needed and current in schemas:
+            needed[current] = translated(schemas[current])
+            stack += _references(needed[current])
     root = needed.pop(name)
     if name in {n for value in (root, *needed.values()) for n in _references(value)}:
         needed[name] = root
@@ -76,18 +76,18 @@ def translated(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     names = ("enum", "required", "const", "examples", "default", "example")
-    found = {key: value if key in names else translated(value) for key, value in schema.items()}
-    if isinstance(reference := found.get("$ref"), str) and reference.startswith(_PREFIX):
-        found["$ref"] = "#/$defs/" + reference[len(_PREFIX) :]
-    if "example" in found and not isinstance(found["example"], dict | list):
-        found["examples"] = [found.pop("example")]
+    result = {key: value if key in names else translated(value) for key, value in schema.items()}
+    if isinstance(reference := result.get("$ref"), str) and reference.startswith(_PREFIX):
+        result["$ref"] = "#/$defs/" + reference[len(_PREFIX) :]
+    if "example" in result and not isinstance(result["example"], dict | list):
+        result["examples"] = [result.pop("example")]
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if isinstance(found.get(exclusive), bool) and found.pop(exclusive) and bound in found:
-            found[exclusive] = found.pop(bound)
-    if found.get("nullable") is True:
-        del found["nullable"]
-        return _nullable(found)
-    return found
+        if isinstance(result.get(exclusive), bool) and result.pop(exclusive) and bound in result:
+            result[exclusive] = result.pop(bound)
+    if result.get("nullable") is True:
+        del result["nullable"]
+        return _nullable(result)
+    return result
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -99,24 +99,24 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _references(schema: Any) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     stack = [schema]
     while stack:
-        place = stack.pop()
-        if isinstance(place, dict):
-            if isinstance(reference := place.get("$ref"), str) and reference.startswith("#/$defs/"):
-                found.append(reference.removeprefix("#/$defs/"))
-            stack += place.values()
-        elif isinstance(place, list):
-            stack += place
-    return sorted(set(found))
+        part = stack.pop()
+        if isinstance(part, dict):
+            if isinstance(reference := part.get("$ref"), str) and reference.startswith("#/$defs/"):
+                names.append(reference.removeprefix("#/$defs/"))
+            stack += part.values()
+        elif isinstance(part, list):
+            stack += part
+    return sorted(set(names))
 
 
 def _examples(components: dict[str, Any], name: str, schema: Any) -> list[Any]:
-    found = [schema["example"]] if "example" in schema else []
+    values = [schema["example"]] if "example" in schema else []
     if name in components.get("examples", {}):
-        found.append(components["examples"][name].get("value"))
-    return [value for value in found if value is not None and len(json.dumps(value)) <= _LONGEST]
+        values.append(components["examples"][name].get("value"))
+    return [value for value in values if value is not None and len(json.dumps(value)) <= _LONGEST]
 
 
 def _says_something(schema: Any) -> bool:

@@ -152,23 +152,23 @@ def _draw(tree: Any, source: random.Random, growth: float, out: list[str], group
 def _member(items: Any, source: random.Random) -> str:
     """A member of a character class."""
     negated = bool(items) and items[0][0] is codes.NEGATE
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for code, argument in items:
         if code is codes.LITERAL:
-            found.append((argument, argument))
+            ranges.append((argument, argument))
         elif code is codes.RANGE:
-            found.append(argument)
+            ranges.append(argument)
         elif code is codes.CATEGORY:
-            found += [(ord(c), ord(c)) for c in _CATEGORIES[argument]]
+            ranges += [(ord(c), ord(c)) for c in _CATEGORIES[argument]]
     if negated:
-        usual = [c for c in _USUAL if not any(low <= ord(c) <= high for low, high in found)]
+        usual = [c for c in _USUAL if not any(low <= ord(c) <= high for low, high in ranges)]
         if not usual:
             raise _Unsupported
         return source.choice(usual)
-    likely = [c for c in _USUAL[:62] if any(low <= ord(c) <= high for low, high in found)]
+    likely = [c for c in _USUAL[:62] if any(low <= ord(c) <= high for low, high in ranges)]
     if likely and source.random() < 0.8:
         return source.choice(likely)
-    low, high = source.choice(found)
+    low, high = source.choice(ranges)
     return chr(source.randint(low, high))
 
 

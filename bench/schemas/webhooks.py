@@ -34,14 +34,14 @@ def _with_definitions(definitions: dict[str, Any], name: str) -> dict[str, Any]:
     needed: dict[str, Any] = {}
     stack = [definitions[name]]
     while stack:
-        place = stack.pop()
-        if isinstance(place, dict):
-            target = str(place.get("$ref", "")).removeprefix("#/definitions/")
+        part = stack.pop()
+        if isinstance(part, dict):
+            target = str(part.get("$ref", "")).removeprefix("#/definitions/")
             if target in definitions and target not in needed:
                 needed[target] = definitions[target]
                 stack.append(definitions[target])
-            stack += place.values()
-        elif isinstance(place, list):
-            stack += place
+            stack += part.values()
+        elif isinstance(part, list):
+            stack += part
     draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
     return {**draft, **definitions[name], "definitions": dict(sorted(needed.items()))}

@@ -25,8 +25,8 @@ import structgen as sg
 from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.speculative import Costs, Speculation
 
+from .modes import COMMON, MODES
 from .tasks import TASKS, Request, requests
-from .ways import COMMON, WAYS
 
 __all__ = ["main"]
 
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     add = parser.add_argument
     add("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS), help="default: all")
-    add("--ways", nargs="+", default=list(COMMON), choices=["all", *WAYS], help="default: default")
+    add("--modes", nargs="+", default=list(COMMON), choices=["all", *MODES], help="default: default")
     add("--runs", type=int, default=1, help="how many times each request is answered (1)")
     add("--batch", type=int, default=1, help="requests side by side (1)")
     add("--skip", type=int, default=0, help="batches of each task that are not counted (0)")
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--temperature", type=float, default=0.0, help="0 is greedy (0)")
     add("--plain-layers", action="store_true", help="leave the weights of linear layers as they are")
     chosen = parser.parse_args(arguments)
-    ways = list(WAYS) if "all" in chosen.ways else chosen.ways
+    modes = list(MODES) if "all" in chosen.modes else chosen.modes
     threads = chosen.threads or int(os.environ.get("OMP_NUM_THREADS") or 2)
     model = sg.load(threads=threads, dtype=chosen.dtype, device=chosen.device, pack=not chosen.plain_layers)
     layers = ", layers not packed" if chosen.plain_layers else ""
@@ -74,21 +74,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
     for task in chosen.tasks:
-        for way, tally in measured(model, requests(task), ways, chosen).items():
+        for mode, tally in measured(model, requests(task), modes, chosen).items():
             low, middle, high = (
                 statistics.quantiles(tally.ratios, n=4) if len(tally.ratios) > 1 else tally.ratios * 3
             )
             print(
-                f"| {task} | {way} | {middle:.2f} | {low:.2f} to {high:.2f} | {tally.plain / tally.seconds:.2f} | "
+                f"| {task} | {mode} | {middle:.2f} | {low:.2f} to {high:.2f} | {tally.plain / tally.seconds:.2f} | "
                 f"{tally.tokens / max(1, tally.passes):.2f} | {tally.taken / max(1, tally.drafted):.0%} | "
                 f"{tally.drafting / tally.seconds:.1%} | {sum(tally.same)}/{len(tally.same)} |",
                 flush=True,
             )
 
 
-def measured(model: Any, asked: list[Request], ways: list[str], chosen: Any) -> dict[str, Tally]:
+def measured(model: Any, asked: list[Request], modes: list[str], chosen: Any) -> dict[str, Tally]:
     """Every way on every request, in turn."""
-    tallies = {way: Tally() for way in ways}
+    tallies = {mode: Tally() for mode in modes}
     order = random.Random(0)
     batches = [
         [asked[(start + row) % len(asked)] for row in range(chosen.batch)]
@@ -96,42 +96,44 @@ def measured(model: Any, asked: list[Request], ways: list[str], chosen: Any) -> 
     ]
     generated(model, batches[0], None, chosen, 0)
     kept: dict[str, Speculation] = {}
-    for way in ways:  # costs are known from here on, and nothing else
-        generated(model, batches[0], warm := WAYS[way](model), chosen, 0)
-        kept[way] = WAYS[way](model)
-        kept[way].costs = Costs(warm.costs.known)
+    for mode in modes:  # costs are known from here on, and nothing else
+        generated(model, batches[0], warm := MODES[mode](model), chosen, 0)
+        kept[mode] = MODES[mode](model)
+        kept[mode].costs = Costs(warm.costs.known)
     for run in range(chosen.runs):
-        for way in ways:  # drafters would know a repeated text
-            costs, kept[way] = kept[way].costs, WAYS[way](model)
-            kept[way].costs = costs
-        for place, batch in enumerate(batches):
+        for mode in modes:  # drafters would know a repeated text
+            costs, kept[mode] = kept[mode].costs, MODES[mode](model)
+            kept[mode].costs = costs
+        for index, batch in enumerate(batches):
             plain = generated(model, batch, None, chosen, run)
-            for way in order.sample(ways, len(ways)):
-                found = generated(model, batch, kept[way], chosen, run)
-                if place >= chosen.skip:
-                    _tell(tallies[way], plain, found)
-            print(f"{place + 1} of {len(batches)}", end="\r", file=sys.stderr, flush=True)
+            for mode in order.sample(modes, len(modes)):
+                drafted = generated(model, batch, kept[mode], chosen, run)
+                if index >= chosen.skip:
+                    _tell(tallies[mode], plain, drafted)
+            print(f"{index + 1} of {len(batches)}", end="\r", file=sys.stderr, flush=True)
     return tallies
 
 
-def _tell(tally: Tally, plain: list[Generation], found: list[Generation]) -> None:
+def _tell(tally: Tally, plain: list[Generation], drafted: list[Generation]) -> None:
     # Of each token: other verifiers than `Match` draw other texts.
-    written, ours = (max(1, sum(len(one.tokens) for one in rows)) for rows in (plain, found))
-    own, seconds = _seconds(plain) * ours / written, _seconds(found)
+    written, ours = (max(1, sum(len(generation.tokens) for generation in rows)) for rows in (plain, drafted))
+    own, seconds = _seconds(plain) * ours / written, _seconds(drafted)
     tally.ratios.append(own / seconds)
     tally.plain += own
     tally.seconds += seconds
-    tally.same += [one.tokens == other.tokens for one, other in zip(found, plain, strict=True)]
-    tally.tokens += sum(len(one.tokens) for one in found)
-    tally.passes += max(one.timing.forward_passes for one in found) * len(found)
-    tally.drafting += max(one.timing.drafting for one in found)
-    tally.drafted += sum(one.drafted_tokens for one in found)
-    tally.taken += sum(one.accepted_tokens for one in found)
+    tally.same += [
+        generation.tokens == other.tokens for generation, other in zip(drafted, plain, strict=True)
+    ]
+    tally.tokens += sum(len(generation.tokens) for generation in drafted)
+    tally.passes += max(generation.timing.forward_passes for generation in drafted) * len(drafted)
+    tally.drafting += max(generation.timing.drafting for generation in drafted)
+    tally.drafted += sum(generation.drafted_tokens for generation in drafted)
+    tally.taken += sum(generation.accepted_tokens for generation in drafted)
 
 
 def _seconds(rows: list[Generation]) -> float:
     """From the prompt to the end of the last row."""
-    return max(one.timing.total - one.timing.prompt for one in rows)
+    return max(generation.timing.total - generation.timing.prompt for generation in rows)
 
 
 def generated(
@@ -139,17 +141,18 @@ def generated(
 ) -> list[Generation]:
     """One batch."""
     matchers = [
-        None if one.constraint is None else sg.Matcher(one.constraint, model.vocabulary) for one in batch
+        None if request.constraint is None else sg.Matcher(request.constraint, model.vocabulary)
+        for request in batch
     ]
     options = [
         SamplingOptions(
-            temperature=chosen.temperature, seed=(seed, row), max_tokens=one.tokens, exact_weight=False
+            temperature=chosen.temperature, seed=(seed, row), max_tokens=request.tokens, exact_weight=False
         )
-        for row, one in enumerate(batch)
+        for row, request in enumerate(batch)
     ]
     drafting = None if speculation is None else speculation.start(model)
     return generate_tokens(
-        model, [model.encode(one.prompt) for one in batch], matchers, options, drafting=drafting
+        model, [model.encode(request.prompt) for request in batch], matchers, options, drafting=drafting
     )
 
 

@@ -141,9 +141,11 @@ def _pairs(
     yield from ((row, *pair) for row, pair in enumerate(zip(drafted, plain, strict=True)))
 
 
-def _where(one: Generation, other: Generation) -> str:
-    place = next((at for at, (a, b) in enumerate(zip(one.tokens, other.tokens, strict=False)) if a != b), -1)
-    return f"token {place} of {len(other.tokens)}: {one.text[-40:]!r} / {other.text[-40:]!r}"
+def _where(drafted: Generation, plain: Generation) -> str:
+    position = next(
+        (at for at, (a, b) in enumerate(zip(drafted.tokens, plain.tokens, strict=False)) if a != b), -1
+    )
+    return f"token {position} of {len(plain.tokens)}: {drafted.text[-40:]!r} / {plain.text[-40:]!r}"
 
 
 if __name__ == "__main__":

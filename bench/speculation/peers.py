@@ -50,25 +50,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model = sg.load(threads=chosen.threads, dtype=chosen.dtype)
     order = random.Random(0)
     print(
-        f"{chosen.dtype}\n\n| task | way | tokens a second | ours is times as fast | quartiles |\n|---|---|--:|--:|--:|"
+        f"{chosen.dtype}\n\n"
+        "| task | mode | tokens a second | ours is times as fast | quartiles |\n|---|---|--:|--:|--:|"
     )
     for task in chosen.tasks:
-        asked = [one for one in requests(task) if one.constraint is not None]
-        ways = _ways(model, asked[0])
-        rates_by_mode: dict[str, list[float]] = {way: [] for way in ways}
+        asked = [request for request in requests(task) if request.constraint is not None]
+        modes = _modes(model, asked[0])
+        rates_by_mode: dict[str, list[float]] = {mode: [] for mode in modes}
         for _ in range(chosen.runs):
             for request in asked:
-                for way in order.sample(list(ways), len(ways)):
-                    rates_by_mode[way].append(ways[way](request))
-        for way, rates in rates_by_mode.items():
+                for mode in order.sample(list(modes), len(modes)):
+                    rates_by_mode[mode].append(modes[mode](request))
+        for mode, rates in rates_by_mode.items():
             ratios = [mine / theirs for mine, theirs in zip(rates_by_mode["ours"], rates, strict=True)]
             low, middle, high = statistics.quantiles(ratios, n=4)
             print(
-                f"| {task} | {way} | {statistics.median(rates):.1f} | {middle:.2f} | {low:.2f} to {high:.2f} |"
+                f"| {task} | {mode} | {statistics.median(rates):.1f} | {middle:.2f} | {low:.2f} to {high:.2f} |"
             )
 
 
-def _ways(model: Any, first: Request) -> dict[str, Rate]:
+def _modes(model: Any, first: Request) -> dict[str, Rate]:
     warm = Speculation()
     _ours(model, first, warm)
     speculation = Speculation()
@@ -86,8 +87,10 @@ def _ours(model: Any, request: Request, speculation: Speculation | None, *, free
     matcher = None if free or request.constraint is None else sg.Matcher(request.constraint, model.vocabulary)
     drafting = None if speculation is None else speculation.start(model)
     options = SamplingOptions(temperature=0, max_tokens=request.tokens, exact_weight=False)
-    (found,) = generate_tokens(model, [model.encode(request.prompt)], [matcher], options, drafting=drafting)
-    return found.timing.tokens_per_second(len(found.tokens))
+    (generation,) = generate_tokens(
+        model, [model.encode(request.prompt)], [matcher], options, drafting=drafting
+    )
+    return generation.timing.tokens_per_second(len(generation.tokens))
 
 
 def _theirs(model: Any, request: Request, options: dict[str, Any]) -> float:

@@ -142,12 +142,12 @@ def _extraction() -> list[Request]:
         (Event, EVENTS),
         (Review, REVIEWS),
     )
-    found = []
-    for place in range(3):  # schemas in turn, so that none is repeated at once
+    made = []
+    for index in range(3):  # schemas in turn, so that none is repeated at once
         for kind, texts in kinds:
-            prompt = f"Extract the {kind.__name__.lower()} from this text as JSON.\n\n{texts[place]}"
-            found.append(Request(prompt, output_type(kind).constraint, 200))
-    return found
+            prompt = f"Extract the {kind.__name__.lower()} from this text as JSON.\n\n{texts[index]}"
+            made.append(Request(prompt, output_type(kind).constraint, 200))
+    return made
 
 
 def _repeated() -> list[Request]:

@@ -65,17 +65,17 @@ def _metrics(root: str) -> list[str]:
 def _left(group: int) -> list[int]:
     """Processes of the group that still live, after they had time to end."""
     for _ in range(20):
-        found = []
+        ids = []
         for name in os.listdir("/proc"):
             try:
                 if name.isdigit() and os.getpgid(int(name)) == group:
-                    found.append(int(name))
+                    ids.append(int(name))
             except ProcessLookupError:
                 pass
-        if not found:
+        if not ids:
             return []
         time.sleep(0.5)
-    return found
+    return ids
 
 
 if __name__ == "__main__":

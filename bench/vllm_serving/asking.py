@@ -83,7 +83,7 @@ async def ask_all(
     gate = asyncio.Semaphore(concurrency)
     async with client_of(url, api_key) as (client, sending):
 
-        async def one(case: Case) -> None:
+        async def send(case: Case) -> None:
             async with gate:
                 started = perf_counter()
                 outcome, detail, tokens = await ask(client, model, case)
@@ -94,7 +94,7 @@ async def ask_all(
             if outcome in ("wrong", "failed"):
                 report.faults.append(f"{case.kind}: {detail}; sent {case.options!r:.400}")
 
-        await asyncio.gather(*(one(case) for case in cases))
+        await asyncio.gather(*(send(case) for case in cases))
         report.sent_again = sending.sent_again
     report.seconds = perf_counter() - begin
     return report

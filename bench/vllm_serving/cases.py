@@ -234,8 +234,8 @@ def _tag(draw: random.Random) -> Case:
     inner = _json_fault(schema)
 
     def fault(text: str, calls: list[tuple[str, str]]) -> str | None:
-        found = re.fullmatch(rf"<{word}>(.*)</{word}>", text, re.DOTALL)
-        return inner(found[1], calls) if found else f"{text!r:.80} is no <{word}>"
+        match = re.fullmatch(rf"<{word}>(.*)</{word}>", text, re.DOTALL)
+        return inner(match[1], calls) if match else f"{text!r:.80} is no <{word}>"
 
     return Case("structural_tag", {"response_format": form}, fault, ("structural_tag", form))
 
@@ -265,8 +265,8 @@ def _call_fault(
         for name, arguments in calls:
             if name not in tools:
                 return f"a call of {name!r}"
-            if (found := _json_fault(tools[name])(arguments, [])) is not None:
-                return f"{name}: {found}"
+            if (reason := _json_fault(tools[name])(arguments, [])) is not None:
+                return f"{name}: {reason}"
         return None
 
     return fault

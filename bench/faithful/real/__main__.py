@@ -160,14 +160,14 @@ def _sampled(
 
 def _outcome(run: Callable[[], sg.inference.Posterior[Any]]) -> Outcome:
     try:
-        found = run()
+        posterior = run()
     except (GenerationError, LimitExceeded) as error:
         took: Any = error.account or Account()
         return Outcome(
             [], took.calls, took.checks, took.attempts, took.seconds, stopped=str(error).splitlines()[0]
         )
-    account = found.account
-    draws = [(text, one.log_weight) for text, one in zip(found.texts, found.draws, strict=True)]
+    account = posterior.account
+    draws = [(text, draw.log_weight) for text, draw in zip(posterior.texts, posterior.draws, strict=True)]
     return Outcome(draws, account.calls, account.checks, account.attempts, account.seconds, account.stopped)
 
 
@@ -190,9 +190,15 @@ def _free(model: LanguageModel, task: Task, rows: int, seed: int) -> Outcome:
     prompt = model.encode(task.messages)
     options = SamplingOptions(temperature=1.0, seed=seed, max_tokens=task.max_tokens)
     made = generate_tokens(model, [prompt] * rows, [None] * rows, options)
-    calls = sum(len(one.tokens) + 1 for one in made)
-    seconds = max(one.timing.total for one in made)
-    return Outcome([(one.text, 0.0) for one in made if one.finish == "complete"], calls, 0, rows, seconds)
+    calls = sum(len(generation.tokens) + 1 for generation in made)
+    seconds = max(generation.timing.total for generation in made)
+    return Outcome(
+        [(generation.text, 0.0) for generation in made if generation.finish == "complete"],
+        calls,
+        0,
+        rows,
+        seconds,
+    )
 
 
 class _Scorer:

@@ -80,25 +80,25 @@ def main() -> None:
         started = time.perf_counter()
         particles = request["particles"] if request["sampler"] == "smc" else 1
         runs = 1 if request["sampler"] == "smc" else request["particles"]
-        found = []
+        weighted = []
         for _ in range(runs):
             sequences = await sampler.smc(
                 n_particles=particles,
                 ess_threshold=0.5 if request["sampler"] == "smc" else 0.0,
                 max_tokens=request["max_tokens"],
             )
-            found += list(sequences)
+            weighted += list(sequences)
             if time.perf_counter() - started > request["seconds"]:
                 break
         seconds = time.perf_counter() - started
         draws = []
-        for context, weight in found:
+        for context, weight in weighted:
             if context and context[-1] is EOS and weight > -float("inf"):
                 pieces = [getattr(token, "byte_string", token) for token in context[:-1]]
                 draws.append([b"".join(map(bytes, pieces)).decode("utf-8", "replace"), float(weight)])
         return {
             "draws": draws,
-            "tried": len(found),
+            "tried": len(weighted),
             "seconds": seconds,
             "calls": model.rows,
             "checks": condition.asked,

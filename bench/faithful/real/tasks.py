@@ -42,8 +42,8 @@ class Task:
     def messages(self) -> list[dict[str, str]]:
         """The conversation as a prompt."""
         return [
-            {"role": "assistant" if place % 2 else "user", "content": turn}
-            for place, turn in enumerate(self.turns)
+            {"role": "assistant" if number % 2 else "user", "content": turn}
+            for number, turn in enumerate(self.turns)
         ]
 
     @cached_property

@@ -24,7 +24,7 @@ from structgen.speculative import (
     TriGrams,
 )
 
-__all__ = ["COMMON", "WAYS"]
+__all__ = ["COMMON", "MODES"]
 
 Make = Callable[[Any], Speculation]
 
@@ -44,7 +44,7 @@ def _learning() -> list[Any]:
     return [LogitNGrams(), TriGrams()]
 
 
-WAYS: dict[str, Make] = {
+MODES: dict[str, Make] = {
     "default": lambda model: Speculation(),
     "forced bytes": lambda model: Speculation([ForcedBytes()]),
     "copying": lambda model: Speculation([Copying()]),

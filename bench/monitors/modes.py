@@ -21,9 +21,9 @@ from structgen.monitors.language_server import Analyser
 from .replay import new_errors
 from .sites import Site
 
-__all__ = ["WAYS", "Record", "code_itself", "prompt_of", "written"]
+__all__ = ["MODES", "Record", "code_itself", "prompt_of", "written"]
 
-WAYS: dict[str, dict[str, Any]] = {
+MODES: dict[str, dict[str, Any]] = {
     "free": {"monitors": []},
     "members": {"monitors": ["members"]},
     "all": {},
@@ -44,7 +44,7 @@ class Record:
 
     site: Site
     server: str
-    way: str
+    mode: str
     text: str
     is_match: bool
     """Does it begin with the held-out identifier?"""
@@ -89,7 +89,7 @@ def code_itself(site: Site, folder: Path, text: str, server: Analyser) -> Record
 
 
 def written(
-    model: Any, site: Site, folder: Path, text: str, server: Analyser, way: str, max_tokens: int
+    model: Any, site: Site, folder: Path, text: str, server: Analyser, mode: str, max_tokens: int
 ) -> Record:
     """A line that the model writes."""
     before, after = site.around(text)
@@ -103,7 +103,7 @@ def written(
         after=after,
         within=sg.regex(_LINE),
         server=server,
-        **WAYS[way],
+        **MODES[mode],
     )
     made = time.perf_counter()
     result = sg.run(model, prompt, constraint, temperature=0.0, max_tokens=max_tokens, speculate=False)
@@ -115,7 +115,7 @@ def written(
     return Record(
         site,
         server.name,
-        way,
+        mode,
         result.text,
         is_match=name is not None and name[0] == site.identifier,
         errors=errors,
@@ -132,7 +132,7 @@ def written(
 def _judged(
     site: Site, folder: Path, text: str, line: str, server: Analyser
 ) -> tuple[list[str] | None, bool]:
-    found = new_errors(site, folder, text, line, server)
-    if found is None:
+    faults = new_errors(site, folder, text, line, server)
+    if faults is None:
         return None, False
-    return [f"{one.code}: {one.message}" for one in found[0]], found[1]
+    return [f"{fault.code}: {fault.message}" for fault in faults[0]], faults[1]
