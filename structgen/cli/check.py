@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structgen.errors import EmptyConstraint, LimitExceeded, StructgenError, UnsatisfiableSchema
 
@@ -19,6 +19,11 @@ from .inputs import (
     schema_text,
     vocabulary_argument,
 )
+from .parsing import Commands
+
+if TYPE_CHECKING:
+    from structgen.constraints.grammar.constraint import GrammarConstraint
+    from structgen.constraints.json_schema.explain.report import Report
 
 __all__ = ["add_command"]
 
@@ -40,7 +45,7 @@ exit status: 0 it can be used; 1 it cannot: unsupported keywords, limits, or uns
 also: approximate keywords, warnings); 2 it is not a valid schema, or a $ref leads nowhere"""
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: Commands) -> None:
     """Add ``check`` to the commands."""
     parser = commands.add_parser(
         "check",
@@ -65,7 +70,7 @@ def add_command(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Return the report on standard output; the exit status says what it comes to."""
+    """Print the report; return the exit status."""
     from structgen.constraints.json_schema import check
 
     options = schema_options(arguments)
@@ -90,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     return int(arguments.strict and (report.status != "exact" or bool(report.warnings)))
 
 
-def _check_grammar(grammar: Any, arguments: argparse.Namespace, options: dict[str, Any]) -> int:
+def _check_grammar(grammar: GrammarConstraint, arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     from structgen.shelf import grammars
 
     from .check_grammar import check_grammar_file
@@ -123,7 +128,7 @@ def _compile(text: str, options: dict[str, Any]) -> StructgenError | None:
     return None
 
 
-def _print_json(report: Any, failure: StructgenError | None) -> None:
+def _print_json(report: Report, failure: StructgenError | None) -> None:
     document = {
         "draft": report.draft,
         "status": report.status if failure is None else _kind(failure),
@@ -139,7 +144,7 @@ def _as_json(failure: StructgenError) -> dict[str, str | None]:
     return {"where": failure.where, "message": failure.message, "hint": failure.hint}
 
 
-def _print_report(report: Any, failure: StructgenError | None, problems_only: bool) -> None:
+def _print_report(report: Report, failure: StructgenError | None, problems_only: bool) -> None:
     hidden = {"exact": 0, "annotation": 0}
     for finding in report.findings:
         if problems_only and finding.status in hidden and not finding.warning:
@@ -163,7 +168,7 @@ def _kind(failure: StructgenError) -> str:
     return "limit" if isinstance(failure, LimitExceeded) else "unsatisfiable"
 
 
-def _summary(report: Any, failure: StructgenError | None) -> str:
+def _summary(report: Report, failure: StructgenError | None) -> str:
     counts: dict[str, int] = {}
     for finding in report.findings:
         counts[finding.status] = counts.get(finding.status, 0) + 1

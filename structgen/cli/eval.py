@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from . import eval_reports
 from .eval_progress import Progress
 from .inputs import InputError
+from .parsing import Commands
 
 if TYPE_CHECKING:
     from structgen.evaluation.running import Plan
@@ -79,7 +80,7 @@ _LISTS: dict[str, tuple[str, str, str]] = {
 }
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: Commands) -> None:
     """Add ``eval`` and what it does to the commands."""
     group = commands.add_parser(
         "eval",
@@ -92,7 +93,7 @@ def add_command(commands: Any) -> None:
     eval_reports.add_commands(inner)
 
 
-def _add_run(commands: Any) -> None:
+def _add_run(commands: Commands) -> None:
     parser = commands.add_parser(
         "run",
         help="ask engines, and keep their answers in a folder",

@@ -7,9 +7,10 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .inputs import InputError
+from .parsing import Commands
 
 if TYPE_CHECKING:
     from structgen.evaluation.compare import Change, Compared, Comparison
@@ -33,7 +34,7 @@ exit status: 0; 1 with --strict, where an item newly failed; 2 it cannot be comp
 _MOST_TEXT = 160
 
 
-def add_commands(commands: Any) -> None:
+def add_commands(commands: Commands) -> None:
     """Add ``report`` and ``compare`` to those of ``eval``."""
     raw = argparse.RawDescriptionHelpFormatter
     report = commands.add_parser(
@@ -112,7 +113,7 @@ def _named(spec: str) -> tuple[str, str]:
     return first, second or first
 
 
-def _print_json(value: Any) -> None:
+def _print_json(value: object) -> None:
     json.dump(value, sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
     print()
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .grammars import add_grammar_arguments, grammar_argument, grammars_given
 from .inputs import InputError, add_schema_options, schema_options, schema_text, vocabulary_argument
+from .parsing import Commands
 
 if TYPE_CHECKING:
     from structgen.constraints.base import Constraint
@@ -22,7 +23,7 @@ The same seed gives the same values on every machine.
 exit status: 0 done; 1 nothing satisfies it; 2 it is not a valid schema or grammar"""
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: Commands) -> None:
     """Add ``example`` to the commands."""
     parser = commands.add_parser(
         "example",

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from typing import Any
 
 from .grammars import grammars_given
 from .inputs import (
@@ -16,6 +15,7 @@ from .inputs import (
     read_text,
     vocabulary_argument,
 )
+from .parsing import Commands
 
 __all__ = ["add_command"]
 
@@ -26,7 +26,7 @@ exit status: 0 the text satisfies the constraint (with --prefix: or can be conti
 1 it does not; 2 the constraint or the text cannot be read"""
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: Commands) -> None:
     """Add ``explain`` to the commands."""
     parser = commands.add_parser(
         "explain",

@@ -9,8 +9,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from .inputs import InputError, add_constraint_arguments, constraint_argument, load_model, read_text
+from .parsing import Commands
 
 if TYPE_CHECKING:
+    from structgen.models.hugging_face import HuggingFaceModel
+    from structgen.protocols import Prompt
     from structgen.results import Result
     from structgen.types import OutputType
 
@@ -35,7 +38,7 @@ _SAMPLING = {
 }
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: Commands) -> None:
     """Add ``generate`` to the commands."""
     parser = commands.add_parser(
         "generate",
@@ -121,7 +124,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _draw(
-    model: Any, prompt: Any, kind: OutputType, describe: bool | None, options: dict[str, Any], *, show: bool
+    model: HuggingFaceModel,
+    prompt: Prompt,
+    kind: OutputType,
+    describe: bool | None,
+    options: dict[str, Any],
+    *,
+    show: bool,
 ) -> Result[Any]:
     """Return one result; with `show` the text is printed as it grows."""
     from structgen.api import run, text_steps

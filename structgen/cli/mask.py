@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .inputs import InputError, add_constraint_arguments, constraint_argument, vocabulary_argument
+from .parsing import Commands
 
 if TYPE_CHECKING:
     from structgen.matcher import Matcher
@@ -22,7 +23,7 @@ exit status: 0; 1 the prefix leaves the language (the position is shown); 2 some
 _LISTED = 40
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: Commands) -> None:
     """Add ``mask`` to the commands."""
     parser = commands.add_parser(
         "mask",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
-__all__ = ["Parser"]
+__all__ = ["Commands", "Parser"]
 
 _CUTOFF = 0.6
 
 
 class Parser(argparse.ArgumentParser):
-    """An `argparse.ArgumentParser` that suggests names; its sub-parsers are of the same kind."""
+    """An `argparse.ArgumentParser` that suggests names; its sub-parsers are of this class, too."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -28,9 +28,9 @@ class Parser(argparse.ArgumentParser):
         self._fill = fill
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parse, and refuse what is not known here, where the near names are known."""
+        """Parse the arguments; raise an error here for unknown ones, since this parser knows similar names."""
         self._filled()
-        self._given = [str(one) for one in args or ()]
+        self._given = [str(argument) for argument in args or ()]
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self._refuse(unknown)
@@ -45,13 +45,15 @@ class Parser(argparse.ArgumentParser):
         """End with the status 2. A misspelt option is named, too: it may be why another one is missing."""
         if message == "the following arguments are required: COMMAND":
             listed = (
-                next(one for one in self._actions if isinstance(one, argparse._SubParsersAction)).choices
+                next(
+                    action for action in self._actions if isinstance(action, argparse._SubParsersAction)
+                ).choices
                 or ()
             )
             message = f"give a command: {', '.join(listed)}; {self.prog} --help says what each does"
-        strange = self._strange(self._given)
-        if strange and message.startswith(("the following arguments are required", "one of the arguments")):
-            message = f"{self._unknown_options(strange)}; {message}"
+        unknown = self._find_unknown_options(self._given)
+        if unknown and message.startswith(("the following arguments are required", "one of the arguments")):
+            message = f"{self._describe_unknown(unknown)}; {message}"
         super().error(message)
 
     def _filled(self) -> None:
@@ -60,34 +62,34 @@ class Parser(argparse.ArgumentParser):
             fill()
 
     def _refuse(self, unknown: Sequence[str]) -> NoReturn:
-        strange = self._strange(unknown)
+        options = self._find_unknown_options(unknown)
         super().error(
-            self._unknown_options(strange) if strange else f"unexpected arguments: {' '.join(unknown)}"
+            self._describe_unknown(options) if options else f"unexpected arguments: {' '.join(unknown)}"
         )
 
-    def _strange(self, given: Iterable[str]) -> list[str]:
-        """Return the options among these arguments that there are not."""
+    def _find_unknown_options(self, given: Iterable[str]) -> list[str]:
+        """Return the options among these arguments that do not exist."""
         known = self._option_string_actions
-        found: list[str] = []
+        unknown: list[str] = []
         for argument in given:
             if argument == "--":
                 break
             name = argument.partition("=")[0]
-            is_long = name.startswith("--") and not any(one.startswith(name) for one in known)
+            is_long = name.startswith("--") and not any(option.startswith(name) for option in known)
             is_short = name[:1] == "-" and name[1:2].isalpha() and name[:2] not in known
             if is_long or is_short:
-                found.append(name)
-        return found
+                unknown.append(name)
+        return unknown
 
-    def _unknown_options(self, strange: Sequence[str]) -> str:
+    def _describe_unknown(self, options: Sequence[str]) -> str:
         messages = []
-        for name in strange:
-            near = _near(name, [one for one in self._option_string_actions if one.startswith("--")])
+        for name in options:
+            near = _near(name, [option for option in self._option_string_actions if option.startswith("--")])
             messages.append(f"there is no option {name}{near}")
         return "; ".join(messages)
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """Read the values of an argument; say in words which one is not a number."""
+        """Convert the values of an argument; the error for one that is not a number says so in words."""
         try:
             return super()._get_values(action, arg_strings)
         except argparse.ArgumentError as error:
@@ -99,11 +101,11 @@ class Parser(argparse.ArgumentParser):
                     ) from None
             raise
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
+    def _check_value(self, action: argparse.Action, value: object) -> None:
         choices = action.choices
         if choices is None or value in choices:
             return
-        names = [str(one) for one in choices]
+        names = [str(choice) for choice in choices]
         what = "command" if isinstance(action, argparse._SubParsersAction) else "choice"
         listed = ", ".join(names)
         raise argparse.ArgumentError(
@@ -112,7 +114,11 @@ class Parser(argparse.ArgumentParser):
         )
 
 
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+"""The object that commands add their parsers to."""
+
+
 def _near(name: str, names: Iterable[str]) -> str:
-    bare = {one.lstrip("-"): one for one in names}
+    bare = {known.lstrip("-"): known for known in names}
     near = difflib.get_close_matches(name.lstrip("-"), list(bare), 1, _CUTOFF)
     return f"; did you mean {bare[near[0]]}?" if near else ""

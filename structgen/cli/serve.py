@@ -10,14 +10,20 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from structgen.errors import OptionError
 from structgen.extras import require
 
 from .inputs import InputError, load_model
+from .parsing import Commands
+
+if TYPE_CHECKING:
+    from structgen.models.hugging_face import HuggingFaceModel
+    from structgen.server.settings import ServerSettings
 
 __all__ = ["add_command"]
 
@@ -62,7 +68,7 @@ _SPEC_LIMITS = (
 )
 
 
-def add_command(commands: Any) -> None:
+def add_command(commands: Commands) -> None:
     """Add ``serve`` to the commands."""
     parser = commands.add_parser(
         "serve",
@@ -155,7 +161,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _serve(arguments, settings, door)
 
 
-def _serve(arguments: argparse.Namespace, settings: Any, door: socket.socket) -> int:
+def _serve(arguments: argparse.Namespace, settings: ServerSettings, door: socket.socket) -> int:
     """Load the model and answer until a signal comes."""
     from structgen.server.service import Service
     from structgen.server.uvicorn_server import serve
@@ -192,11 +198,11 @@ def _serve(arguments: argparse.Namespace, settings: Any, door: socket.socket) ->
     return serve(service, [door], say=say, log_level=arguments.log_level)
 
 
-def _settings(arguments: argparse.Namespace) -> Any:
+def _settings(arguments: argparse.Namespace) -> ServerSettings:
     from structgen.server.settings import ServerSettings
     from structgen.serving.limits import RequestLimits
 
-    def given(names: Any) -> dict[str, Any]:
+    def given(names: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
         return {name: value for name, *_ in names if (value := getattr(arguments, name)) is not None}
 
     keys = list(arguments.api_key)
@@ -210,8 +216,8 @@ def _settings(arguments: argparse.Namespace) -> Any:
     chosen = given(_LIMITS)
     if "default_tokens" not in chosen and "max_tokens" in chosen:
         chosen["default_tokens"] = min(ServerSettings.default_tokens, chosen["max_tokens"])
-    origins = [one.strip() for given in arguments.cors_origins for one in given.split(",")]
-    chosen["cors_origins"] = tuple(one.rstrip("/") for one in origins if one)
+    origins = [origin.strip() for given in arguments.cors_origins for origin in given.split(",")]
+    chosen["cors_origins"] = tuple(origin.rstrip("/") for origin in origins if origin)
     chosen |= {"reasoning": arguments.reasoning, "closed_objects": not arguments.open_objects}
     if arguments.tool_format is not None:
         chosen["tool_format"] = arguments.tool_format
@@ -233,14 +239,14 @@ def _bound(host: str, port: int) -> socket.socket:
         raise InputError(error.message, hint="Give another --host or --port; --port 0 takes any.") from None
 
 
-def _loaded(name: str | None) -> Any:
-    """Return the model, loaded on a thread that ends.
+def _loaded(name: str | None) -> HuggingFaceModel:
+    """Load the model on a thread that ends, and return it.
 
-    Why: OpenMP keeps threads for every thread that has computed with it, and where there are more of them than
-    processors all wait asleep, not spinning; a pass on the server's thread would take a third longer, and more where
-    other processes want the processors.
+    Why: OpenMP keeps worker threads for every thread that has computed with it. If there are more of them than
+    processors, they all sleep while they wait, instead of spinning. A forward pass on the server's thread would then
+    take a third longer, and more where other processes compete for the processors.
     """
-    loaded: Future[Any] = Future()
+    loaded: Future[HuggingFaceModel] = Future()
 
     def load() -> None:
         try:

@@ -55,12 +55,12 @@ class Written:
 class Writer(Protocol):
     """What writes texts under schemas."""
 
-    def write(self, messages: Sequence[Message], schema: Any, name: str, beat: Beat) -> Written:
+    def write(self, messages: Sequence[Message], schema: object, name: str, beat: Beat) -> Written:
         """Return the answer to `messages`. `name` and the run's seed settle what is drawn."""
         ...
 
 
-def prompt_for(schema: Any) -> list[Message]:
+def prompt_for(schema: object) -> list[Message]:
     """Return the messages that request a value of a schema."""
     text = json.dumps(schema, ensure_ascii=False)
     if len(text) > PROMPT_CHARACTERS:
@@ -91,7 +91,7 @@ class LocalWriter:
         self._seed = seed
         self._seconds = seconds
 
-    def write(self, messages: Sequence[Message], schema: Any, name: str, beat: Beat) -> Written:
+    def write(self, messages: Sequence[Message], schema: object, name: str, beat: Beat) -> Written:
         """See `Writer`. Raises what the model raises."""
         prompt = self._encoded(messages)
         beat()

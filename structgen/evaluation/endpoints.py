@@ -94,7 +94,7 @@ class Endpoint:
         record = failed(item, status, message or "", name=self._name, dataset=dataset)
         return replace(record, message=message, verdicts=None)
 
-    def write(self, messages: Sequence[Message], schema: Any, name: str, beat: Beat) -> Written:
+    def write(self, messages: Sequence[Message], schema: object, name: str, beat: Beat) -> Written:
         """Return the text of a stream; its pieces are counted as tokens where the server does not tell their number.
 
         Raises `RemoteError` where the server cannot be used any more.
@@ -132,7 +132,7 @@ class Endpoint:
             text="".join(pieces),
         )
 
-    def _request(self, messages: Sequence[Message], schema: Any) -> dict[str, Any]:
+    def _request(self, messages: Sequence[Message], schema: object) -> dict[str, Any]:
         form = {"name": "answer", "schema": schema, "strict": True}
         return {
             "model": self.model,
@@ -144,7 +144,7 @@ class Endpoint:
             **self._options,
         }
 
-    def _stream(self, beat: Beat, messages: Sequence[Message], schema: Any) -> Any:
+    def _stream(self, beat: Beat, messages: Sequence[Message], schema: object) -> Any:
         """Return the answer's stream, to be closed; repeat the request, after a pause, while the server is busy."""
         request = self._request(messages, schema)
         for pause in (*_PAUSES, None):

@@ -15,7 +15,7 @@ from .pairing import PairedRatio, PairedShare
 __all__ = ["as_json"]
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> Any:
     """Convert figures, and mappings, sequences and frozen data that hold them."""
     if isinstance(value, Share):
         return {"hits": value.hits, "total": value.total, "value": value.value, "interval": value.interval}

@@ -28,7 +28,7 @@ class Judge:
         except Exception:  # noqa: BLE001 — jsonschema_rs raises its own errors for schemas that it cannot read
             pass
 
-    def value(self, value: Any) -> bool | None:
+    def value(self, value: object) -> bool | None:
         """Return whether a value is valid."""
         if self._is_valid is None:
             return None

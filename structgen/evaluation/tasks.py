@@ -129,7 +129,7 @@ def _of_calls(functions: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -162,13 +162,13 @@ def _right_call(given: Any, answer: Any) -> float:
     return _right_fields(given, answer) if given["name"] == answer["name"] else 0.0
 
 
-def _right_fields(given: Any, answer: Any) -> float:
+def _right_fields(given: object, answer: object) -> float:
     got, wanted = dict(_fields(given)), dict(_fields(answer))
     agreed = sum(path in got and bool(got[path] == value) for path, value in wanted.items())
     return float(agreed / len(got.keys() | wanted.keys()))
 
 
-def _fields(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+def _fields(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
     """Yield the leaves; an empty list or object is one. Booleans and numbers differ by their type."""
     inner: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, dict):

@@ -49,7 +49,7 @@ FAULTS = (
 """What pydantic raises for a type that it cannot describe (ImportError: a package that the type needs is missing)."""
 
 
-def not_supported(annotation: Any, error: Exception) -> TypeNotSupported:
+def not_supported(annotation: object, error: Exception) -> TypeNotSupported:
     """Return the error for `annotation`, from the `error` that pydantic raised."""
     path, part, reason, owner = _find_culprit(annotation, show(annotation), error, set(), None)
     missing, scope = _missing(part, owner)
@@ -106,7 +106,7 @@ def arguments_adapter(function: Callable[..., Any]) -> tuple[type[BaseModel], Ty
         ) from error
 
 
-def _missing(part: Any, owner: Any) -> tuple[list[str], str]:
+def _missing(part: object, owner: object) -> tuple[list[str], str]:
     """Return the undefined names that are to blame, and how the path continues to them."""
     if isinstance(part, (str, ForwardRef)):
         names = undefined_names(part, {} if owner is None else namespace_of(owner))
@@ -128,7 +128,7 @@ def _first_sentence(error: Exception) -> str:
     return str(error).splitlines()[0].split(". ", 1)[0].rstrip(".")
 
 
-def show(annotation: Any) -> str:
+def show(annotation: object) -> str:
     """Return a type as it is written in code."""
     if get_origin(annotation) is Annotated:
         return f"Annotated[{show(get_args(annotation)[0])}, ...]"
@@ -140,7 +140,7 @@ def show(annotation: Any) -> str:
 
 
 def _find_culprit(
-    annotation: Any, path: str, error: Exception, seen: set[int], owner: Any
+    annotation: object, path: str, error: Exception, seen: set[int], owner: object
 ) -> tuple[str, Any, Exception, Any]:
     """Return the path, the part, what is wrong with it, and the class that has it as a field."""
     base = get_origin(annotation) or annotation
@@ -158,7 +158,7 @@ def _find_culprit(
     return path, annotation, error, owner
 
 
-def _parts(annotation: Any) -> Iterator[tuple[str, Any]]:
+def _parts(annotation: object) -> Iterator[tuple[str, Any]]:
     """Yield the annotations inside `annotation`, each with how the path continues to it."""
     origin = get_origin(annotation)
     if origin is Annotated:

@@ -185,7 +185,7 @@ class SchemaIndex:
         return found
 
 
-def _converts(function: Any) -> bool:
+def _converts(function: object) -> bool:
     """Return whether it is one of pydantic's own functions that convert a value to another class."""
     while isinstance(function, functools.partial):
         function = function.func

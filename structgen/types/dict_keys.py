@@ -24,7 +24,7 @@ _STRING = ("type", "pattern", "x-pattern-dialect", "format", "minLength", "maxLe
 _MAX_MULTIPLES = 1000
 
 
-def key_schema(keys: Schema, schema: Any) -> Schema | None:
+def key_schema(keys: Schema, schema: object) -> Schema | None:
     """Return the schema of a dictionary's keys; None if every text is a key.
 
     Args:
@@ -38,7 +38,7 @@ def key_schema(keys: Schema, schema: Any) -> Schema | None:
     return None if found == {"type": "string"} else found
 
 
-def _string_schema(keys: Schema, schema: Any) -> Schema:
+def _string_schema(keys: Schema, schema: object) -> Schema:
     if "enum" in keys or "const" in keys:
         return _enumerated(keys["enum"] if "enum" in keys else [keys["const"]], schema)
     if "anyOf" in keys:

@@ -52,7 +52,7 @@ class BoundCall:
         return cut(f"<call {name_of(self.function)}({inside})>")
 
 
-def is_function(annotation: Any) -> bool:
+def is_function(annotation: object) -> bool:
     """Return whether an output "type" is a function, not a class."""
     return inspect.isroutine(annotation) or isinstance(annotation, functools.partial)
 
@@ -103,7 +103,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         ) from error
 
 
-def arguments_of(validated: Any) -> Any:
+def arguments_of(validated: object) -> Any:
     """Return the arguments in an arguments model, by parameter; return anything else as it is."""
     if not isinstance(validated, BaseModel):
         return validated

@@ -68,11 +68,11 @@ def with_lists(annotation: Any) -> Any:
     return annotation.copy_with(changed) if hasattr(annotation, "copy_with") else annotation
 
 
-def _is_type(one: Any) -> bool:
+def _is_type(one: object) -> bool:
     return isinstance(one, type) or get_origin(one) is not None
 
 
-def _shown(annotation: Any) -> str:
+def _shown(annotation: object) -> str:
     if get_origin(annotation) is None:
         return str(getattr(annotation, "__name__", annotation))
     return str(annotation).replace("collections.abc.", "").replace("typing.", "")

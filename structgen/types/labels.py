@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 __all__ = ["labels_of"]
 
 
-def labels_of(annotation: Any) -> dict[str, Any] | None:
+def labels_of(annotation: object) -> dict[str, Any] | None:
     """Return the values by label, in the declared order; None if the type has no labels."""
     values = _values(annotation)
     if not values:
@@ -31,7 +31,7 @@ def labels_of(annotation: Any) -> dict[str, Any] | None:
     return None if "" in labels else labels
 
 
-def _values(annotation: Any) -> list[Any] | None:
+def _values(annotation: object) -> list[Any] | None:
     """Return the values of the type, or None if there may be others."""
     if annotation is None or annotation is type(None):
         return [None]
@@ -61,5 +61,5 @@ def _values(annotation: Any) -> list[Any] | None:
     return None
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: object, right: object) -> bool:
     return type(left) is type(right) and bool(left == right)

@@ -20,7 +20,7 @@ from structgen.errors import did_you_mean
 __all__ = ["enclosing_names", "hint_for", "namespace_of", "undefined_field", "undefined_names"]
 
 
-def undefined_names(annotation: Any, namespace: Mapping[str, Any]) -> list[str]:
+def undefined_names(annotation: object, namespace: Mapping[str, Any]) -> list[str]:
     """Return the names in the text of an annotation that are neither in `namespace` nor builtins, in order."""
     text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
     if not isinstance(text, str):
@@ -50,7 +50,7 @@ def undefined_field(owner: type) -> tuple[str, list[str]] | None:
     return None
 
 
-def namespace_of(owner: Any) -> dict[str, Any]:
+def namespace_of(owner: object) -> dict[str, Any]:
     """Return the names that annotations of a class can use wherever they are evaluated."""
     module = sys.modules.get(getattr(owner, "__module__", ""))
     return {**(vars(module) if module else {}), getattr(owner, "__name__", ""): owner}

@@ -47,7 +47,7 @@ def _drop_description(schema: dict[str, Any]) -> None:
     schema.pop("description", None)
 
 
-def as_reasoning(annotation: Any) -> Reasoning | CappedReasoning | None:
+def as_reasoning(annotation: object) -> Reasoning | CappedReasoning | None:
     """Return the constraint of a `Thinking` annotation; None for other annotations."""
     options = ReasoningOptions()
     if get_origin(annotation) is Annotated:

@@ -45,7 +45,7 @@ class GrammarConstraint(Lowered):
         made._set(read, format, start, ("grammar", ir))
         return made
 
-    def _set(self, read: Any, format: str, start: str, ir: tuple[str, Any]) -> None:
+    def _set(self, read: object, format: str, start: str, ir: tuple[str, Any]) -> None:
         for name, value in (("_read", read), ("format", format), ("start", start), ("_ir", ir)):
             object.__setattr__(self, name, value)
 
@@ -67,7 +67,7 @@ class GrammarConstraint(Lowered):
             for rule in self.grammar.rules
         )
 
-    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+    def parsed(self, compose: Callable[[Constraint], Any]) -> CaptureGrammar:
         """Return the parser of captures for this grammar."""
         return CaptureGrammar(self.grammar)
 

@@ -9,7 +9,7 @@ Cost: the rules that a limited rule uses are copied for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -93,7 +93,9 @@ class _LimitedRules:
             )
         return replace(self.grammar, rules=self._with_constraints(self.rules, frozenset(), 0))
 
-    def _with_constraints(self, names: Any, inside: frozenset[str], depth: int) -> tuple[Rule, ...]:
+    def _with_constraints(
+        self, names: Collection[str], inside: frozenset[str], depth: int
+    ) -> tuple[Rule, ...]:
         """Return these rules, those with a limit as constraints, except for those that are already counted."""
         self.copies += len(names)
         if self.copies > _MOST_COPIES:

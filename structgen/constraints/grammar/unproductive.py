@@ -9,14 +9,14 @@ Cost: linear in the productions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from structgen.ir.grammar import Body, Grammar, subbodies
+from structgen.constraints.base import IR
+from structgen.ir.grammar import Body, Grammar, GrammarIR, subbodies
 
 __all__ = ["find_unproductive_cycle"]
 
 
-def find_unproductive_cycle(ir: Any, read: Callable[[], Grammar]) -> list[str]:
+def find_unproductive_cycle(ir: IR, read: Callable[[], Grammar]) -> list[str]:
     """Return the names of rules from the start to a repeated one, each of which needs the next; empty if productive.
 
     Args:
@@ -29,18 +29,20 @@ def find_unproductive_cycle(ir: Any, read: Callable[[], Grammar]) -> list[str]:
         return []
     grammar = ir[1]
     productions: tuple[tuple[int, ...], ...] = grammar["productions"]
-    empty = {-number - 1 for number, one in enumerate(grammar["terminals"]) if one[2] == ("empty",)}
+    empty = {
+        -number - 1 for number, (_, _, content, _) in enumerate(grammar["terminals"]) if content == ("empty",)
+    }
     missing = [0] * len(productions)
     users: dict[int, list[int]] = {}
     productive: set[int] = set()
     ready: list[int] = []
     for number, (head, *parts) in enumerate(productions):
-        needed = {one for one in parts if one >= 0}
+        needed = {part for part in parts if part >= 0}
         if not empty.isdisjoint(parts):
             continue
         missing[number] = len(needed)
-        for one in needed:
-            users.setdefault(one, []).append(number)
+        for used in needed:
+            users.setdefault(used, []).append(number)
         if not needed and head not in productive:
             productive.add(head)
             ready.append(head)
@@ -58,12 +60,12 @@ def find_unproductive_cycle(ir: Any, read: Callable[[], Grammar]) -> list[str]:
     return _cycle_of_productions(grammar, start, productive) or _cycle_of_rules(read())
 
 
-def _cycle_of_productions(grammar: Any, start: int, productive: set[int]) -> list[str]:
+def _cycle_of_productions(grammar: GrammarIR, start: int, productive: set[int]) -> list[str]:
     """Follow unproductive rules from the start to one that repeats."""
     names, path = grammar["rules"], [start]
     needs: dict[int, int] = {}
     for head, *parts in grammar["productions"]:
-        wanted = next((one for one in parts if one >= 0 and one not in productive), None)
+        wanted = next((part for part in parts if part >= 0 and part not in productive), None)
         if wanted is not None:
             needs.setdefault(head, wanted)
     seen: set[int] = set()
@@ -73,12 +75,14 @@ def _cycle_of_productions(grammar: Any, start: int, productive: set[int]) -> lis
             return []
         path.append(needs[path[-1]])
     return [
-        name for name in (names[one] for one in path) if name.isidentifier() or "-" in name or "::" in name
+        name
+        for name in (names[number] for number in path)
+        if name.isidentifier() or "-" in name or "::" in name
     ]
 
 
 def _cycle_of_rules(grammar: Grammar) -> list[str]:
-    """Do the same on the rules of the grammar."""
+    """Follow unproductive rules of the grammar from the start to one that repeats."""
     bodies = {rule.name: rule.body for rule in grammar.rules}
     productive = _productive_rules(bodies)
     if grammar.start in productive:
@@ -86,7 +90,7 @@ def _cycle_of_rules(grammar: Grammar) -> list[str]:
     path, seen = [grammar.start], set[str]()
     while path[-1] not in seen:
         seen.add(path[-1])
-        used = (one[1] for one in subbodies(bodies[path[-1]]) if one[0] == "rule")
+        used = (part[1] for part in subbodies(bodies[path[-1]]) if part[0] == "rule")
         wanted = next((name for name in used if name not in productive), None)
         if wanted is None:
             return []

@@ -107,7 +107,7 @@ def _about(summary: Summary) -> dict[str, str]:
     return {name: str(value) for name, value in facts.items() if value}
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from structgen.ir.grammar import Body
 
@@ -54,7 +53,7 @@ class Settings:
         for key, value in options.items():
             self._set(source, block, name, key, value)
 
-    def _set(self, source: Source, block: Piece, name: str, key: str, value: Any) -> None:
+    def _set(self, source: Source, block: Piece, name: str, key: str, value: object) -> None:
         found = source.text.find(f'"{key}"', block.content, block.offset + len(block.text))
         offset, length = (block.offset, len(name)) if found < 0 else (found, len(key) + 2)
         if key not in _KNOWN:
@@ -71,9 +70,9 @@ class Settings:
                 source.fail('the option skip_repetition must be "once"', offset, length, hint)
             self.skip_once = True
         elif key == "ignore_once":
-            self.skip_once = value
+            self.skip_once = bool(value)
         elif key == "allow_initial_skip":
-            self.initial_skip = value
+            self.initial_skip = bool(value)
         elif key == "allow_invalid_utf8" and value:
             hint = "Remove it. Patterns match characters, and texts are UTF-8."
             raise source.unsupported("bytes that are not UTF-8 are not supported", offset, length, hint)

@@ -55,7 +55,7 @@ class _Guidance:
         self.source = source
         self.block = block
 
-    def read(self, written: Any) -> dict[str, Any]:
+    def read(self, written: object) -> dict[str, Any]:
         if not isinstance(written, dict):
             self._fail(
                 _OPTIONS, f"{_OPTIONS} must be an object", 'For example {"whitespace_flexible": false}.'

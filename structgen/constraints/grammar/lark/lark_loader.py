@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from errno import ENOENT
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ class _Missing(Exception):
     """Raised for a grammar that does not exist. After an `OSError` lark would also search the current folder."""
 
 
-def find_import(base_path: Any, grammar_path: str) -> tuple[Any, str]:
+def find_import(base_path: str | PackageResource | None, grammar_path: str) -> tuple[Any, str]:
     """Find an imported grammar in the importing file's folder or in lark. Lark calls it after other paths."""
     try:
         if isinstance(base_path, str):
@@ -138,14 +139,14 @@ def find_import(base_path: Any, grammar_path: str) -> tuple[Any, str]:
         raise _Missing(grammar_path) from None
 
 
-def _read(file: Any) -> str:
+def _read(file: object) -> str:
     """Return the text of an imported file for messages; empty if it cannot be read."""
     try:
         if isinstance(file, PackageResource):
             content = pkgutil.get_data(file.pkg_name, file.path)
             return (content or b"").decode("utf-8")
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, TypeError, ValueError):
+        return Path(file).read_text(encoding="utf-8") if isinstance(file, str | PathLike) else ""
+    except (OSError, ValueError):
         return ""
 
 
