@@ -15,11 +15,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from structgen.errors import CombinationError, LimitExceeded
 
-from .base import IR, Constraint, Operators, RuleViolation, Stop, install_operators, join_instructions
+from .base import (
+    IR,
+    CaptureParser,
+    Constraint,
+    Operators,
+    RuleViolation,
+    Stop,
+    install_operators,
+    join_instructions,
+)
 from .expressions import RE, alternate, concat, intersect, scope
 
 __all__ = [
@@ -107,7 +115,7 @@ class SequenceConstraint(_Combination):
     __slots__ = ()
     _operator = "+"
 
-    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+    def parsed(self, compose: Callable[[Constraint], CaptureParser]) -> CaptureParser:
         """Return the grammar that `compose` makes of the operands."""
         return compose(self)
 
@@ -124,7 +132,7 @@ class Union(_Combination):
     __slots__ = ()
     _operator = "|"
 
-    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+    def parsed(self, compose: Callable[[Constraint], CaptureParser]) -> CaptureParser:
         """Return the grammar that `compose` makes of the operands."""
         return compose(self)
 

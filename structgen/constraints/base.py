@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from importlib import import_module
 from inspect import isroutine
-from typing import Any, NamedTuple, get_origin
+from typing import Any, NamedTuple, TypeAlias, get_origin
 
 from structgen.brief import cut
 from structgen.errors import TypeNotSupported
@@ -30,6 +30,7 @@ __all__ = [
     "IR",
     "NO_SCHEMA",
     "Blame",
+    "CaptureParser",
     "Constraint",
     "Literal",
     "Operand",
@@ -45,6 +46,10 @@ __all__ = [
 
 Operand = Any
 """Operands of combinators: a constraint, a string (exactly this text) or a type (the texts of its values)."""
+
+
+CaptureParser: TypeAlias = Any
+"""How texts are parsed for captures: None, or a `grammar.capture_grammar.CaptureGrammar` (of a layer above)."""
 
 
 class Blame(NamedTuple):
@@ -97,7 +102,7 @@ class Constraint(ABC):
 
     __slots__ = ()
 
-    def __init_subclass__(cls, **more: Any) -> None:
+    def __init_subclass__(cls, **more: object) -> None:
         """Shorten the `repr` of every kind of constraint: a pattern or a list of texts may be of any length."""
         super().__init_subclass__(**more)
         whole = cls.__dict__.get("__repr__")
@@ -138,8 +143,8 @@ class Constraint(ABC):
         """Return a constraint and a potential that together mean the same; None if no potential is needed."""
         return None
 
-    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
-        """Return how its texts are parsed for captures (a `grammar.capture_grammar.CaptureGrammar`), or None.
+    def parsed(self, compose: Callable[[Constraint], CaptureParser]) -> CaptureParser:
+        """Return how its texts are parsed for captures; None if there are no captures in it.
 
         Args:
             compose: Returns the same for a union or a sequence, which is parsed as one grammar.
@@ -231,22 +236,22 @@ class Constraint(ABC):
         """
         return None
 
-    def __and__(self, other: Any) -> Constraint:
+    def __and__(self, other: object) -> Constraint:
         return _operators().intersection(self, as_constraint(other)) if _is_operand(other) else NotImplemented
 
-    def __rand__(self, other: Any) -> Constraint:
+    def __rand__(self, other: object) -> Constraint:
         return _operators().intersection(as_constraint(other), self) if _is_operand(other) else NotImplemented
 
-    def __or__(self, other: Any) -> Constraint:
+    def __or__(self, other: object) -> Constraint:
         return _operators().union(self, as_constraint(other)) if _is_operand(other) else NotImplemented
 
-    def __ror__(self, other: Any) -> Constraint:
+    def __ror__(self, other: object) -> Constraint:
         return _operators().union(as_constraint(other), self) if _is_operand(other) else NotImplemented
 
-    def __add__(self, other: Any) -> Constraint:
+    def __add__(self, other: object) -> Constraint:
         return _operators().sequence(self, as_constraint(other)) if _is_operand(other) else NotImplemented
 
-    def __radd__(self, other: Any) -> Constraint:
+    def __radd__(self, other: object) -> Constraint:
         return _operators().sequence(as_constraint(other), self) if _is_operand(other) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
@@ -335,7 +340,7 @@ def as_constraint(value: Operand) -> Constraint:
     return Literal(value) if isinstance(value, str) else constraint_of(value)
 
 
-def constraint_of(value: Any) -> Constraint:
+def constraint_of(value: object) -> Constraint:
     """Return the constraint of what `structgen.generate` accepts as an output type; a string is not a type.
 
     Raises:
@@ -369,7 +374,7 @@ def _unpickle(kind: type[Constraint], content: dict[str, Any]) -> Constraint:
     return constraint
 
 
-def is_type(value: Any) -> bool:
+def is_type(value: object) -> bool:
     """Return whether `value` looks like the type of a value, or like a function whose call is the value."""
     return (
         isinstance(value, type)
@@ -379,6 +384,6 @@ def is_type(value: Any) -> bool:
     )
 
 
-def _is_operand(value: Any) -> bool:
+def _is_operand(value: object) -> bool:
     """Return whether an operator accepts `value`. For others Python tries the other operand, then raises TypeError."""
     return isinstance(value, (Constraint, str)) or is_type(value)

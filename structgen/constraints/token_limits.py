@@ -17,13 +17,13 @@ Cost: none for a mask; a check of the open parts for each token.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from structgen.argument_names import checks_names
 from structgen.errors import LimitExceeded, OptionError
 
 from .algebra import check_tree_size
-from .base import IR, Constraint, Operand, RuleViolation, Stop, as_constraint
+from .base import IR, CaptureParser, Constraint, Operand, RuleViolation, Stop, as_constraint
 from .expressions import RE
 
 __all__ = ["AtLimit", "TokenLimit", "check_token_limit", "limit_tokens"]
@@ -70,7 +70,7 @@ class TokenLimit(Constraint):
         """Return whether rules in the part capture parts of its texts."""
         return self.part.holds_captures()
 
-    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+    def parsed(self, compose: Callable[[Constraint], CaptureParser]) -> CaptureParser:
         """Return how texts of the part are parsed; a limit does not change that."""
         return self.part.parsed(compose)
 

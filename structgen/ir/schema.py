@@ -14,7 +14,10 @@ from typing import Any, Literal, TypeAlias, TypedDict
 
 from .regex import RE
 
-__all__ = ["NodeIndex", "SchemaIR", "SchemaNode", "SchemaOptions", "WhitespaceIR"]
+__all__ = ["JsonValue", "NodeIndex", "SchemaIR", "SchemaNode", "SchemaOptions", "WhitespaceIR"]
+
+JsonValue: TypeAlias = Any
+"""A decoded JSON value: None, a bool, a number, a str, or a list or dict of such values."""
 
 NodeIndex: TypeAlias = int
 """The index of a node in ``SchemaIR["nodes"]``."""

@@ -28,8 +28,8 @@ from structgen.constraints.expressions import (
 from structgen.constraints.grammar.bodies import EMPTY, sequence_of
 from structgen.constraints.json_schema.constraint import JsonSchemaConstraint
 from structgen.constraints.json_schema.excluding import check_excludable, excluding
+from structgen.constraints.json_schema.nodes import TYPES
 from structgen.constraints.json_schema.shapes import ArrayShape, Conjunction, Member, ObjectShape, Shapes
-from structgen.constraints.json_schema.strings import TYPES
 from structgen.constraints.occurrences import without
 from structgen.errors import ConstraintError, LimitExceeded
 from structgen.ir.grammar import Body, Rule

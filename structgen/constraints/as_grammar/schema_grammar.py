@@ -17,7 +17,7 @@ by depth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
@@ -96,7 +96,7 @@ class _Lowering:
         self.options: Mapping[str, Any] = ir["options"]
         self.rules: dict[str, Body] = {}
         self.notes: list[Note] = []
-        self.names: dict[Any, str] = {}
+        self.names: dict[Hashable, str] = {}
         if self.options["escapes"] != "canonical":
             raise CombinationError(
                 "a JSON Schema with escapes='all' cannot be put on a canvas", hint="Use canonical escapes."
@@ -131,7 +131,7 @@ class _Lowering:
 
     # -- rules
 
-    def _named(self, key: Any, prefix: str) -> tuple[str, bool]:
+    def _named(self, key: Hashable, prefix: str) -> tuple[str, bool]:
         """Return the name of the rule of a key, and whether it is new."""
         if key in self.names:
             return self.names[key], False

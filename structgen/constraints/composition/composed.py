@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from structgen.constraints.algebra import SequenceConstraint, Union, check_tree_size
-from structgen.constraints.base import Constraint, join_instructions
+from structgen.constraints.base import CaptureParser, Constraint, join_instructions
 from structgen.constraints.expressions import literal, scope, tree_size
 from structgen.constraints.grammar.bodies import choice_of, sequence_of
 from structgen.constraints.grammar.capture_grammar import CaptureGrammar
@@ -57,7 +57,7 @@ class Composition(Lowered):
     def _bodies(self) -> Iterable[Body]:
         return (self.body, *(rule.body for rule in self.rules))
 
-    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+    def parsed(self, compose: Callable[[Constraint], CaptureParser]) -> CaptureParser:
         """Return the grammar of the body and the rules."""
         return CaptureGrammar(_grammar(self.body, self.name, self.rules))
 
@@ -87,7 +87,7 @@ class Fragment(Composition):
         object.__setattr__(self, "rules", ())
         object.__setattr__(self, "parts", ())
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 — depends on the slot
         """Fill the slots that are computed on first access."""
         if name not in ("_ir", "_size"):
             raise AttributeError(name)

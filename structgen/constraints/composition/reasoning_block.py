@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from structgen.argument_names import checks_names, checks_names_of_init
 from structgen.brief import short_repr
-from structgen.constraints.base import IR, Constraint, Operand, RuleViolation, Stop, as_constraint
+from structgen.constraints.base import (
+    IR,
+    CaptureParser,
+    Constraint,
+    Operand,
+    RuleViolation,
+    Stop,
+    as_constraint,
+)
 from structgen.constraints.expressions import TEXT, complement, concat, intersect, literal, repeat, scope
 from structgen.constraints.grammar.bodies import EMPTY, choice_of, sequence_of
 from structgen.errors import CombinationError, OptionError, OutputInvalid, TypeNotSupported
@@ -99,9 +107,10 @@ class CappedReasoning(Constraint):
         """Return True: the reasoning has a limit of tokens."""
         return True
 
-    def matcher_class(self) -> Any:
+    def matcher_class(self) -> type[Any]:
         """Return the class of its matchers, which is in a layer above this one."""
-        return import_module("structgen.capped_matcher").CappedMatcher
+        found: type[Any] = import_module("structgen.capped_matcher").CappedMatcher
+        return found
 
     @property
     def markers(self) -> tuple[str, str]:
@@ -116,7 +125,7 @@ class CappedReasoning(Constraint):
         """Return whether rules in the reasoning or the answer capture parts of the text."""
         return self.reasoning.holds_captures()
 
-    def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
+    def parsed(self, compose: Callable[[Constraint], CaptureParser]) -> CaptureParser:
         """Return how texts are parsed without the limit, which does not change the captures."""
         return self.reasoning.parsed(compose)
 
@@ -175,7 +184,7 @@ class ReasoningOptions:
     max_tokens: int | None = None
     optional: bool = False
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> NoReturn:
         """Raise an error, since pydantic calls this only where the options would have no effect."""
         raise TypeNotSupported(
             f"ReasoningOptions have no effect on {source!r:.60}",

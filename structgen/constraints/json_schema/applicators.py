@@ -1,7 +1,7 @@
 """The keywords that apply sub-schemas, one function each.
 
 `builder.child` returns the node id of a sub-schema and queues it. Sub-schemas that apply to the same value as their
-parent go through `builder.beside`, which also records them for `reference_cycles`.
+parent go through `builder.child_of_same_value`, which also records them for `reference_cycles`.
 
 Source: JSON Schema 2020-12 core, sections 10 and 11; older drafts if the name of the function says so.
 """
@@ -19,30 +19,30 @@ _EVALUATES_SINCE = 2020
 """First draft in which ``contains`` evaluates the items that it matches."""
 
 
-def ref(builder: NodeBuilder, value: Any, node: Node) -> None:
+def ref(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``$ref``: the value also satisfies the schema that it refers to."""
     if not isinstance(value, str):
         raise builder.invalid("$ref", "must be a string")
     node["ref"] = (*node.get("ref", ()), builder.reference(value))
 
 
-def dynamic_ref(builder: NodeBuilder, value: Any, node: Node) -> None:
+def dynamic_ref(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``$dynamicRef``, whose target depends on the dynamic scope."""
     _scoped_ref(builder, "$dynamicRef", value, node)
 
 
-def recursive_ref(builder: NodeBuilder, value: Any, node: Node) -> None:
+def recursive_ref(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``$recursiveRef`` of draft 2019-09, the predecessor of ``$dynamicRef``."""
     _scoped_ref(builder, "$recursiveRef", value, node)
 
 
-def _scoped_ref(builder: NodeBuilder, keyword: str, value: Any, node: Node) -> None:
+def _scoped_ref(builder: NodeBuilder, keyword: str, value: object, node: Node) -> None:
     if not isinstance(value, str):
         raise builder.invalid(keyword, "must be a string")
     node["ref"] = (*node.get("ref", ()), builder.dynamic_reference(keyword, value))
 
 
-def properties(builder: NodeBuilder, value: Any, node: Node) -> None:
+def properties(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``properties``: the schemas of the values of named properties."""
     if not isinstance(value, dict):
         raise builder.invalid("properties", "must be an object")
@@ -50,7 +50,7 @@ def properties(builder: NodeBuilder, value: Any, node: Node) -> None:
     node["properties"] = builder.members(value, builder.pointer + "/properties/")
 
 
-def pattern_properties(builder: NodeBuilder, value: Any, node: Node) -> None:
+def pattern_properties(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``patternProperties``: the schemas of properties whose names match a pattern."""
     if not isinstance(value, dict):
         raise builder.invalid("patternProperties", "must be an object")
@@ -67,7 +67,7 @@ def pattern_properties(builder: NodeBuilder, value: Any, node: Node) -> None:
         )
 
 
-def additional_properties(builder: NodeBuilder, value: Any, node: Node) -> None:
+def additional_properties(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``additionalProperties``: the schema of properties that neither a name nor a pattern covers."""
     if value is True:
         builder.notes.all_properties.add(builder.node_id)
@@ -75,40 +75,33 @@ def additional_properties(builder: NodeBuilder, value: Any, node: Node) -> None:
         node["additionalProperties"] = builder.child(value, builder.pointer + "/additionalProperties")
 
 
-def property_names(builder: NodeBuilder, value: Any, node: Node) -> None:
+def property_names(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``propertyNames``: the schema of every property name."""
     if value is not True:
         node["propertyNames"] = builder.child(value, builder.pointer + "/propertyNames")
 
 
-def _list(builder: NodeBuilder, keyword: str, value: Any) -> list[Any]:
+def _check_schemas(builder: NodeBuilder, keyword: str, value: object) -> list[Any]:
+    """Return the value if it is a non-empty array."""
     if not isinstance(value, list) or not value:
         raise builder.not_an_array(keyword, "must be a non-empty array of schemas", value)
     return value
 
 
-def _each(builder: NodeBuilder, keyword: str, value: Any) -> tuple[int, ...]:
+def _branches(builder: NodeBuilder, keyword: str, value: object) -> tuple[int, ...]:
     prefix = f"{builder.pointer}/{keyword}/"
-    return tuple(
-        [
-            builder.child_of_same_value(schema, prefix + str(i))
-            for i, schema in enumerate(_list(builder, keyword, value))
-        ]
-    )
+    schemas = _check_schemas(builder, keyword, value)
+    return tuple([builder.child_of_same_value(schema, prefix + str(i)) for i, schema in enumerate(schemas)])
 
 
-def prefix_items(builder: NodeBuilder, value: Any, node: Node) -> None:
+def prefix_items(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``prefixItems``: the schemas of the first items, by position."""
     prefix = builder.pointer + "/prefixItems/"
-    node["prefixItems"] = tuple(
-        [
-            builder.child(schema, prefix + str(i))
-            for i, schema in enumerate(_list(builder, "prefixItems", value))
-        ]
-    )
+    schemas = _check_schemas(builder, "prefixItems", value)
+    node["prefixItems"] = tuple([builder.child(schema, prefix + str(i)) for i, schema in enumerate(schemas)])
 
 
-def items(builder: NodeBuilder, value: Any, node: Node) -> None:
+def items(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``items``: the schema of all items after those of ``prefixItems``."""
     if isinstance(value, list):
         raise builder.invalid(
@@ -120,7 +113,7 @@ def items(builder: NodeBuilder, value: Any, node: Node) -> None:
         node["items"] = builder.child(value, builder.pointer + "/items")
 
 
-def items_before_2020(builder: NodeBuilder, value: Any, node: Node) -> None:
+def items_before_2020(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``items``, which before 2020-12 may be an array of schemas: ``prefixItems`` by another name."""
     if not isinstance(value, list):
         items(builder, value, node)
@@ -138,13 +131,13 @@ def items_before_2020(builder: NodeBuilder, value: Any, node: Node) -> None:
         node["items"] = builder.child(rest, builder.pointer + "/additionalItems")
 
 
-def additional_items(builder: NodeBuilder, value: Any, node: Node) -> None:
+def additional_items(builder: NodeBuilder, value: object, node: Node) -> None:
     """Check the value. ``items`` reads it; without an array of schemas there it has no effect."""
     if not isinstance(value, (dict, bool)):
         raise builder.invalid("additionalItems", "must be a schema")
 
 
-def contains(builder: NodeBuilder, value: Any, node: Node) -> None:
+def contains(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read the sub-schema.
 
     ``minContains`` and ``maxContains`` limit the number of matches; the default is at least one.
@@ -154,27 +147,27 @@ def contains(builder: NodeBuilder, value: Any, node: Node) -> None:
         builder.notes.contains[builder.node_id] = node["contains"]
 
 
-def all_of(builder: NodeBuilder, value: Any, node: Node) -> None:
+def all_of(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``allOf``: the value satisfies every branch."""
-    node["allOf"] = (*node.get("allOf", ()), *_each(builder, "allOf", value))
+    node["allOf"] = (*node.get("allOf", ()), *_branches(builder, "allOf", value))
 
 
-def any_of(builder: NodeBuilder, value: Any, node: Node) -> None:
+def any_of(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``anyOf``: the value satisfies at least one branch."""
-    node["anyOf"] = (*node.get("anyOf", ()), _each(builder, "anyOf", value))
+    node["anyOf"] = (*node.get("anyOf", ()), _branches(builder, "anyOf", value))
 
 
-def one_of(builder: NodeBuilder, value: Any, node: Node) -> None:
+def one_of(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``oneOf``: the value satisfies exactly one branch."""
-    node["oneOf"] = (_each(builder, "oneOf", value),)
+    node["oneOf"] = (_branches(builder, "oneOf", value),)
 
 
-def not_(builder: NodeBuilder, value: Any, node: Node) -> None:
+def not_(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``not``: the value does not satisfy the schema."""
     node["not"] = (*node.get("not", ()), builder.child_of_same_value(value, builder.pointer + "/not"))
 
 
-def if_(builder: NodeBuilder, value: Any, node: Node) -> None:
+def if_(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``if`` with ``then`` and ``else``. Without both, ``if`` only evaluates properties and items."""
     schema = builder.schema
     tested = builder.child_of_same_value(value, builder.pointer + "/if")
@@ -187,7 +180,7 @@ def if_(builder: NodeBuilder, value: Any, node: Node) -> None:
             node[branch] = builder.child_of_same_value(schema[branch], f"{builder.pointer}/{branch}")
 
 
-def branch_of_if(builder: NodeBuilder, value: Any, node: Node) -> None:
+def branch_of_if(builder: NodeBuilder, value: object, node: Node) -> None:
     """Do nothing: ``if`` reads ``then`` and ``else``, which have no effect without it."""
 
 
@@ -200,17 +193,17 @@ def _when_present(builder: NodeBuilder, node: Node, pointer: str, name: str, dem
     node["anyOf"] = (*node.get("anyOf", ()), (absent, present))
 
 
-def dependent_required(builder: NodeBuilder, value: Any, node: Node) -> None:
+def dependent_required(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``dependentRequired``: the names that a property requires if it is present."""
     _dependent(builder, "dependentRequired", value, node, schemas=False)
 
 
-def dependent_schemas(builder: NodeBuilder, value: Any, node: Node) -> None:
+def dependent_schemas(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``dependentSchemas``: the schema that an object satisfies if a property is present."""
     _dependent(builder, "dependentSchemas", value, node, names_too=False)
 
 
-def dependencies(builder: NodeBuilder, value: Any, node: Node) -> None:
+def dependencies(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read a keyword of older drafts, which 2019-09 split into ``dependentRequired`` and ``dependentSchemas``."""
     _dependent(builder, "dependencies", value, node)
 
@@ -218,7 +211,7 @@ def dependencies(builder: NodeBuilder, value: Any, node: Node) -> None:
 def _dependent(
     builder: NodeBuilder,
     keyword: str,
-    value: Any,
+    value: object,
     node: Node,
     *,
     names_too: bool = True,
@@ -239,7 +232,7 @@ def _dependent(
             )
 
 
-def unevaluated_items(builder: NodeBuilder, value: Any, node: Node) -> None:
+def unevaluated_items(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``unevaluatedItems``, and record the node for `rewrite_unevaluated`."""
     if value is True:
         builder.notes.all_items.add(builder.node_id)
@@ -248,7 +241,7 @@ def unevaluated_items(builder: NodeBuilder, value: Any, node: Node) -> None:
     builder.notes.unevaluated.append(builder.node_id)
 
 
-def unevaluated_properties(builder: NodeBuilder, value: Any, node: Node) -> None:
+def unevaluated_properties(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``unevaluatedProperties``, and record the node for `rewrite_unevaluated`."""
     if value is True:
         builder.notes.all_properties.add(builder.node_id)

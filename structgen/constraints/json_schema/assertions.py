@@ -8,7 +8,7 @@ Source: JSON Schema 2020-12 validation; older drafts if the name of the function
 
 from __future__ import annotations
 
-from typing import Any
+from decimal import Decimal
 
 from structgen.errors import LimitExceeded, SchemaInvalid
 
@@ -31,7 +31,7 @@ _TYPES_OF_OTHER_LANGUAGES = {
 _TYPE_BITS = {**TYPES, "integer": TYPES["number"]}
 
 
-def type_(builder: NodeBuilder, value: Any, node: Node) -> None:
+def type_(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``type`` as bits, one for each type; ``integer`` is the bit of numbers and a flag."""
     if value.__class__ is str:
         bits = _TYPE_BITS.get(value)
@@ -54,7 +54,7 @@ def type_(builder: NodeBuilder, value: Any, node: Node) -> None:
         node["integer"] = True
 
 
-def _unknown_type(builder: NodeBuilder, name: Any) -> SchemaInvalid:
+def _unknown_type(builder: NodeBuilder, name: object) -> SchemaInvalid:
     message = f"{name!r:.60} is not a type; the types are {', '.join(_TYPE_BITS)}"
     if name is None:
         return builder.invalid("type", f"{message}; did you mean 'null'?")
@@ -65,14 +65,14 @@ def _unknown_type(builder: NodeBuilder, name: Any) -> SchemaInvalid:
     return builder.invalid("type", message + near)
 
 
-def type_draft4(builder: NodeBuilder, value: Any, node: Node) -> None:
+def type_draft4(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``type`` of draft 4, in which an integer is a number without fraction or exponent: a rule of spelling."""
     type_(builder, value, node)
     if node.get("integer"):
         node["digits"] = True
 
 
-def enum(builder: NodeBuilder, value: Any, node: Node) -> None:
+def enum(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``enum``: the value equals one of these."""
     if not isinstance(value, list):
         raise builder.not_an_array("enum", "must be an array", value)
@@ -87,7 +87,7 @@ def enum(builder: NodeBuilder, value: Any, node: Node) -> None:
     node["strings"] = tuple(value)
 
 
-def const(builder: NodeBuilder, value: Any, node: Node) -> None:
+def const(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``const``: the value equals this one."""
     if "enum" in builder.schema:
         # `enum` already uses the alternatives of the node.
@@ -99,24 +99,24 @@ def const(builder: NodeBuilder, value: Any, node: Node) -> None:
     enumerate_values(builder, [value], node, builder.at("const"))
 
 
-def _number(builder: NodeBuilder, keyword: str, value: Any) -> str:
+def _number(builder: NodeBuilder, keyword: str, value: object) -> str:
     text = number_text(value, builder.at(keyword))
     if text is None:
         raise builder.invalid(keyword, "must be a number")
     return text
 
 
-def minimum(builder: NodeBuilder, value: Any, node: Node) -> None:
+def minimum(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``minimum``: a number is at least this one."""
     node["minimum"] = _number(builder, "minimum", value)
 
 
-def maximum(builder: NodeBuilder, value: Any, node: Node) -> None:
+def maximum(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``maximum``: a number is at most this one."""
     node["maximum"] = _number(builder, "maximum", value)
 
 
-def exclusive_minimum(builder: NodeBuilder, value: Any, node: Node) -> None:
+def exclusive_minimum(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``exclusiveMinimum``: a number is above this one."""
     if value is True or value is False:
         raise builder.invalid(
@@ -125,7 +125,7 @@ def exclusive_minimum(builder: NodeBuilder, value: Any, node: Node) -> None:
     node["exclusiveMinimum"] = _number(builder, "exclusiveMinimum", value)
 
 
-def exclusive_maximum(builder: NodeBuilder, value: Any, node: Node) -> None:
+def exclusive_maximum(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``exclusiveMaximum``: a number is below this one."""
     if value is True or value is False:
         raise builder.invalid(
@@ -134,29 +134,29 @@ def exclusive_maximum(builder: NodeBuilder, value: Any, node: Node) -> None:
     node["exclusiveMaximum"] = _number(builder, "exclusiveMaximum", value)
 
 
-def minimum_draft4(builder: NodeBuilder, value: Any, node: Node) -> None:
+def minimum_draft4(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``minimum`` of draft 4, which ``exclusiveMinimum: true`` makes exclusive."""
     exclusive = builder.schema.get("exclusiveMinimum") is True
     node["exclusiveMinimum" if exclusive else "minimum"] = _number(builder, "minimum", value)
 
 
-def maximum_draft4(builder: NodeBuilder, value: Any, node: Node) -> None:
+def maximum_draft4(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``maximum`` of draft 4, which ``exclusiveMaximum: true`` makes exclusive."""
     exclusive = builder.schema.get("exclusiveMaximum") is True
     node["exclusiveMaximum" if exclusive else "maximum"] = _number(builder, "maximum", value)
 
 
-def exclusive_minimum_draft4(builder: NodeBuilder, value: Any, node: Node) -> None:
+def exclusive_minimum_draft4(builder: NodeBuilder, value: object, node: Node) -> None:
     """Check ``exclusiveMinimum`` of draft 4, a flag that `minimum_draft4` reads."""
     _exclusive_draft4(builder, value, "exclusiveMinimum", "minimum")
 
 
-def exclusive_maximum_draft4(builder: NodeBuilder, value: Any, node: Node) -> None:
+def exclusive_maximum_draft4(builder: NodeBuilder, value: object, node: Node) -> None:
     """Check ``exclusiveMaximum`` of draft 4, a flag that `maximum_draft4` reads."""
     _exclusive_draft4(builder, value, "exclusiveMaximum", "maximum")
 
 
-def _exclusive_draft4(builder: NodeBuilder, value: Any, keyword: str, bound: str) -> None:
+def _exclusive_draft4(builder: NodeBuilder, value: object, keyword: str, bound: str) -> None:
     if not isinstance(value, bool):
         raise builder.invalid(
             keyword, "must be a boolean in draft 4 (numbers are for later drafts: change $schema)"
@@ -165,10 +165,10 @@ def _exclusive_draft4(builder: NodeBuilder, value: Any, keyword: str, bound: str
         raise builder.invalid(keyword, f"needs {bound!r} in the same schema in draft 4")
 
 
-def multiple_of(builder: NodeBuilder, value: Any, node: Node) -> None:
+def multiple_of(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``multipleOf``: a number divided by this one is an integer."""
     text = _number(builder, "multipleOf", value)
-    if value <= 0:
+    if Decimal(text) <= 0:
         raise builder.invalid("multipleOf", f"must be above zero, not {text}")
     node["multipleOf"] = text
 
@@ -181,7 +181,7 @@ _REASON_OF_LIMIT = {
 }
 
 
-def _at_least(builder: NodeBuilder, keyword: str, value: Any, node: Node) -> None:
+def _at_least(builder: NodeBuilder, keyword: str, value: object, node: Node) -> None:
     count = count_of(value)
     if count is None:
         raise builder.invalid(keyword, "must be a non-negative integer")
@@ -196,7 +196,7 @@ def _at_least(builder: NodeBuilder, keyword: str, value: Any, node: Node) -> Non
         node[keyword] = count
 
 
-def _at_most(builder: NodeBuilder, keyword: str, value: Any, node: Node) -> None:
+def _at_most(builder: NodeBuilder, keyword: str, value: object, node: Node) -> None:
     count = count_of(value)
     if count is None:
         raise builder.invalid(keyword, "must be a non-negative integer")
@@ -204,48 +204,48 @@ def _at_most(builder: NodeBuilder, keyword: str, value: Any, node: Node) -> None
         node[keyword] = count
 
 
-def min_length(builder: NodeBuilder, value: Any, node: Node) -> None:
+def min_length(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``minLength``, in characters (code points)."""
     _at_least(builder, "minLength", value, node)
 
 
-def max_length(builder: NodeBuilder, value: Any, node: Node) -> None:
+def max_length(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``maxLength``, in characters (code points)."""
     _at_most(builder, "maxLength", value, node)
 
 
-def min_items(builder: NodeBuilder, value: Any, node: Node) -> None:
+def min_items(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``minItems``: the fewest items of an array."""
     _at_least(builder, "minItems", value, node)
 
 
-def max_items(builder: NodeBuilder, value: Any, node: Node) -> None:
+def max_items(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``maxItems``: the most items of an array."""
     _at_most(builder, "maxItems", value, node)
 
 
-def min_properties(builder: NodeBuilder, value: Any, node: Node) -> None:
+def min_properties(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``minProperties``: the fewest properties of an object."""
     _at_least(builder, "minProperties", value, node)
 
 
-def max_properties(builder: NodeBuilder, value: Any, node: Node) -> None:
+def max_properties(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``maxProperties``: the most properties of an object."""
     _at_most(builder, "maxProperties", value, node)
 
 
-def min_contains(builder: NodeBuilder, value: Any, node: Node) -> None:
+def min_contains(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``minContains``: the fewest items that match ``contains``; 0 is written too, since the default is 1."""
     _at_least(builder, "minContains", value, node)
     node.setdefault("minContains", 0)
 
 
-def max_contains(builder: NodeBuilder, value: Any, node: Node) -> None:
+def max_contains(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``maxContains``: the most items that match ``contains``."""
     _at_most(builder, "maxContains", value, node)
 
 
-def unique_items(builder: NodeBuilder, value: Any, node: Node) -> None:
+def unique_items(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``uniqueItems``: if it is true, no two items are equal."""
     if not isinstance(value, bool):
         raise builder.invalid("uniqueItems", "must be true or false")
@@ -253,13 +253,14 @@ def unique_items(builder: NodeBuilder, value: Any, node: Node) -> None:
         node["uniqueItems"] = True
 
 
-def pattern(builder: NodeBuilder, value: Any, node: Node) -> None:
+def pattern(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``pattern``: the expression matches somewhere in a string."""
     node["pattern"] = builder.language("pattern", value)
+    assert isinstance(value, str)  # `language` refuses others
     builder.spelled.setdefault(builder.node_id, {})["text of pattern"] = value
 
 
-def format_(builder: NodeBuilder, value: Any, node: Node) -> None:
+def format_(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``format``: the language of a format, unless it is only an annotation in this dialect."""
     if not isinstance(value, str):
         raise builder.invalid("format", "must be the name of a format")
@@ -269,7 +270,7 @@ def format_(builder: NodeBuilder, value: Any, node: Node) -> None:
         builder.spelled.setdefault(builder.node_id, {})["text of format"] = value
 
 
-def listed_names(builder: NodeBuilder, keyword: str, value: Any) -> tuple[str, ...]:
+def listed_names(builder: NodeBuilder, keyword: str, value: object) -> tuple[str, ...]:
     """Return a keyword's array of property names, each once."""
     if not isinstance(value, list):
         hint = (
@@ -282,7 +283,7 @@ def listed_names(builder: NodeBuilder, keyword: str, value: Any) -> tuple[str, .
     return tuple(dict.fromkeys(value))
 
 
-def required(builder: NodeBuilder, value: Any, node: Node) -> None:
+def required(builder: NodeBuilder, value: object, node: Node) -> None:
     """Read ``required``: the properties that an object has."""
     listed = listed_names(builder, "required", value)
     if listed:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from .exclusive import are_exclusive, nodes_of_value
 from .node_builder import NodeBuilder
@@ -62,7 +63,7 @@ def close_objects(builder: NodeBuilder, mentioning: set[int]) -> OpenObjects:
     """
     before = len(builder.nodes)
     closing = _Closing(builder, mentioning)
-    root = closing.value(0)
+    root = closing.copy_value(0)
     closing.finish()
     if closing.closed:
         _keep_reachable(builder, root)
@@ -115,19 +116,19 @@ class _Closing:
         self._builder = builder
         self._mentioning = mentioning
         self._hidden: set[int] = set()
-        self._values: dict[int, int] = {}
-        self._inner: dict[int, int] = {}
+        self._value_copies: dict[int, int] = {}
+        self._copies_inside: dict[int, int] = {}
         self._pending: list[tuple[int, int]] = []
         self._wrapped: list[int] = []
 
-    def value(self, node_id: int) -> int:
+    def copy_value(self, node_id: int) -> int:
         """Return the closed copy of a node that is the whole schema of a value."""
-        known = self._values.get(node_id)
+        known = self._value_copies.get(node_id)
         if known is not None:
             return known
         if isinstance(self._builder.nodes[node_id], bool):
             return node_id
-        copy_id = self._values[node_id] = self._builder.reserve()
+        copy_id = self._value_copies[node_id] = self._builder.reserve()
         self._pending.append((node_id, copy_id))
         return copy_id
 
@@ -138,27 +139,27 @@ class _Closing:
             node_id, copy_id = self._pending.pop()
             node = nodes[node_id]
             assert isinstance(node, dict)
-            is_value = self._values.get(node_id) == copy_id
+            is_value = self._value_copies.get(node_id) == copy_id
             if is_value and self._only_delegates(node_id, node):
-                nodes[copy_id] = self._copy(node_id, node, beside=self.value)
+                nodes[copy_id] = self._copy_node(node_id, node, copy_child=self.copy_value)
             elif is_value and self._is_open(node_id):
-                nodes[copy_id] = {"pointer": node["pointer"], "allOf": (self._beside(node_id),)}
+                nodes[copy_id] = {"pointer": node["pointer"], "allOf": (self._copy_inside(node_id),)}
                 self._wrapped.append(copy_id)
             else:
-                nodes[copy_id] = self._copy(node_id, node, beside=self._beside)
+                nodes[copy_id] = self._copy_node(node_id, node, copy_child=self._copy_inside)
             self._carry_over(node_id, copy_id)
         for copy_id in self._wrapped:
             self._close(copy_id)
 
-    def _beside(self, node_id: int) -> int:
+    def _copy_inside(self, node_id: int) -> int:
         """Return the copy of a node that is one of several schemas of a value: only the values inside it are closed."""
-        known = self._inner.get(node_id)
+        known = self._copies_inside.get(node_id)
         if known is not None:
             self.is_in_place = False
             return known
         if isinstance(self._builder.nodes[node_id], bool):
             return node_id
-        copy_id = self._inner[node_id] = self._builder.reserve()
+        copy_id = self._copies_inside[node_id] = self._builder.reserve()
         self._pending.append((node_id, copy_id))
         return copy_id
 
@@ -172,37 +173,37 @@ class _Closing:
         if node_id in builder.decided:
             builder.decided[copy_id] = builder.decided[node_id]
 
-    def _copy(self, node_id: int, node: Node, *, beside: Callable[[int], int]) -> Node:
+    def _copy_node(self, node_id: int, node: Node, *, copy_child: Callable[[int], int]) -> Node:
         """Return the node with closed copies of the sub-schemas that may become narrower."""
         copy: Node = {}
         for key, value in node.items():
             if key in _VALUES:
-                copy[key] = tuple([(name, self.value(child)) for name, child in value])
+                copy[key] = tuple([(name, self.copy_value(child)) for name, child in value])
             elif key in ("additionalProperties", "items"):
-                copy[key] = self.value(value)
+                copy[key] = self.copy_value(value)
             elif key == "prefixItems":
-                copy[key] = tuple([self.value(child) for child in value])
+                copy[key] = tuple([self.copy_value(child) for child in value])
             elif key in ("allOf", "ref"):
-                copy[key] = (*copy.get(key, ()), *[beside(child) for child in value])
+                copy[key] = (*copy.get(key, ()), *[copy_child(child) for child in value])
             elif key in ("then", "else"):
-                copy[key] = self._beside(value)
+                copy[key] = self._copy_inside(value)
             elif key == "anyOf":
-                groups = tuple([tuple([beside(child) for child in group]) for group in value])
+                groups = tuple([tuple([copy_child(child) for child in group]) for group in value])
                 copy[key] = (*copy.get(key, ()), *groups)
             elif key == "oneOf":
-                self._one_of(node, value, copy, beside)
+                self._one_of(node, value, copy, copy_child)
             else:
                 self.is_in_place &= key not in _UNTOUCHED
                 copy[key] = value
         return copy
 
     def _one_of(
-        self, node: Node, groups: tuple[tuple[int, ...], ...], copy: Node, beside: Callable[[int], int]
+        self, node: Node, groups: tuple[tuple[int, ...], ...], copy: Node, copy_child: Callable[[int], int]
     ) -> None:
         """Close branches that exclude each other in place; keep others unchanged beside closed copies."""
         exclusive: list[tuple[int, ...]] = []
         for group in groups:
-            closed = tuple([beside(child) for child in group])
+            closed = tuple([copy_child(child) for child in group])
             if are_exclusive(self._builder, group):
                 exclusive.append(closed)
                 continue
@@ -283,7 +284,8 @@ def _keep_reachable(builder: NodeBuilder, root: int) -> None:
                 order[child] = len(order)
                 pending.append(child)
     builder.nodes = [renumber_node(nodes[node_id], order.__getitem__) for node_id in pending]
-    for known in (builder.spelled, builder.decided):
+    records: tuple[dict[int, Any], ...] = (builder.spelled, builder.decided)
+    for known in records:
         kept = {order[node_id]: value for node_id, value in known.items() if node_id in order}
         known.clear()
         known.update(kept)

@@ -18,7 +18,7 @@ from typing import Any
 from structgen.argument_names import checks_names
 from structgen.constraints.base import IR, Blame, Constraint, RuleViolation, Stop
 from structgen.errors import CombinationError
-from structgen.ir.schema import SchemaIR
+from structgen.ir.schema import JsonValue, SchemaIR
 
 from .explain.broken_rules import find_broken_rules
 from .explain.contradictions import explain_contradiction
@@ -29,6 +29,7 @@ from .options import JsonSchemaOptions, make_options
 from .parsing import parse_schema
 from .pointers import escape, segments
 from .reader import read_schema
+from .references import Registry
 from .whitespace import Whitespace
 
 __all__ = ["JsonSchemaConstraint", "json_schema", "part_of_schema"]
@@ -70,7 +71,7 @@ class JsonSchemaConstraint(Constraint):
             return None
         return JsonSchemaConstraint(combine("anyOf", self._ir, other._ir), self.options)
 
-    def example(self, seed: int = 0) -> Any:
+    def example(self, seed: int = 0) -> JsonValue:
         """Return a random value that satisfies the schema; a seed gives the same value on every machine.
 
         The value is small and made for reading: declared keys (optional ones at random), words, small numbers, few
@@ -85,7 +86,7 @@ class JsonSchemaConstraint(Constraint):
         """Return the JSON of `example`, with its numbers exactly as drawn, and white space as the option says."""
         return self._laid_out(example_text(self, self._ir, seed))
 
-    def minimal(self) -> Any:
+    def minimal(self) -> JsonValue:
         """Return the value of a shortest text.
 
         Its text has the fewest bytes of UTF-8: no optional white space, escapes only if JSON requires them, and
@@ -163,7 +164,7 @@ class JsonSchemaConstraint(Constraint):
 
 @checks_names
 def json_schema(
-    schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, **options: Any
+    schema: str | bytes | dict[str, Any] | bool, *, registry: Registry | None = None, **options: object
 ) -> JsonSchemaConstraint:
     """Return the constraint of JSON that satisfies a schema.
 
@@ -200,7 +201,7 @@ def json_schema(
     return JsonSchemaConstraint(ir, chosen, _source(schema, opened.pointers))
 
 
-def part_of_schema(schema: dict[str, Any], names: Sequence[str], **options: Any) -> JsonSchemaConstraint:
+def part_of_schema(schema: dict[str, Any], names: Sequence[str], **options: object) -> JsonSchemaConstraint:
     """Return the constraint of the sub-schema at a path of keywords and keys.
 
     References inside it are resolved in the whole schema: ``#`` is the root of `schema`, not of the sub-schema.

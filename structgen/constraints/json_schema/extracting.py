@@ -24,7 +24,7 @@ def extract_part(ir: SchemaIR, root: int, extra: Mapping[str, Any]) -> SchemaIR:
     """Return the schema whose root is this node; the id after the last one denotes the node `extra`."""
     nodes = ir["nodes"]
 
-    def node(node_id: int) -> Any:
+    def node(node_id: int) -> Mapping[str, Any] | bool:
         return extra if node_id == len(nodes) else nodes[node_id]
 
     numbers = {root: 0}

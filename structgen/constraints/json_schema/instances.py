@@ -19,18 +19,20 @@ import math
 import random
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TypeVar
 
 from structgen import _core
 from structgen.constraints.base import IR, Constraint
 from structgen.constraints.failures import empty_constraint, limit_exceeded
 from structgen.errors import LimitExceeded, OptionError
-from structgen.ir.schema import SchemaIR
+from structgen.ir.schema import JsonValue, SchemaIR
 
 from .proposals import number, phrase, plain, texts
 from .whitespace import Whitespace
 
 __all__ = ["example_text", "minimal_text", "value_of"]
+
+_T = TypeVar("_T")
 
 _BYTES: list[bytes | None] = [*(bytes([byte]) for byte in range(256)), None]
 _END = 256
@@ -76,7 +78,7 @@ def minimal_text(constraint: Constraint, ir: SchemaIR) -> tuple[str, bool]:
     return _shortest(constraint, _program(constraint, ir))
 
 
-def value_of(text: str) -> Any:
+def value_of(text: str) -> JsonValue:
     """Return the value of a text; a whole number with an exponent becomes an int."""
     return json.loads(text, parse_float=_number)
 
@@ -165,7 +167,7 @@ class _Writer:
     def _chance(self, probability: float) -> bool:
         return self._source.random() < probability
 
-    def _pick(self, weighted: Sequence[tuple[Any, float]]) -> Any:
+    def _pick(self, weighted: Sequence[tuple[_T, float]]) -> _T:
         at = self._source.random() * math.fsum(weight for _, weight in weighted)
         for item, weight in weighted:
             at -= weight

@@ -22,7 +22,7 @@ from .support import Support
 
 __all__ = ["KEYWORDS", "SUBSCHEMAS", "Keyword", "Read", "dispatch"]
 
-Read = Callable[[NodeBuilder, Any, Node], None]
+Read = Callable[[NodeBuilder, object, Node], None]
 """Reads the value of a keyword into a node."""
 _LAST = 2020
 
@@ -49,11 +49,11 @@ class Keyword:
         return self.read
 
 
-def _exact(read: Read, **more: Any) -> Keyword:
+def _exact(read: Read, **more: Any) -> Keyword:  # noqa: ANN401 — fields of `Keyword`
     return Keyword(Support.EXACT, read, **more)
 
 
-def _annotation(note: str = "", **more: Any) -> Keyword:
+def _annotation(note: str = "", **more: Any) -> Keyword:  # noqa: ANN401 — fields of `Keyword`
     return Keyword(Support.ANNOTATION, None, note, **more)
 
 

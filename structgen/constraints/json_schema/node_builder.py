@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from structgen.constraints.expressions import RE
 from structgen.constraints.regex import pattern_language
 from structgen.errors import LimitExceeded, RegexError, SchemaInvalid
 
@@ -79,7 +80,7 @@ class NodeBuilder:
         """Whether two keywords apply the same node; without that, references form no cycle."""
         self.spelled: dict[int, dict[str, str]] = {}
         """See `SchemaIR.spelled`."""
-        self.decided: dict[int, Any] = {}
+        self.decided: dict[int, RE] = {}
         """The texts that an approximate format judges as the specification does, by node id."""
         self.notes = EvaluationNotes()
         self._pending: list[tuple[int, dict[str, Any], str, Resource, int]] = []
@@ -94,7 +95,7 @@ class NodeBuilder:
         """Return the error for a keyword of the current sub-schema."""
         return SchemaInvalid(f"{keyword} {message}", pointer=self.at(keyword))
 
-    def not_an_array(self, keyword: str, message: str, value: Any) -> SchemaInvalid:
+    def not_an_array(self, keyword: str, message: str, value: object) -> SchemaInvalid:
         """Return the error for a `value` that should be an array."""
         if isinstance(value, (tuple, set, frozenset)):
             message += f"; write a list, not a Python {type(value).__name__}"
@@ -135,7 +136,7 @@ class NodeBuilder:
             self._true = self.reserve()
         return self._true
 
-    def child(self, schema: Any, pointer: str) -> int:
+    def child(self, schema: object, pointer: str) -> int:
         """Return the node id of a sub-schema of the current resource; queue it if it is new."""
         if schema.__class__ is not dict:
             if schema is True:
@@ -177,7 +178,7 @@ class NodeBuilder:
             members.append((name, node_id))
         return tuple(members)
 
-    def child_of_same_value(self, schema: Any, pointer: str) -> int:
+    def child_of_same_value(self, schema: object, pointer: str) -> int:
         """Return what `child` does, for a sub-schema that applies to the same value as the current one."""
         node_id = self.child(schema, pointer)
         self._note_same_value(node_id)
@@ -234,7 +235,7 @@ class NodeBuilder:
         self.nodes.append(node)
         return len(self.nodes) - 1
 
-    def language(self, keyword: str, pattern: Any) -> Any:
+    def language(self, keyword: str, pattern: object) -> RE:
         """Return the regular language of the texts in which `pattern` is found."""
         if not isinstance(pattern, str):
             raise self.invalid(keyword, "must be a regular expression in a string")
@@ -253,7 +254,7 @@ class NodeBuilder:
         chosen = self.options.formats
         return chosen == "assert" or (chosen == "dialect" and self.resource.draft.asserts_formats)
 
-    def format_language(self, name: str) -> Any:
+    def format_language(self, name: str) -> RE | None:
         """Return the language of a format of the current sub-schema; None if it is only an annotation."""
         if not self.asserts_formats():
             return None
@@ -280,7 +281,7 @@ class NodeBuilder:
         )
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, (list, tuple)):

@@ -122,6 +122,6 @@ def make_options(given: dict[str, Any]) -> JsonSchemaOptions:
 
 
 @functools.lru_cache(maxsize=64, typed=True)
-def _cached_options(**given: Any) -> JsonSchemaOptions:
+def _cached_options(**given: Any) -> JsonSchemaOptions:  # noqa: ANN401 — checked by the constructor
     """Return options from a cache: all tools of a request have the same."""
     return JsonSchemaOptions(**given)

@@ -15,9 +15,10 @@ import sys
 from decimal import Decimal, InvalidOperation
 from json import JSONDecodeError, JSONDecoder
 from pathlib import PurePath
-from typing import Any, NoReturn, get_origin
+from typing import NoReturn, get_origin
 
 from structgen.errors import LimitExceeded, SchemaInvalid, show_place
+from structgen.ir.schema import JsonValue
 
 from .unique_keys import repeated_key
 
@@ -38,7 +39,7 @@ def _refuse_constant(name: str) -> NoReturn:
 _DECODER = JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant)
 
 
-def parse_schema(schema: Any) -> Any:
+def parse_schema(schema: object) -> JsonValue:
     """Parse a schema that is given as text; return anything else as it is."""
     if isinstance(schema, (bytes, bytearray)):
         try:
@@ -86,7 +87,7 @@ def parse_schema(schema: Any) -> Any:
     return decoded
 
 
-def _decode(text: str) -> Any:
+def _decode(text: str) -> JsonValue:
     # `decode` searches for white space around the text with a regular expression, which is slow.
     try:
         decoded, end = _DECODER.scan_once(text, 0)  # type: ignore[attr-defined]
@@ -95,7 +96,7 @@ def _decode(text: str) -> Any:
     return decoded if end >= 0 and not text[end:].strip(_BLANKS) else _DECODER.decode(text)
 
 
-def _refuse_other_types(schema: Any) -> None:
+def _refuse_other_types(schema: object) -> None:
     """Raise for values that are often passed by mistake."""
     if isinstance(schema, PurePath):
         raise SchemaInvalid(f"{str(schema)!r} is a path, and files are not opened", hint=_PASS_THE_CONTENTS)

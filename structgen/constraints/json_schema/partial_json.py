@@ -197,7 +197,7 @@ class _Parser:
         else:
             value.scalar = self._word(value.path)
 
-    def _number(self, is_inside: bool) -> Any:
+    def _number(self, is_inside: bool) -> object:
         match = _NUMBER.match(self.text, self.at)
         if match is None:
             raise _EndOfParsing
@@ -207,7 +207,7 @@ class _Parser:
             raise _EndOfParsing
         return float(match[0])
 
-    def _word(self, path: Path) -> Any:
+    def _word(self, path: Path) -> object:
         match = _WORD.match(self.text, self.at)
         if match is None:
             raise self._fault(

@@ -26,7 +26,7 @@ from .nodes import Node
 from .options import JsonSchemaOptions
 from .pointers import LABEL_LIMIT, shorten
 from .reference_cycles import check_reference_cycles
-from .references import References, starts_resource
+from .references import References, Registry, starts_resource
 from .unevaluated import rewrite_unevaluated
 
 __all__ = ["Reader", "read_schema"]
@@ -40,13 +40,15 @@ _UNITS_PER_NODE = 75
 class Reader(NodeBuilder):
     """Reads one schema; `docs/ir.md` describes the nodes."""
 
-    def __init__(self, options: JsonSchemaOptions, registry: Any = None, *, in_scopes: bool = False) -> None:
+    def __init__(
+        self, options: JsonSchemaOptions, registry: Registry | None = None, *, in_scopes: bool = False
+    ) -> None:
         super().__init__(options, References(registry, SUBSCHEMAS), in_scopes=in_scopes)
         self.open_objects = _NO_OPEN_OBJECTS
         """The objects that were closed."""
         self.root = self.resource
 
-    def read(self, schema: Any, part: str = "") -> tuple[Node | bool, ...]:
+    def read(self, schema: object, part: str = "") -> tuple[Node | bool, ...]:
         """Return all nodes. The first is the root: the schema, or the part of it at the pointer `part`."""
         dialect = schema.get("$schema") if isinstance(schema, dict) else None
         if dialect is not None and not isinstance(dialect, str):
@@ -113,7 +115,7 @@ class Reader(NodeBuilder):
             self.keywords(schema, table, node)
             nodes[self.node_id] = node if len(node) > 1 else True
 
-    def _refuse_ancient(self, dialect: Any) -> None:
+    def _refuse_ancient(self, dialect: object) -> None:
         if isinstance(dialect, str) and is_ancient(dialect):
             raise SchemaInvalid(
                 f"{dialect} is older than draft 4, the oldest draft that is supported",
@@ -133,7 +135,7 @@ class Reader(NodeBuilder):
 
 
 def read_schema(
-    schema: Any, options: JsonSchemaOptions, registry: Any = None, part: str = ""
+    schema: object, options: JsonSchemaOptions, registry: Registry | None = None, part: str = ""
 ) -> tuple[SchemaIR, OpenObjects]:
     """Compile a parsed schema.
 

@@ -17,22 +17,22 @@ from structgen.errors import SchemaInvalid
 __all__ = ["check_reference_cycles"]
 
 
-def check_reference_cycles(beside: Mapping[int, tuple[str, Sequence[int]]]) -> None:
+def check_reference_cycles(children: Mapping[int, tuple[str, Sequence[int]]]) -> None:
     """Check the graph of sub-schemas that apply to the same value.
 
     Args:
-        beside: By node id: the pointer of the node, and the nodes that it applies to the same value.
+        children: By node id: the pointer of the node, and the nodes that it applies to the same value.
 
     Raises:
         SchemaInvalid: There is a cycle; the message has its pointers.
     """
     done: set[int] = set()
-    for start in beside:
+    for start in children:
         if start in done:
             continue
         path = [start]
         on_path = {start}
-        rests = [iter(beside[start][1])]
+        rests = [iter(children[start][1])]
         while path:
             following = next(rests[-1], None)
             if following is None:
@@ -41,11 +41,11 @@ def check_reference_cycles(beside: Mapping[int, tuple[str, Sequence[int]]]) -> N
                 done.add(visited)
                 rests.pop()
             elif following in on_path:
-                raise _cycle_error([beside[node_id][0] for node_id in path[path.index(following) :]])
-            elif following not in done and following in beside:
+                raise _cycle_error([children[node_id][0] for node_id in path[path.index(following) :]])
+            elif following not in done and following in children:
                 path.append(following)
                 on_path.add(following)
-                rests.append(iter(beside[following][1]))
+                rests.append(iter(children[following][1]))
 
 
 def _cycle_error(pointers: list[str]) -> SchemaInvalid:

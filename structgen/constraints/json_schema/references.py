@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from structgen.errors import OptionError, ReferenceNotFound, SchemaInvalid, UnsupportedKeyword, a_kind
 
@@ -25,10 +25,22 @@ from .drafts import dialect as dialect_of
 from .pointers import escape, segments, shorten, suggestion
 from .uris import normalise, resolve
 
-__all__ = ["RECURSIVE", "References", "Resource", "Target", "starts_resource"]
+__all__ = ["RECURSIVE", "References", "Registry", "Resource", "Target", "starts_resource"]
 
 _MAX_INDEXED_DEPTH = 2_000
 """The reader refuses deeper schemas, whose pointers would fill the memory."""
+
+
+@runtime_checkable
+class DocumentRegistry(Protocol):
+    """Documents by their URIs, as `referencing.Registry` keeps them."""
+
+    def get_or_retrieve(self, uri: str) -> Any:  # noqa: ANN401 — a type of `referencing`
+        """Return a `referencing.Retrieved`."""
+
+
+Registry: TypeAlias = Mapping[str, Any] | DocumentRegistry
+"""Other documents that ``$ref`` may refer to: parsed schemas by their URIs, or a `referencing.Registry`."""
 
 
 @dataclass(eq=False, slots=True)
@@ -99,7 +111,7 @@ class References:
             searched there.
     """
 
-    def __init__(self, registry: Any, subschemas: Mapping[str, str]) -> None:
+    def __init__(self, registry: Registry | None, subschemas: Mapping[str, str]) -> None:
         self._registry = _check_registry(registry)
         self._subschemas = subschemas
         self._names: dict[str, str] | None = None
@@ -112,7 +124,9 @@ class References:
         self._ambiguous: dict[str, tuple[str, str]] = {}
         """Identifiers, and ``base#anchor``, of two unequal schemas, with the pointers of both."""
 
-    def document(self, root: Any, base: str = "", pointer: str = "#", draft: Draft | None = None) -> Resource:
+    def document(
+        self, root: object, base: str = "", pointer: str = "#", draft: Draft | None = None
+    ) -> Resource:
         """Register a document, and return its resource."""
         resource = Resource(root, self._own_draft(root) or draft or LATEST, base, pointer)
         if isinstance(root, dict) and starts_resource(root, resource.draft):
@@ -259,9 +273,9 @@ class References:
                     for child, place in _children(schema, pointer, self._subschemas)
                 )
 
-    def _look_up(self, url: str) -> Any:
+    def _look_up(self, url: str) -> object:
         """Return a document by its URI: the user's, or a published meta-schema."""
-        if isinstance(self._registry, Mapping) and not hasattr(self._registry, "get_or_retrieve"):
+        if isinstance(self._registry, Mapping) and not isinstance(self._registry, DocumentRegistry):
             for name in (url, url + "#"):
                 if name in self._registry:
                     return self._registry[name]
@@ -281,7 +295,7 @@ class References:
         resource = REGISTRY.get(url)
         return None if resource is None else resource.contents
 
-    def _own_draft(self, schema: Any) -> Draft | None:
+    def _own_draft(self, schema: object) -> Draft | None:
         uri = schema.get("$schema") if isinstance(schema, dict) else None
         if not isinstance(uri, str):
             return None
@@ -346,7 +360,7 @@ class References:
         return ""
 
     def _missing_key(
-        self, reference: str, pointer: str, key: str, at: Any, location: str
+        self, reference: str, pointer: str, key: str, at: object, location: str
     ) -> ReferenceNotFound:
         moved = _DEFINITIONS.get(key)
         if isinstance(at, dict) and moved in at and key not in at:
@@ -363,10 +377,10 @@ class References:
         )
 
 
-def _differ(one: Any, other: Any) -> bool:
+def _differ(first: object, second: object) -> bool:
     """Return whether these are different schemas; schemas that contain themselves count as different."""
     try:
-        return one is not other and one != other
+        return first is not second and first != second
     except RecursionError:
         return True
 
@@ -409,9 +423,9 @@ def _children(
             yield value, place
 
 
-def _check_registry(registry: Any) -> Any:
+def _check_registry(registry: object) -> Registry | None:
     """Return the registry if documents can be looked up in it."""
-    if registry is None or hasattr(registry, "get_or_retrieve"):
+    if registry is None or isinstance(registry, DocumentRegistry):
         return registry
     if not isinstance(registry, Mapping):
         raise OptionError(
@@ -429,6 +443,6 @@ def _check_registry(registry: Any) -> Any:
     return registry
 
 
-def _supplied_uris(registry: Any) -> list[str]:
+def _supplied_uris(registry: object) -> list[str]:
     """Return the URIs of the documents that the user supplied."""
     return [name for name in registry if isinstance(name, str)] if isinstance(registry, Iterable) else []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 from math import isfinite
-from typing import Any
 
 from structgen.errors import LimitExceeded, SchemaInvalid
 
@@ -21,14 +20,13 @@ _EXPONENT_LIMIT = 10_000
 _BITS_OF_DIGITS = DIGIT_LIMIT * 4
 
 
-def number_text(value: Any, pointer: str) -> str | None:
+def number_text(value: object, pointer: str) -> str | None:
     """Return the decimal text of a number of the schema; None if `value` is not a number."""
-    kind = type(value)
-    if kind is int:
+    if type(value) is int:
         if value.bit_length() > _BITS_OF_DIGITS:
             raise _too_long(pointer)
         return str(value)
-    if kind is Decimal:
+    if type(value) is Decimal:
         if not value.is_finite():
             raise SchemaInvalid(f"{value} is not a JSON number", pointer=pointer)
         if abs(value.adjusted()) > _EXPONENT_LIMIT:
@@ -39,7 +37,7 @@ def number_text(value: Any, pointer: str) -> str | None:
                 hint="The limit on the size of numbers cannot be raised.",
             )
         text = str(value)
-    elif kind is float:
+    elif type(value) is float:
         if not isfinite(value):
             raise SchemaInvalid(f"{value} is not a JSON number", pointer=pointer)
         text = repr(value)
@@ -76,7 +74,7 @@ def check_spellable(text: str, pointer: str) -> None:
         ) from None
 
 
-def count_of(value: Any) -> int | None:
+def count_of(value: object) -> int | None:
     """Return a non-negative integer of the schema (2.0 is one); None if `value` is something else."""
     if type(value) is int:
         return value if value >= 0 else None

@@ -148,7 +148,7 @@ class Shapes:
         node = self._nodes[node_id]
         return () if isinstance(node, bool) else nodes_of_same_value(node)
 
-    def _bits(self, node: Any) -> int:
+    def _bits(self, node: Mapping[str, Any] | bool) -> int:
         if isinstance(node, bool):
             return ALL_TYPES if node else 0
 

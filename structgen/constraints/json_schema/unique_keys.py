@@ -16,6 +16,7 @@ import json
 from typing import Any
 
 from structgen._core import has_repeated_keys
+from structgen.ir.schema import JsonValue
 
 from .partial_json import parse_partial
 from .pointers import escape, shorten
@@ -32,7 +33,7 @@ class RepeatedKey(ValueError):
         self.pointer = pointer
 
 
-def repeated_key(text: str, decoded: Any) -> RepeatedKey | None:
+def repeated_key(text: str, decoded: object) -> RepeatedKey | None:
     """Return the error about the first object of `text` that has a key twice, or None.
 
     Args:
@@ -67,7 +68,7 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
         seen.add(key)
 
 
-def loads_unique(text: str | bytes | bytearray, **options: Any) -> Any:
+def loads_unique(text: str | bytes | bytearray, **options: Any) -> JsonValue:  # noqa: ANN401 — those of `json`
     """Decode JSON in which no object has a key twice.
 
     Args:

@@ -11,6 +11,7 @@ Cost: linear in the values; there is no recursion, so depth does no harm.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from structgen.errors import SchemaInvalid
@@ -65,7 +66,9 @@ def enumerate_values(builder: NodeBuilder, values: list[Any], node: Node, pointe
         builder.nodes[node_id] = generated
 
 
-def _scalar_node(builder: NodeBuilder, value: Any, pointer: str, known: dict[tuple[type, Any], int]) -> int:
+def _scalar_node(
+    builder: NodeBuilder, value: object, pointer: str, known: dict[tuple[type, Any], int]
+) -> int:
     """Return the node id of a scalar member or item."""
     kind = type(value)
     if kind in _SHARED_TYPES and (kind, value) in known:
@@ -78,11 +81,15 @@ def _scalar_node(builder: NodeBuilder, value: Any, pointer: str, known: dict[tup
     return node_id
 
 
-def _write_values(builder: NodeBuilder, values: Any, node: Node, pointer: str, pending: Pending) -> None:
-    strings, numbers, literals, containers = [], [], [], []
+def _write_values(
+    builder: NodeBuilder, values: Iterable[object], node: Node, pointer: str, pending: Pending
+) -> None:
+    strings: list[str] = []
+    numbers: list[str] = []
+    literals: list[str] = []
+    containers: list[int] = []
     for value in values:
-        kind = type(value)
-        if kind is str:
+        if type(value) is str:
             strings.append(value)
         elif value is None:
             literals.append("null")
@@ -98,7 +105,7 @@ def _write_values(builder: NodeBuilder, values: Any, node: Node, pointer: str, p
         else:
             text = number_text(value, pointer)
             if text is None:
-                raise SchemaInvalid(f"a value of type {kind.__name__} is not JSON", pointer=pointer)
+                raise SchemaInvalid(f"a value of type {type(value).__name__} is not JSON", pointer=pointer)
             numbers.append(text)
     if strings and not (joined := "".join(strings)).isascii():
         check_spellable(joined, pointer)

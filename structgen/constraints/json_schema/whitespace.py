@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from structgen.argument_names import checks_names_of_init
 from structgen.errors import OptionError
@@ -113,7 +113,7 @@ class Whitespace:
         return Whitespace(None, None, 0, 0, (gap or None, item_separator, key_separator))
 
     @staticmethod
-    def of(value: Any) -> Whitespace:
+    def of(value: object) -> Whitespace:
         """Return `value` if it is white space, or the white space of a name."""
         if isinstance(value, Whitespace):
             return value
@@ -195,7 +195,7 @@ def _indent(indent: int | str | None) -> str | None:
     return indent
 
 
-def _separators(separators: Any) -> tuple[str, str]:
+def _separators(separators: object) -> tuple[str, str]:
     if (
         isinstance(separators, (tuple, list))
         and [separator.strip(" ") if isinstance(separator, str) else None for separator in separators]

@@ -138,7 +138,7 @@ class _Table:
 
     rows: dict[Any, dict[str, Any]]
 
-    def __call__(self, state: Any, step: Step) -> Any:
+    def __call__(self, state: State, step: Step) -> State:
         return self.rows[state].get(step.text)
 
 
@@ -146,15 +146,15 @@ class _Table:
 class _Labels:
     given: dict[Any, tuple[str, ...]]
 
-    def __call__(self, state: Any) -> Iterable[str]:
+    def __call__(self, state: State) -> Iterable[str]:
         return self.given.get(state, ())
 
 
-def _anything(state: Any, step: Step) -> Any:
+def _anything(state: State, step: Step) -> State:
     return state
 
 
-def as_steps(actions: Any) -> list[Step]:
+def as_steps(actions: object) -> list[Step]:
     """Return all ground actions of names, `Action`s, or a mapping of names to the values of parameters."""
     if isinstance(actions, str):
         raise OptionError(
@@ -195,14 +195,14 @@ def as_steps(actions: Any) -> list[Step]:
     return list(steps.values())
 
 
-def _in_order(values: Any) -> tuple[Any, ...] | None:
+def _in_order(values: object) -> tuple[Any, ...] | None:
     """Return the values of a parameter; None if this is not a list. Sets are sorted, so the order is deterministic."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         return None
     return tuple(sorted(values, key=str) if isinstance(values, set | frozenset) else values)
 
 
-def _from_mapping(name: Any, values: Any) -> Action:
+def _from_mapping(name: str, values: object) -> Action:
     if values is None:
         return Action(name)
     if not isinstance(values, Mapping):
@@ -220,7 +220,7 @@ def _from_mapping(name: Any, values: Any) -> Action:
     return Action(name, **values)
 
 
-def as_world(world: Any) -> World:
+def as_world(world: object) -> World:
     """Return a world; None is the one in which every step is always possible."""
     if world is None:
         return World((), _anything)

@@ -288,7 +288,7 @@ class _Unfolding:
 
 @checks_names
 def plan(
-    actions: Any,
+    actions: object,
     formula: Formula | str | Sequence[Formula | str] = (),
     *,
     environment: World | None = None,

@@ -6,12 +6,11 @@ Cost: up to `_MOST_KEPT` results of the world are cached.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from structgen.errors import OptionError, StructgenError
 from structgen.formulas.automaton import Letter
 
-from .actions import Step, World
+from .actions import State, Step, World
 
 __all__ = ["WorldSteps", "reachable_labels"]
 
@@ -26,10 +25,10 @@ class WorldSteps:
         self.has_labels = world.labels is not None
         self._world = world
         self._steps = steps
-        self._followed: dict[tuple[Any, int], Any] = {}
-        self._labels_of: dict[Any, Letter] = {}
+        self._followed: dict[tuple[State, int], State] = {}
+        self._labels_of: dict[State, Letter] = {}
 
-    def follow(self, state: Any, number: int) -> Any:
+    def follow(self, state: State, number: int) -> State:
         """Return the state after a step; None if the step is not possible."""
         key = (state, number)
         if key in self._followed:
@@ -40,7 +39,7 @@ class WorldSteps:
         self._followed[key] = found
         return found
 
-    def labels(self, state: Any) -> Letter:
+    def labels(self, state: State) -> Letter:
         """Return the atoms that hold in a state."""
         found = self._labels_of.get(state)
         if found is None:
@@ -50,9 +49,9 @@ class WorldSteps:
             self._labels_of[state] = found
         return found
 
-    def _follow(self, state: Any, step: Step) -> Any:
+    def _follow(self, state: State, step: Step) -> State:
         try:
-            there = self._world.follow(state, step)
+            there: State = self._world.follow(state, step)
             hash(there)
         except StructgenError:
             raise
@@ -63,7 +62,7 @@ class WorldSteps:
             ) from error
         return there
 
-    def _labels(self, state: Any) -> Letter:
+    def _labels(self, state: State) -> Letter:
         assert self._world.labels is not None
         try:
             given = self._world.labels(state)

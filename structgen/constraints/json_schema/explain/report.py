@@ -16,6 +16,7 @@ from typing import Any
 
 from structgen.argument_names import checks_names
 from structgen.brief import short_repr
+from structgen.constraints.expressions import RE
 from structgen.errors import (
     LimitExceeded,
     RegexError,
@@ -35,6 +36,7 @@ from ..options import JsonSchemaOptions, make_options
 from ..parsing import parse_schema
 from ..pointers import escape, spelled, suggestion
 from ..reader import Reader
+from ..references import Registry
 from ..support import Support
 from ..whitespace import Whitespace
 from .document_order import order_in_documents
@@ -154,7 +156,7 @@ def _html_of(report: Report) -> str:
 class _CheckingReader(Reader):
     """A reader that records each keyword as a finding and continues after errors."""
 
-    def __init__(self, options: JsonSchemaOptions, registry: Any = None) -> None:
+    def __init__(self, options: JsonSchemaOptions, registry: Registry | None = None) -> None:
         super().__init__(options, registry, in_scopes=True)
         self.findings: list[Finding] = []
         self._deepest: dict[str, int] = {}
@@ -192,7 +194,7 @@ class _CheckingReader(Reader):
                 has_note = keyword != "type" or node.get("integer")  # the note of `type` is about integers
                 self._note(place, keyword, entry.support.value, entry.note if has_note else "")
 
-    def _annotation(self, place: str, keyword: str, value: Any) -> None:
+    def _annotation(self, place: str, keyword: str, value: object) -> None:
         draft = self.resource.draft
         entry = KEYWORDS.get(keyword)
         if keyword == "$schema" and isinstance(value, str) and draft_of(value) is None:
@@ -251,7 +253,7 @@ class _CheckingReader(Reader):
 
     # Overridden so that one bad entry does not hide the next.
 
-    def child(self, schema: Any, pointer: str) -> int:
+    def child(self, schema: object, pointer: str) -> int:
         try:
             return super().child(schema, pointer)
         except SchemaInvalid as error:
@@ -270,7 +272,7 @@ class _CheckingReader(Reader):
             self._problem(error, "$ref", self.at("$ref"))
             return self.true_node()
 
-    def language(self, keyword: str, pattern: Any) -> Any:
+    def language(self, keyword: str, pattern: object) -> RE:
         try:
             return super().language(keyword, pattern)
         except (RegexError, LimitExceeded) as error:
@@ -327,7 +329,9 @@ def _choices(options: JsonSchemaOptions) -> tuple[str, ...]:
 
 
 @checks_names
-def check(schema: str | bytes | dict[str, Any] | bool, *, registry: Any = None, **options: Any) -> Report:
+def check(
+    schema: str | bytes | dict[str, Any] | bool, *, registry: Registry | None = None, **options: object
+) -> Report:
     """Report what becomes of each keyword of `schema`; never raise for a mistake in the schema.
 
     The report covers keywords one by one, and nothing is compiled. So a schema that no value can satisfy, such as

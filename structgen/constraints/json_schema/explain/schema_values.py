@@ -204,6 +204,6 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _comparable(scalar: Any) -> tuple[str, Any]:
+def _comparable(scalar: object) -> tuple[str, Any]:
     """Return a key for comparison under which ``true`` is not 1."""
     return type(scalar).__name__, scalar
