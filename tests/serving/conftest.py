@@ -1,25 +1,20 @@
-"""Fixtures for processes that only CPU time limits, and for stopping them in the middle of their work."""
+"""Fixtures: matcher processes, processes that only CPU time limits, and constraints that stay quick."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
+from structgen._sandbox.priority import SlowWork
 from structgen.serving import isolating_compiler, migrating_matcher
-from tests.unhurried import HANG_SECONDS, stopped_processes, unhurried_processes
+from structgen.serving.limits import RequestLimits
+from structgen.serving.matcher_processes import MatcherProcesses
+from tests.unhurried import stopped_processes, unhurried_processes
 
-__all__ = ["quick_stays_quick", "stopped_processes", "unhurried_processes", "until"]
+from .isolation import VOCABULARY
 
-
-def until(condition: Callable[[], Any], seconds: float = HANG_SECONDS) -> None:
-    """Wait until the condition holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition never held"
-        time.sleep(0.002)
+__all__ = ["processes", "quick_stays_quick", "stopped_processes", "unhurried_processes"]
 
 
 @pytest.fixture
@@ -29,3 +24,10 @@ def quick_stays_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (isolating_compiler, migrating_matcher):
         monkeypatch.setattr(module, "CALL_SECONDS", 30.0)
     monkeypatch.setattr(migrating_matcher, "_SLOW_CALL_SECONDS", 30.0)
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[MatcherProcesses]:
+    made = MatcherProcesses(VOCABULARY, RequestLimits(max_matcher_processes=3, step_seconds=5.0), SlowWork())
+    yield made
+    made.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import random
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,7 @@ from structgen.serving.isolated_matcher import open_isolated_matcher
 from structgen.serving.matcher_processes import MatcherProcesses
 from structgen.serving.requests import constraint_of
 from structgen.vocabulary import Vocabulary
-
-from .conftest import until
+from tests.unhurried import HANG_SECONDS
 
 __all__ = [
     "EXPLODING",
@@ -25,6 +26,7 @@ __all__ = [
     "lives",
     "open_matcher",
     "read_letters",
+    "until",
 ]
 
 VOCABULARY = Vocabulary.from_tokens(
@@ -66,6 +68,14 @@ EXPLODING = {
     "type": "string",
     "allOf": [{"pattern": f"^(.*a.{{{i + 5}}}b|.*c.{{{i + 7}}}d)$"} for i in range(30)],
 }
+
+
+def until(condition: Callable[[], Any], seconds: float = HANG_SECONDS) -> None:
+    """Wait until the condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the condition never held"
+        time.sleep(0.002)
 
 
 def read_letters(matcher: Any) -> None:

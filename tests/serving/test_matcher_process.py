@@ -1,24 +1,19 @@
-"""Matcher processes: masks equal those of this process, each query has limits, and no process remains."""
+"""A matcher process: it ends when no one needs it, each query has limits, and it counts as slow work."""
 
 from __future__ import annotations
 
 import gc
 import os
 import pickle
-import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from structgen._sandbox.priority import SlowWork
-from structgen.constraints.grammar.builders import lark
 from structgen.errors import LimitExceeded
-from structgen.matcher import Matcher
 from structgen.serving.isolated_matcher import open_isolated_matcher
 from structgen.serving.limits import RequestLimits
 from structgen.serving.matcher_process import MatcherProcess
@@ -28,84 +23,15 @@ from structgen.serving.requests import constraint_of
 from structgen.serving.temporary_errors import temporary_status
 from tests.unhurried import HANG_SECONDS
 
-from .conftest import until
 from .isolation import (
     EXPLODING,
-    SPECS,
-    UNLIMITED,
     VOCABULARY,
-    children,
     gone,
     lives,
     open_matcher,
     read_letters,
+    until,
 )
-from .specs import SLOW
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[MatcherProcesses]:
-    made = MatcherProcesses(VOCABULARY, RequestLimits(max_matcher_processes=3, step_seconds=5.0), SlowWork())
-    yield made
-    made.close()
-
-
-@pytest.mark.parametrize(("kind", "spec"), SPECS)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_matcher_process_answers_as_a_matcher_does(
-    processes: MatcherProcesses, kind: Any, spec: Any, seed: int
-) -> None:
-    draw = random.Random(seed)
-    near = Matcher(constraint_of(kind, spec), VOCABULARY)
-    far = open_matcher(processes, kind, spec)
-    assert far.least_tokens(20) == near.least_tokens(20)
-    for _ in range(60):
-        move = draw.random()
-        if move < 0.15 and near.tokens:
-            count = draw.randint(1, len(near.tokens))
-            near.rollback(count)
-            far.rollback(count)
-        elif move < 0.25:
-            token = draw.randrange(VOCABULARY.size)
-            assert far.advance(token) == near.advance(token)
-        elif move < 0.5:
-            for token in near.forced():
-                assert near.advance(token) and far.advance(token)
-        elif allowed := list(np.flatnonzero(np.unpackbits(near.mask().view(np.uint8), bitorder="little"))):
-            token = int(draw.choice(allowed))
-            assert near.advance(token) and far.advance(token)
-        assert far.tokens == near.tokens
-        if near.is_finished:
-            assert not far.mask().any() and far.must_stop
-            near.rollback(1)
-            far.rollback(1)
-        if draw.random() < 0.7:
-            assert np.array_equal(far.mask(), near.mask())
-            assert far.is_complete() == near.is_complete() and far.must_stop == near.must_stop
-            assert far.allowed_count() == near.allowed_count() and far.forced() == near.forced()
-            assert far.forced_bytes() == near.forced_bytes() and far.witness(50) == near.witness(50)
-    with pytest.raises(ValueError, match="cannot roll back"):
-        far.rollback(1000)
-
-
-def test_a_matcher_process_reports_the_temperature_of_a_token(processes: MatcherProcesses) -> None:
-    constraint = lark('start: "a" x\nx[temperature=0.5]: /[ab]/', lexer="longest")
-    matcher = open_isolated_matcher(processes.start(pickle.dumps(constraint)))
-    assert matcher.sets_temperature and matcher.temperature is None
-    assert matcher.advance(ord("a")) and matcher.temperature == 0.5
-    assert matcher.advance(ord("b")) and matcher.temperature is None
-
-
-def test_matchers_of_one_matcher_process_do_not_disturb_each_other(processes: MatcherProcesses) -> None:
-    process = processes.start(pickle.dumps(constraint_of("regex", "[ab]{3}")))
-    one, other = open_isolated_matcher(process), open_isolated_matcher(process)
-    assert one is not None and other is not None
-    assert one.advance(ord("a")) and one.advance(ord("b")) and one.advance(ord("a"))
-    assert one.must_stop and not other.must_stop and other.allowed_count() > 1
-    del one
-    gc.collect()
-    assert list(process._released) == [0] and other.advance(ord("b"))
-    assert not other.is_complete() and not process._released
 
 
 def test_a_matcher_process_ends_when_no_matcher_needs_it(processes: MatcherProcesses) -> None:
@@ -115,42 +41,6 @@ def test_a_matcher_process_ends_when_no_matcher_needs_it(processes: MatcherProce
     del matcher
     gc.collect()
     gone(pid)
-
-
-def test_the_number_of_matcher_processes_is_bounded(processes: MatcherProcesses) -> None:
-    gc.collect()
-    matchers = [open_matcher(processes, "regex", f"a{i}") for i in range(3)]
-    with pytest.raises(LimitExceeded) as caught:
-        open_matcher(processes, "regex", "b")
-    assert caught.value.limit == "max_matcher_processes"
-    del matchers
-    gc.collect()
-    assert open_matcher(processes, "regex", "b").forced()
-
-
-def test_a_refusal_leaves_no_matcher_process_open() -> None:
-    processes = MatcherProcesses(
-        UNLIMITED, RequestLimits(max_matcher_processes=2, compile_seconds=0.2), SlowWork()
-    )
-    gc.disable()  # subtle: a cycle would keep the matcher process until the collector comes
-    try:
-        for _ in range(4):
-            with pytest.raises(LimitExceeded) as caught:
-                open_matcher(processes, "grammar", SLOW)
-            assert caught.value.limit == "compile_seconds" and "to build" in str(caught.value)
-            assert processes.running == 0
-    finally:
-        gc.enable()
-        processes.close()
-
-
-def test_matcher_processes_that_are_closed_are_not_the_requests_fault() -> None:
-    processes = MatcherProcesses(VOCABULARY, RequestLimits(), SlowWork())
-    matcher = open_matcher(processes, "regex", "ab")
-    processes.close()
-    with pytest.raises(LimitExceeded) as caught:
-        matcher.mask()
-    assert caught.value.limit == "closed"
 
 
 def test_a_matcher_process_ends_when_all_clients_have_disconnected(processes: MatcherProcesses) -> None:
@@ -243,43 +133,6 @@ def test_a_matcher_process_that_takes_too_long_is_ended() -> None:
         assert harmless.forced()
     finally:
         processes.close()
-
-
-def test_a_killed_process_is_reported_and_replaced() -> None:
-    processes = MatcherProcesses(VOCABULARY, RequestLimits(), SlowWork())
-    try:
-        matcher = open_matcher(processes, "regex", "ab")
-        os.kill(matcher._process.pid, 9)
-        with pytest.raises(LimitExceeded, match="has ended"):
-            matcher.mask()
-        maker = children(os.getpid(), "matcher_worker")[0]
-        os.kill(maker, 9)
-        end = time.monotonic() + HANG_SECONDS
-        while True:
-            try:
-                assert open_matcher(processes, "regex", "ab").forced()
-                break
-            except LimitExceeded as error:
-                assert error.limit == "worker" and time.monotonic() < end
-    finally:
-        processes.close()
-    gone(maker)
-
-
-def test_closing_ends_all() -> None:
-    processes = MatcherProcesses(VOCABULARY, RequestLimits(), SlowWork())
-    matcher = open_matcher(processes, "regex", "ab")
-    pid = matcher._process.pid
-    threads = [
-        one for one in threading.enumerate() if one.name == "structgen-matchers" and one is processes._thread
-    ]
-    processes.close()
-    gone(pid)
-    assert threads and not threads[0].is_alive()
-    with pytest.raises(LimitExceeded):
-        matcher.mask()
-    with pytest.raises(LimitExceeded):
-        open_matcher(processes, "regex", "ab")
 
 
 def test_a_query_to_a_matcher_process_counts_as_slow_work_until_its_answer(

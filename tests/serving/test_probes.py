@@ -16,8 +16,7 @@ from structgen.serving.probe import probe_compile
 from structgen.serving.probes import SECONDS
 from tests.unhurried import HANG_SECONDS
 
-from .conftest import until
-from .isolation import lives
+from .isolation import lives, until
 from .specs import BYTES, SLOW, UNLIMITED_BYTES
 
 
