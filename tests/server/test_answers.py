@@ -1,342 +1,80 @@
-"""Options for the answer: its format when tools are offered, closed objects, and separate reasoning."""
+"""What an answer reports: completions, log probabilities, and details that only this server has."""
 
 from __future__ import annotations
 
-import copy
 import json
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
-import jsonschema
-import pytest
+from structgen.tools.partial_turn import PartialTurn
 
-openai = pytest.importorskip("openai")
-
-import structgen as sg  # noqa: E402
-from structgen.errors import OptionError  # noqa: E402
-from structgen.server.completion_request import read_request  # noqa: E402
-from structgen.server.errors import ApiError  # noqa: E402
-from structgen.server.fields import Fields  # noqa: E402
-from structgen.server.reasoning import ChatTemplate, ReasoningFormat, read_reasoning, read_variables  # noqa: E402
-from structgen.server.settings import ServerSettings  # noqa: E402
-from structgen.serving.requests import constraint_of  # noqa: E402
-
-from .conftest import KEY, NAME, Running  # noqa: E402
-from .test_requests import CLOCK, WEATHER, as_schema, ask, joined  # noqa: E402
-
-COLOUR = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"]}
+from .calls import as_schema, ask
+from .conftest import NAME
 
 
-# -- tools and a format of the answer
-
-
-@pytest.mark.parametrize("format", ["hermes", "llama3_json", "harmony"])
-def test_an_answer_has_its_format_when_tools_are_offered(client: Any, format: str) -> None:
-    options = {
-        "tools": [CLOCK],
-        "parallel_tool_calls": False,
-        "response_format": as_schema(COLOUR),
-        "max_tokens": 60,
-        "n": 3,
-        "seed": 2,
-        "extra": {"structgen": {"tool_format": format, "describe_tools": False}},
-    }
-    choices = ask(client, "Red or blue?", **options).choices
-    for choice in choices:
-        if choice.message.tool_calls:
-            assert choice.finish_reason == "tool_calls" and not choice.message.content
-        else:
-            assert choice.finish_reason == "stop"
-            jsonschema.validate(json.loads(choice.message.content), COLOUR)
-    parts = list(ask(client, "Red or blue?", stream=True, **options))
-    for place, choice in enumerate(choices):
-        calls, content, reason = joined(parts, place)
-        assert (content, reason) == (choice.message.content or "", choice.finish_reason)
-        assert len(calls) == len(choice.message.tool_calls or [])
-
-
-def test_a_required_call_comes_without_an_answer(client: Any) -> None:
-    answer = ask(
-        client, tools=[CLOCK], tool_choice="required", response_format=as_schema(COLOUR), max_tokens=60
+def test_completions(client: Any) -> None:
+    answer = client.completions.create(model=NAME, prompt="Once upon a", max_tokens=5, logprobs=0, seed=1)
+    choice = answer.choices[0]
+    assert "".join(choice.logprobs.tokens) == choice.text
+    assert all(score <= 0 for score in choice.logprobs.token_logprobs)
+    ids = client.completions.create(model=NAME, prompt=[1, 2, 3], max_tokens=2)
+    assert ids.usage.prompt_tokens == 3
+    parts = list(
+        client.completions.create(model=NAME, prompt="Once upon a", max_tokens=5, seed=1, stream=True)
     )
-    assert answer.choices[0].message.tool_calls
+    assert "".join(one.choices[0].text for one in parts) == choice.text
 
 
-def test_other_formats_when_tools_are_offered(client: Any) -> None:
-    answer = ask(client, tools=[CLOCK], tool_choice="none", response_format=as_schema(COLOUR))
-    jsonschema.validate(json.loads(answer.choices[0].message.content), COLOUR)
-    answer = ask(client, tools=[CLOCK], response_format={"type": "text"}, max_tokens=3)
-    assert answer.choices
-    extra = {"structured_outputs": {"choice": ["yes", "no"]}, "structgen": {"describe_tools": False}}
-    message = ask(client, "Yes or no?", tools=[CLOCK], extra=extra).choices[0].message
-    assert message.content in ("yes", "no") or message.tool_calls
-    tag = {"type": "structural_tag", "format": {"type": "any_text"}}
-    with pytest.raises(openai.BadRequestError, match="combined with tools"):
-        ask(client, tools=[CLOCK], response_format=tag)
+def test_logprobs_of_chats(client: Any) -> None:
+    answer = ask(client, logprobs=True, max_tokens=20, response_format=as_schema({"const": {"a": [1, 2]}}))
+    scored = answer.choices[0].logprobs.content
+    assert "".join(one.token for one in scored) == answer.choices[0].message.content
+    assert all(one.logprob <= 0 for one in scored)
 
 
-# -- closed objects
-
-
-def test_objects_are_closed_by_default(client: Any) -> None:
-    schema: dict[str, Any] = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}
-    nested = {"type": "array", "items": schema, "minItems": 1, "maxItems": 1}
-
-    def texts(**options: Any) -> list[str]:
-        answer = ask(client, seed=1, n=4, temperature=5.0, max_tokens=12, **options)
-        return [choice.message.content for choice in answer.choices]
-
-    assert texts(response_format=as_schema(schema)) == 4 * ['{"a": 1}']
-    assert texts(response_format=as_schema(nested)) == 4 * ['[{"a": 1}]']
-    opened: list[dict[str, Any]] = [
-        {"response_format": as_schema({**schema, "additionalProperties": True})},
-        {"response_format": as_schema(schema), "extra": {"structgen": {"closed": False}}},
-        {"extra": {"guided_json": schema}},  # a field of vLLM, which takes schemas as the specification does
-    ]
-    for options in opened:
-        assert any(text.startswith('{"a": 1, ') for text in texts(**options)), options
-
-
-@pytest.mark.parametrize("closes", [True, False, None])
-@pytest.mark.parametrize("key", ["guided_json", "structured_outputs", "response_format"])
-def test_which_objects_are_closed(model: Any, key: str, closes: bool | None) -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    constraints = {
-        "guided_json": schema,
-        "structured_outputs": {"json": schema},
-        "response_format": as_schema(schema),
-    }
-    body = {"model": NAME, "messages": [{"role": "user", "content": "?"}], key: constraints[key]}
-    own = {"structgen": {"closed": closes}}
-    asked = read_request({**body, **own}, "chat", ServerSettings(), ChatTemplate(model))
-    compiled = asked.compiler_spec()
-    assert compiled is not None
-    matcher = sg.Matcher(constraint_of(*compiled), sg.Vocabulary.of_bytes())
-    is_closed = key == "response_format" if closes is None else closes
-    assert matcher.explain('{"a": 1, "b": 2}').ok is not is_closed
-
-
-# -- reasoning
-
-CHATML = (
-    "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}"
-)
-START = "{{- '<|im_start|>assistant\n' }}"
-TEMPLATES = {
-    # as Qwen 3 has it: the model decides, and an empty reasoning switches it off
-    "decides": CHATML + START + "{%- if enable_thinking is defined and enable_thinking is false %}"
-    "{{- '<think>\n\n</think>\n\n' }}{%- endif %}",
-    # as DeepSeek R1 and newer Qwens have it: the prompt opens the reasoning
-    "opens": CHATML + START + "{{- '<think>\n' }}",
-    # as DeepSeek V3.1 has it
-    "thinking": CHATML + START + "{{- '<think>' if thinking else '</think>' }}",
-    "effort": "{{- 'Reasoning: ' + (reasoning_effort or 'medium') }}" + CHATML + START + "{#- <think> #}",
-    "none": CHATML + START,
-}
-
-
-def with_template(model: Any, template: str) -> Any:
-    twin = copy.copy(model)
-    twin.tokenizer = copy.deepcopy(model.tokenizer)
-    twin.tokenizer.chat_template = template
-    return twin
-
-
-def variables_of(template: ChatTemplate, **body: Any) -> dict[str, Any]:
-    return read_variables(Fields(body), template)
-
-
-def test_the_reasoning_format_is_read_from_templates(model: Any) -> None:
-    found = {name: ChatTemplate(with_template(model, one)) for name, one in TEMPLATES.items()}
-    optional = ReasoningFormat("<think>", "</think>", optional=True)
-    assert (
-        found["decides"].reasoning_format({})
-        == found["decides"].reasoning_format({"enable_thinking": True})
-        == optional
+def test_the_most_probable_tokens_at_each_position(client: Any) -> None:
+    """Forced tokens and drawn ones, whole and as a stream; at temperature 0 what is drawn freely is the first."""
+    options = {"logprobs": True, "top_logprobs": 3, "max_tokens": 12, "temperature": 0.0}
+    schema = as_schema({"const": {"a": [1, 2]}})
+    for more in ({}, {"response_format": schema}):
+        answer = ask(client, **options, **more)
+        scored = answer.choices[0].logprobs.content
+        assert scored and all(len(one.top_logprobs) == 3 for one in scored)
+        for one in scored:
+            tops = [each.logprob for each in one.top_logprobs]
+            assert tops == sorted(tops, reverse=True) and one.logprob <= tops[0] + 1e-6
+            if not more:
+                assert one.top_logprobs[0].token == one.token and one.top_logprobs[0].logprob == one.logprob
+        parts = [part.choices[0] for part in ask(client, stream=True, **options, **more) if part.choices]
+        (streamed,) = [part.logprobs for part in parts if part.logprobs]
+        assert [one.token for one in streamed.content] == [one.token for one in scored]
+        assert all(len(one.top_logprobs) == 3 for one in streamed.content)
+    legacy = client.completions.create(
+        model=NAME, prompt="Once upon a", max_tokens=3, temperature=0, logprobs=2
     )
-    assert found["decides"].reasoning_format({"enable_thinking": False}) is None
-    assert found["opens"].reasoning_format({}) == ReasoningFormat("", "</think>")
-    assert found["thinking"].reasoning_format({}) is None
-    assert found["thinking"].reasoning_format({"thinking": True}) == ReasoningFormat("", "</think>")
-    assert found["effort"].reasoning_format({}) == optional
-    assert found["none"].reasoning_format({}) is None
+    found = legacy.choices[0].logprobs
+    assert [max(one, key=one.get) for one in found.top_logprobs] == found.tokens
+    assert all(len(one) == 2 for one in found.top_logprobs)
 
 
-@pytest.mark.parametrize(
-    ("name", "body", "variables"),
-    [
-        ("decides", {"chat_template_kwargs": {"enable_thinking": False}}, {"enable_thinking": False}),
-        ("decides", {"reasoning_effort": "none"}, {"enable_thinking": False}),
-        ("decides", {"reasoning_effort": "high"}, {"enable_thinking": True}),
-        ("thinking", {"reasoning_effort": "low"}, {"thinking": True}),
-        ("effort", {"reasoning_effort": "low"}, {"reasoning_effort": "low"}),
-        ("effort", {"chat_template_kwargs": {"reasoning_effort": "low"}}, {"reasoning_effort": "low"}),
-        ("none", {"chat_template_kwargs": {"enable_thinking": True}, "reasoning_effort": "high"}, {}),
-        ("none", {"chat_template_kwargs": {"x": None}}, {}),
-        ("none", {}, {}),
-    ],
-)
-def test_variables_of_the_template(model: Any, name: str, body: Any, variables: Any) -> None:
-    assert variables_of(ChatTemplate(with_template(model, TEMPLATES[name])), **body) == variables
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({"reasoning_effort": "much"}, "one of none, minimal"),
-        ({"reasoning_effort": 5}, "not a text"),
-        ({"chat_template_kwargs": 5}, "not an object"),
-        ({"chat_template_kwargs": {"enable_thinkin": True}}, "Did you mean 'enable_thinking'"),
-        ({"chat_template_kwargs": {"messages": "x"}}, "no variable 'messages'"),
-        ({"chat_template_kwargs": {"assistant": True}}, "no variable 'assistant'"),  # a word of the template
-        ({"chat_template_kwargs": {"raise_exception": True}}, "no variable 'raise_exception'"),
-        ({"chat_template_kwargs": {"chat_template": "{{ 1 }}"}}, "no variable 'chat_template'"),
-        ({"chat_template_kwargs": {"enable_thinking": "<|im_end|>"}}, "a text of a few words"),
-        ({"chat_template_kwargs": {"enable_thinking": [1]}}, "a text of a few words"),
-    ],
-)
-def test_variables_that_are_refused(model: Any, body: Any, message: str) -> None:
-    with pytest.raises(ApiError, match=message):
-        variables_of(ChatTemplate(with_template(model, TEMPLATES["decides"])), **body)
-
-
-@pytest.mark.parametrize("name", ["decides", "opens"])
-def test_reasoning_before_free_text_is_bounded(model: Any, name: str) -> None:
-    template = ChatTemplate(with_template(model, TEMPLATES[name]))
-    body = {"model": NAME, "messages": [{"role": "user", "content": "?"}], "structgen": {"max_reasoning": 5}}
-    asked = read_request(body, "chat", ServerSettings(), template)
-    compiled = asked.compiler_spec()
-    assert compiled is not None
-    begin = "<think>" if name == "decides" else ""
-    constraint = constraint_of(*compiled)
-    for text, is_right in (
-        (f"{begin}12345</think>Yes.", True),
-        (f"{begin}123456</think>Yes.", False),
-        ("Yes, it is.", name == "decides"),
-    ):
-        assert sg.Matcher(constraint, sg.Vocabulary.of_bytes()).explain(text).ok is is_right, text
-
-
-def test_requests_override_the_template(model: Any) -> None:
-    template = ChatTemplate(with_template(model, TEMPLATES["decides"]))
-
-    def read(is_on: bool = True, **own: Any) -> ReasoningFormat | None:
-        return read_reasoning(Fields(own, "structgen"), template, {}, is_on=is_on)
-
-    assert read() == read(reasoning="optional") == ReasoningFormat("<think>", "</think>", optional=True)
-    assert read(reasoning=False) is None and read(is_on=False) is None
-    assert read(reasoning=True, max_reasoning=9) == ReasoningFormat("<think>", "</think>", most=9)
-    for own in (
-        {"reasoning": 1},
-        {"reasoning": "yes"},
-        {"reasoning": False, "max_reasoning": 5},
-        {"max_reasoning": -1},
-    ):
-        with pytest.raises(ApiError, match="structgen"):
-            read(**own)
-
-
-@pytest.fixture(scope="module")
-def thinking_client(model: Any) -> Iterator[Any]:
-    """Return a client of a server whose chat template opens the reasoning unless it is switched off."""
-    template = (
-        CHATML + START + "{{- '<think>\n\n</think>\n\n' if enable_thinking is false else '<think>\n' }}"
+def test_details_that_only_this_server_reports(client: Any) -> None:
+    answer = ask(client, seed=4, extra={"structgen": {}, "guided_choice": ["yes", "no"]})
+    details = answer.choices[0].model_extra["structgen"]
+    assert details["finish"] == "complete" and details["logprob"] < details["log_weight"] <= 0
+    assert details["seed"] == [4, 0]
+    short = ask(
+        client,
+        max_tokens=14,
+        extra={"structgen": {"close_within_budget": True}, "guided_regex": "[a-z]+( [a-z]+)*[.]"},
     )
-    running = Running(with_template(model, template), ServerSettings(model_name="smol", compilers=1))
-    with running.client() as client:
-        yield client
-    running.stop()
+    assert short.choices[0].finish_reason == "stop"
 
 
-def test_reasoning_is_separate_from_the_answer(thinking_client: Any) -> None:
-    options: dict[str, Any] = {
-        "response_format": as_schema(COLOUR),
-        "seed": 3,
-        "extra": {"structgen": {"max_reasoning": 24}},
-    }
-    message = ask(thinking_client, **options).choices[0].message
-    assert 0 <= len(message.reasoning_content) <= 24 and "think>" not in message.content
-    jsonschema.validate(json.loads(message.content), COLOUR)
-    parts = list(ask(thinking_client, stream=True, **options))
-    deltas = [part.choices[0].delta for part in parts]
-    assert (
-        "".join(getattr(one, "reasoning_content", None) or "" for one in deltas) == message.reasoning_content
-    )
-    assert "".join(one.content or "" for one in deltas) == message.content
+def test_calls_with_halves_of_characters_are_written_as_escapes() -> None:
+    from structgen.server.answers import shown_call, whole_turn
+    from structgen.tools import FORMATS, read_tools
 
-
-def test_reasoning_that_is_switched_off(thinking_client: Any) -> None:
-    for extra in (
-        {"chat_template_kwargs": {"enable_thinking": False}},
-        {"reasoning_effort": "none"},
-        {"structgen": {"reasoning": False}},
-    ):
-        message = ask(thinking_client, response_format=as_schema(COLOUR), extra=extra).choices[0].message
-        jsonschema.validate(json.loads(message.content), COLOUR)
-        assert not hasattr(message, "reasoning_content")
-
-
-def test_reasoning_before_calls_and_in_free_text(thinking_client: Any) -> None:
-    extra = {"structgen": {"max_reasoning": 12, "describe_tools": False}}
-    answer = ask(
-        thinking_client, tools=[WEATHER], tool_choice="required", max_tokens=60, extra=extra
-    ).choices[0]
-    assert (
-        answer.message.tool_calls[0].function.name == "weather"
-        and len(answer.message.reasoning_content) <= 12
-    )
-    free = ask(thinking_client, max_tokens=5).choices[0]  # the reasoning does not come to its end
-    assert free.message.content == "" and free.message.reasoning_content
-
-
-def test_any_model_can_be_made_to_reason(client: Any) -> None:
-    extra = {
-        "structgen": {"reasoning": True, "max_reasoning": 15},
-        "structured_outputs": {"choice": ["yes", "no"]},
-    }
-    message = ask(client, "Is water wet?", extra=extra).choices[0].message
-    assert message.content in ("yes", "no") and len(message.reasoning_content) <= 15
-    extra = {"structgen": {"reasoning": True, "max_reasoning": 5}}
-    message = ask(client, "Is water wet?", extra=extra, max_tokens=16).choices[0].message
-    assert len(message.reasoning_content) <= 5 and "think>" not in message.content
-
-
-# -- web pages
-
-
-def test_web_pages_of_other_origins(model: Any) -> None:
-    settings = ServerSettings(
-        model_name="smol", api_keys=(KEY,), cors_origins=("https://app.example",), compilers=0, samplers=0
-    )
-    running = Running(model, settings)
-
-    def reply(origin: str, method: str, **headers: str) -> tuple[int, Any]:
-        request = urllib.request.Request(
-            f"{running.url}/v1/chat/completions",
-            b"{}" if method == "POST" else None,
-            {"Origin": origin, **headers},
-            method=method,
-        )
-        try:
-            with urllib.request.urlopen(request) as answer:
-                return answer.status, answer.headers
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.headers
-
-    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
-    try:
-        status, found = reply("https://app.example", "OPTIONS", **asked)
-        assert status == 200 and found["Access-Control-Allow-Origin"] == "https://app.example"
-        assert "authorization" in found["Access-Control-Allow-Headers"].lower()
-        status, found = reply("https://app.example", "POST")  # refused, and the page may see why
-        assert status == 401 and found["Access-Control-Allow-Origin"] == "https://app.example"
-        status, found = reply("https://evil.example", "OPTIONS", **asked)
-        assert status == 400 and found["Access-Control-Allow-Origin"] is None
-    finally:
-        running.stop()
-    for origin in ("app.example", "https://app.example/path", ""):
-        with pytest.raises(OptionError, match="not an origin"):
-            ServerSettings(cors_origins=(origin,))
+    tools = read_tools([{"type": "function", "function": {"name": "f"}}])
+    text = '<tool_call>\n{"name": "f", "arguments": {"a": "x\\ud800é"}}\n</tool_call>'
+    turn = whole_turn(PartialTurn(FORMATS["hermes"], tools), text)
+    arguments = shown_call(turn.calls[0])["function"]["arguments"]
+    assert arguments.encode() and json.loads(arguments) == {"a": "x\ud800é"}

@@ -6,6 +6,7 @@ Each test is a typical use from the library's own documentation. What a library 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Literal
 
@@ -233,3 +234,30 @@ def test_langchain_streams(langchain: Any) -> None:
     (call,) = whole.tool_calls
     assert Colour.model_validate(call["args"]) and whole.usage_metadata["output_tokens"] > 0
     assert json.loads(whole.tool_call_chunks[0]["args"]) == call["args"]
+
+
+def test_typed_calls_over_the_server(server: Running) -> None:
+    pytest.importorskip("httpx2")
+    from typing import Literal
+
+    import structgen as sg
+
+    with sg.connect(f"{server.url}/v1", api_key=KEY) as connected:
+        found = sg.generate(connected, "Red or green?", Literal["red", "green"], max_tokens=10)
+        assert found in ("red", "green")
+        assert re.fullmatch("a{2,4}", sg.generate(connected, "Say aaa.", sg.regex("a{2,4}"), max_tokens=10))
+
+
+def test_a_request_that_does_not_fit_does_not_cost_a_connection_its_constraints(server: Running) -> None:
+    pytest.importorskip("httpx2")
+    import structgen as sg
+    from structgen import errors
+
+    with sg.connect(f"{server.url}/v1", model=NAME, api_key=KEY) as model:
+        for prompt, letters, most in (("x", 500, 5), ("x " * 20_000, 2, 5)):
+            result: Any = sg.run(model, prompt, sg.regex(f"[a-z]{{{letters}}}"), max_tokens=most)
+            assert isinstance(result.error, errors.RemoteError) and result.error.status in (400, 413)
+            assert not result.account.refused
+        result = sg.run(model, "x", sg.regex("[a-z]{2}"), max_tokens=5)
+        assert len(result.value) == 2
+        assert [one.dialect for one in result.account.attempts] == ["structured_outputs"]

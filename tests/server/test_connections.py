@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("uvicorn")
-
 from structgen.server.connections import Connections
 from structgen.server.settings import ServerSettings
 from tests.unhurried import HANG_SECONDS

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-pytest.importorskip("fastapi")
-
 import structgen as sg
 from structgen._core import LimitError
 from structgen.constraints.failures import limit_exceeded

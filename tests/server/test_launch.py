@@ -5,15 +5,13 @@ from __future__ import annotations
 import socket
 from typing import Any
 
+import openai
 import pytest
 
-openai = pytest.importorskip("openai")
-pytest.importorskip("uvicorn")
-
-import structgen as sg  # noqa: E402
-from structgen.errors import ModelError, OptionError  # noqa: E402
-from structgen.server import serve, serving  # noqa: E402
-from structgen.serving import probe_process  # noqa: E402
+import structgen as sg
+from structgen.errors import ModelError, OptionError
+from structgen.server import serve, serving
+from structgen.serving import probe_process
 
 
 def test_a_with_block_serves(model: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from .conftest import until
-from .test_uvicorn_server import Process, running
+from .processes import Process, running
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi")
-
 from structgen.server.errors import ApiError
 from structgen.server.fields import Fields
 from structgen.server.messages import read_messages

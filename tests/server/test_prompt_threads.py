@@ -12,8 +12,8 @@ import pytest
 
 from structgen.server.prompt_threads import SHORT, FairQueue, PromptThreads, least_tokens_of
 
+from .calls import post
 from .conftest import NAME, Running
-from .test_refusals import post
 
 WORDS = [
     "a",

@@ -18,8 +18,8 @@ from structgen.cli import main
 from structgen.evaluation.report import report
 from tests.evaluation.runs import masks, read, run_of
 
+from .calls import CLOCK, WEATHER, as_schema, ask
 from .conftest import KEY, Running
-from .test_requests import CLOCK, WEATHER, as_schema, ask
 
 COLOUR = {"type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"]}
 QUESTION = {"role": "user", "content": "A colour?"}

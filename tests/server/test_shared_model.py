@@ -1,27 +1,20 @@
-"""Samplers of requests share the model with the batch, in turns and within a memory limit."""
+"""Samplers share the model with the batch: their passes are split, and rows in groups are rows of one session."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import structgen
-from structgen.inference.samplers import SMC, Exact, sampler_of
 from structgen.models.batched_session import BatchedSession
 from structgen.protocols import SessionCapabilities
-from structgen.server.errors import ApiError
-from structgen.server.sampler_fields import RequestedSampler
-from structgen.server.settings import ServerSettings
 from structgen.server.shared_model import SharedModel
 from structgen.vocabulary import Vocabulary
 
 from ..models.tiny import SIZE, tiny_model, tiny_tokenizer
-from .conftest import NAME, Running
-from .test_refusals import chat, post
 
 
 class Session:
@@ -184,74 +177,7 @@ def test_rows_in_groups_are_rows_of_one_session(
         np.testing.assert_allclose(session.logits(), plain.logits(), rtol=1e-3, atol=1e-3)
 
 
-def test_the_rows_of_a_sampler_determine_its_memory() -> None:
-    for name in ("exact", "cars", "asap", "rejection", "adaptive_rejection", "awrs", "local", "mh"):
-        kind = type(sampler_of(name))
-        assert RequestedSampler(name, kind(parallel=5), {}).rows == 5
-    asked = RequestedSampler("smc", SMC(particles=20), {})
-    assert asked.rows == 20
-    asked.check_memory(100, 10, 20_000)
-    with pytest.raises(ApiError) as caught:
-        asked.check_memory(100, 10, 19_999)
-    assert caught.value.status == 400 and caught.value.param == "structgen.sampler.particles"
-    assert "--sampler-bytes" in str(caught.value) and "20 particles" in str(caught.value)
-    with pytest.raises(ApiError, match="parallel"):
-        RequestedSampler("exact", Exact(parallel=3), {}).check_memory(100, 10, 2_999)
-
-
 def test_the_size_of_a_token_comes_from_the_cache(model: Any) -> None:
     session = model.start([list(range(1, 65))])
     held = sum(part.nbytes for layer in session._cache.layers for part in (layer.keys, layer.values))
     assert model.cache_bytes_per_token == held // 64
-
-
-@pytest.fixture(scope="module")
-def bounded(model: Any) -> Iterator[Running]:
-    settings = ServerSettings(model_name=NAME, sampler_bytes=8 << 20, prompt_tokens=8)
-    running = Running(model, settings)
-    yield running
-    running.stop()
-
-
-def test_too_many_particles_are_refused_by_name(bounded: Running) -> None:
-    long = [{"role": "user", "content": "a b c d " * 100}]
-    smc = {"structgen": {"sampler": {"name": "smc", "particles": 16}}, "guided_regex": "[ab]{3}"}
-    status, body = post(bounded, chat(messages=long, **smc))
-    assert status == 400 and body["error"]["param"] == "structgen.sampler.particles"
-    assert body["error"]["code"] == "sampler_bytes" and "--sampler-bytes" in body["error"]["message"]
-    status, body = post(bounded, chat(messages=long, **{**smc, "structgen": {"sampler": "exact"}}))
-    assert status == 400 and body["error"]["param"] == "structgen.sampler.parallel"
-    status, body = post(bounded, chat(**{**smc, "structgen": {"sampler": {"name": "smc", "particles": 3}}}))
-    assert status == 200 and set(body["choices"][0]["message"]["content"]) <= {"a", "b"}
-
-
-def test_others_have_their_turns_while_a_sampler_reads_its_prompt(
-    bounded: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine, steps = bounded.service.model_thread, []
-    call = engine.call
-    monkeypatch.setattr(
-        engine,
-        "call",
-        lambda function, reads=False: (steps.append(engine.batch.is_idle), call(function, reads=reads))[1],
-    )
-    asked = chat(
-        messages=[{"role": "user", "content": "a b c d " * 20}],
-        structgen={"sampler": {"name": "exact", "parallel": 1}},
-        guided_regex="[ab]{2}",
-    )
-    status, body = post(bounded, asked)
-    assert status == 200
-    tokens = body["usage"]["prompt_tokens"]
-    assert tokens > 60 and len(steps) >= tokens / (8 * 8)
-
-
-def test_samplers_can_be_switched_off(model: Any) -> None:
-    running = Running(model, ServerSettings(model_name=NAME, samplers=0, compilers=0))
-    try:
-        status, body = post(running, chat(structgen={"sampler": "smc"}))
-        assert status == 400 and body["error"]["param"] == "structgen.sampler"
-        assert "--samplers 0" in body["error"]["message"]
-        assert post(running, chat(structgen={"seed": 5}))[0] == 200
-    finally:
-        running.stop()
