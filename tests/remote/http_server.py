@@ -89,6 +89,10 @@ class World:
         return result.text, "stop" if result.finish == "complete" else "length", len(result.tokens)
 
 
+Start = Callable[..., World]
+"""Starts a server with the given fields of `World`."""
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     world: World

@@ -210,10 +210,11 @@ def test_without_compilers_a_probe_does_not_block_the_event_loop(
     texts: list[str] = []
 
     def complete() -> None:
-        answer = running.client().completions.create(
-            model=NAME, prompt="Say a.", max_tokens=4, extra_body={"guided_regex": "a"}
-        )
-        texts.append(answer.choices[0].text)
+        with running.client() as own:
+            answer = own.completions.create(
+                model=NAME, prompt="Say a.", max_tokens=4, extra_body={"guided_regex": "a"}
+            )
+            texts.append(answer.choices[0].text)
 
     client = threading.Thread(target=complete)
     client.start()

@@ -1,56 +1,23 @@
-"""Calls of tools: async ones, time-outs, arguments that are refused, and results of every kind as JSON."""
+"""Calls of tools: async ones, time-outs, arguments that are refused, and errors."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import dataclasses
-import datetime
-import decimal
-import enum
 import functools
-import json
 import threading
 import time
-from collections import namedtuple
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import pytest
 from pydantic import AfterValidator, BaseModel
 
 import structgen as sg
 from structgen.errors import OptionError, OutputInvalid, ToolTimeout
-from structgen.tools import CallResult, ToolCall, run_tools, run_tools_async
-from structgen.tools.result_json import shown
-from tests.oracles.scripted_model import ScriptedModel
+from structgen.tools import ToolCall, run_tools, run_tools_async
 
-
-def call(name: str, /, **arguments: Any) -> str:
-    return f'<tool_call>\n{{"name": "{name}", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
-
-
-def scripted(*texts: str) -> ScriptedModel:
-    left = list(texts)
-    return ScriptedModel(lambda prompt: left.pop(0))
-
-
-def run_once(tool: Any, text: str, **options: Any) -> CallResult:
-    """Run one call in both loops, and check that the results agree."""
-    done = run_tools(scripted(text, "Done."), "Go.", [tool], **options)
-    again = asyncio.run(run_tools_async(scripted(text, "Done."), "Go.", [tool], **options))
-    assert done.answer == again.answer == "Done."
-    assert [one.content for one in done.results] == [one.content for one in again.results]
-    return done.results[0]
-
-
-def content_of(done: CallResult) -> Any:
-    return json.loads(done.content)
-
-
-# -- async tools
+from .scripted import call, content_of, run_once, scripted
 
 context: contextvars.ContextVar[str] = contextvars.ContextVar("context", default="none")
 
@@ -188,9 +155,6 @@ def test_cancelling_ends_an_async_tool() -> None:
     assert ended == [True]
 
 
-# -- time-outs and errors
-
-
 def test_a_tool_that_times_out_is_reported_and_the_loop_continues() -> None:
     release = threading.Event()
 
@@ -294,9 +258,6 @@ def test_exceptions_that_python_treats_specially() -> None:
             run_tools(scripted(call("interrupts")), "Go.", [interrupts], timeout=timeout)
 
 
-# -- functools.partial
-
-
 def book(city: str, nights: int, user: str = "anyone", **more: str) -> str:
     """Book a room."""
     return f"{city} {nights} {user} {sorted(more.items())}"
@@ -320,108 +281,6 @@ def test_a_set_keyword_cannot_come_in_through_the_open_ones() -> None:
 
     done = run_once(functools.partial(log, user="ann"), call("log", fields={"user": "eve"}))
     assert content_of(done) == {"error": "log does not take user, which is set already"}
-
-
-# -- results
-
-
-class Color(enum.Enum):
-    RED = "red"
-
-
-class City(BaseModel):
-    name: str
-    founded: datetime.date
-
-
-@dataclasses.dataclass
-class Point:
-    x: float
-    next: Any = None
-
-
-Pair = namedtuple("Pair", ["left", "right"])
-
-
-class Broken:
-    def __repr__(self) -> str:
-        raise RuntimeError("no")
-
-
-class BrokenModel(BaseModel):
-    value: Any
-
-    def model_dump(self, **options: Any) -> Any:
-        raise RuntimeError("no")
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("a text", "a text"),
-        (None, None),
-        (True, True),
-        (City(name="Rome", founded=datetime.date(1, 4, 21)), {"name": "Rome", "founded": "0001-04-21"}),
-        ([City(name="Rome", founded=datetime.date(1, 4, 21))], [{"name": "Rome", "founded": "0001-04-21"}]),
-        (Point(1.5, Point(2)), {"x": 1.5, "next": {"x": 2, "next": None}}),
-        (Pair(1, Color.RED), {"left": 1, "right": "red"}),
-        (Color.RED, "red"),
-        ({Color.RED: 1, 2: "two", None: 3, (1, "a"): 4}, {"red": 1, "2": "two", "null": 3, '[1, "a"]': 4}),
-        (datetime.datetime(2024, 2, 29, 12), "2024-02-29T12:00:00"),
-        (datetime.timedelta(minutes=90), "PT1H30M"),
-        (decimal.Decimal("1.50"), "1.50"),
-        (Path("a/b"), "a/b"),
-        ({"b", "a", "c"}, ["a", "b", "c"]),
-        ({3, 10, 2}, [10, 2, 3]),
-        (range(3), [0, 1, 2]),
-        ((1, (2, 3)), [1, [2, 3]]),
-        (b"abc", "abc"),
-        (b"\xff\x00", "/wA="),
-        (float("nan"), "NaN"),
-        ([float("inf"), float("-inf")], ["Infinity", "-Infinity"]),
-        (np.int64(3), 3),
-        (np.array([[1.5, float("nan")]]), [[1.5, "NaN"]]),
-        ("\ud800", "\ufffd"),
-        (["\ud800"], ["\ufffd"]),
-        (ValueError("no"), "ValueError: no"),
-        (Broken(), "a Broken"),
-        ([BrokenModel(value=1)], [{"value": 1}]),
-        ({1: {2: {3}}}, {"1": {"2": [3]}}),
-    ],
-)
-def test_results_are_shown_as_json(value: Any, expected: Any) -> None:
-    text = shown(value)
-    assert text == expected if isinstance(value, str) else json.loads(text) == expected
-    assert "NaN," not in text
-    assert CallResult(ToolCall("f"), value).content == text
-
-
-def test_cycles_depth_and_huge_numbers() -> None:
-    cycle: dict[str, Any] = {"a": 1}
-    cycle["self"] = [cycle]
-    assert json.loads(shown(cycle)) == {"a": 1, "self": ["(the same value again)"]}
-    point = Point(1)
-    point.next = point
-    assert json.loads(shown(point)) == {"x": 1, "next": "(the same value again)"}
-    deep: Any = 1
-    for _ in range(5_000):
-        deep = [deep]
-    json.loads(shown(deep))
-    assert json.loads(shown(10**10_000)).startswith("0x")
-    assert json.loads(shown([object()]))[0].startswith("<object object")
-
-
-def test_odd_results_do_not_end_the_loop() -> None:
-    cycle: list[Any] = []
-    cycle.append(cycle)
-
-    def odd() -> Any:
-        return {(1, 2): cycle, "set": {1}, "object": Broken(), "nan": float("nan")}
-
-    assert content_of(run_once(odd, call("odd")))["set"] == [1]
-
-
-# -- the answer
 
 
 class Forecast(BaseModel):

@@ -13,7 +13,7 @@ import pytest
 from structgen.errors import OptionError, Truncated
 from structgen.tools import Conversation, run_tools, run_tools_async
 
-from .test_call_runner import call, run_once, scripted
+from .scripted import call, run_once, scripted
 
 
 def both(text: str, tools: list[Any], **options: Any) -> Iterator[Conversation]:

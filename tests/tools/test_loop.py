@@ -14,6 +14,8 @@ from structgen.tools import FORMATS, ToolCall, run_tools
 from tests.embedded import embedded_model
 from tests.oracles.scripted_model import ScriptedModel
 
+from .scripted import call, scripted
+
 
 def add(first: int, second: int) -> int:
     """Add two numbers."""
@@ -23,16 +25,6 @@ def add(first: int, second: int) -> int:
 def fail(why: str) -> None:
     """Fail."""
     raise ValueError(why)
-
-
-def call(name: str, **arguments: Any) -> str:
-    return f'<tool_call>\n{{"name": "{name}", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
-
-
-def scripted(*texts: str) -> ScriptedModel:
-    """Return a model that writes one of the texts in each turn."""
-    left = list(texts)
-    return ScriptedModel(lambda prompt: left.pop(0))
 
 
 def test_a_call_its_result_and_the_answer() -> None:

@@ -16,7 +16,7 @@ from tests.oracles.scripted_model import BYTES, ScriptedModel
 from tests.oracles.toy_model import ToyModel
 
 from ..oracles.trace_semantics import on_stretch
-from .test_loop import call, scripted
+from .scripted import call, scripted
 
 Done = list[str]
 

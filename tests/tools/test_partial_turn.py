@@ -13,7 +13,7 @@ from structgen.errors import OutputInvalid
 from structgen.tools import FORMATS, ToolTurn, tools
 from structgen.tools.partial_turn import PartialTurn
 
-from .test_turn import TWO_CALLS, fits
+from .turns import TWO_CALLS, fits
 from .walks import DEFINITION, FUNCTIONS, plain, walk, weather, with_specials
 
 

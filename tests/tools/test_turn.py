@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import random
 import re
 import subprocess
@@ -14,42 +13,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import BaseModel
 
 import structgen as sg
-from structgen.errors import ConstraintError, OptionError, OutputInvalid, UnsupportedKeyword
-from structgen.tools import FORMATS, AssistantTurn, ToolCall, ToolTurn, read_tools, tools
+from structgen.errors import OptionError, OutputInvalid, UnsupportedKeyword
+from structgen.tools import FORMATS, AssistantTurn, ToolCall, tools
 from tests.real_tokenizers import NAMES, tokenizer_path
 
-from .walks import DEFINITION, FUNCTIONS, plain, switch, visit, walk, weather, with_specials
+from .turns import TWO_CALLS, fits
+from .walks import DEFINITION, FUNCTIONS, plain, visit, walk, weather, with_specials
 
 PARIS = ToolCall("weather", {"city": "Paris", "days": 2})
+
+
 LIGHT = ToolCall("switch", {"on": True})
-TWO_CALLS = {
-    "hermes": '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>\n'
-    '<tool_call>\n{"name": "switch", "arguments": {"on": true}}\n</tool_call>',
-    "llama3_json": '{"name": "weather", "parameters": {"city": "Paris", "days": 2}}',
-    "pythonic": '[weather(city="Paris", days=2), switch(on=True)]',
-    "mistral": '[TOOL_CALLS][{"name": "weather", "arguments": {"city": "Paris", "days": 2}}, '
-    '{"name": "switch", "arguments": {"on": true}}]',
-    "mistral_args": '[TOOL_CALLS]weather[ARGS]{"city": "Paris", "days": 2}[TOOL_CALLS]switch[ARGS]{"on": true}',
-    "deepseek_v3": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n"
-    '{"city": "Paris", "days": 2}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>switch\n'
-    '```json\n{"on": true}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-    "deepseek_v31": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>{"city": "Paris", "days": 2}'
-    '<｜tool▁call▁end｜><｜tool▁call▁begin｜>switch<｜tool▁sep｜>{"on": true}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-    "harmony": "<|channel|>commentary to=functions.weather <|constrain|>json<|message|>"
-    '{"city":"Paris","days":2}<|call|>',
-    "qwen3_coder": "<tool_call>\n<function=weather>\n<parameter=city>\nParis\n</parameter>\n<parameter=days>\n2\n"
-    "</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=switch>\n<parameter=on>\ntrue\n</parameter>\n"
-    "</function>\n</tool_call>",
-}
-
-
-def fits(constraint: sg.Constraint, text: str) -> bool:
-    matcher = sg.Matcher(constraint, plain())
-    data = list(text.encode())
-    return matcher.accepts(data) == len(data) and all(map(matcher.advance, data)) and matcher.is_complete()
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -223,65 +199,6 @@ def test_invalid_options(arguments: dict[str, Any], message: str) -> None:
     assert message in str(caught.value)
 
 
-class Switch:
-    def __call__(self) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([], "there are no tools"),
-        ("weather", "tools must be a list, not 'weather', a str"),
-        ([{"type": "function"}], "tool 0: it has no name"),
-        ([{"type": "code"}], "it has the type 'code'"),
-        ([{"name": "a b"}], "'a b' is not a valid name of a tool"),
-        ([{"name": "a", "parameters": []}, {"name": "a"}], "two tools have the name 'a'"),
-        ([{"name": "a", "parameters": 3}], "its parameters are 3, an int, not a schema"),
-        ([5], "5, an int is not a tool"),
-        ([int], "Pass a function whose parameters"),
-        ([BaseModel], "Pass a function whose parameters"),
-        ([Switch()], "[thing.method]"),
-    ],
-)
-def test_invalid_definitions(given: Any, message: str) -> None:
-    with pytest.raises(ConstraintError) as caught:
-        read_tools(given)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
-        ({"type": "strnig"}, "#/properties/x/type: type 'strnig' is not a type"),
-        ({"type": "string", "pattern": "("}, "#/properties/x/pattern: this group is not closed"),
-        ({"$ref": "#/y"}, "#/properties/x/$ref: the reference '#/y' does not resolve"),
-        ({"type": "string", "minLength": -1}, "#/properties/x/minLength: minLength must be"),
-        (5, "#/properties/x: a schema must be an object or a boolean, not 5"),
-    ],
-)
-def test_mistakes_in_a_schema_name_the_tool_and_the_place(name: str, schema: Any, message: str) -> None:
-    definition = {"name": "find", "parameters": {"type": "object", "properties": {"x": schema}}}
-    with pytest.raises(ConstraintError) as caught:
-        tools([switch, definition], format=name)
-    assert str(caught.value).startswith(f"the parameters of find, {message}")
-
-
-def test_definitions_and_functions_are_equivalent() -> None:
-    (tool,) = read_tools([weather])
-    again = read_tools([tool.definition(), tool.definition()["function"] | {"name": "other"}, switch])
-    assert [one.name for one in again] == ["weather", "other", "switch"]
-    assert tool.definition()["function"]["parameters"]["required"] == ["city"]
-    assert again[0].validate({"city": "Rome"}) == {"city": "Rome"}
-    call = tool.validate({"city": "Rome", "days": 3})
-    assert callable(call) and call() == "Rome c 3"
-    for one in (tool, again[0]):
-        for wrong in ({"city": "Romeeeee"}, {"days": 3}, {"city": "a", "more": 1}):
-            with pytest.raises(OutputInvalid):
-                one.validate(wrong)
-    assert json.loads(json.dumps(tool.definition())) == tool.definition()
-
-
 def test_the_package_can_be_called() -> None:
     program = (
         "import structgen as sg\nassert sg.tools\n"
@@ -293,63 +210,6 @@ def test_the_package_can_be_called() -> None:
     assert inspect.signature(sg.tools) == inspect.signature(tools)
     assert sg.tools.__call__.__doc__ == tools.__doc__ and '"hermes"' in str(tools.__doc__)
     assert sg.tools([weather]).format.name == "hermes"
-
-
-def test_python_cannot_write_every_schema() -> None:
-    def of(schema: Any) -> ToolTurn:
-        parameters = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
-        return tools([{"name": "f", "parameters": parameters}], format="pythonic", tool_choice="required")
-
-    for wrong in ({}, True, {"type": "array"}, {"not": {"type": "null"}}, {"type": "boolean", "oneOf": []}):
-        if wrong == {"type": "boolean", "oneOf": []}:
-            continue
-        with pytest.raises(UnsupportedKeyword) as caught:
-            of(wrong)
-        assert "use a format whose arguments are JSON" in str(caught.value)
-    cases: list[tuple[Any, list[str], list[str]]] = [
-        ({"type": "boolean"}, ["True", "False"], ["true", "None"]),
-        ({"enum": ["a", None, [True]]}, ['"a"', "None", "[True]"], ["a", "null"]),
-        ({"type": ["string", "null"], "maxLength": 2}, ['"ab"', "None"], ['"abc"']),
-        (
-            {"type": "array", "items": {"type": "boolean"}, "maxItems": 2},
-            ["[]", "[True, False]"],
-            ["[True,False]"],
-        ),
-        (
-            {"type": "object", "additionalProperties": {"type": "boolean"}},
-            ["{}", '{"a": True}'],
-            ["{a: True}"],
-        ),
-        (
-            {
-                "type": "object",
-                "properties": {"a": {"type": "null"}, "b": {"type": "integer"}},
-                "required": ["b"],
-            },
-            ['{"b": 1}', '{"a": None, "b": 1}'],
-            ["{}", '{"b": 1, "a": None}'],
-        ),
-        ({"anyOf": [{"type": "integer"}, {"type": "boolean"}]}, ["7", "True"], ["7.5"]),
-        ({"type": "array", "items": {"type": "integer"}}, ["[1, 2]"], ["[None]"]),
-    ]
-    for schema, inside, outside in cases:
-        turn = of(schema)
-        for value in inside:
-            text = f"[f(x={value})]"
-            assert fits(turn, text), text
-            turn.tools[0].validate(turn.read(text).calls[0].arguments)
-        for value in outside:
-            assert not fits(turn, f"[f(x={value})]"), value
-
-
-def test_python_strings_have_the_escapes_of_both() -> None:
-    def f(x: str) -> None: ...
-
-    turn = tools([f], format="pythonic", tool_choice="required")
-    for value in ('"', "\\", "\n\r\t\b\f", "\x00\x1f\x7f", "é\u2028🙂", "\\u0041", "')]"):
-        text = f"[f(x={json.dumps(value, ensure_ascii=False)})]"
-        assert fits(turn, text)
-        assert turn.read(text).calls[0].arguments == {"x": value}
 
 
 def test_xml_strings_are_as_they_are() -> None:
@@ -395,10 +255,3 @@ def test_random_walks_over_real_tokenizers(name: str, tokenizer: str) -> None:
 @functools.cache
 def _real(tokenizer: str) -> sg.Vocabulary:
     return sg.Vocabulary.from_tokenizer(tokenizer_path(tokenizer))
-
-
-def test_a_definition_of_another_form_is_refused() -> None:
-    """Its parameters would be left out otherwise."""
-    with pytest.raises(ConstraintError, match="it has no parameters, but 'input_schema'"):
-        sg.tools([{"name": "f", "input_schema": {"type": "object"}}])
-    assert sg.tools([{"name": "f", "description": "does it"}])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any, Literal
 
 import pytest
@@ -14,19 +12,12 @@ import structgen as sg
 from structgen import errors
 from structgen.remote.refusals import cause_of, wants_completion_tokens
 
-from .http_server import World, serve
-from .test_connection import ALL, RIGHT, Person
+from .answers import ALL, RIGHT, Person
+from .http_server import Start
 
 pytest.importorskip("httpx2")
 
-Start = Callable[..., World]
 FORM = {"response_format": 1, "structured_outputs": 1}
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    with ExitStack() as stack:
-        yield lambda **what: stack.enter_context(serve(World(**what)))
 
 
 def page(message: str, **more: Any) -> str:
