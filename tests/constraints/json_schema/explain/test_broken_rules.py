@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import structgen as sg
 from structgen.constraints.json_schema import KEYWORDS, Support, Whitespace, json_schema
-from structgen.explanation import Explanation
 from structgen.matcher import Matcher
+from tests.constraints.json_schema.explain.schema_explanations import explain
 from tests.core.small_vocabulary import byte_vocabulary
 from tests.oracles.json_spelling import SUPPORTED, matcher_of
 from tests.strategies.json_instances import instances
@@ -308,10 +308,6 @@ CASES: list[tuple[str, dict[str, Any], str, str, str, str, str]] = [
 ]
 
 
-def explain(schema: Any, text: str, **options: Any) -> Explanation:
-    return Matcher(json_schema(schema, **options), byte_vocabulary()).explain(text)
-
-
 @pytest.mark.parametrize(
     ("name", "schema", "text", "pointer", "keyword", "message", "instead"),
     CASES,
@@ -398,85 +394,6 @@ def test_a_large_schema_takes_bounded_time() -> None:
     assert sg.json_schema({"properties": properties}).lower()
 
 
-def _kinds(keyword: str, count: int, *, by_reference: bool = False) -> dict[str, Any]:
-    kinds = [
-        {
-            "type": "object",
-            "properties": {"k": {"const": i}, f"p{i}": {"type": "string"}},
-            "required": ["k", f"p{i}"],
-        }
-        for i in range(count)
-    ]
-    if not by_reference:
-        return {keyword: kinds}
-    listed = [{"$ref": f"#/$defs/kind{i}"} for i in range(count)]
-    return {keyword: listed, "$defs": {f"kind{i}": kind for i, kind in enumerate(kinds)}}
-
-
-@pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
-@pytest.mark.parametrize("by_reference", [False, True])
-def test_of_a_long_union_the_matching_branch_is_reported(keyword: str, by_reference: bool) -> None:
-    schema = _kinds(keyword, 150, by_reference=by_reference)
-    branch = "#/$defs/kind5" if by_reference else f"#/{keyword}/5"
-    explanation = explain(schema, '{"k":5,"p5":7}')
-    assert [(rule.pointer, rule.keyword) for rule in explanation.rules] == [
-        (f"{branch}/properties/p5", "type")
-    ]
-    explanation = explain(schema, '{"k":5,"p7":7}')
-    assert (branch, "required", "the value must have the key 'p5'") in [
-        (rule.pointer, rule.keyword, rule.message) for rule in explanation.rules
-    ]
-
-
-def test_a_second_fault_leaves_time_for_the_first() -> None:
-    schema = {"items": _kinds("oneOf", 200)}
-    explanation = explain(schema, '[{"k":5,"p5":7},{"k":6,"p6":7},{"k":7,"p7":7}]')
-    assert ("#/items/oneOf/5/properties/p5", "type") in [
-        (rule.pointer, rule.keyword) for rule in explanation.rules
-    ]
-
-
-def test_of_a_long_union_without_a_tag_the_union_is_reported() -> None:
-    branches = [{"properties": {f"p{i}": {"type": "string"}}, "required": [f"p{i}"]} for i in range(80)]
-    explanation = explain({"oneOf": branches}, '{"p5":7}')
-    assert [(rule.pointer, rule.keyword) for rule in explanation.rules] == [("#", "oneOf")]
-    # Many rules are cut in the message, not in the account.
-    many = explain({"required": [f"k{i}" for i in range(30)]}, "{}")
-    assert len(many.rules) == 30 and "and 18 more rules" in str(many)
-
-
-def test_naming_rules_takes_few_compilations(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    answer = Matcher._goes_on
-
-    def counted(matcher: Matcher, text: bytes, is_whole: bool, ir: Any) -> bool:
-        sizes.append(sum(isinstance(node, dict) for node in ir[1]["nodes"]))
-        return answer(matcher, text, is_whole, ir)
-
-    monkeypatch.setattr(Matcher, "_goes_on", counted)
-    assert explain(_kinds("oneOf", 200), '{"k":5,"p5":7}').rules
-    assert sum(size > 100 for size in sizes) <= 3
-
-
-_AB = {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False}
-_A = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
-
-
-@pytest.mark.parametrize(
-    ("schema", "text", "message"),
-    [
-        (_AB, '{"a":1,"a":2}', "the value has the key 'a' already"),
-        (_A, '{"a":1,"a":2}', "the value has the key 'a' already"),
-        (_AB, '{"a":1,"b":2,"a":3}', "the value has the key 'a' already"),
-        ({"items": _A}, '[{"a":1}, {"a":1, "a":2}]', "`/1` has the key 'a' already"),
-        (_A, '{"a":{"a":1},"b":2}', "the value must not have this key ('b' is not declared)"),
-        (_A, '{"a":1,', "the value must not have a key that is not declared"),
-    ],
-)
-def test_a_declared_key_that_stands_twice_is_no_undeclared_key(schema: Any, text: str, message: str) -> None:
-    assert [rule.message for rule in explain(schema, text).rules] == [message]
-
-
 def test_rules_of_an_item_are_not_reported_for_its_array() -> None:
     tags = {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True, "maxItems": 2}
     schema = {"properties": {"tags": tags}}
@@ -488,122 +405,3 @@ def test_rules_of_an_item_are_not_reported_for_its_array() -> None:
         ("enum", '`/tags/2` must be one of the listed values ("a", "b")'),
         ("maxItems", "`/tags` must have at most 2 items"),
     }
-
-
-def _pets(keyword: str) -> dict[str, Any]:
-    kinds = {"cat": {"lives": {"type": "integer"}}, "dog": {"name": {"type": "string", "minLength": 3}}}
-    return {
-        keyword: [
-            {
-                "type": "object",
-                "properties": {"type": {"const": kind}, **others},
-                "required": ["type", *others],
-                "additionalProperties": False,
-            }
-            for kind, others in kinds.items()
-        ]
-    }
-
-
-@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
-@pytest.mark.parametrize(
-    ("text", "rule", "message"),
-    [
-        ('{"type":"cat","name":"Rex"}', "{}/0 additionalProperties", "{} must not have this key ('name' is"),
-        ('{"type":"cat"}', "{}/0 required", "{} must have the key 'lives'"),
-        ('{"type":"cat","lives":"x"}', "{}/0/properties/lives type", "`{}/lives` must be of type integer"),
-        ('{"type":"dog","name":"R"}', "{}/1/properties/name minLength", "`{}/name` must have at least 3"),
-        (
-            '{"type":"cow"}',
-            " ",
-            '`{}/type` must be one of the values that identify a branch ("cat", "dog")',
-        ),
-        ('{"lives":3,"type":"dog"}', "{}/0/properties/type const", '`{}/type` must be that value ("cat")'),
-    ],
-)
-def test_of_a_tagged_union_the_tagged_branch_is_reported(
-    keyword: str, text: str, rule: str, message: str
-) -> None:
-    for schema, whole, place, pointer in (
-        (_pets(keyword), text, "", "#"),
-        ({"items": _pets(keyword)}, f'[{{"type":"dog","name":"Rex"}},{text}]', "/1", "#/items"),
-    ):
-        (found,) = explain(schema, whole).rules
-        where, _, name = rule.rpartition(" ")
-        assert found.pointer == (pointer + where.strip().format(f"/{keyword}") if where.strip() else pointer)
-        assert found.keyword == (name or keyword)
-        subject = message.replace("{} must", f"`{place}` must" if place else "the value must").format(place)
-        assert found.message.startswith(subject)
-
-
-@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
-def test_a_tag_that_comes_last(keyword: str) -> None:
-    kinds = (("a", "integer"), ("b", "string"))
-    schema = {
-        keyword: [
-            {"properties": {"k": {"const": tag}, "v": {"type": kind}}, "required": ["k", "v"]}
-            for tag, kind in kinds
-        ]
-    }
-    last = {rule.message for rule in explain(schema, '{"v":"x","k":"a"}').rules}
-    assert last == {'`/k` must be that value ("b")', "`/v` must be of type integer"}
-    assert [rule.message for rule in explain(schema, '{"k":"a","v":"x"}').rules] == [
-        "`/v` must be of type integer"
-    ]
-
-
-def test_branches_of_other_types_are_not_meant() -> None:
-    pet = {"type": "object", "properties": {"name": {"minLength": 3}}}
-    schema = {"properties": {"pet": {"anyOf": [pet, {"type": "null"}, {"type": "array"}]}}}
-    assert [rule.message for rule in explain(schema, '{"pet":{"name":"x"}}').rules] == [
-        "`/pet/name` must have at least 3 characters"
-    ]
-
-
-def test_tags_by_reference_with_a_branch_that_is_no_object() -> None:
-    schema = {
-        "anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "null"}],
-        "$defs": {
-            name: {"properties": {"k": {"enum": values}, "n": {"$ref": "#"}, "v": {"type": kind}}}
-            for name, values, kind in (("a", ["a", 1], "string"), ("b", [True, "b"], "null"))
-        },
-    }
-    text = '{"k":true,"n":{"k":"a","v":5}}'
-    assert [(rule.pointer, rule.message) for rule in explain(schema, text).rules] == [
-        ("#/$defs/a/properties/v", "`/n/v` must be of type string")
-    ]
-    (rule,) = explain(schema, '{"k":"c"}').rules
-    assert '("a", 1, "b", true)' in rule.message
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"a":1,}', "the value must have no comma after its last entry"),
-        ('{"b":[1,]}', "`/b` must have no comma after its last item"),
-        ('{"b":[1,2,]}', "`/b` must have no comma after its last item"),
-        ("{a:1}", "the value must have its keys in double quotes"),
-        ("{'a':1}", "the value must have its keys in double quotes"),
-        ("{\"b\":'x'}", "`/b` must have double quotes around its text"),
-        ('{"b":[1 2]}', "`/b` must have a comma between its items"),
-        ('{"a":1 "b":2}', "the value must have a comma between its entries"),
-        ('{"a" 1}', "the value must have a colon after the key 'a'"),
-        ('{"c":"a\nb"}', "`/c` must spell the control character U+000A as \\n"),
-        (r'{"c":"\x"}', r"`/c` must not have the escape \x"),
-        (r'{"c":"\ud800."}', r"`/c` must not have \ud800 alone"),
-        ('{"b":[]} x', "the value must have nothing after its end"),
-        ('{"b":[]}}', "the value must have nothing after its end"),
-        ('{"a":True}', "`/a` must be spelled `true`, `false` or `null`"),
-        ("{]", "the value must be closed with `}`"),
-    ],
-)
-def test_faults_of_json_are_reported_before_the_schema(text: str, message: str) -> None:
-    closed = {
-        "properties": {"a": {"type": "integer"}, "b": {"items": {"type": "integer"}, "maxItems": 2}, "c": {}},
-        "required": ["b"],
-        "additionalProperties": False,
-    }
-    for schema in ({}, closed):
-        (rule,) = explain(schema, text).rules
-        assert (rule.pointer, rule.keyword) == ("", "JSON")
-        assert rule.message.startswith(message)
