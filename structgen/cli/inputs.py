@@ -113,7 +113,7 @@ def schema_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _documents(paths: list[str]) -> dict[str, Any]:
     """Return the JSON documents at `paths`, by their own identifiers and by their places in the folder."""
-    found: dict[str, tuple[Path, Any]] = {}
+    documents: dict[str, tuple[Path, Any]] = {}
     for name in paths:
         folder = Path(name)
         files = sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]
@@ -125,16 +125,18 @@ def _documents(paths: list[str]) -> dict[str, Any]:
             except ValueError as error:
                 raise InputError(f"--registry {str(file)!r} is not JSON: {error}") from None
             own = document.get("$id", document.get("id")) if isinstance(document, dict) else None
-            place = file.relative_to(folder).as_posix() if folder.is_dir() else file.name
-            names = {place, own.removesuffix("#")} if isinstance(own, str) and own else {place}
+            relative_name = file.relative_to(folder).as_posix() if folder.is_dir() else file.name
+            names = (
+                {relative_name, own.removesuffix("#")} if isinstance(own, str) and own else {relative_name}
+            )
             for uri in sorted(names):
-                other, _ = found.setdefault(uri, (file, document))
+                other, _ = documents.setdefault(uri, (file, document))
                 if other.resolve() != file.resolve():
                     raise InputError(
                         f"--registry: {str(other)!r} and {str(file)!r} are both named {uri!r}",
                         hint="A document is named by its $id and by its path in the folder that is given.",
                     )
-    return {uri: document for uri, (_, document) in found.items()}
+    return {uri: document for uri, (_, document) in documents.items()}
 
 
 def constraint_argument(arguments: argparse.Namespace, schema: str | None) -> Any:
@@ -183,7 +185,7 @@ def import_name(name: str) -> Any:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found: Any = importlib.import_module(module_name)
+        target: Any = importlib.import_module(module_name)
     except ImportError as error:
         raise InputError(
             f"--type {name!r}: module {module_name!r} cannot be imported: {error}",
@@ -195,10 +197,10 @@ def import_name(name: str) -> Any:
         ) from None
     for part in attribute.split("."):
         try:
-            found = getattr(found, part)
+            target = getattr(target, part)
         except AttributeError:
             raise InputError(f"--type {name!r}: {module_name!r} has no {attribute!r}") from None
-    return found
+    return target
 
 
 # Vocabularies.

@@ -54,12 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.count < 0:
         raise InputError(f"--count is {arguments.count}; it must be 0 or more")
-    wanted = constraint_argument(arguments, arguments.schema)
-    if wanted is None:
+    output = constraint_argument(arguments, arguments.schema)
+    if output is None:
         raise InputError(
             "mask needs a constraint", hint="Give SCHEMA, --regex, --choice, --type or a grammar."
         )
-    constraint = output_type(wanted).constraint
+    constraint = output_type(output).constraint
     vocabulary = vocabulary_argument(arguments.tokenizer)
     matcher = Matcher(constraint, vocabulary)
     explanation = matcher.explain(arguments.prefix)

@@ -154,7 +154,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings = _settings(arguments)
     except OptionError as error:
         name, rest = error.message.partition(" ")[::2]
-        if name not in {one for one, *_ in (*_LIMITS, *_SPEC_LIMITS)}:
+        if name not in {limit for limit, *_ in (*_LIMITS, *_SPEC_LIMITS)}:
             raise
         raise InputError(f"--{name.replace('_', '-')} {rest}", hint=error.hint) from None
     with _bound(arguments.host, arguments.port) as door:
@@ -207,11 +207,11 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
 
     keys = list(arguments.api_key)
     if (from_environment := os.environ.get(_KEY_VARIABLE)) is not None:
-        found = [key for key in from_environment.split(",") if key.strip()]
-        if not found:
+        given_keys = [key for key in from_environment.split(",") if key.strip()]
+        if not given_keys:
             # Why: a deployment whose secret is missing sets an empty variable, and would start an open server.
             raise OptionError(f"{_KEY_VARIABLE} has no key in it", hint="Unset it to serve without a key.")
-        keys += found
+        keys += given_keys
     named = Path(arguments.model).name if arguments.model else _EMBEDDED
     chosen = given(_LIMITS)
     if "default_tokens" not in chosen and "max_tokens" in chosen:

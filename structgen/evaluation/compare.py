@@ -15,7 +15,7 @@ from typing import Any
 
 from structgen.errors import OptionError
 
-from .handling import SHARES, TIMES, Those, handled, shares_of, times_of
+from .handling import SHARES, TIMES, Those, handled_items, shares_of, times_of
 from .json_values import as_json
 from .pairing import PairedRatio, PairedShare, paired_ratio, paired_share
 from .records import Run, TaskRecord
@@ -91,18 +91,20 @@ def compare(first: Run, second: Run, engines: Sequence[tuple[str, str]] | None =
     compared: list[Compared] = []
     changes: list[Change] = []
     alone: list[str] = []
-    schemas, tasks = (handled(first), handled(second)), (_tasks(first), _tasks(second))
-    for one, two in pairs:
-        name = one if one == two else f"{one} -> {two}"
+    schemas, tasks = (handled_items(first), handled_items(second)), (_tasks(first), _tasks(second))
+    for old, new in pairs:
+        name = old if old == new else f"{old} -> {new}"
         for dataset in sorted(schemas[0].keys() | schemas[1].keys()):
-            before, after = schemas[0].get(dataset, {}).get(one, {}), schemas[1].get(dataset, {}).get(two, {})
+            before, after = schemas[0].get(dataset, {}).get(old, {}), schemas[1].get(dataset, {}).get(new, {})
             alone += _alone(f"{name}, {dataset}", before, after)
             compared += _compared(name, dataset, before, after)
             changes += _changes(name, dataset, before, after)
         for task in sorted(tasks[0].keys() | tasks[1].keys()):
-            was, is_ = tasks[0].get(task, {}).get(one, {}), tasks[1].get(task, {}).get(two, {})
+            was, is_ = tasks[0].get(task, {}).get(old, {}), tasks[1].get(task, {}).get(new, {})
             alone += _alone(f"{name}, {task}", was, is_)
-            estimate = paired_share(*({item: r.correct for item, r in those.items()} for those in (was, is_)))
+            estimate = paired_share(
+                *({item: r.correct for item, r in records.items()} for records in (was, is_))
+            )
             if estimate.total:
                 compared.append(Compared(name, task, "correct", estimate))
             changes += _task_changes(name, task, was, is_)
@@ -118,13 +120,13 @@ def _engines(run: Run) -> list[str]:
 
 
 def _pairs(first: Run, second: Run) -> list[tuple[str, str]]:
-    one, two = _engines(first), _engines(second)
-    if common := [name for name in one if name in two]:
+    old, new = _engines(first), _engines(second)
+    if common := [name for name in old if name in new]:
         return [(name, name) for name in common]
-    if len(one) == len(two) == 1:
-        return [(one[0], two[0])]
+    if len(old) == len(new) == 1:
+        return [(old[0], new[0])]
     raise OptionError(
-        f"the runs have no engine in common: {', '.join(one) or 'none'}, and {', '.join(two) or 'none'}",
+        f"the runs have no engine in common: {', '.join(old) or 'none'}, and {', '.join(new) or 'none'}",
         hint="Say which to compare with which.",
     )
 
@@ -169,11 +171,11 @@ def _state(record: TaskRecord) -> str:
 
 def _tasks(run: Run) -> dict[str, dict[str, dict[str, TaskRecord]]]:
     """Task, engine, item."""
-    found: dict[str, dict[str, dict[str, TaskRecord]]] = {}
+    records: dict[str, dict[str, dict[str, TaskRecord]]] = {}
     for record in run.records:
         if isinstance(record, TaskRecord):
-            found.setdefault(record.task, {}).setdefault(record.engine, {})[record.item] = record
-    return found
+            records.setdefault(record.task, {}).setdefault(record.engine, {})[record.item] = record
+    return records
 
 
 def _alone(where: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
@@ -186,20 +188,20 @@ _NOT_COMPARED = frozenset({"started", "options"})
 
 
 def _differences(first: Run, second: Run) -> Iterator[Difference]:
-    one, two = _flat(first.settings), _flat(second.settings)
-    for name in dict.fromkeys([*one, *two]):
-        if one.get(name) != two.get(name):
-            yield Difference(name, one.get(name), two.get(name))
+    old, new = _flat(first.settings), _flat(second.settings)
+    for name in dict.fromkeys([*old, *new]):
+        if old.get(name) != new.get(name):
+            yield Difference(name, old.get(name), new.get(name))
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with names of one level, ``versions.numpy``; options appear as the settings that they make."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in settings.items():
         if name in _NOT_COMPARED:
             continue
         if isinstance(value, Mapping):
-            found |= {f"{name}.{inner}": one for inner, one in value.items()}
+            flat |= {f"{name}.{inner}": setting for inner, setting in value.items()}
         else:
-            found[name] = value
-    return found
+            flat[name] = value
+    return flat

@@ -53,8 +53,8 @@ class Dataset:
                 f"the data set {self.spec!r} has no part {missing[0]!r}",
                 hint=f"It has {', '.join(there) or 'no items'}.",
             )
-        wanted = frozenset(parts)
-        return replace(self, reading=lambda: (item for item in self if item.part in wanted))
+        chosen_parts = frozenset(parts)
+        return replace(self, reading=lambda: (item for item in self if item.part in chosen_parts))
 
     def sample(self, count: int, seed: int = 0) -> Dataset:
         """Return a sample of `count` items, each part by its size (largest remainders first).
@@ -72,15 +72,15 @@ def open_dataset(spec: str, parts: Sequence[str] = ()) -> Dataset:
     """
     kind, colon, rest = spec.partition(":")
     if spec in _OWN:
-        found = Dataset(spec, spec, _OWN[spec])
+        dataset = Dataset(spec, spec, _OWN[spec])
     elif colon and kind in _KINDS:
         if not rest:
             raise OptionError(f"the data set {spec!r} lacks what comes after the colon", hint=_SPECS)
-        found = Dataset(kind, spec, _KINDS[kind](rest))
+        dataset = Dataset(kind, spec, _KINDS[kind](rest))
     else:
         path = _there(spec)
-        found = Dataset(path.resolve().name, spec, partial(sources.schemas, path))
-    return found.only(parts) if parts else found
+        dataset = Dataset(path.resolve().name, spec, partial(sources.schemas, path))
+    return dataset.only(parts) if parts else dataset
 
 
 _SPECS = "Give bundled, maskbench:PATH, suite:PATH, hub:OWNER/NAME[:PART], or the path of a folder or file of schemas."
@@ -112,7 +112,7 @@ def _chosen(items: Sequence[tuple[str, str]], count: int, seed: int) -> frozense
     members: dict[str, list[int]] = defaultdict(list)
     for at in sorted(range(len(items)), key=lambda at: items[at][1]):
         members[items[at][0]].append(at)
-    quotas = {part: count * len(those) / len(items) for part, those in members.items()}
+    quotas = {part: count * len(part_items) / len(items) for part, part_items in members.items()}
     taken = {part: int(quota) for part, quota in quotas.items()}
     rest = sorted(quotas, key=lambda part: (taken[part] - quotas[part], part))
     for part in rest[: count - sum(taken.values())]:

@@ -111,7 +111,7 @@ class LocalWriter:
         try:
             return self._model.encode(list(messages))
         except OptionError:
-            return self._model.encode("\n\n".join(str(one["content"]) for one in messages) + "\n\n")
+            return self._model.encode("\n\n".join(str(message["content"]) for message in messages) + "\n\n")
 
     def _loop(
         self,

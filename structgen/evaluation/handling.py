@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from .metrics import Outcome
 from .records import CoverageRecord, GenerationRecord, Run
 
-__all__ = ["FIGURES", "SHARES", "TIMES", "Handled", "Those", "handled", "shares_of", "times_of"]
+__all__ = ["FIGURES", "SHARES", "TIMES", "Handled", "Those", "handled_items", "shares_of", "times_of"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Handled:
     def outcome(self) -> Outcome:
         """See `structgen.evaluation.metrics`. A schema that either record failed on is not declared."""
         statuses = [record.status for record in (self.read, self.written) if record is not None]
-        status = next((one for one in statuses if one != "ok"), "ok")
+        status = next((status for status in statuses if status != "ok"), "ok")
         instances = None if self.read is None else self.read.verdicts
         return Outcome(status, instances, self._texts())
 
@@ -38,7 +38,11 @@ class Handled:
         """Return in words what came of it for a figure of `SHARES`."""
         outcome = self.outcome
         if outcome.status != "ok":
-            messages = [one.message for one in (self.read, self.written) if one is not None and one.message]
+            messages = [
+                record.message
+                for record in (self.read, self.written)
+                if record is not None and record.message
+            ]
             return f"{outcome.status}: {messages[0]}" if messages else outcome.status
         if figure == "true":
             wrong = {"too strict": outcome.too_strict, "too loose": outcome.too_loose}
@@ -59,46 +63,47 @@ class Handled:
         return None if self.written.valid is None else (self.written.valid,)  # None: nothing can judge it
 
 
-def handled(run: Run) -> dict[str, dict[str, dict[str, Handled]]]:
+def handled_items(run: Run) -> dict[str, dict[str, dict[str, Handled]]]:
     """Return the handled schemas by data set, engine and item."""
     read: dict[tuple[str, str, str], CoverageRecord] = {}
     written: dict[tuple[str, str, str], GenerationRecord] = {}
     for record in run.records:
-        place = (record.dataset, record.engine, record.item)
+        key = (record.dataset, record.engine, record.item)
         if isinstance(record, CoverageRecord):
-            read[place] = record
+            read[key] = record
         elif isinstance(record, GenerationRecord):
-            written[place] = record
-    found: dict[str, dict[str, dict[str, Handled]]] = {}
-    for place in dict.fromkeys([*read, *written]):
-        dataset, engine, item = place
-        one, two = read.get(place), written.get(place)
-        part = one.part if one is not None else two.part if two is not None else ""
-        found.setdefault(dataset, {}).setdefault(engine, {})[item] = Handled(
-            engine, dataset, part, item, one, two
+            written[key] = record
+    by_dataset: dict[str, dict[str, dict[str, Handled]]] = {}
+    for key in dict.fromkeys([*read, *written]):
+        dataset, engine, item = key
+        coverage, generation = read.get(key), written.get(key)
+        either = generation if coverage is None else coverage
+        part = "" if either is None else either.part
+        by_dataset.setdefault(dataset, {}).setdefault(engine, {})[item] = Handled(
+            engine, dataset, part, item, coverage, generation
         )
-    return found
+    return by_dataset
 
 
 Those = Mapping[str, Handled]
 """Schemas by the names of their items."""
 
 
-def _compile(one: Handled) -> float | None:
-    return one.read.compile_s if one.read is not None and one.read.status == "ok" else None
+def _compile(handled: Handled) -> float | None:
+    return handled.read.compile_s if handled.read is not None and handled.read.status == "ok" else None
 
 
-def _mask(one: Handled) -> float | None:
-    masks = one.read.masks_us if one.read is not None and one.read.status == "ok" else None
+def _mask(handled: Handled) -> float | None:
+    masks = handled.read.masks_us if handled.read is not None and handled.read.status == "ok" else None
     return None if masks is None or not masks.count else masks.sum / masks.count
 
 
-def _ttft(one: Handled) -> float | None:
-    return one.written.ttft_s if one.written is not None and one.written.status == "ok" else None
+def _ttft(handled: Handled) -> float | None:
+    return handled.written.ttft_s if handled.written is not None and handled.written.status == "ok" else None
 
 
-def _tpot(one: Handled) -> float | None:
-    return one.written.tpot_s if one.written is not None and one.written.status == "ok" else None
+def _tpot(handled: Handled) -> float | None:
+    return handled.written.tpot_s if handled.written is not None and handled.written.status == "ok" else None
 
 
 TIMES: dict[str, Callable[[Handled], float | None]] = {
@@ -129,11 +134,11 @@ FIGURES = {
 """How they read, and one of tasks."""
 
 
-def times_of(those: Mapping[str, Handled], time: Callable[[Handled], float | None]) -> dict[str, float]:
+def times_of(items: Mapping[str, Handled], time: Callable[[Handled], float | None]) -> dict[str, float]:
     """Item to time, where there is one."""
-    return {item: value for item, one in those.items() if (value := time(one)) is not None}
+    return {item: value for item, handled in items.items() if (value := time(handled)) is not None}
 
 
-def shares_of(those: Those, share: Callable[[Outcome], bool | None]) -> dict[str, bool]:
+def shares_of(items: Those, share: Callable[[Outcome], bool | None]) -> dict[str, bool]:
     """Map each item that has an answer to whether it counts."""
-    return {item: value for item, one in those.items() if (value := share(one.outcome)) is not None}
+    return {item: value for item, handled in items.items() if (value := share(handled.outcome)) is not None}

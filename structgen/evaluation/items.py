@@ -53,4 +53,4 @@ def part_order(part: str) -> tuple[int, str]:
     return _PLACES.get(part, len(_PLACES)), part
 
 
-_PLACES = {part: place for place, part in enumerate(PARTS)}
+_PLACES = {part: index for index, part in enumerate(PARTS)}

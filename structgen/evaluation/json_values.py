@@ -21,11 +21,11 @@ def as_json(value: object) -> Any:
         return {"hits": value.hits, "total": value.total, "value": value.value, "interval": value.interval}
     if isinstance(value, PairedShare | PairedRatio):
         more = {"difference": value.difference} if isinstance(value, PairedShare) else {}
-        return {one.name: getattr(value, one.name) for one in fields(value)} | more | {"p": value.p}
+        return {field.name: getattr(value, field.name) for field in fields(value)} | more | {"p": value.p}
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: as_json(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {key: as_json(one) for key, one in value.items()}
+        return {key: as_json(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(one) for one in value]
+        return [as_json(inner) for inner in value]
     return value

@@ -93,19 +93,19 @@ class Coverage:
 
 def coverage(outcomes: Iterable[Outcome]) -> Coverage:
     """Return the figures of one engine over schemas."""
-    all_ = list(outcomes)
-    written = [one for one in all_ if one.texts is not None]
-    asked = [one for one in all_ if one.instances is not None]
-    empirical = sum(bool(one.empirical) for one in written)
+    schemas = list(outcomes)
+    written = [outcome for outcome in schemas if outcome.texts is not None]
+    asked = [outcome for outcome in schemas if outcome.instances is not None]
+    empirical = sum(bool(outcome.empirical) for outcome in written)
     statuses: dict[str, int] = {}
-    for one in all_:
-        statuses[one.status] = statuses.get(one.status, 0) + 1
+    for outcome in schemas:
+        statuses[outcome.status] = statuses.get(outcome.status, 0) + 1
     return Coverage(
-        declared=Share(sum(one.declared for one in all_), len(all_)),
+        declared=Share(sum(outcome.declared for outcome in schemas), len(schemas)),
         empirical=Share(empirical, len(written)),
-        compliance=Share(empirical, sum(one.declared for one in written)),
-        true=Share(sum(bool(one.true) for one in asked), len(asked)),
-        too_strict=sum(one.too_strict for one in asked),
-        too_loose=sum(one.too_loose for one in asked),
+        compliance=Share(empirical, sum(outcome.declared for outcome in written)),
+        true=Share(sum(bool(outcome.true) for outcome in asked), len(asked)),
+        too_strict=sum(outcome.too_strict for outcome in asked),
+        too_loose=sum(outcome.too_loose for outcome in asked),
         statuses=statuses,
     )

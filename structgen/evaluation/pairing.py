@@ -62,18 +62,18 @@ class PairedRatio:
 def paired_share(first: Mapping[str, bool], second: Mapping[str, bool]) -> PairedShare:
     """Compare the items that both have."""
     counts = {(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0}
-    for item, one in first.items():
-        if (two := second.get(item)) is not None:
-            counts[one, two] += 1
+    for item, in_first in first.items():
+        if (in_second := second.get(item)) is not None:
+            counts[in_first, in_second] += 1
     return PairedShare(*counts.values())
 
 
 def paired_ratio(first: Mapping[str, float], second: Mapping[str, float]) -> PairedRatio | None:
     """Compare the items that both have a time above zero for; None if there are no such items."""
     ratios = [
-        two / one
-        for item, one in first.items()
-        if one > 0 and (two := second.get(item)) is not None and two > 0
+        in_second / in_first
+        for item, in_first in first.items()
+        if in_first > 0 and (in_second := second.get(item)) is not None and in_second > 0
     ]
     interval = median_interval(ratios)
     if interval is None:

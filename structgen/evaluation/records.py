@@ -107,7 +107,9 @@ class CoverageRecord(_Common):
     def to_json(self) -> dict[str, Any]:
         """Return what a line holds, with each verdict as an object."""
         record = super().to_json()
-        record["verdicts"] = None if self.verdicts is None else [one._asdict() for one in self.verdicts]
+        record["verdicts"] = (
+            None if self.verdicts is None else [verdict._asdict() for verdict in self.verdicts]
+        )
         return record
 
     @classmethod
@@ -120,7 +122,9 @@ class CoverageRecord(_Common):
                 "masks_us": None if masks is None else Masks(**masks | {"bins": _bins(masks)}),
                 "verdicts": None
                 if verdicts is None
-                else tuple(Verdict(bool(one["valid"]), bool(one["accepted"])) for one in verdicts),
+                else tuple(
+                    Verdict(bool(verdict["valid"]), bool(verdict["accepted"])) for verdict in verdicts
+                ),
             }
         )
 
@@ -255,15 +259,15 @@ def read_records(path: Path) -> list[Record]:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise OptionError(f"cannot read the results {str(path)!r}: {error.strerror or error}") from None
-    found = []
+    records = []
     for number, line in enumerate(
         lines[:-1], 1
     ):  # what follows the last line end was torn off, or is nothing
         if line.strip():
             try:
-                found.append(record_of(json.loads(line)))
+                records.append(record_of(json.loads(line)))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise OptionError(
                     f"{path}, line {number} is no record: {type(error).__name__}: {str(error)[:200]}"
                 ) from None
-    return found
+    return records

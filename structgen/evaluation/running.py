@@ -66,8 +66,8 @@ class Plan:
 
     def phases(self) -> list[Phase]:
         """Return the phases in the order in which they run."""
-        schemas = sum(one.schemas for one in self.datasets)
-        texts = sum(min(one.schemas, self.options.generate) for one in self.datasets)
+        schemas = sum(dataset.schemas for dataset in self.datasets)
+        texts = sum(min(dataset.schemas, self.options.generate) for dataset in self.datasets)
         totals = {
             "coverage": schemas if self.options.coverage else 0,
             "generation": texts,
@@ -134,8 +134,10 @@ def resume(path: Path, *, workers: int = 1, threads: int | None = None) -> Plan:
         threads = _threads_before(folder.settings) if threads is None else given
         options = options_of(folder.settings)
         readings, counted = _read(options)
-        before = [(one.get("name"), one.get("digest")) for one in folder.settings.get("datasets", [])]
-        if before != [(one.name, one.digest) for one in counted]:
+        before = [
+            (dataset.get("name"), dataset.get("digest")) for dataset in folder.settings.get("datasets", [])
+        ]
+        if before != [(dataset.name, dataset.digest) for dataset in counted]:
             raise OptionError("the data sets are not what they were when the run was started")
         return Plan(options, folder, counted, readings, _tasks(options), workers, threads)
     except BaseException:
@@ -283,14 +285,14 @@ class _Crew:
             return None if self._stopped.is_set() else next(self._questions, None)
 
     def _replaced(self, process: Contained | None, role: Role) -> Contained:
-        made = Contained(role)
+        started = Contained(role)
         with self._lock:
             if process is not None:
                 self._processes.discard(process)
-            self._processes.add(made)
+            self._processes.add(started)
         if process is not None:
             process.close()
-        return made
+        return started
 
     def _role(self, question: Question) -> Role:
         options = self._plan.options

@@ -141,13 +141,13 @@ def described(options: RunOptions, datasets: Sequence[Counted], workers: int, th
         "model": (options.model or "embedded") if options.writes_locally or options.model else None,
         "datasets": [
             {
-                "name": one.name,
-                "spec": one.spec,
-                "parts": one.parts,
-                "schemas": one.schemas,
-                "digest": one.digest,
+                "name": dataset.name,
+                "spec": dataset.spec,
+                "parts": dataset.parts,
+                "schemas": dataset.schemas,
+                "digest": dataset.digest,
             }
-            for one in datasets
+            for dataset in datasets
         ],
         "seed": options.seed,
         "generate": options.generate,
@@ -167,13 +167,13 @@ def described(options: RunOptions, datasets: Sequence[Counted], workers: int, th
 
 def versions() -> dict[str, str]:
     """Return the versions of the installed packages that figures depend on."""
-    found = {"structgen": __version__}
+    versions = {"structgen": __version__}
     for name in _TOLD_VERSIONS:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def options_of(settings: Mapping[str, Any]) -> RunOptions:

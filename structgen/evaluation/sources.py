@@ -79,7 +79,7 @@ def schemas(path: Path) -> Iterator[Item]:
 
 def suite(path: Path) -> Iterator[Item]:
     """Yield the groups of the JSON Schema test suite."""
-    found = False
+    has_rows = False
     for name, text in _members(path):
         draft, _, file = name.partition("/")
         if draft not in _DRAFTS or file in _ANNOTATIONS:
@@ -90,11 +90,11 @@ def suite(path: Path) -> Iterator[Item]:
             item = _item(group, where, f"{path}, {name}, group {number}")
             if _ELSEWHERE in json.dumps(item.schema):
                 continue
-            found = True
+            has_rows = True
             yield Item(
                 where, _section(draft, file), _with_draft(item.schema, draft), item.tests, settled=True
             )
-    if not found:
+    if not has_rows:
         raise OptionError(
             f"{str(path)!r} holds no JSON Schema test suite",
             hint="Give a check-out of the suite, or a tar archive of one: a folder `tests` with `draft7` and others.",

@@ -36,16 +36,16 @@ def paired_difference(both: int, first: int, second: int, neither: int) -> tuple
     total = both + first + second + neither
     if total == 0:
         return 0.0, -1.0, 1.0
-    one, two = (both + first) / total, (both + second) / total
+    share1, share2 = (both + first) / total, (both + second) / total
     (low1, high1), (low2, high2) = wilson(both + first, total), wilson(both + second, total)
     margins = (both + first) * (second + neither) * (both + second) * (first + neither)
     crossed: float = both * neither - first * second
     if crossed > 0:
         crossed = max(crossed - total / 2, 0.0)  # the correction for continuity, which makes it method 10
     tied = crossed / math.sqrt(margins) if margins else 0.0
-    below = _square_and_add(one - low1, high2 - two, tied)
-    above = _square_and_add(high1 - one, two - low2, tied)
-    return one - two, one - two - below, one - two + above
+    below = _square_and_add(share1 - low1, high2 - share2, tied)
+    above = _square_and_add(high1 - share1, share2 - low2, tied)
+    return share1 - share2, share1 - share2 - below, share1 - share2 + above
 
 
 def sign_test(first: int, second: int) -> float:
@@ -81,8 +81,8 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float] | Non
     return middle, ordered[rank], ordered[count - 1 - rank]
 
 
-def _square_and_add(one: float, two: float, tied: float) -> float:
-    return math.sqrt(max(one * one - 2 * tied * one * two + two * two, 0.0))
+def _square_and_add(first: float, second: float, tied: float) -> float:
+    return math.sqrt(max(first * first - 2 * tied * first * second + second * second, 0.0))
 
 
 def _binomials(total: int, last: int) -> Iterator[int]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from .durations import Spread, added, spread, spread_of_bins
 from .engines import is_endpoint
-from .handling import SHARES, TIMES, Handled, Those, handled, shares_of, times_of
+from .handling import SHARES, TIMES, Handled, Those, handled_items, shares_of, times_of
 from .items import part_order
 from .json_values import as_json
 from .metrics import Coverage, Share, coverage
@@ -122,18 +122,18 @@ class Summary:
 
 def summarise(run: Run) -> Summary:
     """Return the figures of a run, finished or not."""
-    all_ = handled(run)
+    all_ = handled_items(run)
     asked = [*(run.settings.get("engines") or {}), *(record.engine for record in run.records)]
     engines = tuple(dict.fromkeys(asked))
-    found = _Tasks(run)
+    tasks = _Tasks(run)
     return Summary(
         settings=run.settings,
         engines=engines,
         datasets=tuple(all_),
         coverage=tuple(row for dataset in all_.values() for row in _coverage(dataset, engines)),
         times=tuple(row for dataset in all_.values() for row in _times(dataset, engines)),
-        tasks=tuple(found.rows(engines)),
-        pairs=(*_pairs(all_, engines), *found.pairs(engines)),
+        tasks=tuple(tasks.rows(engines)),
+        pairs=(*_pairs(all_, engines), *tasks.pairs(engines)),
         shared={
             name: {figure: len(items) for figure, items in _shared(dataset).items()}
             for name, dataset in all_.items()
@@ -143,8 +143,8 @@ def summarise(run: Run) -> Summary:
 
 
 def _coverage(dataset: Mapping[str, Those], engines: Sequence[str]) -> Iterator[CoverageRow]:
-    for engine, name, part, those in _scopes(dataset, engines):
-        yield CoverageRow(engine, name, part, coverage(one.outcome for one in those))
+    for engine, name, part, items in _scopes(dataset, engines):
+        yield CoverageRow(engine, name, part, coverage(handled.outcome for handled in items))
 
 
 def _scopes(
@@ -152,33 +152,37 @@ def _scopes(
 ) -> Iterator[tuple[str, str, str, list[Handled]]]:
     """Engine, data set, part and schemas; the whole first."""
     for engine in engines:
-        those = list(dataset.get(engine, {}).values())
-        if not those:
+        items = list(dataset.get(engine, {}).values())
+        if not items:
             continue
-        yield engine, those[0].dataset, WHOLE, those
+        yield engine, items[0].dataset, WHOLE, items
         parts = defaultdict(list)
-        for one in those:
-            parts[one.part].append(one)
+        for handled in items:
+            parts[handled.part].append(handled)
         for part in sorted(parts, key=part_order):
-            yield engine, those[0].dataset, part, parts[part]
+            yield engine, items[0].dataset, part, parts[part]
 
 
 def _shared(dataset: Mapping[str, Those]) -> dict[str, frozenset[str]]:
     """For each kind of time, the items that every engine which has such times at all has one of."""
-    found = {}
+    columns = {}
     for figure, time in TIMES.items():
-        timed = [{item for item, one in those.items() if time(one) is not None} for those in dataset.values()]
+        timed = [
+            {item for item, handled in by_item.items() if time(handled) is not None}
+            for by_item in dataset.values()
+        ]
         timed = [items for items in timed if items]
-        found[figure] = frozenset(set.intersection(*timed)) if timed else frozenset()
-    return found
+        columns[figure] = frozenset(set.intersection(*timed)) if timed else frozenset()
+    return columns
 
 
 def _times(dataset: Mapping[str, Those], engines: Sequence[str]) -> Iterator[TimesRow]:
     common = _shared(dataset)
-    for engine, name, part, those in _scopes(dataset, engines):
+    for engine, name, part, items in _scopes(dataset, engines):
         for shared in (True, False):
             kept = {
-                figure: [one for one in those if not shared or one.item in common[figure]] for figure in TIMES
+                figure: [handled for handled in items if not shared or handled.item in common[figure]]
+                for figure in TIMES
             }
             row = TimesRow(
                 engine,
@@ -195,24 +199,26 @@ def _times(dataset: Mapping[str, Those], engines: Sequence[str]) -> Iterator[Tim
                 yield row
 
 
-def _spread(those: Iterable[Handled], time: Callable[[Handled], float | None], scale: float) -> Spread | None:
-    return spread([taken * scale for one in those if (taken := time(one)) is not None])
+def _spread(items: Iterable[Handled], time: Callable[[Handled], float | None], scale: float) -> Spread | None:
+    return spread([taken * scale for handled in items if (taken := time(handled)) is not None])
 
 
-def _single_masks(those: Iterable[Handled]) -> Spread | None:
+def _single_masks(items: Iterable[Handled]) -> Spread | None:
     masks = [
-        one.read.masks_us
-        for one in those
-        if TIMES["mask"](one) is not None and one.read is not None and one.read.masks_us is not None
+        handled.read.masks_us
+        for handled in items
+        if TIMES["mask"](handled) is not None
+        and handled.read is not None
+        and handled.read.masks_us is not None
     ]
-    most = max((one.max for one in masks), default=0.0)
-    return spread_of_bins(added(one.bins for one in masks), sum(one.sum for one in masks), most)
+    most = max((mask.max for mask in masks), default=0.0)
+    return spread_of_bins(added(mask.bins for mask in masks), sum(mask.sum for mask in masks), most)
 
 
-def _mask_share(those: Iterable[Handled]) -> float | None:
+def _mask_share(items: Iterable[Handled]) -> float | None:
     spent, whole = 0.0, 0.0
-    for one in those:
-        text = one.written
+    for handled in items:
+        text = handled.written
         if text is None or text.mask_s is None or text.tpot_s is None or text.ttft_s is None:
             continue
         spent += text.mask_s
@@ -232,34 +238,38 @@ class _Tasks:
 
     def rows(self, engines: Sequence[str]) -> Iterator[TaskRow]:
         for engine in engines:
-            of_engine = {task: list(those.get(engine, {}).values()) for task, those in self._all.items()}
+            of_engine = {
+                task: list(by_engine.get(engine, {}).values()) for task, by_engine in self._all.items()
+            }
             if len(self._all) > 1:
-                of_engine = {WHOLE: [one for those in of_engine.values() for one in those]} | of_engine
-            for task, those in of_engine.items():
-                if those:
-                    yield _task_row(engine, task, those)
+                of_engine = {
+                    WHOLE: [record for records in of_engine.values() for record in records]
+                } | of_engine
+            for task, records in of_engine.items():
+                if records:
+                    yield _task_row(engine, task, records)
 
     def pairs(self, engines: Sequence[str]) -> Iterator[PairRow]:
-        for task, those in self._all.items():
-            for first, second in combinations([engine for engine in engines if engine in those], 2):
-                one, two = (
-                    {item: record.correct for item, record in those[engine].items()}
+        for task, by_engine in self._all.items():
+            for first, second in combinations([engine for engine in engines if engine in by_engine], 2):
+                first_results, second_results = (
+                    {item: record.correct for item, record in by_engine[engine].items()}
                     for engine in (first, second)
                 )
-                yield PairRow(first, second, task, "correct", paired_share(one, two))
+                yield PairRow(first, second, task, "correct", paired_share(first_results, second_results))
 
 
-def _task_row(engine: str, task: str, those: Sequence[TaskRecord]) -> TaskRow:
+def _task_row(engine: str, task: str, records: Sequence[TaskRecord]) -> TaskRow:
     statuses: dict[str, int] = {}
-    for one in those:
-        statuses[one.status] = statuses.get(one.status, 0) + 1
+    for record in records:
+        statuses[record.status] = statuses.get(record.status, 0) + 1
     return TaskRow(
         engine,
         task,
-        Share(sum(one.valid for one in those), len(those)),
-        Share(sum(one.correct for one in those), len(those)),
-        sum(one.score for one in those) / len(those),
-        spread([one.seconds for one in those if one.status == "ok"]),
+        Share(sum(record.valid for record in records), len(records)),
+        Share(sum(record.correct for record in records), len(records)),
+        sum(record.score for record in records) / len(records),
+        spread([record.seconds for record in records if record.status == "ok"]),
         statuses,
     )
 
@@ -321,8 +331,8 @@ def _expected(settings: Mapping[str, Any]) -> dict[tuple[str, str], int]:
     """Return how many questions each engine gets, as far as the settings say."""
     options = settings.get("options") or {}
     found: dict[tuple[str, str], int] = {}
-    for one in settings.get("datasets") or ():
-        name, schemas = str(one.get("name")), int(one.get("schemas") or 0)
+    for dataset in settings.get("datasets") or ():
+        name, schemas = str(dataset.get("name")), int(dataset.get("schemas") or 0)
         if options.get("coverage"):
             found["schemas", name] = schemas
         if texts := min(schemas, int(options.get("generate") or 0)):

@@ -120,11 +120,11 @@ def _of_calls(functions: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "anyOf": [
             {
                 "type": "object",
-                "properties": {"name": {"const": one["name"]}, "arguments": one["parameters"]},
+                "properties": {"name": {"const": function["name"]}, "arguments": function["parameters"]},
                 "required": ["name", "arguments"],
                 "additionalProperties": False,
             }
-            for one in functions
+            for function in functions
         ]
     }
 
@@ -163,9 +163,9 @@ def _right_call(given: Any, answer: Any) -> float:
 
 
 def _right_fields(given: object, answer: object) -> float:
-    got, wanted = dict(_fields(given)), dict(_fields(answer))
-    agreed = sum(path in got and bool(got[path] == value) for path, value in wanted.items())
-    return float(agreed / len(got.keys() | wanted.keys()))
+    got, expected = dict(_fields(given)), dict(_fields(answer))
+    agreed = sum(path in got and bool(got[path] == value) for path, value in expected.items())
+    return float(agreed / len(got.keys() | expected.keys()))
 
 
 def _fields(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
@@ -176,8 +176,8 @@ def _fields(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[t
     elif isinstance(value, list):
         inner = enumerate(value)
     if inner and value:
-        for key, one in inner:
-            yield from _fields(one, (*path, key))
+        for key, inner_value in inner:
+            yield from _fields(inner_value, (*path, key))
     else:
         yield path, (type(value), _folded(value) if isinstance(value, str) else value)
 

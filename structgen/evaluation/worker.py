@@ -171,8 +171,8 @@ def _writing(writer: Writer) -> dict[str, Answering]:
 
 def _task(item: str) -> Task:
     """``NAME/ID``, as records name it."""
-    name, _, wanted = item.partition("/")
-    return next(task for task in load_tasks([name]) if task.id == wanted)
+    name, _, item_name = item.partition("/")
+    return next(task for task in load_tasks([name]) if task.id == item_name)
 
 
 def _vocabulary(name: str | None) -> Vocabulary:

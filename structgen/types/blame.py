@@ -97,9 +97,9 @@ def arguments_adapter(function: Callable[..., Any]) -> tuple[type[BaseModel], Ty
             try:
                 generating_schema(TypeAdapter(kind))
             except FAULTS as reason:
-                found = not_supported(kind, reason)
-                found.where = f"the parameter {parameter} of {name_of(function)}"
-                raise found from reason
+                reason_error = not_supported(kind, reason)
+                reason_error.where = f"the parameter {parameter} of {name_of(function)}"
+                raise reason_error from reason
         raise TypeNotSupported(
             f"the parameters of {name_of(function)} cannot be described: {_first_sentence(error)}",
             hint="Annotate them with types that pydantic can describe.",
@@ -111,8 +111,8 @@ def _missing(part: object, owner: object) -> tuple[list[str], str]:
     if isinstance(part, (str, ForwardRef)):
         names = undefined_names(part, {} if owner is None else namespace_of(owner))
         return names or [part if isinstance(part, str) else part.__forward_arg__], ""
-    if isinstance(part, type) and (found := undefined_field(part)) is not None:
-        field, names = found
+    if isinstance(part, type) and (undefined := undefined_field(part)) is not None:
+        field, names = undefined
         return names, f".{field}"
     return [], ""
 

@@ -116,9 +116,9 @@ class SchemaIndex:
         found = self._containers.get(key)
         if found is None:
             unique: dict[tuple[int, tuple[type, ...]], Container] = {}
-            for one in self._possible_containers(slot, (), None, frozenset()):
-                if one.node["type"] in (_OBJECTS if is_object else _ARRAYS):
-                    unique.setdefault((id(one.node), one.roots), one)
+            for container in self._possible_containers(slot, (), None, frozenset()):
+                if container.node["type"] in (_OBJECTS if is_object else _ARRAYS):
+                    unique.setdefault((id(container.node), container.roots), container)
             found = self._containers[key] = tuple(unique.values())
         return found
 
@@ -129,7 +129,9 @@ class SchemaIndex:
         """
         if slot.key not in self._texts:
             leaves = self._possible_containers(slot, (), None, frozenset())
-            texts = (one.roots for one in leaves if one.node["type"] in ("str", "any") and one.maker is None)
+            texts = (
+                leaf.roots for leaf in leaves if leaf.node["type"] in ("str", "any") and leaf.maker is None
+            )
             self._texts[slot.key] = next(texts, None)
         return self._texts[slot.key]
 
@@ -166,8 +168,8 @@ class SchemaIndex:
         else:
             yield Container(node, config, roots, maker)
             return
-        for one in inner:
-            yield from self._possible_containers(Slot(one, config), roots, maker, inside)
+        for inner_container in inner:
+            yield from self._possible_containers(Slot(inner_container, config), roots, maker, inside)
 
     # -- derived schemas
 

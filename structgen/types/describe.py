@@ -33,7 +33,7 @@ def is_one_object(text: str) -> bool:
         if not isinstance(schema, dict):
             return False
         schema = _resolve(schema, definitions)
-        branches = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+        branches = [branch for branch in schema.get("anyOf", ()) if branch.get("type") != "null"]
         if len(branches) == 1:
             schema = branches[0]
         elif schema.get("type") == "array" and isinstance(schema.get("items"), dict):

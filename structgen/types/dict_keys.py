@@ -34,8 +34,8 @@ def key_schema(keys: Schema, schema: object) -> Schema | None:
     Raises:
         Unreadable: The keys cannot be stated as a schema of strings.
     """
-    found = _string_schema(keys, schema)
-    return None if found == {"type": "string"} else found
+    described = _string_schema(keys, schema)
+    return None if described == {"type": "string"} else described
 
 
 def _string_schema(keys: Schema, schema: object) -> Schema:
@@ -86,8 +86,8 @@ def _only_excludes_infinity(keys: Schema) -> bool:
 
 
 def _enumerated(values: list[Any], schema: Any) -> Schema:
-    one: Any = core_schema.dict_schema(schema["keys_schema"])
-    validator = SchemaValidator(one)
+    dictionary: Any = core_schema.dict_schema(schema["keys_schema"])
+    validator = SchemaValidator(dictionary)
     texts = [value if isinstance(value, str) else json.dumps(value) for value in values]
     for text, value in zip(texts, values, strict=True):
         try:

@@ -129,7 +129,7 @@ def documentation_of(function: Callable[..., Any]) -> str | None:
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """Return the parameters that are not bound: those that a `functools.partial` has set are not for the model."""
     parameters = inspect.signature(function).parameters
-    return {name: one for name, one in parameters.items() if name not in _set_keywords(function)}
+    return {name: parameter for name, parameter in parameters.items() if name not in _set_keywords(function)}
 
 
 def _set_keywords(function: Callable[..., Any]) -> Mapping[str, Any]:

@@ -52,7 +52,7 @@ def with_lists(annotation: Any) -> Any:
     if origin is typing.Literal:
         return annotation
     inside = get_args(annotation)
-    changed = tuple(with_lists(one) if _is_type(one) else one for one in inside)
+    changed = tuple(with_lists(argument) if _is_type(argument) else argument for argument in inside)
     if all(new is old for new, old in zip(changed, inside, strict=True)):
         return annotation
     if origin is Annotated:
@@ -68,8 +68,8 @@ def with_lists(annotation: Any) -> Any:
     return annotation.copy_with(changed) if hasattr(annotation, "copy_with") else annotation
 
 
-def _is_type(one: object) -> bool:
-    return isinstance(one, type) or get_origin(one) is not None
+def _is_type(annotation: object) -> bool:
+    return isinstance(annotation, type) or get_origin(annotation) is not None
 
 
 def _shown(annotation: object) -> str:

@@ -94,8 +94,8 @@ def hint_for(name: str, module_name: str | None, scope: str = "", *, is_class: b
             f"Inside a function, {define}move the types out of the function: `from __future__ import annotations` "
             "turns annotations into texts, which cannot use a function's names."
         )
-    near = did_you_mean(name, vars(module)) if module is not None else None
-    return f"{near or ''} Define or import {name} in the module, above the call.".strip()
+    suggestion = did_you_mean(name, vars(module)) if module is not None else None
+    return f"{suggestion or ''} Define or import {name} in the module, above the call.".strip()
 
 
 def _for_type_checkers(module: Any) -> set[str]:
@@ -104,10 +104,10 @@ def _for_type_checkers(module: Any) -> set[str]:
         tree = ast.parse(inspect.getsource(module))
     except (OSError, TypeError, SyntaxError, ValueError):
         return set()
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             for inner in ast.walk(node):
                 if isinstance(inner, (ast.Import, ast.ImportFrom)):
-                    found.update((one.asname or one.name).partition(".")[0] for one in inner.names)
-    return found
+                    names.update((alias.asname or alias.name).partition(".")[0] for alias in inner.names)
+    return names

@@ -98,8 +98,8 @@ class _Array(Builder):
         items = self.node.get("items_schema")
         if isinstance(items, list):  # a tuple
             variadic = self.node.get("variadic_item_index")
-            place = key if variadic is None or key < variadic else variadic
-            items = items[place] if place < len(items) else None
+            item_index = key if variadic is None or key < variadic else variadic
+            items = items[item_index] if item_index < len(items) else None
         return ANYTHING if items is None else Slot(items, self.config)
 
     def declares(self, key: int) -> bool:
@@ -142,9 +142,9 @@ class _Mapping(Builder):
         if self._plain_keys:
             self._keys[key] = key
         elif key not in self._keys:
-            one = Slot(self.index.without_lengths(self.node, "values_schema"), self.config)
+            slot = Slot(self.index.without_lengths(self.node, "values_schema"), self.config)
             try:
-                (self._keys[key],) = self.index.validate(one, json.dumps({key: 1}))
+                (self._keys[key],) = self.index.validate(slot, json.dumps({key: 1}))
             except Exception:  # noqa: BLE001 — validators of keys are user code
                 return key
         return self._keys[key]

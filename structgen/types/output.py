@@ -422,14 +422,14 @@ def validation_error(name: str, text: str, error: Exception) -> OutputInvalid:
             text=text,
             hint="It is nested too deeply, or has a number with too many digits. Bound them in the schema.",
         )
-    found = error.errors()
-    for one in found:
+    details = error.errors()
+    for detail in details:
         # subtle: a validator's own error refers to the frames around it. Pydantic's error, which contains it, is
         # invisible to the garbage collector, so matchers and results in those frames would never be freed.
-        own = one.get("ctx", {}).get("error")
+        own = detail.get("ctx", {}).get("error")
         if isinstance(own, BaseException):
             own.__traceback__ = None
-    problems = [f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in found]
+    problems = [f"{'.'.join(map(str, detail['loc'])) or 'value'}: {detail['msg']}" for detail in details]
     return OutputInvalid(
         f"the output is well formed but not a valid {name}: {'; '.join(problems[:3])}",
         text=text,

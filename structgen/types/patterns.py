@@ -220,8 +220,8 @@ def _networks() -> Iterator[str]:
 
 def base64(alphabet: str) -> str:
     """Return the pattern of whole groups of four characters; unused bits of the last group are 0."""
-    one = f"[{alphabet}]"
-    return f"^(?:{one}{{4}})*(?:{one}[AQgw]==|{one}{{2}}[AEIMQUYcgkosw048]=)?$"
+    character = f"[{alphabet}]"
+    return f"^(?:{character}{{4}})*(?:{character}[AQgw]==|{character}{{2}}[AEIMQUYcgkosw048]=)?$"
 
 
 def url(schemes: Sequence[str] | None) -> str:

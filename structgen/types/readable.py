@@ -81,12 +81,12 @@ def with_plain_alias(name: str, field: Any) -> Any:
 
 def other_names(fields: dict[str, Any], declared: Iterable[str]) -> list[str]:
     """Return further names of fields that the schema does not declare."""
-    found = []
+    names = []
     for name, field in fields.items():
         alias = field.get("validation_alias")
         paths = [alias] if isinstance(alias, str) else alias or []
-        found += [name, *(path if isinstance(path, str) else path[0] for path in paths)]
-    return [name for name in dict.fromkeys(found) if isinstance(name, str) and name not in declared]
+        names += [name, *(path if isinstance(path, str) else path[0] for path in paths)]
+    return [name for name in dict.fromkeys(names) if isinstance(name, str) and name not in declared]
 
 
 def check_hashable(items: Any) -> None:
@@ -124,9 +124,9 @@ def check_readable(core: Any, constraint: Constraint, parse: Callable[[str], Any
         parse(text)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        location = ".".join(map(str, first["loc"]))
         raise Unreadable(
-            f"validation rejects {text[:60]!r}{f' at {place}' * bool(place)}: {first['msg']}"
+            f"validation rejects {text[:60]!r}{f' at {location}' * bool(location)}: {first['msg']}"
         ) from error
 
 
@@ -161,7 +161,7 @@ def _runs_code(node: dict[str, Any]) -> bool:
 
 
 def _function(node: dict[str, Any]) -> tuple[str, str]:
-    found: Any = node["function"]["function"]
-    while isinstance(found, functools.partial):
-        found = found.func
-    return str(getattr(found, "__module__", "")).partition(".")[0], str(getattr(found, "__name__", ""))
+    function: Any = node["function"]["function"]
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(getattr(function, "__module__", "")).partition(".")[0], str(getattr(function, "__name__", ""))

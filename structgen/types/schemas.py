@@ -162,8 +162,8 @@ class _Generator(ScalarSchemas):
         reference = schema.get("$ref")
         if reference is None:
             return schema
-        found = self.get_schema_from_definitions(reference)
-        return schema if found is None else found
+        definition = self.get_schema_from_definitions(reference)
+        return schema if definition is None else definition
 
     # Types that no JSON text is validated as.
 
@@ -218,9 +218,9 @@ def _in_order(schema: Schema, kind: type) -> Schema:
     """Return the properties in the order of the dataclass's fields, which pydantic changes for keyword-only ones."""
     known = getattr(kind, "__pydantic_fields__", {})
     places = {}
-    for place, field in enumerate(dataclasses.fields(kind)):
+    for index, field in enumerate(dataclasses.fields(kind)):
         alias = known[field.name].validation_alias if field.name in known else None
-        places[alias if isinstance(alias, str) else field.name] = place
+        places[alias if isinstance(alias, str) else field.name] = index
     properties = schema.get("properties", {})
     order = sorted(properties, key=lambda name: places.get(name, len(places)))
     return {**schema, "properties": {name: properties[name] for name in order}}
@@ -244,10 +244,10 @@ def _known_formats(schema: Any) -> Any:
         if "pattern" in meaning and meaning["pattern"] is None:  # the time zones of this machine
             meaning = {**meaning, "pattern": patterns.time_zone()}
         return {**meaning, **{key: value for key, value in schema.items() if key not in ("format", "type")}}
-    found = {}
+    formats = {}
     for key, value in schema.items():
         if key in ("properties", "$defs", "patternProperties", "dependentSchemas"):  # schemas by names
-            found[key] = {name: _known_formats(part) for name, part in value.items()}
+            formats[key] = {name: _known_formats(part) for name, part in value.items()}
         else:
-            found[key] = value if key in ("default", "examples", "const", "enum") else _known_formats(value)
-    return found
+            formats[key] = value if key in ("default", "examples", "const", "enum") else _known_formats(value)
+    return formats

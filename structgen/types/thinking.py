@@ -52,7 +52,7 @@ def as_reasoning(annotation: object) -> Reasoning | CappedReasoning | None:
     options = ReasoningOptions()
     if get_origin(annotation) is Annotated:
         annotation, *notes = get_args(annotation)
-        options = next((one for one in notes if isinstance(one, ReasoningOptions)), options)
+        options = next((note for note in notes if isinstance(note, ReasoningOptions)), options)
     if annotation is Thinking:
         return options.around(str)
     if get_origin(annotation) is Thinking:
@@ -100,8 +100,8 @@ class GrowingThinking:
                 return None
             self._has_reasoned = True  # an answer without reasoning
             return Thinking("", self._answer(text, whole))
-        thought, found, answer = text[len(begin) :].partition(end)
-        if found:
+        thought, separator, answer = text[len(begin) :].partition(end)
+        if separator:
             self._has_reasoned = True
             return Thinking(thought, self._answer(answer.removeprefix("\n").removeprefix("\n"), whole))
         return Thinking(_without_partial_marker(thought, end), None) if thought or begin else None

@@ -65,9 +65,9 @@ class _Frame:
 
     def best(self, index: SchemaIndex, slot: Slot) -> Builder:
         """Return the builder that its members fit best, among those that `slot` allows."""
-        here = ((id(one.node), one.roots) for one in index.containers(slot, self.is_object))
+        here = ((id(container.node), container.roots) for container in index.containers(slot, self.is_object))
         builders = [self.builders[key] for key in here if key in self.builders]
-        return min(builders or self.builders.values(), key=lambda one: (one.misfits, -one.known))
+        return min(builders or self.builders.values(), key=lambda builder: (builder.misfits, -builder.known))
 
 
 class GrowingView:
@@ -138,10 +138,10 @@ class GrowingView:
         if self._value is not MISSING:
             return True
         for (frame, builder), step in zip(self._chain(), steps, strict=False):
-            wanted = str(step)
-            if any(wanted in (str(key), str(builder.name(key))) for key in frame.finished):
+            name = str(step)
+            if any(name in (str(key), str(builder.name(key))) for key in frame.finished):
                 return True
-            if frame.key is None or wanted not in (str(frame.key), str(builder.name(frame.key))):
+            if frame.key is None or name not in (str(frame.key), str(builder.name(frame.key))):
                 return False
         return False
 
@@ -154,13 +154,13 @@ class GrowingView:
 
     def _member_slots(self, slots: list[Slot], step: str) -> list[Slot]:
         """Return the positions of the member `step` of a value at one of `slots`."""
-        found = []
+        members = []
         for slot in slots:
             for container in self._index.containers(slot, True):
-                found += builder_for(self._index, container, True).slots_named(step)
+                members += builder_for(self._index, container, True).slots_named(step)
             for container in self._index.containers(slot, False) if step.isdigit() else ():
-                found.append(builder_for(self._index, container, False).slot(int(step)))
-        return found
+                members.append(builder_for(self._index, container, False).slot(int(step)))
+        return members
 
     def _check_path(self, path: tuple[str, ...]) -> None:
         """Raise `OptionError` for a path that does not exist in the type."""
@@ -186,13 +186,13 @@ class GrowingView:
 
     def arrays(self) -> list[str]:
         """Return the fields of the type that may be arrays."""
-        found = []
+        names = []
         for container in self._index.containers(self._index.root, True):
             builder = builder_for(self._index, container, True)
             for name in getattr(builder, "fields", ()):
                 slots = builder.slots_named(name)
-                found += [name] if any(self._index.containers(slot, False) for slot in slots) else []
-        return list(dict.fromkeys(found))
+                names += [name] if any(self._index.containers(slot, False) for slot in slots) else []
+        return list(dict.fromkeys(names))
 
     # -- events of the reader
 
@@ -245,7 +245,7 @@ class GrowingView:
         if self._items is not None and not frame.is_object:
             path, on_item = self._items
             *outer, (_, best) = self._chain()
-            names = [(str(one.key), str(builder.name(one.key))) for one, builder in outer]
+            names = [(str(frame.key), str(builder.name(frame.key))) for frame, builder in outer]
             if len(names) == len(path) and all(
                 step in either for step, either in zip(path, names, strict=True)
             ):

@@ -90,13 +90,13 @@ def _own(name: str) -> Callable[[Vocabulary], Engine]:
     """Return the user's class."""
     module, _, attribute = name.partition(":")
     try:
-        found: Callable[[Vocabulary], Engine] = getattr(importlib.import_module(module), attribute)
+        make_engine: Callable[[Vocabulary], Engine] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise OptionError(
             f"the engine {name!r} cannot be imported: {error}",
             hint="MODULE:CLASS is found as python -m finds it.",
         ) from None
-    return found
+    return make_engine
 
 
 def _installed(name: str, module: str, package: str) -> None:

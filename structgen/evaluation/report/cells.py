@@ -52,7 +52,7 @@ def percent_alone(share: Share | None) -> Cell:
 
 def difference(estimate: PairedShare) -> Cell:
     """Return a difference in percentage points, with the interval."""
-    middle, low, high = (_signed(f"{100 * one:+.1f}") for one in estimate.difference)
+    middle, low, high = (_signed(f"{100 * share:+.1f}") for share in estimate.difference)
     return _with(middle, f"{low} to {high}")
 
 

@@ -20,21 +20,21 @@ _DIGITS = re.compile(r"\d+")
 
 def faults_section(summary: Summary, name: str, dataset: Mapping[str, Those]) -> Markup | None:
     """Return the section on what went wrong; None if nothing did."""
-    inner = [one for engine in summary.engines for one in _of(engine, dataset.get(engine, {}))]
+    inner = [element for engine in summary.engines for element in _of(engine, dataset.get(engine, {}))]
     if not inner:
         return None
     return element("section", element("h2", f"What went wrong: {name}"), *inner)
 
 
-def _of(engine: str, those: Those) -> Iterator[Markup]:
-    failed = {item: one for item, one in those.items() if not one.outcome.declared}
+def _of(engine: str, items: Those) -> Iterator[Markup]:
+    failed = {item: handled for item, handled in items.items() if not handled.outcome.declared}
     if failed:
         yield folded(f"{engine}: {_many(len(failed), 'schema')} not taken", *_messages(failed))
     wrong: list[list[Cell]] = [
-        [(one.item, "item"), PARTS.get(one.part, one.part), _what(figure, one.state(figure))]
+        [(handled.item, "item"), PARTS.get(handled.part, handled.part), _what(figure, handled.state(figure))]
         for figure in ("true", "empirical")
-        for one in sorted(those.values(), key=lambda one: one.item)
-        if one.outcome.declared and SHARES[figure](one.outcome) is False
+        for handled in sorted(items.values(), key=lambda handled: handled.item)
+        if handled.outcome.declared and SHARES[figure](handled.outcome) is False
     ]
     if wrong:
         yield folded(
@@ -50,13 +50,13 @@ def _messages(failed: Those) -> Iterator[Markup]:
     count as one.
     """
     groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for item, one in failed.items():
-        said = one.state("declared")
-        groups[_DIGITS.sub("0", said.partition("\n")[0])].append((item, said))
+    for item, handled in failed.items():
+        message = handled.state("declared")
+        groups[_DIGITS.sub("0", message.partition("\n")[0])].append((item, message))
     ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     rows: list[list[Cell]] = [
-        [number(len(those)), (min(those)[1], "text"), (min(those)[0], "item")]
-        for _, those in ordered[:_MOST_MESSAGES]
+        [number(len(items)), (min(items)[1], "text"), (min(items)[0], "item")]
+        for _, items in ordered[:_MOST_MESSAGES]
     ]
     yield table("What it said", ["Schemas", "Message", "Such as"], rows, named=0)
     if len(ordered) > _MOST_MESSAGES:

@@ -46,7 +46,7 @@ def text(value: str, most: int = 300) -> Markup:
 
 def joined(inner: Iterable[str]) -> Markup:
     """Return one after the other; what is no markup becomes text."""
-    return Markup("".join(one if isinstance(one, Markup) else text(one) for one in inner))
+    return Markup("".join(element if isinstance(element, Markup) else text(element) for element in inner))
 
 
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], named: int = 1) -> Markup:
@@ -88,4 +88,7 @@ def _number(value: Value) -> str:
 def _printable(value: str) -> str:
     if value.isprintable():
         return value
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in value)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in value
+    )

@@ -15,7 +15,7 @@ from typing import Any
 import structgen
 from structgen.errors import OptionError
 
-from ..handling import handled
+from ..handling import handled_items
 from ..records import Run
 from ..summary import Summary, summarise
 from .faults import faults_section
@@ -50,7 +50,7 @@ def write_report(run: Run, path: str | Path) -> None:
 
 def report(run: Run) -> str:
     """Return the page."""
-    summary, schemas = summarise(run), handled(run)
+    summary, schemas = summarise(run), handled_items(run)
     sections = [
         *(schemas_section(summary, name, schemas[name]) for name in summary.datasets),
         tasks_section(summary),
@@ -81,12 +81,12 @@ def _about(summary: Summary) -> dict[str, str]:
     """Return what was run, of settings that may lack anything."""
     settings = summary.settings
     engines, limits, machine = (_mapping(settings.get(name)) for name in ("engines", "limits", "machine"))
-    datasets = [_mapping(one) for one in settings.get("datasets") or ()]
+    datasets = [_mapping(dataset) for dataset in settings.get("datasets") or ()]
     facts = {
         "Started": settings.get("started"),
         "Engines": _listing(f"{name} {engines.get(name, '')}".strip() for name in summary.engines),
         "Model": settings.get("model") or "none, so no text was written",
-        "Data": _listing(f"{one.get('spec')} ({one.get('schemas')} schemas)" for one in datasets),
+        "Data": _listing(f"{dataset.get('spec')} ({dataset.get('schemas')} schemas)" for dataset in datasets),
         "Tasks": _listing(settings.get("tasks") or ()),
         "Limits": _listing(
             f"{limits[name]:g} {unit} a schema"
@@ -102,7 +102,9 @@ def _about(summary: Summary) -> dict[str, str]:
             )
             if name in machine
         ),
-        "Versions": _listing(f"{name} {one}" for name, one in _mapping(settings.get("versions")).items()),
+        "Versions": _listing(
+            f"{name} {version}" for name, version in _mapping(settings.get("versions")).items()
+        ),
     }
     return {name: str(value) for name, value in facts.items() if value}
 
@@ -111,8 +113,8 @@ def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _listing(those: Any) -> str:
-    return ", ".join(map(str, those))
+def _listing(entries: Any) -> str:
+    return ", ".join(map(str, entries))
 
 
 def _reading() -> Markup:
@@ -126,8 +128,8 @@ def _reading() -> Markup:
 
 def _pairs(facts: dict[str, str]) -> Markup:
     rows = [
-        element(kind, text(one, 2_000))
+        element(kind, text(content, 2_000))
         for pair in facts.items()
-        for kind, one in zip(("dt", "dd"), pair, strict=True)
+        for kind, content in zip(("dt", "dd"), pair, strict=True)
     ]
     return element("dl", joined(rows))

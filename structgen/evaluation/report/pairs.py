@@ -37,7 +37,7 @@ def _tables(rows: Sequence[PairRow]) -> list[Markup]:
     shares = [(row, row.estimate) for row in rows if isinstance(row.estimate, PairedShare)]
     ratios = [(row, row.estimate) for row in rows if isinstance(row.estimate, PairedRatio)]
     names = ["Data", "Figure", "First", "Second", "Items"]
-    found = []
+    tables = []
     if shares:
         cells = [
             [
@@ -51,7 +51,7 @@ def _tables(rows: Sequence[PairRow]) -> list[Markup]:
             for row, estimate in shares
         ]
         heads = [*names, "Only first", "Only second", "Difference, points", "p"]
-        found.append(
+        tables.append(
             table("Shares: the second engine less the first, with the 95 % interval", heads, cells, named=4)
         )
     if ratios:
@@ -67,7 +67,7 @@ def _tables(rows: Sequence[PairRow]) -> list[Markup]:
             for row, estimate in ratios
         ]
         heads = [*names, "Median ratio", "Second slower", "Second faster", "p"]
-        found.append(
+        tables.append(
             table(
                 "Times: the second engine over the first, item by item, with the median's 95 % interval",
                 heads,
@@ -75,7 +75,7 @@ def _tables(rows: Sequence[PairRow]) -> list[Markup]:
                 named=4,
             )
         )
-    return found
+    return tables
 
 
 def _names(row: PairRow) -> list[Cell]:

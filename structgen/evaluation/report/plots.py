@@ -22,9 +22,9 @@ _NAME = 34
 _POINTS = 240
 
 
-def colour(place: int) -> str:
+def colour(index: int) -> str:
     """Return the class of the engine at this place."""
-    return f"e{place % _KINDS}"
+    return f"e{index % _KINDS}"
 
 
 def bars(title: str, shares: Sequence[tuple[str, int, Share]]) -> Markup:
@@ -89,9 +89,9 @@ class Curve:
     total: int
 
 
-def curves(title: str, those: Sequence[Curve]) -> Markup:
+def curves(title: str, drawn_curves: Sequence[Curve]) -> Markup:
     """Draw shares of items done within a time, on a logarithmic axis; a curve ends below 100 % by those not done."""
-    times = [one for curve in those for one in curve.microseconds if one > 0]
+    times = [time for curve in drawn_curves for time in curve.microseconds if time > 0]
     if not times:
         return Markup("")
     axis = _LogAxis(min(times), max(times), 44, _WIDTH - 14)
@@ -106,8 +106,8 @@ def curves(title: str, those: Sequence[Curve]) -> Markup:
             )
         )
     sentences = []
-    for curve in those:
-        ordered = sorted(max(one, 1e-3) for one in curve.microseconds)
+    for curve in drawn_curves:
+        ordered = sorted(max(time, 1e-3) for time in curve.microseconds)
         if not ordered or not curve.total:
             continue
         reached = len(ordered) / curve.total
@@ -129,7 +129,9 @@ def curves(title: str, those: Sequence[Curve]) -> Markup:
             )
         )
     legend = [
-        element("li", _swatch(curve.place), _cut(curve.name, 60)) for curve in those if curve.microseconds
+        element("li", _swatch(curve.place), _cut(curve.name, 60))
+        for curve in drawn_curves
+        if curve.microseconds
     ]
     return element(
         "figure",
@@ -151,19 +153,19 @@ class Ridge:
     p99: float
 
 
-def ridges(title: str, those: Sequence[Ridge]) -> Markup:
+def ridges(title: str, drawn_ridges: Sequence[Ridge]) -> Markup:
     """Return a histogram for each, one below the other on one logarithmic axis, each as tall as its tallest bar."""
-    those = [one for one in those if one.bins]
-    if not those:
+    drawn_ridges = [ridge for ridge in drawn_ridges if ridge.bins]
+    if not drawn_ridges:
         return Markup("")
-    coarse = [added([[(at // 2, many) for at, many in ridge.bins.items()]]) for ridge in those]
+    coarse = [added([[(at // 2, many) for at, many in ridge.bins.items()]]) for ridge in drawn_ridges]
     lowest, most = min(map(min, coarse)), max(map(max, coarse))
     axis = _LogAxis(edges(2 * lowest)[0], edges(2 * most + 1)[1], 4, _WIDTH - 4)
     row, tall, top = 76, 46, 4
-    bottom = top + row * len(those)
+    bottom = top + row * len(drawn_ridges)
     parts: list[str] = list(axis.drawn(top, bottom, bottom + 16))
     sentences = []
-    for index, (ridge, bins) in enumerate(zip(those, coarse, strict=True)):
+    for index, (ridge, bins) in enumerate(zip(drawn_ridges, coarse, strict=True)):
         floor, tallest = top + row * (index + 1) - 6, max(bins.values())
         numbers = f"p50 {duration(ridge.p50)} · p99 {duration(ridge.p99)}"
         sentences.append(f"{ridge.name}: {numbers}")
@@ -230,9 +232,9 @@ def _svg(width: int, height: int, label: str, *inner: str) -> Markup:
     return element("svg", *inner, viewBox=f"0 0 {width} {height}", role="img", aria_label=label)
 
 
-def _swatch(place: int) -> Markup:
+def _swatch(index: int) -> Markup:
     line = element("line", x1=0, x2=26, y1=5, y2=5, class_="curve")
-    return element("svg", line, viewBox="0 0 26 10", class_=f"swatch {colour(place)}", aria_hidden="true")
+    return element("svg", line, viewBox="0 0 26 10", class_=f"swatch {colour(index)}", aria_hidden="true")
 
 
 def _sentence(name: str, share: Share) -> str:

@@ -130,22 +130,25 @@ def _compared_times(
 
 def _curves(summary: Summary, dataset: Mapping[str, Those]) -> Iterator[Curve]:
     for engine in summary.engines:
-        those = [one for one in dataset.get(engine, {}).values() if one.read is not None]
-        times = [1e6 * taken for one in those if (taken := TIMES["compile"](one)) is not None]
+        read_items = [handled for handled in dataset.get(engine, {}).values() if handled.read is not None]
+        times = [1e6 * taken for handled in read_items if (taken := TIMES["compile"](handled)) is not None]
         if times:
-            yield Curve(engine, _place(summary, engine), times, len(those))
+            yield Curve(engine, _place(summary, engine), times, len(read_items))
 
 
 def _ridges(summary: Summary, dataset: Mapping[str, Those], rows: Sequence[TimesRow]) -> Iterator[Ridge]:
     timed = [
-        {item for item, one in those.items() if TIMES["mask"](one) is not None} for those in dataset.values()
+        {item for item, handled in by_item.items() if TIMES["mask"](handled) is not None}
+        for by_item in dataset.values()
     ]
     common = set.intersection(*filter(None, timed)) if any(timed) else set()
     for row in rows:
         if row.masks_us is None:
             continue
         records = [dataset[row.engine][item].read for item in common]
-        bins = added(one.masks_us.bins for one in records if one is not None and one.masks_us is not None)
+        bins = added(
+            record.masks_us.bins for record in records if record is not None and record.masks_us is not None
+        )
         yield Ridge(row.engine, _place(summary, row.engine), bins, row.masks_us.p50, row.masks_us.p99)
 
 
@@ -162,7 +165,7 @@ def _time_tables(rows: Sequence[TimesRow], over: str) -> Iterator[Markup]:
 
 def _time_parts(rows: Sequence[TimesRow]) -> Iterator[Markup]:
     engines = list(dict.fromkeys(row.engine for row in rows))
-    found = {(row.part, row.engine): row for row in rows}
+    coverage_rows = {(row.part, row.engine): row for row in rows}
     for figure, named, _, unit in _TIMES:
         yield table(
             f"{named}, p50 and p99, by part",
@@ -170,7 +173,7 @@ def _time_parts(rows: Sequence[TimesRow]) -> Iterator[Markup]:
             [
                 [
                     PARTS.get(part, part),
-                    *(two_percentiles(found.get((part, engine)), figure, unit) for engine in engines),
+                    *(two_percentiles(coverage_rows.get((part, engine)), figure, unit) for engine in engines),
                 ]
                 for part in sorted({row.part for row in rows}, key=part_order)
             ],
