@@ -95,13 +95,13 @@ class ToolTurn(Composition):
         order = self.options["order"]
         return f"Answer with {self.describe()}. {in_order(order)}" if order else ""
 
-    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+    def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         """Return the formulas of the order that forbid a text to continue, if the order is the reason."""
         given = self.options["order"]
         free = {**self.options, "order": None, "earlier": (), "max_later": None}
-        if given is None or not questions[-1](tools(self.tools, **free).lower()):
-            return super().find_broken_rules(stop, questions)
-        alone = [str(one) for one in given if not self._can_continue(one, questions[-1])]
+        if given is None or not checks[-1](tools(self.tools, **free).lower()):
+            return super().find_broken_rules(stop, checks)
+        alone = [str(one) for one in given if not self._can_continue(one, checks[-1])]
         return [
             RuleViolation("", "order", one, message=f"must satisfy {one}", subject="the order of calls")
             for one in alone or ["; ".join(map(str, given))]

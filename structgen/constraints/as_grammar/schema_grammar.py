@@ -77,17 +77,17 @@ def grammar_of_schema(ir: Mapping[str, Any]) -> tuple[IR, list[Note]]:
         CombinationError: The schema is not a context-free grammar.
         LimitExceeded: The grammar would have too many rules, or the schema is nested too deeply.
     """
-    made = _Lowering(ir)
+    lowering = _Lowering(ir)
     try:
-        start = made.rule(frozenset([ir["root"]]))
+        start = lowering.rule(frozenset([ir["root"]]))
     except RecursionError:
         raise LimitExceeded(
             "the schema is nested too deeply to become a grammar",
             limit="schema_depth",
             hint="The limit of a canvas is a few hundred levels.",
         ) from None
-    rules = tuple(Rule(name, body) for name, body in made.rules.items())
-    return lower(Grammar((Rule("root", start), *rules), "root")), list(dict.fromkeys(made.notes))
+    rules = tuple(Rule(name, body) for name, body in lowering.rules.items())
+    return lower(Grammar((Rule("root", start), *rules), "root")), list(dict.fromkeys(lowering.notes))
 
 
 class _Lowering:
@@ -131,7 +131,7 @@ class _Lowering:
 
     # -- rules
 
-    def _named(self, key: Hashable, prefix: str) -> tuple[str, bool]:
+    def _rule_name(self, key: Hashable, prefix: str) -> tuple[str, bool]:
         """Return the name of the rule of a key, and whether it is new."""
         if key in self.names:
             return self.names[key], False
@@ -146,7 +146,7 @@ class _Lowering:
 
     def rule(self, requirement: Requirement) -> Body:
         """Return the values that satisfy the requirement."""
-        name, fresh = self._named(requirement, "value")
+        name, fresh = self._rule_name(requirement, "value")
         if fresh:
             combinations = self._combinations(requirement)
             # Of all remaining branches, not of one alone.
@@ -159,26 +159,26 @@ class _Lowering:
     def _combinations(self, requirement: Requirement) -> list[list[Mapping[str, Any]]]:
         """Return each combination of branches, as the sub-schemas whose own keywords then hold."""
         combinations: list[list[Mapping[str, Any]]] = []
-        todo: list[tuple[list[int], list[Mapping[str, Any]], frozenset[int]]] = [
+        waiting: list[tuple[list[int], list[Mapping[str, Any]], frozenset[int]]] = [
             (sorted(requirement), [], frozenset())
         ]
         tried = 0
-        while todo:
-            pending, own, visited = todo.pop()
+        while waiting:
+            pending, chosen_nodes, visited = waiting.pop()
             tried += 1
-            if len(combinations) > _MAX_COMBINATIONS or tried > _MAX_VISITED or len(todo) > _MAX_VISITED:
+            if len(combinations) > _MAX_COMBINATIONS or tried > _MAX_VISITED or len(waiting) > _MAX_VISITED:
                 raise LimitExceeded(
                     f"a schema has more than {_MAX_COMBINATIONS} combinations of branches",
                     limit="canvas_branches",
                     hint="For a canvas, use fewer branches (anyOf, oneOf) in one position of a schema.",
                 )
             if not pending:
-                combinations.append(own)
+                combinations.append(chosen_nodes)
                 continue
             first, *rest = pending
             node = self.nodes[first]
             if first in visited or node is True:
-                todo.append((rest, own, visited))
+                waiting.append((rest, chosen_nodes, visited))
                 continue
             if node is False:
                 continue
@@ -186,9 +186,10 @@ class _Lowering:
             more = [*node.get("allOf", ()), *node.get("ref", ())]
             branches: list[list[int]] = [[]]
             for group in [*node.get("anyOf", ()), *node.get("oneOf", ())]:
-                branches = [[*chosen, one] for chosen in branches for one in group]
-            todo += [
-                ([*more, *chosen, *rest], [*own, node], visited | {first}) for chosen in reversed(branches)
+                branches = [[*chosen, branch] for chosen in branches for branch in group]
+            waiting += [
+                ([*more, *chosen, *rest], [*chosen_nodes, node], visited | {first})
+                for chosen in reversed(branches)
             ]
         return combinations
 
@@ -199,9 +200,9 @@ class _Lowering:
         if node.get("uniqueItems") and node.get("maxItems", 2) > 1:
             raise _refusal(node, "uniqueItems")
         for group in node.get("oneOf", ()):
-            seen = [self._types_and_texts(one) for one in group]
-            for position, one in enumerate(seen):
-                if any(_may_overlap(one, other) for other in seen[:position]):
+            seen = [self._types_and_texts(branch) for branch in group]
+            for position, branch in enumerate(seen):
+                if any(_may_overlap(branch, other) for other in seen[:position]):
                     raise _refusal(node, "oneOf over branches that neither type nor constant distinguishes")
 
     def _types_and_texts(self, schema: int, depth: int = 3) -> tuple[int, frozenset[str] | None]:
@@ -214,7 +215,7 @@ class _Lowering:
             node = self.nodes[schema]
         if not isinstance(node, dict):
             return (ALL_TYPES if node else 0), None
-        listed = [("string", one) for one in node.get("strings", ())]
+        listed = [("string", text) for text in node.get("strings", ())]
         has_values = any(key in node for key in ("strings", "numbers", "literals", "values"))
         if has_values and not (node.get("numbers") or node.get("literals") or node.get("values")):
             return _STRING, frozenset(f"{kind} {text}" for kind, text in listed)
@@ -226,7 +227,7 @@ class _Lowering:
                 if texts is not None and kind == _STRING:
                     return _OBJECT, frozenset(f"{name}: {text}" for text in texts)
         if depth and node.get("anyOf") and "types" not in node:
-            kinds = [self._types_and_texts(one, depth - 1)[0] for one in node["anyOf"][0]]
+            kinds = [self._types_and_texts(branch, depth - 1)[0] for branch in node["anyOf"][0]]
             return _union(kinds), None
         return node.get("types", ALL_TYPES), None
 
@@ -245,16 +246,16 @@ class _Lowering:
             yield ("text", self._number(nodes, listed, only_integers))
         if types & _STRING:
             yield ("text", _string(nodes, listed))
-        others = [one for node in listed for one in node.get("values", ())]
-        if listed and not others:
+        containers = [node_id for node in listed for node_id in node.get("values", ())]
+        if listed and not containers:
             return
         if listed:
             (first, *rest) = listed
             if rest:
                 raise _refusal(first, "enums of containers together with other enums")
             plain = [{key: value for key, value in node.items() if key not in _LISTING} for node in nodes]
-            for one in first["values"]:
-                for more in self._combinations(frozenset([one])):
+            for node_id in first["values"]:
+                for more in self._combinations(frozenset([node_id])):
                     yield from self._containers([*plain, *more], types)
             return
         yield from self._containers(nodes, types)
@@ -273,13 +274,13 @@ class _Lowering:
         parts: list[RE] = []
         for node in nodes:
             bounds = tuple(node.get(key) for key in _BOUNDS)
-            if any(one is not None for one in bounds) or node.get("integer"):
+            if any(value is not None for value in bounds) or node.get("integer"):
                 parts.append(("number", *bounds, bool(node.get("integer"))))
             if node.get("digits"):
                 parts.append(_DIGITS)
         for node in listed:
             equal: list[RE] = [
-                ("number", one, one, None, None, None, False) for one in node.get("numbers", ())
+                ("number", value, value, None, None, None, False) for value in node.get("numbers", ())
             ]
             parts.append(alternate(equal) if equal else ("empty",))
         if self.options["integers"] == "digits" and only_integers:
@@ -292,9 +293,9 @@ class _Lowering:
         if max_count is not None and max_count < min_count:
             return
         prefix = max((len(node.get("prefixItems", ())) for node in nodes), default=0)
-        inside = self._items(nodes, 0, prefix, min_count, max_count)
-        if inside is not None:
-            yield sequence_of((("text", literal("[")), self.gap, inside, ("text", literal("]"))))
+        items = self._items(nodes, 0, prefix, min_count, max_count)
+        if items is not None:
+            yield sequence_of((("text", literal("[")), self.gap, items, ("text", literal("]"))))
 
     def _item(self, nodes: Sequence[Mapping[str, Any]], position: int) -> Body:
         requirement = set()
@@ -350,7 +351,7 @@ class _Lowering:
         entries: dict[str, Body] = {}
         for name in names:
             requirement = self._requirement_of_key(nodes, name)
-            if any(self.nodes[one] is False for one in requirement):
+            if any(self.nodes[node_id] is False for node_id in requirement):
                 if name in required:
                     return
                 continue
@@ -358,7 +359,7 @@ class _Lowering:
             entries[name] = sequence_of((key, self.colon, self.rule(requirement)))
         pointer = next((node["pointer"] for node in nodes if "pointer" in node), "#")
         others = self._requirement_of_key(nodes, None)
-        has_others = not any(self.nodes[one] is False for one in others)
+        has_others = not any(self.nodes[node_id] is False for node_id in others)
         other: Body | None = None
         if has_others and not entries:
             if min_count > 1 or (max_count is not None and max_count > 1):
@@ -375,9 +376,11 @@ class _Lowering:
         in_order = self.options["ordered"] or len(entries) > _MAX_UNORDERED_KEYS
         if in_order and not self.options["ordered"] and len(entries) > 1:
             self.notes.append(Note(pointer, "narrowed", "keys come in the order in which they are declared"))
-        inside = _EntryRules(self, entries, frozenset(required), min_count, max_count, in_order, other).rule()
-        if inside is not None:
-            yield sequence_of((("text", literal("{")), self.gap, inside, ("text", literal("}"))))
+        members = _EntryRules(
+            self, entries, frozenset(required), min_count, max_count, in_order, other
+        ).rule()
+        if members is not None:
+            yield sequence_of((("text", literal("{")), self.gap, members, ("text", literal("}"))))
 
     def _requirement_of_key(self, nodes: Sequence[Mapping[str, Any]], name: str | None) -> Requirement:
         """Return what the value of a key must satisfy; None stands for an undeclared key."""
@@ -415,10 +418,10 @@ class _EntryRules:
             more: Body = _EMPTY
             if self.max_count is None:
                 more = ("repeat", sequence_of((self.lowering.comma, self.other)), 0, None)
-            some = sequence_of((self.other, more, self.lowering.gap))
+            entries = sequence_of((self.other, more, self.lowering.gap))
             if self.max_count == 0:
                 return ("sequence", ()) if not self.min_count else None
-            return some if self.min_count else choice_of((some, ("sequence", ())))
+            return entries if self.min_count else choice_of((entries, ("sequence", ())))
         return self._after(frozenset(), 0)
 
     def _after(self, present: frozenset[str], position: int) -> Body | None:
@@ -434,7 +437,9 @@ class _EntryRules:
             alternatives.append(self.lowering.gap if count else ("sequence", ()))
         if self.max_count is None or count < self.max_count:
             names = (
-                self.order[position:] if self.in_order else [one for one in self.order if one not in present]
+                self.order[position:]
+                if self.in_order
+                else [name for name in self.order if name not in present]
             )
             for name in names:
                 rest = self._after(present | {name}, self.order.index(name) + 1 if self.in_order else 0)
@@ -443,13 +448,13 @@ class _EntryRules:
                     alternatives.append(sequence_of((before, self.entries[name], rest)))
                 if self.in_order and name in self.required:
                     break
-        found: Body | None = None
+        body: Body | None = None
         if alternatives:
-            made, _ = self.lowering._named(object(), "keys")  # a rule of its own
-            self.lowering.rules[made] = choice_of(alternatives)
-            found = ("rule", made)
-        self.known[key] = found
-        return found
+            rule_name, _ = self.lowering._rule_name(object(), "keys")  # a rule of its own
+            self.lowering.rules[rule_name] = choice_of(alternatives)
+            body = ("rule", rule_name)
+        self.known[key] = body
+        return body
 
 
 _LISTING = ("strings", "numbers", "literals", "values")
@@ -465,7 +470,7 @@ def _allows_only_integers(nodes: Sequence[Mapping[str, Any]]) -> bool:
     return any(
         not node.get("types", ALL_TYPES) & _NUMBER
         or node.get("integer")
-        or (_lists(node) and all(Decimal(one) % 1 == 0 for one in node.get("numbers", ())))
+        or (_lists(node) and all(Decimal(number) % 1 == 0 for number in node.get("numbers", ())))
         for node in nodes
     )
 
@@ -483,19 +488,19 @@ def _string(nodes: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, An
 
 
 def _union(kinds: Sequence[int]) -> int:
-    found = 0
-    for one in kinds:
-        found |= one
-    return found
+    bits = 0
+    for kind in kinds:
+        bits |= kind
+    return bits
 
 
-def _may_overlap(one: tuple[int, frozenset[str] | None], other: tuple[int, frozenset[str] | None]) -> bool:
-    if not one[0] & other[0]:
+def _may_overlap(first: tuple[int, frozenset[str] | None], second: tuple[int, frozenset[str] | None]) -> bool:
+    if not first[0] & second[0]:
         return False
-    if one[1] is None or other[1] is None:
+    if first[1] is None or second[1] is None:
         return True
-    names = {text.partition(": ")[0] for text in one[1] | other[1]} if one[0] == _OBJECT else {""}
-    return bool(one[1] & other[1]) or len(names) > 1
+    names = {text.partition(": ")[0] for text in first[1] | second[1]} if first[0] == _OBJECT else {""}
+    return bool(first[1] & second[1]) or len(names) > 1
 
 
 def _refusal(node: Mapping[str, Any], keyword: str) -> CombinationError:

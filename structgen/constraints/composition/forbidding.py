@@ -56,21 +56,21 @@ def forbid(
         CombinationError: The constraint cannot be intersected with a regular language.
         OptionError: There is no such terminal or rule, or no pattern was given.
     """
-    wanted = checked_texts(patterns, "forbid()")
-    if not wanted:
+    pattern_texts = checked_texts(patterns, "forbid()")
+    if not pattern_texts:
         raise OptionError("forbid() needs a pattern", hint='For example forbid(constraint, r"\\bgets\\(").')
     if terminal is None:
         if rules is not None:
             raise OptionError(
                 "forbid() with rules needs a terminal", hint='Pass it: forbid(..., terminal="NAME").'
             )
-        around = "|".join(f"(?:{one})" for one in wanted)
-        found = _together(f"(?s:.*)(?:{around})(?s:.*)", wanted).regular()
-        assert found is not None
-        shown = ", ".join(wanted)[:60]
+        alternatives = "|".join(f"(?:{pattern})" for pattern in pattern_texts)
+        containing = _join_patterns(f"(?s:.*)(?:{alternatives})(?s:.*)", pattern_texts).regular()
+        assert containing is not None
+        shown = ", ".join(pattern_texts)[:60]
         whole = as_constraint(constraint)
         try:
-            return whole & Composition(("text", complement(scope(found))), f"text without {shown}")
+            return whole & Composition(("text", complement(scope(containing))), f"text without {shown}")
         except CombinationError as error:
             if isinstance(whole, GrammarConstraint) and whole.grammar.lexer is not None:
                 error.hint = 'Exclude lexemes of one terminal instead: forbid(..., terminal="NAME").'
@@ -86,16 +86,18 @@ def forbid(
             "position, and would be read as something else",
             hint="Read the grammar without contextual=True, or omit `terminal` to exclude the pattern anywhere.",
         )
-    matched = _together("|".join(f"(?:{one})" for one in wanted), wanted).regular()
+    matched = _join_patterns("|".join(f"(?:{pattern})" for pattern in pattern_texts), pattern_texts).regular()
     assert matched is not None
     names = None if rules is None else {rules} if isinstance(rules, str) else set(rules)
-    return GrammarConstraint(_split(constraint.grammar, terminal, scope(matched), names), constraint.format)
+    return GrammarConstraint(
+        _split_terminal(constraint.grammar, terminal, scope(matched), names), constraint.format
+    )
 
 
-def _together(whole: str, patterns: Iterable[str]) -> Constraint:
+def _join_patterns(whole: str, patterns: Iterable[str]) -> Constraint:
     """Return the expression of joined patterns; each must be valid by itself."""
-    for one in patterns:
-        regex(one)
+    for pattern in patterns:
+        regex(pattern)
     try:
         return regex(whole)
     except RegexSyntaxError as error:
@@ -105,70 +107,80 @@ def _together(whole: str, patterns: Iterable[str]) -> Constraint:
         ) from None
 
 
-def _split(grammar: Grammar, name: str, forbidden: RE, rules: set[str] | None) -> Grammar:
+def _split_terminal(grammar: Grammar, name: str, forbidden: RE, rules: set[str] | None) -> Grammar:
     lexer = grammar.lexer
     assert lexer is not None
     # The parts that an earlier `forbid` split off belong to the terminal as well.
     parts = (f"{name}@", f"{name}{_SPLIT_OFF}")
-    mine = {one.name for one in lexer.terminals if one.name == name or one.name.startswith(parts)}
-    _check(grammar, lexer, name, mine, rules)
+    own_names = {
+        terminal.name
+        for terminal in lexer.terminals
+        if terminal.name == name or terminal.name.startswith(parts)
+    }
+    _check(grammar, lexer, name, own_names, rules)
     terminals: list[Terminal] = []
-    stands_for: dict[str, Body] = {}
-    for one in lexer.terminals:
-        if one.name not in mine:
-            terminals.append(one)
+    replacements: dict[str, Body] = {}
+    for terminal in lexer.terminals:
+        if terminal.name not in own_names:
+            terminals.append(terminal)
             continue
-        left = f"{one.name}{_SPLIT_OFF} {len(lexer.terminals)}"
-        terminals.append(replace(one, language=intersect([one.language, complement(forbidden)])))
-        terminals.append(replace(one, name=left, language=intersect([one.language, forbidden])))
-        stands_for[one.name] = choice_of([("terminal", one.name), ("terminal", left)])
+        forbidden_name = f"{terminal.name}{_SPLIT_OFF} {len(lexer.terminals)}"
+        terminals.append(replace(terminal, language=intersect([terminal.language, complement(forbidden)])))
+        terminals.append(
+            replace(terminal, name=forbidden_name, language=intersect([terminal.language, forbidden]))
+        )
+        replacements[terminal.name] = choice_of([("terminal", terminal.name), ("terminal", forbidden_name)])
     return replace(
         grammar,
         rules=tuple(
-            one if rules is None or one.name in rules else _with_both(one, stands_for)
-            for one in grammar.rules
+            rule if rules is None or rule.name in rules else _with_both(rule, replacements)
+            for rule in grammar.rules
         ),
         lexer=replace(lexer, terminals=tuple(terminals)),
     )
 
 
-def _with_both(rule: Rule, stands_for: dict[str, Body]) -> Rule:
+def _with_both(rule: Rule, replacements: dict[str, Body]) -> Rule:
     """Return the rule with both parts of the terminal wherever it uses the terminal."""
 
-    def body(one: Body) -> Body:
-        kind = one[0]
+    def body(part: Body) -> Body:
+        kind = part[0]
         if kind == "terminal":
-            return stands_for.get(one[1], one)
+            return replacements.get(part[1], part)
         if kind in ("sequence", "choice"):
-            return (kind, tuple(map(body, one[1])))
-        return (kind, body(one[1]), *one[2:]) if kind == "repeat" else one
+            return (kind, tuple(map(body, part[1])))
+        return (kind, body(part[1]), *part[2:]) if kind == "repeat" else part
 
     return replace(rule, body=body(rule.body))
 
 
-def _check(grammar: Grammar, lexer: Lexer, name: str, mine: set[str], rules: set[str] | None) -> None:
-    if not mine:
-        known = [one.name for one in lexer.terminals if not one.name.startswith("__")]
-        known.sort(key=lambda one: (one not in _various(lexer), one))
-        raise OptionError(f"the grammar has no terminal {name!r}", hint=_near(name, known))
-    if mine & set(lexer.ignore):
+def _check(grammar: Grammar, lexer: Lexer, name: str, own_names: set[str], rules: set[str] | None) -> None:
+    if not own_names:
+        known = [terminal.name for terminal in lexer.terminals if not terminal.name.startswith("__")]
+        known.sort(key=lambda terminal: (terminal not in _variable_terminals(lexer), terminal))
+        raise OptionError(f"the grammar has no terminal {name!r}", hint=_suggest(name, known))
+    if own_names & set(lexer.ignore):
         raise OptionError(
             f"the grammar ignores the terminal {name}, so no rule uses it",
             hint="Omit `terminal` to exclude the pattern anywhere.",
         )
-    made = lexer.indentation
-    if made is not None and mine & {made.newline, *made.open_brackets, *made.close_brackets}:
+    indentation = lexer.indentation
+    if indentation is not None and own_names & {
+        indentation.newline,
+        *indentation.open_brackets,
+        *indentation.close_brackets,
+    }:
         raise OptionError(f"the terminal {name} is part of the indentation and cannot be split")
-    names = [one.name for one in grammar.rules]
-    for one in sorted((rules or set()) - set(names)):
-        raise OptionError(f"the grammar has no rule {one!r}", hint=_near(one, names))
+    names = [rule.name for rule in grammar.rules]
+    for rule in sorted((rules or set()) - set(names)):
+        raise OptionError(f"the grammar has no rule {rule!r}", hint=_suggest(rule, names))
 
 
-def _various(lexer: Lexer) -> set[str]:
+def _variable_terminals(lexer: Lexer) -> set[str]:
     """Return the terminals that are not a single fixed text."""
-    return {one.name for one in lexer.terminals if one.language[0] != "literal"}
+    return {terminal.name for terminal in lexer.terminals if terminal.language[0] != "literal"}
 
 
-def _near(name: str, known: list[str]) -> str | None:
+def _suggest(name: str, known: list[str]) -> str | None:
     near = get_close_matches(name, known, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"The names are {', '.join(known[:24])}."

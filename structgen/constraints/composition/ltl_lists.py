@@ -65,27 +65,27 @@ class OrderedItems(Lowered):
         """The conjunction of all formulas."""
         return all_of(self.formulas)
 
-    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+    def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         """Return the formulas, or `max_items`, that forbid the text."""
 
         def goes_on(formulas: Sequence[Formula], options: Mapping[str, Any]) -> bool:
             try:
-                return questions[-1](ltl_over(self.items, formulas, **options).lower())
+                return checks[-1](ltl_over(self.items, formulas, **options).lower())
             except UnsatisfiableFormula:
                 return False
 
-        free = {**self.options, "max_items": None}
-        if not goes_on([TRUE], free):
-            return [] if stop.place == "text" else super().find_broken_rules(stop, questions)
-        alone = [one for one in self.formulas if not goes_on([one], free)]
-        if not alone and goes_on(self.formulas, free):
-            most = self.options["max_items"]
+        unlimited = {**self.options, "max_items": None}
+        if not goes_on([TRUE], unlimited):
+            return [] if stop.place == "text" else super().find_broken_rules(stop, checks)
+        broken = [formula for formula in self.formulas if not goes_on([formula], unlimited)]
+        if not broken and goes_on(self.formulas, unlimited):
+            limit = self.options["max_items"]
             return [
-                RuleViolation("", "max_items", message=f"must end within {most} items", subject="the list")
+                RuleViolation("", "max_items", message=f"must end within {limit} items", subject="the list")
             ]
         return [
-            RuleViolation("", "formula", str(one), message=f"must satisfy {one}", subject="the list")
-            for one in alone or [self.formula]
+            RuleViolation("", "formula", str(formula), message=f"must satisfy {formula}", subject="the list")
+            for formula in broken or [self.formula]
         ]
 
     def describe(self) -> str:
@@ -94,12 +94,14 @@ class OrderedItems(Lowered):
 
     def instructions(self) -> str:
         """Return the items, the limit of their number and the formulas in English, then the items' instructions."""
-        most = self.options["max_items"]
-        length = f" It has at most {most} items." if most is not None else ""
+        limit = self.options["max_items"]
+        length = f" It has at most {limit} items." if limit is not None else ""
         order = " ".join(map(english, self.formulas))
         inner = super().instructions()
-        said = f"Write a list of these kinds of items: {', '.join(self.items)}.{length} Its order: {order}"
-        return f"{said}\n\n{inner}" if inner else said
+        description = (
+            f"Write a list of these kinds of items: {', '.join(self.items)}.{length} Its order: {order}"
+        )
+        return f"{description}\n\n{inner}" if inner else description
 
     def __repr__(self) -> str:
         return f"<{self.describe()}>"
@@ -141,22 +143,23 @@ def ltl_over(
         isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 1
     ):
         raise OptionError(f"max_items is {max_items!r:.40}; it must be a whole number, 1 or more")
-    kinds = {name: as_constraint(one) for name, one in items.items()}
-    given = [formula] if isinstance(formula, Formula | str) else list(formula)
-    formulas = [as_formula(one) for one in given]
-    for one in formulas:
-        for name in sorted(one.atoms - kinds.keys()):
+    kinds = {name: as_constraint(item) for name, item in items.items()}
+    texts = [formula] if isinstance(formula, Formula | str) else list(formula)
+    formulas = [as_formula(text) for text in texts]
+    for part in formulas:
+        for name in sorted(part.atoms - kinds.keys()):
             raise OptionError(
-                f"{name!r} is not a type of item: {str(one)!r:.80}", hint=f"The types are {', '.join(kinds)}."
+                f"{name!r} is not a type of item: {str(part)!r:.80}",
+                hint=f"The types are {', '.join(kinds)}.",
             )
-    whole = all_of(formulas)
-    found = automaton(whole, atoms=list(kinds))
-    remaining = _remaining_items(found, len(kinds))
-    if remaining[found.start] is None or (max_items is not None and remaining[found.start] > max_items):  # type: ignore[operator]
-        _raise_impossible(formulas, list(kinds), remaining[found.start], max_items)
-    bodies = {name: body_of(one) for name, one in kinds.items()}
-    rules = _rules(found, remaining, bodies, max_items, _piece(separator), _piece(close))
-    first = Rule("list", sequence_of((_piece(open), ("rule", _name(found.start, max_items)))))
+    conjunction = all_of(formulas)
+    dfa = automaton(conjunction, atoms=list(kinds))
+    remaining = _remaining_items(dfa, len(kinds))
+    if remaining[dfa.start] is None or (max_items is not None and remaining[dfa.start] > max_items):  # type: ignore[operator]
+        _raise_impossible(formulas, list(kinds), remaining[dfa.start], max_items)
+    bodies = {name: body_of(item) for name, item in kinds.items()}
+    rules = _rules(dfa, remaining, bodies, max_items, _piece(separator), _piece(close))
+    first = Rule("list", sequence_of((_piece(open), ("rule", _name(dfa.start, max_items)))))
     options = {"max_items": max_items, "separator": separator, "open": open, "close": close}
     return OrderedItems(kinds, formulas, Grammar((first, *rules), "list"), options)
 
@@ -165,14 +168,14 @@ def _piece(given: Operand) -> Body:
     return text_of(given) if isinstance(given, str) else body_of(as_constraint(given))
 
 
-def _remaining_items(found: Automaton, kinds: int) -> list[int | None]:
+def _remaining_items(dfa: Automaton, kinds: int) -> list[int | None]:
     """Return the fewest further items that each state needs; None if it cannot be completed."""
-    remaining: list[int | None] = [0 if good else None for good in found.accepting]
-    for distance in range(len(found)):
+    remaining: list[int | None] = [0 if is_accepting else None for is_accepting in dfa.accepting]
+    for distance in range(len(dfa)):
         before = [
             state
-            for state, row in enumerate(found.rows)
-            if remaining[state] is None and any(remaining[there] == distance for there in row[:kinds])
+            for state, row in enumerate(dfa.rows)
+            if remaining[state] is None and any(remaining[target] == distance for target in row[:kinds])
         ]
         if not before:
             break
@@ -182,32 +185,32 @@ def _remaining_items(found: Automaton, kinds: int) -> list[int | None]:
 
 
 def _rules(
-    found: Automaton,
+    dfa: Automaton,
     remaining: Sequence[int | None],
     bodies: Mapping[str, Body],
-    most: int | None,
+    max_items: int | None,
     separator: Body,
     close: Body,
 ) -> list[Rule]:
     """Return a rule for each state: an item, then the end or more items."""
     rules: list[Rule] = []
-    todo, met = [(found.start, most)], {(found.start, most)}
-    for state, room in todo:
+    pending, seen = [(dfa.start, max_items)], {(dfa.start, max_items)}
+    for state, room in pending:
         rest = None if room is None else room - 1
-        ways: list[Body] = []
-        for (_, body), there in zip(bodies.items(), found.rows[state], strict=False):
-            if not _fits(remaining[there], room):
+        alternatives: list[Body] = []
+        for (_, body), target in zip(bodies.items(), dfa.rows[state], strict=False):
+            if not _fits(remaining[target], room):
                 continue
-            ends: list[Body] = [close] if found.accepting[there] else []
-            if any(_fits(remaining[one], rest) for one in found.rows[there][: len(bodies)]):
-                goes_on = sequence_of((separator, ("rule", _name(there, rest))))
+            ends: list[Body] = [close] if dfa.accepting[target] else []
+            if any(_fits(remaining[following], rest) for following in dfa.rows[target][: len(bodies)]):
+                goes_on = sequence_of((separator, ("rule", _name(target, rest))))
                 ends.append(goes_on)
-                if (there, rest) not in met:
-                    met.add((there, rest))
-                    todo.append((there, rest))
-            ways.append(sequence_of((body, choice_of(ends))))
-        rules.append(Rule(_name(state, room), choice_of(ways)))
-        if len(met) > _MOST_RULES:
+                if (target, rest) not in seen:
+                    seen.add((target, rest))
+                    pending.append((target, rest))
+            alternatives.append(sequence_of((body, choice_of(ends))))
+        rules.append(Rule(_name(state, room), choice_of(alternatives)))
+        if len(seen) > _MOST_RULES:
             raise LimitExceeded(
                 f"the list has more than {_MOST_RULES} states: those of the formula times max_items",
                 limit="list_states",
@@ -228,12 +231,12 @@ def _name(state: int, room: int | None) -> str:
 
 
 def _raise_impossible(
-    formulas: Sequence[Formula], kinds: Sequence[str], needed: int | None, most: int | None
+    formulas: Sequence[Formula], kinds: Sequence[str], needed: int | None, max_items: int | None
 ) -> None:
     if needed is not None:
-        raise UnsatisfiableFormula(f"a list needs at least {needed} items, but max_items is {most}")
+        raise UnsatisfiableFormula(f"a list needs at least {needed} items, but max_items is {max_items}")
     always = make("G", any_of(map(atom, kinds)))
-    core = [str(formulas[place - 1]) for place in conflict([always, *formulas]) or () if place]
+    core = [str(formulas[index - 1]) for index in conflict([always, *formulas]) or () if index]
     named = "; ".join(core)
     raise UnsatisfiableFormula(
         f"no list satisfies {named}" + (" together" if len(core) > 1 else ""), core=tuple(core)

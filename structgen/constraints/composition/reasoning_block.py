@@ -153,9 +153,9 @@ class CappedReasoning(Constraint):
         """Return terminals and rules as the reasoning without the limit names them."""
         return self.reasoning.shown(names)
 
-    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+    def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         """Return the rules that the text breaks without the limit of tokens."""
-        return self.reasoning.find_broken_rules(stop, questions)
+        return self.reasoning.find_broken_rules(stop, checks)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CappedReasoning):

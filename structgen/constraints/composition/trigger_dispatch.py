@@ -67,31 +67,36 @@ class Dispatch(Composition):
     ) -> None:
         object.__setattr__(self, "triggers", triggers)
         object.__setattr__(self, "options", options)
-        super().__init__(body, name, rules, [one for one in triggers.values() if isinstance(one, Constraint)])
+        super().__init__(
+            body,
+            name,
+            rules,
+            [constraint for constraint in triggers.values() if isinstance(constraint, Constraint)],
+        )
 
-    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+    def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         """Return the options that forbid the text, or else the broken rules of the operands."""
-        goes_on = questions[-1]
+        goes_on = checks[-1]
         return [
             RuleViolation("", option, message=message, subject="the free text")
             for option, changed, message in self._relaxed(stop)
             if goes_on(dispatch_of(self.triggers, **{**self.options, option: changed}).lower())
-        ] or super().find_broken_rules(stop, questions)
+        ] or super().find_broken_rules(stop, checks)
 
     def _relaxed(self, stop: Stop) -> Iterator[tuple[str, object, str]]:
         """Yield options that may forbid the text, each with its relaxed value and a message."""
-        never: tuple[str, ...] = self.options["forbidden"]
-        for one in never:
-            if one[0].encode() in stop.text[: stop.offset + 1]:
+        forbidden: tuple[str, ...] = self.options["forbidden"]
+        for text in forbidden:
+            if text[0].encode() in stop.text[: stop.offset + 1]:
                 yield (
                     "forbidden",
-                    tuple(other for other in never if other != one),
-                    f"must not contain {one!r}",
+                    tuple(other for other in forbidden if other != text),
+                    f"must not contain {text!r}",
                 )
-        if (most := self.options["max_chars"]) is not None:
-            yield "max_chars", None, f"must have at most {most} characters in one stretch"
-        if (most := self.options["max_calls"]) is not None:
-            yield "max_calls", None, f"must have at most {most} trigger{'s' * (most != 1)}"
+        if (limit := self.options["max_chars"]) is not None:
+            yield "max_chars", None, f"must have at most {limit} characters in one stretch"
+        if (limit := self.options["max_calls"]) is not None:
+            yield "max_calls", None, f"must have at most {limit} trigger{'s' * (limit != 1)}"
 
 
 @checks_names
@@ -141,8 +146,8 @@ def dispatch_of(
     """Return `dispatch`; with `at_once`, the text must begin with a trigger."""
     pairs = _checked_triggers(triggers)
     marks = tuple(mark for mark, _, _ in pairs)
-    never = checked_texts(forbidden, "forbidden=")
-    _check_together(marks, never)
+    forbidden_texts = checked_texts(forbidden, "forbidden=")
+    _check_together(marks, forbidden_texts)
     if max_calls is not None and (checked_count(max_calls, "max_calls") == 0 or stop_after_first):
         raise OptionError(
             f"max_calls={max_calls} is not allowed here",
@@ -153,13 +158,19 @@ def dispatch_of(
     options = {
         "at_least_one": at_least_one,
         "at_once": at_once,
-        "forbidden": never,
+        "forbidden": forbidden_texts,
         "stop_after_first": stop_after_first,
         "max_calls": max_calls,
         "max_chars": max_chars,
     }
-    made = _Stretches([(mark, is_special, body_of(one)) for mark, is_special, one in pairs], never, max_chars)
-    body, rules = made.whole(at_least_one, at_once, 1 if stop_after_first else max_calls, stop_after_first)
+    stretches = _Stretches(
+        [(mark, is_special, body_of(content)) for mark, is_special, content in pairs],
+        forbidden_texts,
+        max_chars,
+    )
+    body, rules = stretches.build(
+        at_least_one, at_once, 1 if stop_after_first else max_calls, stop_after_first
+    )
     name = "free text with " + " or ".join(map(repr, marks[:4])) + (" or more" if len(marks) > 4 else "")
     return Dispatch(body, name, dict(triggers), options, rules)
 
@@ -173,77 +184,84 @@ class _Stretches:
     """Builds the bodies of free text and calls, given the pending forbidden texts before each stretch."""
 
     def __init__(
-        self, calls: list[tuple[str, bool, Body]], never: tuple[str, ...], max_chars: int | None
+        self, calls: list[tuple[str, bool, Body]], forbidden: tuple[str, ...], max_chars: int | None
     ) -> None:
         self.calls = calls
         self.marks = tuple(mark for mark, _, _ in calls)
-        self.never = never
+        self.forbidden = forbidden
         self.max_chars = max_chars
-        self.prefixes = {one[:cut] for one in never for cut in range(1, len(one))}
+        self.prefixes = {text[:cut] for text in forbidden for cut in range(1, len(text))}
 
-    def whole(
+    def build(
         self, at_least_one: bool, at_once: bool, most: int | None, stops: bool
     ) -> tuple[Body, list[Rule]]:
-        _check_inside(self.calls, self.never)
+        _check_inside(self.calls, self.forbidden)
         if stops:
-            call = self.called({mark: {_NOTHING_PENDING: body} for mark, _, body in self.calls}, at_once)[
-                _NOTHING_PENDING
-            ]
-            return (call if at_least_one or at_once else choice_of((self.free(), call))), []
-        contents = {mark: self.split(mark, body) for mark, _, body in self.calls}
+            call = self.stretch_and_call(
+                {mark: {_NOTHING_PENDING: body} for mark, _, body in self.calls}, at_once
+            )[_NOTHING_PENDING]
+            return (call if at_least_one or at_once else choice_of((self.final_stretch(), call))), []
+        contents = {mark: self.split_by_pending(mark, body) for mark, _, body in self.calls}
         states = list(
             dict.fromkeys([_NOTHING_PENDING, *(pending for parts in contents.values() for pending in parts)])
         )
         if states == [_NOTHING_PENDING]:
-            call = self.called(contents, False)[_NOTHING_PENDING]
-            first = self.called(contents, True)[_NOTHING_PENDING] if at_once else EMPTY
-            low, high = int(at_least_one and not at_once), None if most is None else most - int(at_once)
-            return sequence_of((first, ("repeat", call, low, high), self.free())), []
-        return self.linked(contents, states, at_least_one, at_once, most)
+            call = self.stretch_and_call(contents, False)[_NOTHING_PENDING]
+            first = self.stretch_and_call(contents, True)[_NOTHING_PENDING] if at_once else EMPTY
+            least, most_repeats = (
+                int(at_least_one and not at_once),
+                None if most is None else most - int(at_once),
+            )
+            return sequence_of((first, ("repeat", call, least, most_repeats), self.final_stretch())), []
+        return self.build_rules(contents, states, at_least_one, at_once, most)
 
-    def free(self, pending: _Pending = _NOTHING_PENDING) -> Body:
+    def final_stretch(self, pending: _Pending = _NOTHING_PENDING) -> Body:
         """Return a stretch of free text at the end of the text."""
         return (
             "text",
-            _bounded(_without_pending(without((*self.marks, *self.never)), pending), self.max_chars, 0),
+            _bounded(_without_pending(without((*self.marks, *self.forbidden)), pending), self.max_chars, 0),
         )
 
-    def split(self, mark: str, body: Body) -> dict[_Pending, Body]:
+    def split_by_pending(self, mark: str, body: Body) -> dict[_Pending, Body]:
         """Split the constraint of a trigger by the pending texts at its end."""
         try:
             parts = split_by_end(body, mark, self.prefixes)
         except CombinationError as error:
             error.where = f"after {mark!r:.60}, because a forbidden text may begin there"
             raise
-        found: dict[_Pending, list[Body]] = {}
+        parts_by_pending: dict[_Pending, list[Body]] = {}
         for end, part in parts.items():
-            found.setdefault(self.rests(end), []).append(part)
-        return {pending: choice_of(several) for pending, several in found.items()}
+            parts_by_pending.setdefault(self.pending_after(end), []).append(part)
+        return {pending: choice_of(alternatives) for pending, alternatives in parts_by_pending.items()}
 
-    def rests(self, end: str) -> _Pending:
+    def pending_after(self, end: str) -> _Pending:
         return frozenset(
-            one[cut:] for one in self.never for cut in range(1, len(one)) if end.endswith(one[:cut])
+            text[cut:] for text in self.forbidden for cut in range(1, len(text)) if end.endswith(text[:cut])
         )
 
-    def called(
+    def stretch_and_call(
         self,
         contents: Mapping[str, Mapping[_Pending, Body]],
         at_once: bool,
         pending: _Pending = _NOTHING_PENDING,
     ) -> dict[_Pending, Body]:
         """Return a stretch, its trigger and the constraint, split by the pending texts at its end."""
-        found: dict[_Pending, list[Body]] = {}
+        parts_by_pending: dict[_Pending, list[Body]] = {}
         for mark, is_special, _ in self.calls:
-            stretch = stretch_until(mark, is_special, self.marks, self.never, self.max_chars, pending)
+            stretch = stretch_until(mark, is_special, self.marks, self.forbidden, self.max_chars, pending)
             if stretch is None:
                 continue
             if at_once:
                 stretch = (("special", mark) if is_special else ("text", literal(mark)),)
             for end, part in contents[mark].items():
-                found.setdefault(end, []).append(named(f"after {mark!r}", sequence_of((*stretch, part))))
-        return {end: choice_of(parts) for end, parts in found.items()} or {_NOTHING_PENDING: choice_of(())}
+                parts_by_pending.setdefault(end, []).append(
+                    named(f"after {mark!r}", sequence_of((*stretch, part)))
+                )
+        return {end: choice_of(parts) for end, parts in parts_by_pending.items()} or {
+            _NOTHING_PENDING: choice_of(())
+        }
 
-    def linked(
+    def build_rules(
         self,
         contents: Mapping[str, Mapping[_Pending, Body]],
         states: list[_Pending],
@@ -258,22 +276,24 @@ class _Stretches:
                 limit="triggers",
                 hint="End the constraint of each trigger with a fixed text, or omit max_calls.",
             )
-        calls = {pending: self.called(contents, False, pending) for pending in states}
+        calls = {pending: self.stretch_and_call(contents, False, pending) for pending in states}
 
         def name(pending: _Pending, left: int | None) -> str:
             return f"__free {states.index(pending)} {left}"  # explanations skip names that begin with underscores
 
         def after(parts: Mapping[_Pending, Body], left: int | None) -> list[Body]:
-            less = None if left is None else left - 1
-            return [sequence_of((part, ("rule", name(end, less)))) for end, part in parts.items()]
+            rest = None if left is None else left - 1
+            return [sequence_of((part, ("rule", name(end, rest)))) for end, part in parts.items()]
 
         rules = []
         for left in [None] if most is None else range(most + 1):
             for pending in states:
-                more = after(calls[pending], left) if left != 0 else []
-                rules.append(Rule(name(pending, left), choice_of((self.free(pending), *more))))
+                calls_after = after(calls[pending], left) if left != 0 else []
+                rules.append(
+                    Rule(name(pending, left), choice_of((self.final_stretch(pending), *calls_after)))
+                )
         if at_once or at_least_one:
-            return choice_of(after(self.called(contents, at_once), most)), rules
+            return choice_of(after(self.stretch_and_call(contents, at_once), most)), rules
         return ("rule", name(_NOTHING_PENDING, most)), rules
 
 
@@ -287,7 +307,7 @@ def stretch_until(
     mark: str,
     is_special: bool,
     marks: tuple[str, ...],
-    never: tuple[str, ...],
+    forbidden: tuple[str, ...],
     max_chars: int | None = None,
     pending: frozenset[str] = _NOTHING_PENDING,
 ) -> tuple[Body, ...] | None:
@@ -296,28 +316,31 @@ def stretch_until(
     `pending` are the rests of forbidden texts that begin before it. They do not apply if there is no free text.
     """
     if is_special:
-        found = before(mark, marks, never)
-        if found == NOTHING:
+        stretch = before(mark, marks, forbidden)
+        if stretch == NOTHING:
             return None
         if pending:
             # A rest may also end inside the trigger.
-            cut = [
+            shortened = [
                 rest[: -end or None]
                 for rest in pending
                 for end in range(1, len(rest))
                 if mark.startswith(rest[-end:])
             ]
-            fresh = complement(literals(cut)) if cut else TEXT
-            found = intersect(
-                [found, alternate([literal(""), intersect([_without_pending(TEXT, pending), fresh])])]
+            free_of_rests = complement(literals(shortened)) if shortened else TEXT
+            stretch = intersect(
+                [
+                    stretch,
+                    alternate([literal(""), intersect([_without_pending(TEXT, pending), free_of_rests])]),
+                ]
             )
-        return (("text", _bounded(found, max_chars, 0)), ("special", mark))
+        return (("text", _bounded(stretch, max_chars, 0)), ("special", mark))
     if any(other in mark[:-1] for other in marks):
         return None
-    found = ends_first(mark, marks, never)
+    stretch = ends_first(mark, marks, forbidden)
     if pending:
-        found = intersect([found, alternate([literal(mark), _without_pending(TEXT, pending)])])
-    return (("text", _bounded(found, max_chars, len(mark))),)
+        stretch = intersect([stretch, alternate([literal(mark), _without_pending(TEXT, pending)])])
+    return (("text", _bounded(stretch, max_chars, len(mark))),)
 
 
 def _bounded(expression: RE, max_chars: int | None, more: int) -> RE:
@@ -346,15 +369,15 @@ def _checked_triggers(
     return list(pairs.values())
 
 
-def _check_together(marks: tuple[str, ...], never: tuple[str, ...]) -> None:
-    if len(marks) + len(never) > _MOST_TRIGGERS:
+def _check_together(marks: tuple[str, ...], forbidden: tuple[str, ...]) -> None:
+    if len(marks) + len(forbidden) > _MOST_TRIGGERS:
         raise LimitExceeded(
-            f"dispatch() has {len(marks) + len(never)} triggers and forbidden texts; the limit is {_MOST_TRIGGERS}",
+            f"dispatch() has {len(marks) + len(forbidden)} triggers and forbidden texts; the limit is {_MOST_TRIGGERS}",
             limit="triggers",
             hint="Merge triggers that begin alike, and put their differences into a choice after the trigger.",
         )
     for mark in marks:
-        for other in never:
+        for other in forbidden:
             if other in mark:
                 raise ConstraintError(
                     f"the trigger {mark!r:.60} contains a forbidden text, {other!r:.60}, so it can never occur",
@@ -362,19 +385,19 @@ def _check_together(marks: tuple[str, ...], never: tuple[str, ...]) -> None:
                 )
 
 
-def _check_inside(calls: list[tuple[str, bool, Body]], never: tuple[str, ...]) -> None:
+def _check_inside(calls: list[tuple[str, bool, Body]], forbidden: tuple[str, ...]) -> None:
     """Raise an error for forbidden texts that contain a trigger and continue in its constraint."""
     marks = tuple(mark for mark, _, _ in calls)
-    for one in never:
+    for text in forbidden:
         for mark, is_special, body in calls:
-            place = one.find(mark, 1)
-            while place >= 0:
-                rest = one[place + len(mark) :]
+            start = text.find(mark, 1)
+            while start >= 0:
+                rest = text[start + len(mark) :]
                 counts = is_special or not any(other in mark[:-1] for other in marks)
                 if rest and counts and may_begin(body, rest):
                     raise CombinationError(
-                        f"the forbidden text {one!r:.60} contains the trigger {mark!r:.60}, whose constraint may begin "
-                        f"with {rest!r:.60}",
+                        f"the forbidden text {text!r:.60} contains the trigger {mark!r:.60}, whose constraint "
+                        f"may begin with {rest!r:.60}",
                         hint="Forbid the text before the trigger, or exclude the rest in the trigger's constraint.",
                     )
-                place = one.find(mark, place + 1)
+                start = text.find(mark, start + 1)

@@ -59,7 +59,7 @@ class Lowered(Constraint):
             one[1] for body in self._bodies() for one in subbodies(body) if one[0] == "constraint"
         )
 
-    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+    def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         """Return the broken rules of the nested constraint at which the text stops."""
         if self._ir[0] != "grammar":
             return []
@@ -67,9 +67,7 @@ class Lowered(Constraint):
         if stop.place == "text":  # if nothing may begin there, blame the only constraint that could
             parts = {part: None for part in parts if stop.may_begin == (part.describe(),)}
             stop = stop._replace(place="value")
-        return self._broken_parts(
-            stop, questions, [(part, partial(self._with, part.lower())) for part in parts]
-        )
+        return self._broken_parts(stop, checks, [(part, partial(self._with, part.lower())) for part in parts])
 
     def _with(self, part: IR, other: IR) -> IR:
         """Return the IR with `other` in place of the constraint whose IR is `part`."""

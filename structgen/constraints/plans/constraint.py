@@ -159,27 +159,27 @@ class PlanConstraint(Constraint):
         """Return a hint about the tokenizer: a plan that cannot be finished raises when it is built."""
         return "The tokenizer cannot spell the steps that are needed."
 
-    def find_broken_rules(self, stop: Stop, questions: list[Callable[[IR], bool]]) -> list[RuleViolation]:
+    def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         """Return what forbids the step: the world, `max_steps`, single formulas, or all of them together."""
-        most = self.max_steps
-        within = "" if most is None else f" within {most} steps"
+        max_steps = self.max_steps
+        within = "" if max_steps is None else f" within {max_steps} steps"
 
-        def goes_on(formulas: Sequence[Formula], world: World, most: int | None) -> bool:
+        def goes_on(formulas: Sequence[Formula], world: World, max_steps: int | None) -> bool:
             budget = self._source.product.budget
-            return questions[-1](
-                PlanConstraint(self.steps, formulas, world, self.layout, most, budget).lower()
+            return checks[-1](
+                PlanConstraint(self.steps, formulas, world, self.layout, max_steps, budget).lower()
             )
 
         if not goes_on((), as_world(None), None):  # it is not a step at all
             return []
         if not goes_on((), self.world, None):
             return [_broken("environment", "must be possible in the environment")]
-        if most is not None and not goes_on((), self.world, most):
-            return [_broken("max_steps", f"must end{within}", str(most))]
-        # subtle: `most` is passed, since without it a search may not terminate.
-        alone = [one for one in self.formulas if not goes_on([one], self.world, most)]
-        if alone:
-            return [_broken("formula", f"must satisfy {one}{within}", str(one)) for one in alone]
+        if max_steps is not None and not goes_on((), self.world, max_steps):
+            return [_broken("max_steps", f"must end{within}", str(max_steps))]
+        # subtle: `max_steps` is passed, since without it a search may not terminate.
+        broken = [formula for formula in self.formulas if not goes_on([formula], self.world, max_steps)]
+        if broken:
+            return [_broken("formula", f"must satisfy {formula}{within}", str(formula)) for formula in broken]
         together = "; ".join(map(str, self.formulas))
         return [_broken("formula", f"must satisfy its formulas together{within}: {together:.200}", together)]
 

@@ -87,8 +87,11 @@ class _Focus:
     excluded_nodes: frozenset[int] = frozenset()
     excluded_demands: frozenset[tuple[int, Demand]] = frozenset()
 
-    def excludes(self, one: _Candidate) -> bool:
-        return one.node_id in self.excluded_nodes or (one.node_id, one.demand) in self.excluded_demands
+    def excludes(self, candidate: _Candidate) -> bool:
+        return (
+            candidate.node_id in self.excluded_nodes
+            or (candidate.node_id, candidate.demand) in self.excluded_demands
+        )
 
 
 def find_broken_rules(ir: SchemaIR, stop: Stop, checks: list[Accepts]) -> list[RuleViolation]:
@@ -114,7 +117,7 @@ def find_broken_rules(ir: SchemaIR, stop: Stop, checks: list[Accepts]) -> list[R
         return [NO_SCHEMA]
     values = SchemaValues(ir, parsed.root, stop)
     tags = list(values.tags())
-    rules = _unknown_tag(ir, tags, stop.offset, checks[-1])
+    rules = _find_unknown_tag(ir, tags, stop.offset, checks[-1])
     if rules:
         return rules
     unchosen = _unchosen_branches(ir, tags, stop.near)
@@ -124,18 +127,18 @@ def find_broken_rules(ir: SchemaIR, stop: Stop, checks: list[Accepts]) -> list[R
     start_time = until = monotonic()
     shares = (_SHARE_OF_CHOSEN_BRANCHES, 1 - _SHARE_OF_CHOSEN_BRANCHES) if unchosen else (1,)
     for (focus, candidates), share in zip(tried, shares, strict=True):
-        rules = _broken_alone(ir, focus, candidates, checks, until, SECONDS * share)
+        rules = _find_rules_broken_alone(ir, focus, candidates, checks, until, SECONDS * share)
         if rules:
             return rules
         until += SECONDS * share
     for focus, candidates in tried:
-        rules = _broken_together(ir, focus, candidates, checks, start_time + 2 * SECONDS)
+        rules = _find_rules_broken_together(ir, focus, candidates, checks, start_time + 2 * SECONDS)
         if rules:
             return rules
     return []
 
 
-def _broken_alone(
+def _find_rules_broken_alone(
     ir: SchemaIR,
     focus: _Focus,
     candidates: list[_Candidate],
@@ -144,35 +147,35 @@ def _broken_alone(
     seconds: float,
 ) -> list[RuleViolation]:
     """Return the rules each of which is to blame alone."""
-    fewer = keep_relevant_branches(ir, focus.near)
+    reduced = keep_relevant_branches(ir, focus.near)
     for number, accepts in enumerate(checks, start=1):
         until = start_time + seconds * number / len(checks)  # each check has its share
-        if accepts(_with_options(fewer or ir, _PERMISSIVE_OPTIONS)):
-            options = _broken_options(ir, accepts)
+        if accepts(_with_options(reduced or ir, _PERMISSIVE_OPTIONS)):
+            options = _find_broken_options(ir, accepts)
             if options:
                 return options
-        rules = _broken_in_branches(ir, fewer, focus, accepts, until)
+        rules = _find_rules_in_branches(ir, reduced, focus, accepts, until)
         if rules:
             return rules
         blamed = _find_blamed(ir, candidates, accepts, until)
         if blamed:
             # A union may hide a broken rule of the chosen branch, and another one later.
             if all(map(_is_long, blamed)) and accepts is not checks[-1]:
-                rules = _broken_in_branches(ir, fewer, focus, checks[-1], until + seconds / len(checks))
+                rules = _find_rules_in_branches(ir, reduced, focus, checks[-1], until + seconds / len(checks))
             return rules + _rules_of(ir, blamed, focus, accepts, until)
     return []
 
 
-def _unknown_tag(ir: SchemaIR, tags: list[Tag], offset: int, accepts: Accepts) -> list[RuleViolation]:
+def _find_unknown_tag(ir: SchemaIR, tags: list[Tag], offset: int, accepts: Accepts) -> list[RuleViolation]:
     """Return the rule of a union none of whose branches has the tag in the text."""
     for tag in tags:
-        one = _Candidate(tag.node_id, ((tag.key, tag.group),), ir["nodes"][tag.node_id]["pointer"], tag.key)
-        if not tag.chosen and tag.start <= offset and accepts(_without(ir, [one])):
+        union = _Candidate(tag.node_id, ((tag.key, tag.group),), ir["nodes"][tag.node_id]["pointer"], tag.key)
+        if not tag.chosen and tag.start <= offset and accepts(_without(ir, [union])):
             shown = ", ".join(tag.possible[:_MAX_TAGS_SHOWN]) + (
                 ", …" if len(tag.possible) > _MAX_TAGS_SHOWN else ""
             )
             message = f"must be one of the values that identify a branch ({shown})"
-            return [RuleViolation(one.pointer, one.keyword, "", tag.path, message)]
+            return [RuleViolation(union.pointer, union.keyword, "", tag.path, message)]
     return []
 
 
@@ -189,31 +192,31 @@ def _unchosen_branches(
     changed = list(nodes)
     for (node_id, key, group), branches in chosen.items():
         if branches:
-            groups = [tuple(sorted(branches)) if one == group else one for one in changed[node_id][key]]
+            groups = [tuple(sorted(branches)) if other == group else other for other in changed[node_id][key]]
             changed[node_id] = {**changed[node_id], key: tuple(groups)}
     # An outer occurrence of a recursive union may have another branch chosen.
-    vague = {(tag.node_id, tag.key, tag.group) for tag in tags if len(tag.chosen) != 1}
-    alone = frozenset((node_id, ((key, group),)) for node_id, key, group in chosen.keys() - vague)
+    undecided = {(tag.node_id, tag.key, tag.group) for tag in tags if len(tag.chosen) != 1}
+    decided = frozenset((node_id, ((key, group),)) for node_id, key, group in chosen.keys() - undecided)
     kept = reachable_nodes(changed, ir["root"])
-    skipped = {
+    excluded = {
         node_id
         for node_id, node in enumerate(nodes)
         # The tag itself may be the broken rule.
         if node_id not in kept
         and not (isinstance(node, dict) and node["pointer"] in near and any(key in node for key in _VALUES))
     }
-    return frozenset(skipped), alone
+    return frozenset(excluded), decided
 
 
-def _broken_in_branches(
-    ir: SchemaIR, fewer: SchemaIR | None, focus: _Focus, accepts: Accepts, until: float
+def _find_rules_in_branches(
+    ir: SchemaIR, reduced: SchemaIR | None, focus: _Focus, accepts: Accepts, until: float
 ) -> list[RuleViolation]:
     """Return the rules that the reduced schema finds and the whole schema confirms."""
-    if fewer is None or accepts(fewer):
+    if reduced is None or accepts(reduced):
         return []
-    blamed = _find_blamed(fewer, _ordered_candidates(fewer, focus), accepts, until)
-    blamed = [one for one in blamed if accepts(_without(ir, [one]))]
-    return _rules_of(fewer, blamed, focus, accepts, until)
+    blamed = _find_blamed(reduced, _ordered_candidates(reduced, focus), accepts, until)
+    blamed = [candidate for candidate in blamed if accepts(_without(ir, [candidate]))]
+    return _rules_of(reduced, blamed, focus, accepts, until)
 
 
 def _find_blamed(
@@ -221,44 +224,52 @@ def _find_blamed(
 ) -> list[_Candidate]:
     """Return each candidate without which alone the text goes on; a long union stands for its branches."""
     blamed: list[_Candidate] = []
-    for one in candidates:
+    for candidate in candidates:
         if monotonic() >= until:
             break
-        inside = any(_is_long(other) and one.pointer.startswith(f"{other.pointer}/") for other in blamed)
-        if not inside and accepts(_without(ir, [one])):
-            blamed.append(one)
+        inside = any(
+            _is_long(other) and candidate.pointer.startswith(f"{other.pointer}/") for other in blamed
+        )
+        if not inside and accepts(_without(ir, [candidate])):
+            blamed.append(candidate)
     return blamed
 
 
-def _is_long(one: _Candidate) -> bool:
-    key, member = one.demand[0]
+def _is_long(candidate: _Candidate) -> bool:
+    key, member = candidate.demand[0]
     return key in ("anyOf", "oneOf") and len(member) >= LONG_UNION
 
 
-def _broken_together(
+def _find_rules_broken_together(
     ir: SchemaIR, focus: _Focus, candidates: list[_Candidate], checks: list[Accepts], until: float
 ) -> list[RuleViolation]:
     """Return a smallest set of rules without which the text goes on."""
-    least = _together(ir, focus, candidates, checks[-1], until)
+    smallest = _find_blamed_set(ir, focus, candidates, checks[-1], until)
     accepts = checks[-1]
     for stricter in checks[:-1]:
         # A stricter check covers more of the text, and perhaps faults that are unrelated to this one.
-        found = _together(ir, focus, candidates, stricter, until)
-        if found and least and len(found) <= len(least):
-            least, accepts = found, stricter
+        smaller = _find_blamed_set(ir, focus, candidates, stricter, until)
+        if smaller and smallest and len(smaller) <= len(smallest):
+            smallest, accepts = smaller, stricter
             break
-    return _rules_of(ir, least, focus, accepts, until)
+    return _rules_of(ir, smallest, focus, accepts, until)
 
 
-def _together(
+def _find_blamed_set(
     ir: SchemaIR, focus: _Focus, candidates: list[_Candidate], accepts: Accepts, until: float
 ) -> list[_Candidate]:
+    """Return candidates that are to blame together, none of which can be spared; empty if the time runs out."""
     blamed = candidates
     if monotonic() >= until or not accepts(_without(ir, blamed)):
         return []
+    near = set(focus.near)
+
+    def order(candidate: _Candidate) -> tuple[bool, int]:
+        return not _is_long(candidate), -_distance(candidate.pointer, near)
+
     # Rules near the position are the likelier cause, so the search drops them from the set last.
-    for one in sorted(blamed, key=lambda one: (not _is_long(one), -_distance(one.pointer, set(focus.near)))):
-        fewer = [other for other in blamed if other is not one]
+    for candidate in sorted(blamed, key=order):
+        fewer = [other for other in blamed if other is not candidate]
         if monotonic() >= until:
             return []
         if accepts(_without(ir, fewer)):
@@ -270,39 +281,47 @@ def _ordered_candidates(ir: SchemaIR, focus: _Focus) -> list[_Candidate]:
     """Return the candidates in the order in which to try them."""
     nodes = ir["nodes"]
 
-    def order(one: _Candidate) -> tuple[bool, int]:
-        distance = _distance(nodes[one.node_id]["pointer"], near)
-        return not (_is_long(one) and distance < 2), distance
+    def order(candidate: _Candidate) -> tuple[bool, int]:
+        distance = _distance(nodes[candidate.node_id]["pointer"], near)
+        return not (_is_long(candidate) and distance < 2), distance
 
     near = set(focus.near)
-    candidates = sorted((one for one in _candidates(ir) if not focus.excludes(one)), key=order)
+    candidates = sorted(
+        (candidate for candidate in _candidates(ir) if not focus.excludes(candidate)), key=order
+    )
     return candidates[: max(8, min(MAX_CANDIDATES, _MAX_COMPILED_NODES // len(nodes)))]
 
 
 def _rules_of(
     ir: SchemaIR, blamed: list[_Candidate], focus: _Focus, accepts: Accepts, until: float
 ) -> list[RuleViolation]:
-    found = dict.fromkeys(_rule(ir, one, focus, accepts, until) for one in blamed)
-    bounds = {rule.pointer for rule in found if rule.keyword in ("minContains", "maxContains")}
-    containing = tuple(f"{rule.pointer}/contains" for rule in found if rule.keyword == "contains")
+    rules = dict.fromkeys(_rule(ir, candidate, focus, accepts, until) for candidate in blamed)
+    bounds = {rule.pointer for rule in rules if rule.keyword in ("minContains", "maxContains")}
+    containing = tuple(f"{rule.pointer}/contains" for rule in rules if rule.keyword == "contains")
     return [
         rule
-        for rule in found
+        for rule in rules
         # `contains` covers the rules of an item that the text does not have; its bounds say more than it does.
         if not (rule.keyword == "contains" and rule.pointer in bounds)
         and not f"{rule.pointer}/".startswith(containing or ("\0",))
     ]
 
 
-def _rule(ir: SchemaIR, one: _Candidate, focus: _Focus, accepts: Accepts, until: float) -> RuleViolation:
-    value = focus.values.value_of(one.node_id, one.keyword)
-    detail = _describe(ir, one, accepts, until)
-    node = ir["nodes"][one.node_id]
-    if one.keyword == "additionalProperties" and value is not None and not node.get("patternProperties"):
+def _rule(
+    ir: SchemaIR, candidate: _Candidate, focus: _Focus, accepts: Accepts, until: float
+) -> RuleViolation:
+    value = focus.values.value_of(candidate.node_id, candidate.keyword)
+    detail = _describe(ir, candidate, accepts, until)
+    node = ir["nodes"][candidate.node_id]
+    if (
+        candidate.keyword == "additionalProperties"
+        and value is not None
+        and not node.get("patternProperties")
+    ):
         declared = {name for name, _ in node.get("properties", ())}
-        others = (str(child.path[-1]) for child in value.children if child.path[-1] not in declared)
-        detail = next(others, detail)
-    return RuleViolation(one.pointer, one.keyword, detail, None if value is None else value.path)
+        undeclared = (str(child.path[-1]) for child in value.children if child.path[-1] not in declared)
+        detail = next(undeclared, detail)
+    return RuleViolation(candidate.pointer, candidate.keyword, detail, None if value is None else value.path)
 
 
 def _distance(pointer: str, near: set[str]) -> int:
@@ -312,7 +331,7 @@ def _distance(pointer: str, near: set[str]) -> int:
     return 1 if any(other.startswith(f"{pointer}/") for other in near) else 2
 
 
-def _broken_options(ir: SchemaIR, accepts: Accepts) -> list[RuleViolation]:
+def _find_broken_options(ir: SchemaIR, accepts: Accepts) -> list[RuleViolation]:
     options = ir["options"]
     return [
         RuleViolation("", name, str(options[name]))
@@ -327,8 +346,8 @@ def _with_options(ir: SchemaIR, options: dict[str, Any]) -> SchemaIR:
 
 def _without(ir: SchemaIR, left_out: list[_Candidate]) -> SchemaIR:
     nodes = list(ir["nodes"])
-    for one in left_out:
-        nodes[one.node_id] = without(nodes[one.node_id], one.demand)
+    for candidate in left_out:
+        nodes[candidate.node_id] = without(nodes[candidate.node_id], candidate.demand)
     return SchemaIR(nodes=tuple(nodes), root=ir["root"], options=ir["options"])
 
 
@@ -341,13 +360,13 @@ def _candidates(ir: SchemaIR) -> Iterator[_Candidate]:
     for node_id, node in enumerate(nodes):
         if isinstance(node, bool) or node_id in generated:
             continue
-        for demand in _rules(node):
+        for demand in _demands_to_try(node):
             named = _name_of(ir, node_id, demand)
             if named is not None:
                 yield _Candidate(node_id, demand, *named)
 
 
-def _rules(node: Node) -> Iterator[Demand]:
+def _demands_to_try(node: Node) -> Iterator[Demand]:
     for demand in demands(node):
         (key, _), *more = demand
         if key in _NAMED:
@@ -355,30 +374,30 @@ def _rules(node: Node) -> Iterator[Demand]:
         elif key == "prefixItems":
             yield from (((key, member),) for member in dict.fromkeys(node[key]))
         elif key == "if":
-            yield from (((one, None),) for one, _ in more)
+            yield from (((bound, None),) for bound, _ in more)
         else:
             yield demand
             if key == "contains":  # the bounds also on their own
-                yield from (((one, None),) for one, _ in more)
+                yield from (((bound, None),) for bound, _ in more)
 
 
 def _generated_nodes(nodes: tuple[Any, ...]) -> set[int]:
     """Return the nodes that stand for a whole keyword, which is left out where it is used."""
-    found: set[int] = set()
+    generated: set[int] = set()
     for node in nodes:
         if isinstance(node, bool):
             continue
-        found.update(_inside(node.get("values", ()), nodes))
+        generated.update(_nodes_of_values(node.get("values", ()), nodes))
         for group in node.get("anyOf", ()):
             if _dependency_keyword(node, group, nodes):
-                found.update(group)
+                generated.update(group)
         for member in node.get("allOf", ()):
             if not isinstance(nodes[member], bool) and _generating_keyword(node, nodes[member]):
-                found.add(member)
-    return found
+                generated.add(member)
+    return generated
 
 
-def _inside(listed: tuple[int, ...], nodes: tuple[Any, ...]) -> Iterator[int]:
+def _nodes_of_values(listed: tuple[int, ...], nodes: tuple[Any, ...]) -> Iterator[int]:
     """Yield the nodes of listed arrays and objects, and of their contents."""
     pending = list(listed)
     while pending:
@@ -417,14 +436,14 @@ def _name_of(ir: SchemaIR, node_id: int, demand: Demand) -> tuple[str, str] | No
     if key in _NAMED and nodes[member[1]] is not False:
         return None
     if key in _MEMBERS and nodes[member] is not False:
-        own = (
+        keyword = (
             None
             if key != "allOf"
             else _generating_keyword(node, nodes[member])
             if nodes[member] is not True
             else None
         )
-        return (pointer, own) if own else None
+        return (pointer, keyword) if keyword else None
     if key == "anyOf":
         return pointer, _dependency_keyword(node, member, nodes) or key
     if key in ("types", "integer", "digits"):
@@ -439,24 +458,24 @@ def _name_of(ir: SchemaIR, node_id: int, demand: Demand) -> tuple[str, str] | No
 # ------------------------------------------------------------------ descriptions
 
 
-def _describe(ir: SchemaIR, one: _Candidate, accepts: Accepts, until: float) -> str:
-    node: Node = ir["nodes"][one.node_id]
-    key, member = one.demand[0]
+def _describe(ir: SchemaIR, candidate: _Candidate, accepts: Accepts, until: float) -> str:
+    node: Node = ir["nodes"][candidate.node_id]
+    key, member = candidate.demand[0]
     if key == "oneOf":
-        return _describe_one_of(ir, one, accepts, until)
+        return _describe_one_of(ir, candidate, accepts, until)
     if key in ("pattern", "format"):
-        return ir.spelled.get(one.node_id, {}).get(f"text of {key}", "")
-    if one.keyword in ("enum", "const"):
+        return ir.spelled.get(candidate.node_id, {}).get(f"text of {key}", "")
+    if candidate.keyword in ("enum", "const"):
         return _list_values(node)
     if key in _NAMED:
         return str(member[0]) if key == "properties" else ""
     if key == "anyOf":
         return (
             _describe_dependency(ir["nodes"], node["pointer"], member)
-            if one.keyword in _DEPENDENCY_KEYWORDS
+            if candidate.keyword in _DEPENDENCY_KEYWORDS
             else ""
         )
-    if one.keyword == "type":
+    if candidate.keyword == "type":
         return _type_names(node)
     if key == "not":
         return _describe_negation(ir, member)
@@ -517,21 +536,21 @@ def _describe_dependency(nodes: tuple[Any, ...], pointer: str, group: tuple[int,
     return ""
 
 
-def _describe_one_of(ir: SchemaIR, one: _Candidate, accepts: Accepts, until: float) -> str:
+def _describe_one_of(ir: SchemaIR, candidate: _Candidate, accepts: Accepts, until: float) -> str:
     """Return which branches of ``oneOf`` the text matches; empty if the time runs out."""
-    pointer = ir["nodes"][one.node_id]["pointer"]
-    branches: tuple[int, ...] = one.demand[0][1]
-    alone = _without(ir, [one])
+    pointer = ir["nodes"][candidate.node_id]["pointer"]
+    branches: tuple[int, ...] = candidate.demand[0][1]
+    without_union = _without(ir, [candidate])
     matching = []
     for index, branch in enumerate(branches):
         if monotonic() >= until:
             return ""
-        node: Node = alone["nodes"][one.node_id]
+        node: Node = without_union["nodes"][candidate.node_id]
         node = {"pointer": pointer} if isinstance(node, bool) else node
         with_branch = {**node, "allOf": (*node.get("allOf", ()), branch)}
-        others: list[Any] = list(alone["nodes"])
-        others[one.node_id] = with_branch
-        if accepts(SchemaIR(nodes=tuple(others), root=ir["root"], options=ir["options"])):
+        nodes: list[Any] = list(without_union["nodes"])
+        nodes[candidate.node_id] = with_branch
+        if accepts(SchemaIR(nodes=tuple(nodes), root=ir["root"], options=ir["options"])):
             matching.append(f"{pointer}/oneOf/{index}")
     if not matching:
         return "it matches none of them"
