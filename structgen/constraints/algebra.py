@@ -103,7 +103,10 @@ class _Combination(Constraint):
         return join_instructions(self.operands)
 
     def written(self) -> list[tuple[str, str]]:
-        return [(self._operator if index else "", one.describe()) for index, one in enumerate(self.operands)]
+        return [
+            (self._operator if index else "", operand.describe())
+            for index, operand in enumerate(self.operands)
+        ]
 
     def __repr__(self) -> str:
         return "(" + f" {self._operator} ".join(map(repr, self.operands)) + ")"

@@ -169,7 +169,7 @@ class Constraint(ABC):
 
     def _repr_html_(self) -> str:
         long = [(name, text) for name, text in self.written() if "\n" in text or len(text) > 60]
-        short = [one for one in self.written() if one not in long]
+        short = [entry for entry in self.written() if entry not in long]
         parts = [f"{pairs([(name, '')]) if name else ''}{code(text)}" for name, text in long]
         return card(type(self).__name__.lstrip("_"), self.describe(), pairs(short) if short else "", *parts)
 
@@ -214,10 +214,10 @@ class Constraint(ABC):
             checks_of_part: list[Callable[[IR], bool]] = [
                 partial(_check_in_whole, check, whole) for check in checks
             ]
-            found = part.find_broken_rules(stop._replace(is_part=True), checks_of_part)
-            if found and found != [NO_SCHEMA]:
-                return found
-            fallback = found or fallback
+            rules = part.find_broken_rules(stop._replace(is_part=True), checks_of_part)
+            if rules and rules != [NO_SCHEMA]:
+                return rules
+            fallback = rules or fallback
         return fallback
 
     def _and(self, other: Constraint) -> Constraint | None:
@@ -353,13 +353,13 @@ def constraint_of(value: object) -> Constraint:
             "None is a value, not a type", hint='Omit the argument, or write "null" for that text.'
         )
     # Types need pydantic, which takes long to load and lies in a layer above; it is loaded with the first type.
-    found: Constraint = import_module("structgen.types").constraint_for_type(value)
-    return found
+    constraint: Constraint = import_module("structgen.types").constraint_for_type(value)
+    return constraint
 
 
 def join_instructions(parts: Iterable[Constraint]) -> str:
     """Return the instructions of several constraints, each once."""
-    return "\n\n".join(dict.fromkeys(filter(None, (one.instructions() for one in parts))))
+    return "\n\n".join(dict.fromkeys(filter(None, (part.instructions() for part in parts))))
 
 
 def _check_in_whole(check: Callable[[IR], bool], whole: Callable[[IR], IR], part: IR) -> bool:

@@ -75,25 +75,25 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
             hint=f"For exactly that text write choice([{texts!r:.60}]).",
         )
     try:
-        given = list(texts)
+        listed = list(texts)
     except TypeError:
         raise ConstraintError(
             f"choice() needs a list of texts, not {a_kind(texts)}",
             hint='Write, for example, choice(["yes", "no"]).',
         ) from None
-    if not given:
+    if not listed:
         raise EmptyConstraint(
             "choice() needs at least one text",
             hint="Check the code that makes the list.",
         )
-    if len(given) > MAX_PARTS:
+    if len(listed) > MAX_PARTS:
         raise LimitExceeded(
-            f"choice() has {len(given):,} texts, more than {MAX_PARTS:,}",
+            f"choice() has {len(listed):,} texts, more than {MAX_PARTS:,}",
             limit="choice_texts",
             hint="Describe the texts by a pattern: sg.regex(...).",
         )
     characters = 0
-    for index, text in enumerate(given):
+    for index, text in enumerate(listed):
         if not isinstance(text, str):
             raise ConstraintError(
                 f"choice() needs texts, not {with_kind(text)}",
@@ -113,4 +113,4 @@ def choice(texts: Iterable[str]) -> ChoiceConstraint:
             limit="choice_characters",
             hint="Use fewer or shorter texts.",
         )
-    return ChoiceConstraint(tuple(dict.fromkeys(given)))
+    return ChoiceConstraint(tuple(dict.fromkeys(listed)))

@@ -50,19 +50,19 @@ _JSON_LETTERS = (
 
 def may_begin(body: Body, text: str) -> bool:
     """Return whether a text of `body`, possibly with text after it, can begin with `text`."""
-    found, left = _Overlap(forwards=True).body(body, text)
-    return found or bool(left)
+    can_begin, rests = _Overlap(forwards=True).body(body, text)
+    return can_begin or bool(rests)
 
 
 def may_end(body: Body, text: str, before: str) -> bool:
     """Return whether a text of `body` after `before` can end with `text`, which reaches into `before` at most."""
-    found, left = _Overlap(forwards=False).body(body, text)
-    return found or any(before.endswith(rest) for rest in left)
+    can_end, rests = _Overlap(forwards=False).body(body, text)
+    return can_end or any(before.endswith(rest) for rest in rests)
 
 
 def split_by_end(body: Body, before: str, ends: Iterable[str]) -> dict[str, Body]:
     """Split `body` by the longest of `ends` that `before` plus a text of it ends with; the key is "" for none."""
-    possible = _possible(body, before, ends)
+    possible = _possible_ends(body, before, ends)
     if not possible:
         return {"": body}
     kind = body[0]
@@ -70,37 +70,37 @@ def split_by_end(body: Body, before: str, ends: Iterable[str]) -> dict[str, Body
         return _split_text(body[1], before, possible)
     if kind == "special":
         spelled = before + body[1]
-        return {next((one for one in possible if spelled.endswith(one)), ""): body}
+        return {next((end for end in possible if spelled.endswith(end)), ""): body}
     if kind == "named":
         return {
             end: ("named", body[1], part) for end, part in split_by_end(body[2], before, possible).items()
         }
     if kind == "choice":
-        return _merged(split_by_end(part, before, possible) for part in body[1])
+        return _merge_splits(split_by_end(part, before, possible) for part in body[1])
     if kind == "repeat":
         return _split_repeat(body, before, possible)
     if kind == "sequence":
         return _split_sequence(body[1], before, possible)
     if kind == "constraint":
         return _split_constraint(body[1], before, possible)
-    raise _unknown(body, possible[0])
+    raise _undecidable(body, possible[0])
 
 
-def _possible(body: Body, before: str, ends: Iterable[str]) -> list[str]:
+def _possible_ends(body: Body, before: str, ends: Iterable[str]) -> list[str]:
     """Return the ends that a text of `body` may have, longest first; the last letter rules most of them out."""
     last: dict[str, list[str]] = {}
     for end in ends:
         last.setdefault(end[-1], []).append(end)
-    some = [end for letter, same in last.items() if may_end(body, letter, before) for end in same]
-    return sorted((end for end in some if may_end(body, end, before)), key=len, reverse=True)
+    likely = [end for letter, same in last.items() if may_end(body, letter, before) for end in same]
+    return sorted((end for end in likely if may_end(body, end, before)), key=len, reverse=True)
 
 
 def _split_text(expression: RE, before: str, ends: Sequence[str]) -> dict[str, Body]:
-    parts = {end: intersect([expression, _only(end, before, ends)]) for end in (*ends, "")}
+    parts = {end: intersect([expression, _with_longest_end(end, before, ends)]) for end in (*ends, "")}
     return {end: ("text", part) for end, part in parts.items() if _is_live(part)}
 
 
-def _only(end: str, before: str, ends: Sequence[str]) -> RE:
+def _with_longest_end(end: str, before: str, ends: Sequence[str]) -> RE:
     """Return the texts for which `end` is the longest of `ends` that `before` plus the text ends with."""
     longer = [_ending(other, before) for other in ends if other.endswith(end) and other != end]
     return intersect([_ending(end, before), *map(complement, longer)])
@@ -126,7 +126,7 @@ def _split_sequence(parts: Sequence[Body], before: str, ends: Sequence[str]) -> 
     reach = _Overlap(forwards=False)
     for end in ends:
         if any(may_end(rest, left, before) for left in reach.body(last, end)[1]):
-            raise _unknown(rest, end)
+            raise _undecidable(rest, end)
     return {end: sequence_of((rest, part)) for end, part in split_by_end(last, "", ends).items()}
 
 
@@ -138,33 +138,33 @@ def _split_repeat(body: Body, before: str, ends: Sequence[str]) -> dict[str, Bod
         alternatives.append(("sequence", (("repeat", inner, max(low - 1, 0), high and high - 1), inner)))
     else:
         alternatives.append(inner)
-    return _merged(split_by_end(one, before, ends) for one in alternatives)
+    return _merge_splits(split_by_end(alternative, before, ends) for alternative in alternatives)
 
 
 def _split_constraint(constraint: Constraint, before: str, ends: Sequence[str]) -> dict[str, Body]:
-    found: dict[str, Body] = {}
+    parts: dict[str, Body] = {}
     for end in (*ends, ""):
         try:
-            part = constraint._within(intersect([complement(EPSILON), _only(end, before, ends)]))
+            part = constraint._within(intersect([complement(EPSILON), _with_longest_end(end, before, ends)]))
         except CombinationError:
             part = None
         if part is None:
-            raise _unknown(("constraint", constraint), ends[0])
-        found[end] = ("constraint", part)
+            raise _undecidable(("constraint", constraint), ends[0])
+        parts[end] = ("constraint", part)
     if accepts_empty(constraint.lower()):  # separate, since it ends as the text before it ends
-        return _merged([found, split_by_end(EMPTY, before, ends)])
-    return found
+        return _merge_splits([parts, split_by_end(EMPTY, before, ends)])
+    return parts
 
 
-def _merged(splits: Iterable[dict[str, Body]]) -> dict[str, Body]:
-    found: dict[str, list[Body]] = {}
+def _merge_splits(splits: Iterable[dict[str, Body]]) -> dict[str, Body]:
+    alternatives: dict[str, list[Body]] = {}
     for split in splits:
         for end, part in split.items():
-            found.setdefault(end, []).append(part)
-    return {end: choice_of(parts) for end, parts in found.items()}
+            alternatives.setdefault(end, []).append(part)
+    return {end: choice_of(parts) for end, parts in alternatives.items()}
 
 
-def _unknown(body: Body, end: str) -> CombinationError:
+def _undecidable(body: Body, end: str) -> CombinationError:
     what = body[1].describe() if body[0] == "constraint" else "a part that is not regular"
     return CombinationError(
         f"it cannot be decided which texts of {what:.80} end with {end!r:.60}",
@@ -188,8 +188,8 @@ class _Overlap:
         if kind == "named":
             return self.body(body[2], text)
         if kind == "choice":
-            found = [self.body(part, text) for part in body[1]]
-            return any(one for one, _ in found), {left for _, several in found for left in several}
+            results = [self.body(part, text) for part in body[1]]
+            return any(matches for matches, _ in results), {rest for _, rests in results for rest in rests}
         if kind == "sequence":
             return self._sequence(body[1], text)
         if kind == "repeat":
@@ -201,20 +201,20 @@ class _Overlap:
         return _has_letter(ir, letter, self.forwards), {text} if accepts_empty(ir) else set()
 
     def _text(self, expression: RE, text: str) -> tuple[bool, set[str]]:
-        fixed = _fixed(expression, self.forwards)
+        fixed = _fixed_text(expression, self.forwards)
         if fixed and not self._agrees(fixed, text):
             return False, set()
         around = [literal(text), TEXT] if self.forwards else [TEXT, literal(text)]
         if _is_live(intersect([expression, concat(around)])):
             return True, set()
-        left = set()
+        rests = set()
         for cut in range(len(text)):
             index = cut if self.forwards else len(text) - cut
             sides = text[:index], text[index:]
             part, rest = sides if self.forwards else sides[::-1]
             if _is_live(intersect([expression, literal(part)])):
-                left.add(rest)
-        return False, left
+                rests.add(rest)
+        return False, rests
 
     def _agrees(self, fixed: str, text: str) -> bool:
         if self.forwards:
@@ -224,27 +224,27 @@ class _Overlap:
     def _sequence(self, parts: Sequence[Body], text: str) -> tuple[bool, set[str]]:
         pending = {text}
         for part in parts if self.forwards else reversed(parts):
-            steps = [self.body(part, one) for one in pending]
-            if any(found for found, _ in steps):
+            results = [self.body(part, rest) for rest in pending]
+            if any(matches for matches, _ in results):
                 return True, set()
-            pending = {left for _, several in steps for left in several}
+            pending = {left_over for _, rests in results for left_over in rests}
         return False, pending
 
     def _repeat(self, body: Body, text: str) -> tuple[bool, set[str]]:
         """Match any number of repetitions; counts are ignored."""
         if body[3] == 0:
             return False, {text}
-        met, todo = {text}, [text]
-        while todo:
-            found, left = self.body(body[1], todo.pop())
-            if found:
+        seen, pending = {text}, [text]
+        while pending:
+            matches, rests = self.body(body[1], pending.pop())
+            if matches:
                 return True, set()
-            todo += left - met
-            met |= left
-        return False, met
+            pending += rests - seen
+            seen |= rests
+        return False, seen
 
 
-def _fixed(expression: RE, forwards: bool) -> str:
+def _fixed_text(expression: RE, forwards: bool) -> str:
     """Return the literal that all texts begin (end) with; empty if unknown."""
     while expression[0] == "concat":
         expression = expression[1][0 if forwards else -1]
@@ -264,18 +264,18 @@ def _has_letter(ir: IR, letter: str, forwards: bool) -> bool:
             types & bit and letter in (first if forwards else last) for bit, first, last in _JSON_LETTERS
         )
     if kind == "union":
-        return any(_has_letter(one, letter, forwards) for one in content)
+        return any(_has_letter(part, letter, forwards) for part in content)
     if kind == "sequence":
-        for one in content if forwards else reversed(content):
-            if _has_letter(one, letter, forwards):
+        for part in content if forwards else reversed(content):
+            if _has_letter(part, letter, forwards):
                 return True
-            if not accepts_empty(one):
+            if not accepts_empty(part):
                 return False
         return False
     if kind == "counted" and not content[2]:  # cut, it may end with any letter
         return _has_letter(content[0], letter, forwards)
     if kind == "grammar":
-        return any(_terminal_has(one, letter, around, forwards) for one in content["terminals"])
+        return any(_terminal_has(part, letter, around, forwards) for part in content["terminals"])
     return True
 
 

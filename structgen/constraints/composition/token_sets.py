@@ -79,32 +79,36 @@ def tokens_of(
     return Tokens(tokens_body(members, _members(exclude, where), where))
 
 
-def _members(given: Iterable[_Named] | _Named, where: str) -> list[Member]:
-    named = given if isinstance(given, Iterable) and not isinstance(given, (str, range)) else (given,)
-    return [member for one in named for member in _member(one, where)]
+def _members(tokens_given: Iterable[_Named] | _Named, where: str) -> list[Member]:
+    named = (
+        tokens_given
+        if isinstance(tokens_given, Iterable) and not isinstance(tokens_given, (str, range))
+        else (tokens_given,)
+    )
+    return [member for token_given in named for member in _member(token_given, where)]
 
 
-def _member(one: object, where: str) -> list[Member]:
-    if isinstance(one, str):
-        if not one:
+def _member(token_given: object, where: str) -> list[Member]:
+    if isinstance(token_given, str):
+        if not token_given:
             raise ConstraintError(f"{where} cannot name a token by the empty text", hint=_HINT)
-        if any("\ud800" <= character <= "\udfff" for character in one):
+        if any("\ud800" <= character <= "\udfff" for character in token_given):
             raise ConstraintError(
-                f"{one!r:.60} contains a lone surrogate, so no token has this text", hint=_HINT
+                f"{token_given!r:.60} contains a lone surrogate, so no token has this text", hint=_HINT
             )
-        return [one]
-    if isinstance(one, range):
-        if not one:
+        return [token_given]
+    if isinstance(token_given, range):
+        if not token_given:
             return []
-        if one.step != 1:
+        if token_given.step != 1:
             raise ConstraintError(
-                f"{where} takes ranges of tokens without a step, not {one!r:.60}", hint=_HINT
+                f"{where} takes ranges of tokens without a step, not {token_given!r:.60}", hint=_HINT
             )
-        _check_number(one[0], where)
-        _check_number(one[-1], where)
-        return [(one[0], one[-1])]
-    _check_number(one, where)
-    return [(one, one)]  # type: ignore[list-item]
+        _check_number(token_given[0], where)
+        _check_number(token_given[-1], where)
+        return [(token_given[0], token_given[-1])]
+    _check_number(token_given, where)
+    return [(token_given, token_given)]  # type: ignore[list-item]
 
 
 def _check_number(number: object, where: str) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .nodes import Node
+from .nodes import Node, nodes_leading_to, reachable_nodes
 
 __all__ = ["restrict_denied_formats"]
 
@@ -38,19 +38,21 @@ def restrict_denied_formats(nodes: list[Any], decided: Mapping[int, Any]) -> Non
     if not decided:
         return
     denying = [node for node in nodes if isinstance(node, dict) and not _DENYING.isdisjoint(node)]
-    below = _reachable(nodes, [one for node in denying for one in _denials(node)])
+    below = reachable_nodes(nodes, [child for node in denying for child in _denials(node)])
     if below.isdisjoint(decided):
         return
-    leading = _nodes_leading_to(nodes, below, decided)
+    leading = nodes_leading_to(nodes, decided, below)
     shadows = _Shadows(nodes, decided, leading)
     added = {}
     for node_id, node in enumerate(nodes[:]):
         if isinstance(node, dict):
-            found = [shadows.of(one) for one in dict.fromkeys(_denied_same_value(node)) if one in leading]
+            shadow_ids = [
+                shadows.of(child) for child in dict.fromkeys(_denied_same_value(node)) if child in leading
+            ]
             if "maxContains" in node and node.get("contains") in leading:
-                found.append(shadows.of_items(node, node["contains"]))
-            if found:
-                added[node_id] = found
+                shadow_ids.append(shadows.of_items(node, node["contains"]))
+            if shadow_ids:
+                added[node_id] = shadow_ids
     shadows.write_pending()
     for node_id, ids in added.items():
         nodes[node_id]["allOf"] = (*nodes[node_id].get("allOf", ()), *ids)
@@ -89,28 +91,28 @@ class _Shadows:
         if node_id in self._decided:
             shadow["format"] = self._decided[node_id]
         self._restrict_members(node, shadow)
-        beside = [self.of(one) for one in dict.fromkeys(_same_value(node)) if one in self._leading]
+        same_value = [self.of(child) for child in dict.fromkeys(_same_value(node)) if child in self._leading]
         if node.get("contains") in self._leading:
-            beside.append(self.of_items(node, node["contains"]))
-        if beside:
-            shadow["allOf"] = tuple(beside)
+            same_value.append(self.of_items(node, node["contains"]))
+        if same_value:
+            shadow["allOf"] = tuple(same_value)
         return shadow
 
     def _restrict_members(self, node: Node, shadow: Node) -> None:
         for keyword in ("properties", "patternProperties"):
-            rest = node.get("additionalProperties") in self._leading
+            restricts_others = node.get("additionalProperties") in self._leading
             pairs = [
-                (name, self.of(one) if one in self._leading else self._true())
-                for name, one in node.get(keyword, ())
-                if rest or one in self._leading
+                (name, self.of(child) if child in self._leading else self._true())
+                for name, child in node.get(keyword, ())
+                if restricts_others or child in self._leading
             ]
             if pairs:
                 shadow[keyword] = tuple(pairs)
-        if any(one in self._leading for one in node.get("prefixItems", ())) or (
+        if any(child in self._leading for child in node.get("prefixItems", ())) or (
             "prefixItems" in node and node.get("items") in self._leading
         ):
             shadow["prefixItems"] = tuple(
-                [self.of(one) if one in self._leading else self._true() for one in node["prefixItems"]]
+                [self.of(child) if child in self._leading else self._true() for child in node["prefixItems"]]
             )
         for keyword in ("additionalProperties", "propertyNames", "items"):
             if node.get(keyword) in self._leading:
@@ -150,46 +152,3 @@ def _same_value(node: Node) -> Iterator[int]:
     for keyword in ("if", "then", "else"):
         if keyword in node:
             yield node[keyword]
-
-
-def _members_and_items(node: Node) -> Iterator[int]:
-    """Yield the sub-schemas that apply to members and items."""
-    for keyword in ("properties", "patternProperties"):
-        for _, one in node.get(keyword, ()):
-            yield one
-    yield from node.get("prefixItems", ())
-    for keyword in ("additionalProperties", "propertyNames", "items", "contains"):
-        if keyword in node:
-            yield node[keyword]
-
-
-def _reachable(nodes: list[Any], node_ids: list[int]) -> set[int]:
-    """Return the ids of these nodes, and of all that they apply to the same value or to its members."""
-    found = set(node_ids)
-    pending = list(found)
-    while pending:
-        node = nodes[pending.pop()]
-        if isinstance(node, dict):
-            for one in (*_same_value(node), *_members_and_items(node)):
-                if one not in found:
-                    found.add(one)
-                    pending.append(one)
-    return found
-
-
-def _nodes_leading_to(nodes: list[Any], among: set[int], decided: Mapping[int, Any]) -> set[int]:
-    """Return the ids in `among` from which one of `decided` can be reached."""
-    from_: dict[int, list[int]] = {}
-    for node_id in among:
-        node = nodes[node_id]
-        if isinstance(node, dict):
-            for one in (*_same_value(node), *_members_and_items(node)):
-                from_.setdefault(one, []).append(node_id)
-    found = among.intersection(decided)
-    pending = list(found)
-    while pending:
-        for node_id in from_.get(pending.pop(), ()):
-            if node_id not in found:
-                found.add(node_id)
-                pending.append(node_id)
-    return found

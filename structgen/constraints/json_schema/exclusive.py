@@ -29,9 +29,10 @@ def are_exclusive(builder: NodeBuilder, group: tuple[int, ...]) -> bool:
             taken |= types
     if tags and taken & OBJECT:
         return False
-    names = set.intersection(*(set(one) for one in tags)) if tags else set()
+    names = set.intersection(*(set(values) for values in tags)) if tags else set()
     return len(tags) < 2 or any(
-        len(frozenset().union(*(one[name] for one in tags))) == sum(len(one[name]) for one in tags)
+        len(frozenset().union(*(values[name] for values in tags)))
+        == sum(len(values[name]) for values in tags)
         for name in names
     )
 
@@ -42,10 +43,10 @@ def nodes_of_value(builder: NodeBuilder, node_id: int) -> dict[int, Node]:
     found: dict[int, Node] = {}
     pending = [node_id]
     while pending:
-        one = pending.pop()
-        node = nodes[one]
-        if one not in found and isinstance(node, dict):
-            found[one] = node
+        child = pending.pop()
+        node = nodes[child]
+        if child not in found and isinstance(node, dict):
+            found[child] = node
             pending += (*node.get("allOf", ()), *node.get("ref", ()))
     return found
 

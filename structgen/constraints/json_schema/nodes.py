@@ -5,7 +5,7 @@ Invariant: `child_ids` yields every node id that a node holds, and `renumber_nod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 __all__ = [
@@ -15,7 +15,9 @@ __all__ = [
     "TYPES",
     "Node",
     "child_ids",
+    "nodes_leading_to",
     "nodes_of_same_value",
+    "reachable_nodes",
     "renumber_node",
 ]
 
@@ -48,6 +50,36 @@ def child_ids(node: Mapping[str, Any] | bool) -> Iterator[int]:
         elif key in _BY_NAME:
             for _, child in value:
                 yield child
+
+
+def reachable_nodes(nodes: Sequence[Mapping[str, Any] | bool], starts: Iterable[int]) -> set[int]:
+    """Return the ids of the nodes that can be reached from `starts`, with these."""
+    reached = set(starts)
+    pending = list(reached)
+    while pending:
+        for child in child_ids(nodes[pending.pop()]):
+            if child not in reached:
+                reached.add(child)
+                pending.append(child)
+    return reached
+
+
+def nodes_leading_to(
+    nodes: Sequence[Mapping[str, Any] | bool], targets: Iterable[int], among: Iterable[int]
+) -> set[int]:
+    """Return the ids in `among` from which one of `targets` can be reached through nodes of `among`."""
+    parents: dict[int, list[int]] = {}
+    for node_id in among:
+        for child in child_ids(nodes[node_id]):
+            parents.setdefault(child, []).append(node_id)
+    leading = set(targets).intersection(among)
+    pending = list(leading)
+    while pending:
+        for parent in parents.get(pending.pop(), ()):
+            if parent not in leading:
+                leading.add(parent)
+                pending.append(parent)
+    return leading
 
 
 def renumber_node(node: Mapping[str, Any] | bool, new_id: Callable[[int], int]) -> Node | bool:

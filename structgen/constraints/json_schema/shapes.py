@@ -134,7 +134,9 @@ class Shapes:
         open_node_ids = {root}
         while pending:
             node_id, inner = pending[-1]
-            child = next((one for one in inner if one not in self._types and one not in open_node_ids), None)
+            child = next(
+                (other for other in inner if other not in self._types and other not in open_node_ids), None
+            )
             if child is not None:
                 pending.append((child, iter(self._same_value(child))))
                 open_node_ids.add(child)
@@ -158,8 +160,8 @@ class Shapes:
         bits: int = node.get("types", ALL_TYPES)
         if _is_listed(node):
             listed = TYPES["string"] * bool(node.get("strings")) | TYPES["number"] * bool(node.get("numbers"))
-            for one in node.get("literals", ()):
-                listed |= _LITERALS[one]
+            for literal in node.get("literals", ()):
+                listed |= _LITERALS[literal]
             for node_id in node.get("values", ()):
                 listed |= known(node_id)
             bits &= listed
@@ -180,7 +182,7 @@ class Shapes:
 
     def json(self, value: Conjunction, types: Iterable[str]) -> JsonSchemaConstraint:
         """Return the constraint of the JSON of the values of these types."""
-        return self._part(value, sum(TYPES[one] for one in types))
+        return self._part(value, sum(TYPES[kind] for kind in types))
 
     def _part(self, value: Conjunction, types: int) -> JsonSchemaConstraint:
         """Return a schema of its own for these values, with only the nodes that it needs."""
@@ -196,10 +198,10 @@ class Shapes:
     def objects(self, value: Conjunction) -> list[ObjectShape]:
         """Return shapes whose objects together are the objects among the values."""
         try:
-            found = [self._object(nodes) for nodes in self._branches(value, "object")]
+            shapes = [self._object(nodes) for nodes in self._branches(value, "object")]
         except _core.LimitError as error:
             raise limit_exceeded(error, "the keys of an object") from None
-        return [one for one in found if one is not None]
+        return [shape for shape in shapes if shape is not None]
 
     def _object(self, nodes: list[Mapping[str, Any]]) -> ObjectShape | None:
         """Return the shape of the objects for which all of these nodes hold; None if no object is possible."""
@@ -210,25 +212,27 @@ class Shapes:
             for node in nodes
             if "propertyNames" in node
         ]
-        declared = dict.fromkeys(name for one in keys for name in one.declared)
+        declared = dict.fromkeys(name for rules in keys for name in rules.declared)
         declared |= required
-        for one in keys:
-            declared |= dict.fromkeys(one.listed)
+        for rules in keys:
+            declared |= dict.fromkeys(rules.listed)
         for language in names:
             declared |= dict.fromkeys(_listed(language))
         undeclared = tuple(self._undeclared(keys, names, declared))
         by_name: dict[str, set[int]] = {}
-        for number, one in enumerate(keys):
-            for name in (*one.declared, *one.listed):
+        for number, rules in enumerate(keys):
+            for name in (*rules.declared, *rules.listed):
                 by_name.setdefault(name, set()).add(number)
-        general = [n for n, one in enumerate(keys) if one.patterns or one.others is not None]
-        if len(declared) * sum(1 + len(keys[n].patterns) for n in general) > _MAX_MATCHES:
+        general = [number for number, rules in enumerate(keys) if rules.patterns or rules.others is not None]
+        if len(declared) * sum(1 + len(keys[number].patterns) for number in general) > _MAX_MATCHES:
             raise self._too_many("patterns of keys for so many keys")
         allowed = None if not names else self._space.compile(intersect(names))
         members = []
         for name in declared:
             concerned = sorted(by_name.get(name, set()).union(general))
-            value = self._conjunction([node_id for n in concerned for node_id in keys[n].nodes_for(name)])
+            value = self._conjunction(
+                [node_id for number in concerned for node_id in keys[number].nodes_for(name)]
+            )
             possible = value is not None and (allowed is None or self._space.matches(allowed, _utf8(name)))
             if not possible and name in required:
                 return None
@@ -245,32 +249,32 @@ class Shapes:
         """Yield the undeclared keys by the patterns that they match."""
         patterns = [
             (number, pattern, node_id)
-            for number, one in enumerate(keys)
-            for pattern, _, node_id in one.patterns
+            for number, rules in enumerate(keys)
+            for pattern, _, node_id in rules.patterns
         ]
         if len(patterns) > _MAX_ALTERNATIVES:
             raise self._too_many("patterns of keys")
         others = complement(literals(declared)) if declared else TEXT
         regions: list[tuple[list[RE], list[tuple[int, int]]]] = [([others, *names], [])]
         for number, pattern, node_id in patterns:
-            split = []
+            divided = []
             for expressions, matched in regions:
-                for parts, more in (
+                for parts, matches in (
                     ([*expressions, pattern], [*matched, (number, node_id)]),
                     ([*expressions, complement(pattern)], matched),
                 ):
                     if self._is_alive(parts):
-                        split.append((parts, more))
-            regions = split
+                        divided.append((parts, matches))
+            regions = divided
             if len(regions) > _MAX_ALTERNATIVES:
                 raise self._too_many("patterns of keys that overlap")
         for expressions, matched in regions:
             node_ids = [node_id for _, node_id in matched]
             with_pattern = {number for number, _ in matched}
             node_ids += [
-                one.others
-                for number, one in enumerate(keys)
-                if number not in with_pattern and one.others is not None
+                rules.others
+                for number, rules in enumerate(keys)
+                if number not in with_pattern and rules.others is not None
             ]
             value = self._conjunction(node_ids)
             if value is not None and (not names or patterns or self._is_alive(expressions)):
@@ -299,17 +303,17 @@ class Shapes:
         min_count = max((node.get("minItems", 0) for node in nodes), default=0)
         longest = max((len(node.get("prefixItems", ())) for node in nodes), default=0)
         first: list[Conjunction] = []
-        for node_id in range(longest + 1):
-            found = []
+        for position in range(longest + 1):
+            item_ids = []
             for node in nodes:
                 prefix = node.get("prefixItems", ())
-                if node_id < len(prefix):
-                    found.append(prefix[node_id])
+                if position < len(prefix):
+                    item_ids.append(prefix[position])
                 elif "items" in node:
-                    found.append(node["items"])
-            value = self._conjunction(found)
+                    item_ids.append(node["items"])
+            value = self._conjunction(item_ids)
             if value is None:
-                max_count = node_id if max_count is None else min(max_count, node_id)
+                max_count = position if max_count is None else min(max_count, position)
                 return ArrayShape(tuple(first), (), min_count, max_count)
             first.append(value)
         return ArrayShape(tuple(first[:-1]), first[-1], min_count, max_count)
@@ -320,51 +324,54 @@ class Shapes:
         """Yield a list of nodes that all hold, for each alternative; only for values of this type."""
         bit = TYPES[kind]
         pending: list[tuple[deque[int], dict[int, Mapping[str, Any]]]] = [(deque(value), {})]
-        made = 0
+        yielded = 0
         while pending:
-            todo, done = pending.pop()
-            while todo:
-                node_id = todo.popleft()
+            waiting, visited = pending.pop()
+            while waiting:
+                node_id = waiting.popleft()
                 if not self.types((node_id,)) & bit:
                     break
                 node = self._nodes[node_id]
-                if node is True or node_id in done:
+                if node is True or node_id in visited:
                     continue
-                done[node_id] = node
-                todo.extend((*node.get("ref", ()), *node.get("allOf", ())))
+                visited[node_id] = node
+                waiting.extend((*node.get("ref", ()), *node.get("allOf", ())))
                 groups = [self._options(node, group, bit) for group in node.get("anyOf", ())]
-                groups += [self._disjoint(node, group, bit) for group in node.get("oneOf", ())]
+                groups += [self._disjoint_options(node, group, bit) for group in node.get("oneOf", ())]
                 if _is_listed(node):
                     groups.append(self._options(node, node.get("values", ()), bit))
                 self._refuse_unsupported(node, bit)
                 combinations: list[tuple[int, ...]] = [()]
                 for group in groups:
-                    combinations = [(*combination, one) for combination in combinations for one in group]
+                    combinations = [
+                        (*combination, option) for combination in combinations for option in group
+                    ]
                     if len(combinations) > _MAX_ALTERNATIVES:
                         raise self._too_many("alternatives")
                 if len(combinations) != 1:
                     pending += [
-                        (deque((*todo, *combination)), dict(done)) for combination in reversed(combinations)
+                        (deque((*waiting, *combination)), dict(visited))
+                        for combination in reversed(combinations)
                     ]
                     break
-                todo.extend(combinations[0])
+                waiting.extend(combinations[0])
             else:
-                made += 1
-                if made + len(pending) > _MAX_ALTERNATIVES:
+                yielded += 1
+                if yielded + len(pending) > _MAX_ALTERNATIVES:
                     raise self._too_many("alternatives")
-                yield list(done.values())
+                yield list(visited.values())
 
     def _options(self, node: Mapping[str, Any], group: Iterable[int], bit: int) -> list[int]:
         return [node_id for node_id in group if self.types((node_id,)) & bit]
 
-    def _disjoint(self, node: Mapping[str, Any], group: Iterable[int], bit: int) -> list[int]:
+    def _disjoint_options(self, node: Mapping[str, Any], group: Iterable[int], bit: int) -> list[int]:
         """Return the options of ``oneOf`` for this type, if no value of it satisfies two of them."""
         options = self._options(node, group, bit)
         if len(options) > _MAX_ALTERNATIVES:
             raise self._too_many("alternatives")
-        for node_id, one in enumerate(options):
-            for other in options[:node_id]:
-                both = self._part((*sorted((one, other)),), bit)
+        for index, option in enumerate(options):
+            for other in options[:index]:
+                both = self._part((*sorted((option, other)),), bit)
                 if not self._is_empty(both.lower()):
                     raise _unsupported(node, "oneOf")
         return options
@@ -426,7 +433,7 @@ def _unsupported(node: Mapping[str, Any], keyword: str) -> UnsupportedKeyword:
 
 
 def _is_listed(node: Mapping[str, Any]) -> bool:
-    return any(one in node for one in ("strings", "numbers", "literals", "values"))
+    return any(key in node for key in ("strings", "numbers", "literals", "values"))
 
 
 def _listed(expression: RE) -> tuple[str, ...]:

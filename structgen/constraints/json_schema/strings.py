@@ -121,8 +121,8 @@ def _exactly_one(options: list[RE]) -> RE:
     return alternate(
         [
             intersect(
-                [one, *(complement(other) for node_id, other in enumerate(options) if node_id != number)]
+                [option, *(complement(other) for index, other in enumerate(options) if index != number)]
             )
-            for number, one in enumerate(options)
+            for number, option in enumerate(options)
         ]
     )

@@ -123,13 +123,13 @@ class World:
         if start not in rows:
             raise OptionError(f"the start {start!r:.60} is not a state of the table")
         for state, row in rows.items():
-            for text, there in row.items():
-                if there not in rows:
+            for text, target in row.items():
+                if target not in rows:
                     raise OptionError(
-                        f"{text} leads from {state!r:.40} to {there!r:.40}, which is not a state of the table"
+                        f"{text} leads from {state!r:.40} to {target!r:.40}, which is not a state of the table"
                     )
-        given = None if labels is None else {state: tuple(names) for state, names in labels.items()}
-        return cls(start, _Table(rows), None if given is None else _Labels(given))
+        label_rows = None if labels is None else {state: tuple(names) for state, names in labels.items()}
+        return cls(start, _Table(rows), None if label_rows is None else _Labels(label_rows))
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,10 @@ def as_steps(actions: object) -> list[Step]:
             hint='Pass names, Actions, or {"go": {"room": ["hall", "kitchen"]}}.',
         )
     steps: dict[str, Step] = {}
-    for one in actions:
-        action = Action(one) if isinstance(one, str) else one
+    for given in actions:
+        action = Action(given) if isinstance(given, str) else given
         if not isinstance(action, Action):
-            raise OptionError(f"an action must be a name or an Action, not {a_kind(one)}")
+            raise OptionError(f"an action must be a name or an Action, not {a_kind(given)}")
         values = [[(name, value) for value in all_] for name, all_ in action.parameters]
         for chosen in itertools.product(*values):
             step = Step(action.name, chosen)

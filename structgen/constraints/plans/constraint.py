@@ -99,7 +99,7 @@ class PlanConstraint(Constraint):
 
     def shortest(self, after: Sequence[Step | str] = ()) -> list[Step] | None:
         """Return the fewest steps that finish a plan that begins with `after`; None if it cannot be finished."""
-        return self._source.shortest([self._step(one) for one in after])
+        return self._source.shortest([self._step(step) for step in after])
 
     def read(self, text: str) -> list[Step]:
         """Return the steps of a text, without checking the world and the formulas.
@@ -111,7 +111,7 @@ class PlanConstraint(Constraint):
         inside = text[len(layout.open) : len(text) - len(layout.close)]
         if layout.open + inside + layout.close != text:
             raise OutputInvalid(f"this text is not a plan in this format: {text!r:.60}")
-        found = []
+        steps = []
         for piece in inside.split(layout.separator):
             if piece not in self._texts:
                 raise OutputInvalid(
@@ -119,18 +119,18 @@ class PlanConstraint(Constraint):
                     hint=f"A step is written like {next(iter(self._texts))!r:.60}, with {layout.separator!r} between "
                     "two.",
                 )
-            found.append(self._texts[piece])
-        return found
+            steps.append(self._texts[piece])
+        return steps
 
     def write(self, steps: Iterable[Step | str]) -> str:
         """Return the text of some steps."""
-        return self.layout.text([self._step(one) for one in steps])
+        return self.layout.text([self._step(step) for step in steps])
 
-    def _step(self, one: Step | str) -> Step:
+    def _step(self, wanted: Step | str) -> Step:
         for step in self.steps:
-            if one in (step, step.text):
+            if wanted in (step, step.text):
                 return step
-        raise OptionError(f"{one!s:.60} is not a step of this plan")
+        raise OptionError(f"{wanted!s:.60} is not a step of this plan")
 
     def lower(self) -> IR:
         """Return the automaton of the plans, as a regular expression."""
@@ -188,8 +188,8 @@ class PlanConstraint(Constraint):
 
     def __reduce__(self) -> tuple[Any, ...]:
         product = self._source.product
-        given = (self.steps, self.formulas, self.world, self.layout, self.max_steps, product.budget)
-        return PlanConstraint, given
+        arguments = (self.steps, self.formulas, self.world, self.layout, self.max_steps, product.budget)
+        return PlanConstraint, arguments
 
 
 def _broken(keyword: str, message: str, detail: str = "") -> RuleViolation:
@@ -233,13 +233,13 @@ class _Unfolding:
             product_state, left = self._states[state]
             before = self._layout.open if state == self.start else self._layout.separator
             texts_by_state: dict[int, list[str]] = {}
-            for number, there in self._after(product_state, left):
+            for number, target in self._after(product_state, left):
                 rest = None if left is None else left - 1
-                texts_by_state.setdefault(self._number(there, rest), []).append(before + self._texts[number])
-            found = [(literals(texts), to) for to, texts in texts_by_state.items()]
+                texts_by_state.setdefault(self._number(target, rest), []).append(before + self._texts[number])
+            edges = [(literals(texts), target_number) for target_number, texts in texts_by_state.items()]
             if product_state.ends and self._layout.close:
-                found.append((literal(self._layout.close), _END))
-            return found
+                edges.append((literal(self._layout.close), _END))
+            return edges
 
     def completion(self, state: int) -> str | None:
         """Return a shortest completion as text, or another one; None if the search exceeded its budget."""
@@ -261,29 +261,33 @@ class _Unfolding:
         with self._lock:
             product_state, left = self._states[self.start]
             for step in after:
-                found = [
-                    there for number, there in self._after(product_state, left) if self._steps[number] == step
+                targets = [
+                    target
+                    for number, target in self._after(product_state, left)
+                    if self._steps[number] == step
                 ]
-                if not found:
+                if not targets:
                     return None
-                product_state, left = found[0], None if left is None else left - 1
+                product_state, left = targets[0], None if left is None else left - 1
             numbers = self.product.shortest_completion(product_state)
             return None if numbers is None else [self._steps[number] for number in numbers]
 
     def _after(self, product_state: ProductState, left: int | None) -> list[tuple[int, ProductState]]:
         """Return the steps after which a plan can be finished within the remaining steps."""
-        self.product.evict(one for one, _ in self._states)
-        found, unknown = self.product.finishable_steps(product_state, NEVER - 1 if left is None else left - 1)
-        self.unproven += unknown
-        return found
+        self.product.evict(kept for kept, _ in self._states)
+        steps, undecided = self.product.finishable_steps(
+            product_state, NEVER - 1 if left is None else left - 1
+        )
+        self.unproven += undecided
+        return steps
 
     def _number(self, product_state: ProductState, left: int | None) -> int:
         key = (id(product_state), left)
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = len(self._states)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._states)
             self._states.append((product_state, left))
-        return found
+        return number
 
 
 @checks_names
@@ -323,18 +327,18 @@ def plan(
         raise OptionError(
             f"formula is {with_kind(formula)}", hint="Pass a formula, a list of formulas, or omit it."
         )
-    given = [formula] if isinstance(formula, Formula | str) else list(formula)
-    formulas = [part for one in given for part in _parts(as_formula(one))]
+    texts = [formula] if isinstance(formula, Formula | str) else list(formula)
+    formulas = [part for text in texts for part in _conjuncts(as_formula(text))]
     for name, number in (("max_steps", max_steps), ("budget", budget)):
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
             raise OptionError(f"{name} is {number!r:.40}; it must be a whole number, 1 or more")
     _check_atoms(formulas, steps, world, max_steps, budget)
-    found = PlanConstraint(steps, formulas, world, as_format(format), max_steps, budget)
-    _check_possible(found)
-    return found
+    constraint = PlanConstraint(steps, formulas, world, as_format(format), max_steps, budget)
+    _check_possible(constraint)
+    return constraint
 
 
-def _parts(formula: Formula) -> tuple[Formula, ...]:
+def _conjuncts(formula: Formula) -> tuple[Formula, ...]:
     return formula.args if formula.op == "and" else (formula,)
 
 
@@ -349,17 +353,17 @@ def _check_atoms(
     labels = reachable_labels(
         WorldSteps(world, steps), len(steps), wanted, max_steps, min(budget, _TRIED_FOR_LABELS)
     )
-    bare = {step.name for step in steps}
+    names = {step.name for step in steps}
     for formula in formulas:
         for name in sorted(formula.atoms - known - labels):
-            near = difflib.get_close_matches(name, known | labels, n=3, cutoff=0.75)
-            is_action = name.partition("(")[0] in bare
-            if world.labels is not None and not is_action and not near:
+            similar = difflib.get_close_matches(name, known | labels, n=3, cutoff=0.75)
+            is_action = name.partition("(")[0] in names
+            if world.labels is not None and not is_action and not similar:
                 continue
             message = f"{name!r} is not an action{'' if world.labels is None else ' or a label'}: {str(formula)!r:.80}"
             hint = (
-                f"Did you mean {' or '.join(near)}?"
-                if near
+                f"Did you mean {' or '.join(similar)}?"
+                if similar
                 else f"The actions are {', '.join(sorted(known)[:8])}{', ...' if len(known) > 8 else '.'}"
             )
             if world.labels is None or is_action:
@@ -370,22 +374,22 @@ def _check_atoms(
 def _check_possible(constraint: PlanConstraint) -> None:
     """Raise an error if no plan exists."""
     product = constraint._source.product
-    most = constraint.max_steps
-    is_possible = product.can_finish(product.start, NEVER - 1 if most is None else most)
+    max_steps = constraint.max_steps
+    is_possible = product.can_finish(product.start, NEVER - 1 if max_steps is None else max_steps)
     if is_possible:
         return
     numbers = product.shortest_completion(product.start)
-    if numbers is not None and most is not None and len(numbers) > most:
+    if numbers is not None and max_steps is not None and len(numbers) > max_steps:
         shown = "; ".join(str(constraint.steps[number]) for number in numbers)
         raise UnsatisfiableFormula(
-            f"the shortest plan has {len(numbers)} steps, but max_steps is {most}",
+            f"the shortest plan has {len(numbers)} steps, but max_steps is {max_steps}",
             hint=f"The plan is: {shown:.200}",
         )
     core = _conflict(constraint)
     if core is None:
         if is_possible is False:  # only with max_steps; without it, a conflict would be known
             raise UnsatisfiableFormula(
-                f"no plan of {most} steps or fewer satisfies {'; '.join(map(str, constraint.formulas)):.200}",
+                f"no plan of {max_steps} steps or fewer satisfies {'; '.join(map(str, constraint.formulas)):.200}",
                 hint="Raise max_steps. It is unknown whether longer plans exist.",
             )
         return
@@ -406,8 +410,8 @@ def _conflict(constraint: PlanConstraint) -> list[Formula] | None:
     """Return a minimal set of formulas that no plan satisfies together; None if the searches find none."""
     formulas, budget = constraint.formulas, constraint._source.product.budget
 
-    def found(some: Sequence[Formula]) -> list[int] | None:
-        product = _product(constraint.steps, some, constraint.world, budget)
+    def search(chosen: Sequence[Formula]) -> list[int] | None:
+        product = _product(constraint.steps, chosen, constraint.world, budget)
         numbers = product.find_completion(product.start)
         if numbers is None and product.start.least < NEVER:
             raise LimitExceeded("a search exceeded its budget", limit="budget", hint="Raise budget.")
@@ -426,20 +430,20 @@ def _conflict(constraint: PlanConstraint) -> list[Formula] | None:
             product_state = product_state and product.step(product_state, number)
         return product_state is not None and product_state.ends
 
-    def possible(some: Sequence[Formula]) -> bool:
+    def possible(chosen: Sequence[Formula]) -> bool:
         try:
-            return found(some) is not None
+            return search(chosen) is not None
         except LimitExceeded:
             return True
 
     try:
-        plan, places = trace_or_conflict(formulas, found, breaks)
+        plan, positions = trace_or_conflict(formulas, search, breaks)
     except LimitExceeded:
         return None
     if plan is not None:
         return None
-    few = [formulas[product_state] for product_state in places]
-    return [few[product_state] for product_state in least_conflict(few, possible)]
+    core = [formulas[index] for index in positions]
+    return [core[index] for index in least_conflict(core, possible)]
 
 
 def _product(

@@ -33,26 +33,26 @@ class WorldSteps:
         key = (state, number)
         if key in self._followed:
             return self._followed[key]
-        found = self._follow(state, self._steps[number])
+        target = self._follow(state, self._steps[number])
         if len(self._followed) >= _MOST_KEPT:
             self._followed.clear()
-        self._followed[key] = found
-        return found
+        self._followed[key] = target
+        return target
 
     def labels(self, state: State) -> Letter:
         """Return the atoms that hold in a state."""
-        found = self._labels_of.get(state)
-        if found is None:
-            found = self._labels(state)
+        labels = self._labels_of.get(state)
+        if labels is None:
+            labels = self._labels(state)
             if len(self._labels_of) >= _MOST_KEPT:
                 self._labels_of.clear()
-            self._labels_of[state] = found
-        return found
+            self._labels_of[state] = labels
+        return labels
 
     def _follow(self, state: State, step: Step) -> State:
         try:
-            there: State = self._world.follow(state, step)
-            hash(there)
+            target: State = self._world.follow(state, step)
+            hash(target)
         except StructgenError:
             raise
         except Exception as error:
@@ -60,15 +60,15 @@ class WorldSteps:
                 f"the environment failed at {step} in the state {state!r:.60}: {type(error).__name__}: {error}",
                 hint="`follow` must return a hashable state, or None if the step is not possible.",
             ) from error
-        return there
+        return target
 
     def _labels(self, state: State) -> Letter:
         assert self._world.labels is not None
         try:
-            given = self._world.labels(state)
-            if isinstance(given, str):
-                raise TypeError(f"one text, {given!r:.40}, where several are expected")
-            return frozenset(given)
+            labels = self._world.labels(state)
+            if isinstance(labels, str):
+                raise TypeError(f"one text, {labels!r:.40}, where several are expected")
+            return frozenset(labels)
         except StructgenError:
             raise
         except Exception as error:
@@ -79,25 +79,25 @@ class WorldSteps:
 
 
 def reachable_labels(
-    moves: WorldSteps, steps: int, wanted: frozenset[str], max_steps: int | None, most: int
+    moves: WorldSteps, steps: int, wanted: frozenset[str], max_steps: int | None, tries: int
 ) -> frozenset[str]:
     """Return labels of the states nearest to the start, until the wanted ones are found or `most` steps are tried.
 
     Errors of the world are ignored here, since no plan requires these steps.
     """
-    found: set[str] = set()
-    states, met = [(moves.start, 0)], set()
+    labels: set[str] = set()
+    states, seen = [(moves.start, 0)], set()
     for state, depth in states if moves.has_labels else ():
         for number in range(steps) if max_steps is None or depth < max_steps else ():
-            if wanted <= found or most <= 0:
-                return frozenset(found)
-            most -= 1
+            if wanted <= labels or tries <= 0:
+                return frozenset(labels)
+            tries -= 1
             try:
-                there = moves.follow(state, number)
-                if there is not None and there not in met:
-                    found |= moves.labels(there)
-                    met.add(there)
-                    states.append((there, depth + 1))
+                target = moves.follow(state, number)
+                if target is not None and target not in seen:
+                    labels |= moves.labels(target)
+                    seen.add(target)
+                    states.append((target, depth + 1))
             except StructgenError:
                 continue
-    return frozenset(found)
+    return frozenset(labels)

@@ -31,10 +31,10 @@ from typing import Any
 from structgen.constraints.base import NO_SCHEMA, RuleViolation, Stop
 from structgen.ir.schema import SchemaIR
 
-from ..nodes import ALL_TYPES, TYPES, Node
+from ..nodes import ALL_TYPES, TYPES, Node, reachable_nodes
 from ..partial_json import parse_partial
 from .contradictions import Demand, demands, without
-from .relevant_branches import LONG_UNION, keep_relevant_branches, reachable_nodes
+from .relevant_branches import LONG_UNION, keep_relevant_branches
 from .schema_values import SchemaValues, Tag
 
 __all__ = ["MAX_CANDIDATES", "SECONDS", "find_broken_rules"]
@@ -197,7 +197,7 @@ def _unchosen_branches(
     # An outer occurrence of a recursive union may have another branch chosen.
     undecided = {(tag.node_id, tag.key, tag.group) for tag in tags if len(tag.chosen) != 1}
     decided = frozenset((node_id, ((key, group),)) for node_id, key, group in chosen.keys() - undecided)
-    kept = reachable_nodes(changed, ir["root"])
+    kept = reachable_nodes(changed, [ir["root"]])
     excluded = {
         node_id
         for node_id, node in enumerate(nodes)

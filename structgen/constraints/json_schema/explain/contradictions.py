@@ -139,9 +139,9 @@ def _names(node: Node, pointer: str, nodes: tuple[Any, ...]) -> Iterator[str]:
         if key == "allOf":
             for member in value:
                 other = nodes[member]
-                node_id = other["pointer"] if isinstance(other, dict) else f"{pointer}/allOf"
+                where = other["pointer"] if isinstance(other, dict) else f"{pointer}/allOf"
                 # A node that the front end generated for another keyword has that keyword's pointer, or the schema's.
-                yield node_id.removeprefix(f"{pointer}/") if node_id != pointer else "allOf"
+                yield where.removeprefix(f"{pointer}/") if where != pointer else "allOf"
         elif key == "required":
             yield f"required ({', '.join(map(repr, value[:3]))}{', …' if len(value) > 3 else ''})"
         elif key == "anyOf":

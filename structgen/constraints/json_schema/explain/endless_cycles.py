@@ -33,12 +33,16 @@ def find_endless_cycle(nodes: tuple[Any, ...], node_id: int) -> list[str] | None
     finite = _finite(nodes, required)
     path = [node_id]
     while True:
-        choice = next((one for one in required[path[-1]] if not any(finite[other] for other in one)), None)
-        following = None if choice is None else next((one for one in choice if nodes[one] is not False), None)
+        choice = next(
+            (child for child in required[path[-1]] if not any(finite[other] for other in child)), None
+        )
+        following = (
+            None if choice is None else next((child for child in choice if nodes[child] is not False), None)
+        )
         if following is None:
             return None
         if following in path:
-            pointers = [nodes[one]["pointer"] for one in path[path.index(following) :]]
+            pointers = [nodes[child]["pointer"] for child in path[path.index(following) :]]
             return [*dict.fromkeys(pointers), pointers[0]]
         path.append(following)
 
@@ -52,7 +56,7 @@ def _finite(nodes: tuple[Any, ...], required: list[tuple[_Choice, ...]]) -> list
         # In one of the two directions most references lead to nodes that were visited before.
         for node_id in order if round_number % 2 else reversed(order):
             if not finite[node_id] and nodes[node_id] is not False:
-                finite[node_id] = all(any(finite[one] for one in choice) for choice in required[node_id])
+                finite[node_id] = all(any(finite[child] for child in choice) for choice in required[node_id])
         if sum(finite) == before:
             return finite
     return [True] * len(nodes)
@@ -61,7 +65,7 @@ def _finite(nodes: tuple[Any, ...], required: list[tuple[_Choice, ...]]) -> list
 def _requirements(nodes: tuple[Any, ...], node: Node) -> Iterator[_Choice]:
     """Yield the choices that this node requires."""
     for key in ("allOf", "ref"):
-        yield from ((one,) for one in node.get(key, ()))
+        yield from ((child,) for child in node.get(key, ()))
     for key in ("anyOf", "oneOf"):
         yield from node.get(key, ())
     types = _types(nodes, node)
@@ -73,10 +77,10 @@ def _requirements(nodes: tuple[Any, ...], node: Node) -> Iterator[_Choice]:
             elif "additionalProperties" in node and not node.get("patternProperties"):
                 yield (node["additionalProperties"],)
     if types == ARRAY:
-        first = node.get("prefixItems", ())
+        prefix = node.get("prefixItems", ())
         least = node.get("minItems", 0)
-        yield from ((one,) for one in first[:least])
-        if least > len(first) and "items" in node:
+        yield from ((child,) for child in prefix[:least])
+        if least > len(prefix) and "items" in node:
             yield (node["items"],)
         if "contains" in node and node.get("minContains", 1):
             yield (node["contains"],)
@@ -84,17 +88,17 @@ def _requirements(nodes: tuple[Any, ...], node: Node) -> Iterator[_Choice]:
 
 def _types(nodes: tuple[Any, ...], node: Node) -> int:
     """Return the type bits that a node and the nodes it refers to allow."""
-    found, pending, seen = ALL_TYPES, [node], 0
+    types, pending, seen = ALL_TYPES, [node], 0
     while pending and seen < 100:
-        one = pending.pop()
+        current = pending.pop()
         seen += 1
-        found &= one.get("types", ALL_TYPES)
-        if any(key in one for key in _LISTS):
+        types &= current.get("types", ALL_TYPES)
+        if any(key in current for key in _LISTS):
             return 0
         pending += [
             nodes[other]
             for key in ("allOf", "ref")
-            for other in one.get(key, ())
+            for other in current.get(key, ())
             if isinstance(nodes[other], dict)
         ]
-    return int(found)
+    return int(types)
