@@ -54,12 +54,11 @@ class Engine {
     RegexSpace &regex = space->regex();
     regex.allow_rows(limits_.automaton_states);
     regex.allow_nodes(limits_.regex.max_nodes);
-    const size_t unproven = regex.unproven(), nodes = regex.size();
+    const size_t nodes = regex.size();
+    std::unordered_set<uint32_t> assumptions;
+    const AssumptionRecord record(regex, assumptions);
     std::unique_ptr<Plan> plan = plan_from_ir({ir, "the constraint"}, *space, *cache);
-    auto program = std::make_shared<Program>(std::move(plan), space, heap, regex.size() - nodes);
-    program->add_unproven(regex.unproven() - unproven);
-    lock.unlock();
-    return program;
+    return std::make_shared<Program>(std::move(plan), space, heap, regex.size() - nodes, std::move(assumptions));
   }
 
   size_t memory() const { return space_->memory(); }
@@ -159,9 +158,7 @@ struct Exclusive<Method> {
 template <auto Method>
 constexpr auto *exclusive = &Exclusive<Method>::call;
 
-}  // namespace
-
-void bind_engine(nb::module_ &m) {
+void register_token_error() {
   nb::register_exception_translator([](const std::exception_ptr &raised, void *) {
     try {
       std::rethrow_exception(raised);
@@ -171,6 +168,9 @@ void bind_engine(nb::module_ &m) {
       PyErr_SetObject(kind.ptr(), made.ptr());
     }
   });
+}
+
+void bind_vocabulary(nb::module_ &m) {
   nb::class_<Vocabulary>(m, "Vocabulary")
       .def(
           "__init__",
@@ -198,7 +198,9 @@ void bind_engine(nb::module_ &m) {
           if (!v.spellable().test(static_cast<size_t>(b))) out += static_cast<char>(b);
         return to_bytes(out);
       });
+}
 
+void bind_program(nb::module_ &m) {
   nb::class_<Program>(m, "Program")
       // None: some text satisfies it. Otherwise the pointers of the sub-schemas to blame, if any.
       .def("empty_parts",
@@ -257,20 +259,11 @@ void bind_engine(nb::module_ &m) {
           return p.masks().misses();
         });
       });
+}
 
-  nb::class_<Engine>(m, "Engine")
-      .def(
-          "__init__",
-          [](Engine *self, std::shared_ptr<Vocabulary> v, nb::dict limits) {
-            new (self) Engine(std::move(v), limits_from(limits));
-          },
-          "vocabulary"_a, "limits"_a = nb::dict())
-      .def("compile", &Engine::compile, "ir"_a)
-      .def_prop_ro("memory", &Engine::memory)
-      .def_prop_ro("mask_memory", &Engine::mask_memory);
-
-  nb::class_<Matcher>(m, "Matcher")
-      .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<WithoutGil>())
+// Masks, and what they show: forced tokens, lexemes, the end of the text.
+void bind_matcher_masks(nb::class_<Matcher> &matcher) {
+  matcher.def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<WithoutGil>())
       .def(
           "mask", [](Matcher &self) { return to_array(used_without_gil(self, [&] { return self.mask(); })); },
           nb::rv_policy::reference)
@@ -310,22 +303,8 @@ void bind_engine(nb::module_ &m) {
           },
           "out"_a, "row"_a = 0)
       .def("allowed_count", [](Matcher &self) { return used_without_gil(self, [&] { return self.mask()->count(); }); })
-      .def("advance", exclusive<&Matcher::advance>, "token"_a, nb::call_guard<WithoutGil>())
-      .def(
-          "begin",
-          [](Matcher &self, nb::bytes text) {
-            const std::string_view view = as_view(text);
-            return used_without_gil(self, [&] { return self.begin(view); });
-          },
-          "text"_a)
       .def_prop_ro("is_universal",
                    [](Matcher &self) { return used_without_gil(self, [&] { return self.accepts_everything(); }); })
-      .def(
-          "accepts",
-          [](Matcher &self, std::vector<uint32_t> tokens) {
-            return used_without_gil(self, [&] { return self.accepts(tokens); });
-          },
-          "tokens"_a)
       .def("forced", exclusive<&Matcher::forced>, "most"_a = 256, nb::call_guard<WithoutGil>())
       .def(
           "forced_bytes",
@@ -333,17 +312,34 @@ void bind_engine(nb::module_ &m) {
             return to_bytes(used_without_gil(self, [&] { return self.forced_bytes(most); }));
           },
           "most"_a = 4096)
+      .def_prop_ro("must_stop", [](Matcher &self) {
+        const auto mask = used_without_gil(self, [&] { return self.mask(); });
+        return mask->complete && mask->count() <= self.program().space().vocabulary().eos_ids().size();
+      });
+}
+
+// The sequence of tokens, and its state.
+void bind_matcher_steps(nb::class_<Matcher> &matcher) {
+  matcher.def("advance", exclusive<&Matcher::advance>, "token"_a, nb::call_guard<WithoutGil>())
+      .def(
+          "begin",
+          [](Matcher &self, nb::bytes text) {
+            const std::string_view view = as_view(text);
+            return used_without_gil(self, [&] { return self.begin(view); });
+          },
+          "text"_a)
+      .def(
+          "accepts",
+          [](Matcher &self, std::vector<uint32_t> tokens) {
+            return used_without_gil(self, [&] { return self.accepts(tokens); });
+          },
+          "tokens"_a)
       .def("rollback", exclusive<&Matcher::rollback>, "n"_a)
       .def("fork", exclusive<&Matcher::fork>)
       .def("reset", exclusive<&Matcher::reset>)
       .def("is_complete", exclusive<&Matcher::complete>, nb::call_guard<WithoutGil>())
       .def_prop_ro("is_finished", exclusive<&Matcher::finished>)
       .def_prop_ro("is_dead", exclusive<&Matcher::dead>)
-      .def_prop_ro("must_stop",
-                   [](Matcher &self) {
-                     const auto mask = used_without_gil(self, [&] { return self.mask(); });
-                     return mask->complete && mask->count() <= self.program().space().vocabulary().eos_ids().size();
-                   })
       .def_prop_ro("tokens", exclusive<&Matcher::tokens>)
       .def_prop_ro("text", [](Matcher &self) { return to_bytes(exclusive<&Matcher::text>(self)); })
       .def_prop_ro("memory", exclusive<&Matcher::memory>)
@@ -353,7 +349,12 @@ void bind_engine(nb::module_ &m) {
             const std::string_view view = as_view(text);
             return used_without_gil(self, [&] { return self.viable_bytes(view); });
           },
-          "text"_a)
+          "text"_a);
+}
+
+// What may follow a text, and completions of it.
+void bind_matcher_completions(nb::class_<Matcher> &matcher) {
+  matcher
       .def(
           "next_bytes",
           [](Matcher &self, nb::bytes after) {
@@ -409,6 +410,32 @@ void bind_engine(nb::module_ &m) {
             return describe_to_python(self, as_view(after));
           },
           "after"_a = nb::bytes("", 0));
+}
+
+void bind_matcher(nb::module_ &m) {
+  nb::class_<Matcher> matcher(m, "Matcher");
+  bind_matcher_masks(matcher);
+  bind_matcher_steps(matcher);
+  bind_matcher_completions(matcher);
+}
+
+}  // namespace
+
+void bind_engine(nb::module_ &m) {
+  register_token_error();
+  bind_vocabulary(m);
+  bind_program(m);
+  nb::class_<Engine>(m, "Engine")
+      .def(
+          "__init__",
+          [](Engine *self, std::shared_ptr<Vocabulary> v, nb::dict limits) {
+            new (self) Engine(std::move(v), limits_from(limits));
+          },
+          "vocabulary"_a, "limits"_a = nb::dict())
+      .def("compile", &Engine::compile, "ir"_a)
+      .def_prop_ro("memory", &Engine::memory)
+      .def_prop_ro("mask_memory", &Engine::mask_memory);
+  bind_matcher(m);
 
   m.def("before_fork", &before_fork, nb::call_guard<WithoutGil>());
   m.def("after_fork", &after_fork);

@@ -192,13 +192,6 @@ Formula ObjectControls::requirement(const Groups &groups, const ObjectControl &f
   return formulas_.conjunction(std::move(all));
 }
 
-uint64_t ObjectControls::count_keys(Re language) {
-  const size_t before = table_.regex().unproven();
-  const uint64_t texts = table_.regex().count_texts(language);
-  table_.count_unproven(table_.regex().unproven() - before);
-  return texts;
-}
-
 // ---------------------------------------------------------------- the end of an object
 
 std::vector<bool> ObjectControls::verdicts(const ObjectControl &o, const ObjectView &view) {

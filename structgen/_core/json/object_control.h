@@ -83,7 +83,7 @@ class ObjectControls {
   Formula requirement(SchemaId group, const ObjectControl &frame, KeyClass of);
   Formula requirement(const Groups &groups, const ObjectControl &frame, KeyClass of);
   // The number of keys in a language; UINT64_MAX: there is no bound.
-  uint64_t count_keys(Re language);
+  uint64_t count_keys(Re language) { return table_.regex().count_texts(language); }
 
   std::vector<bool> verdicts(const ObjectControl &frame, const ObjectView &view);
   bool can_close(const ObjectControl &frame, const ObjectView &view);

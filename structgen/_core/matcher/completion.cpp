@@ -164,7 +164,7 @@ bool Matcher::has_spelling(const Frame *node, Progress at) {
   if (!can) {
     tokens.clear();
     const Search found = search_tokens(node, at, &tokens);
-    if (found == Search::Cut) program_->add_unproven(1);
+    if (found == Search::Cut) program_->count_unproven();
     can = found != Search::Nothing;
   }
   if (known.size() > MOST_KNOWN) known.clear();

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "automaton/token_counts.h"
@@ -27,9 +28,12 @@ namespace structgen {
 // A compiled constraint over a vocabulary, shared by its matchers.
 class Program {
  public:
-  // `heap`: what the program has allocated so far; `nodes` of them belong to regular expressions.
-  Program(std::unique_ptr<Plan> plan, std::shared_ptr<TextSpace> space, std::shared_ptr<HeapAccount> heap, size_t nodes)
+  // `heap`: what the program has allocated so far; `nodes` of them belong to regular expressions. `assumptions`: on
+  // which the compilation relied.
+  Program(std::unique_ptr<Plan> plan, std::shared_ptr<TextSpace> space, std::shared_ptr<HeapAccount> heap, size_t nodes,
+          std::unordered_set<uint32_t> assumptions)
       : nodes_(nodes),
+        assumptions_(std::move(assumptions)),
         heap_(std::move(heap)),
         space_(std::move(space)),
         automaton_(std::make_unique<Automaton>(std::move(plan), *space_)),
@@ -65,11 +69,11 @@ class Program {
         : lock_(program.space_->hold()),
           call_(multiply(program.space_->limits().call_steps, share)),
           heap_(program.heap_, program.space_->heap(), program.space_->limits().program_bytes),
+          record_(program.space_->regex(), program.assumptions_),
           program_(program) {
       RegexSpace &regex = program.space_->regex();
       const size_t all = program.space_->limits().automaton_states;
       before_ = regex.rows_made();
-      unproven_ = regex.unproven();
       regex.allow_rows(all > program.states_ ? all - program.states_ : 0);
       nodes_before_ = regex.size();
       const size_t most = program.space_->limits().regex.max_nodes;
@@ -78,7 +82,6 @@ class Program {
     ~Turn() {
       const RegexSpace &regex = program_.space_->regex();
       program_.states_ += regex.rows_made() - before_;
-      program_.unproven_ += regex.unproven() - unproven_;
       program_.nodes_ += regex.size() - nodes_before_;
     }
     Turn(const Turn &) = delete;
@@ -87,16 +90,18 @@ class Program {
     std::unique_lock<ForkMutex> lock_;
     Call call_;
     HeapCharge heap_;
+    AssumptionRecord record_;
     Program &program_;
-    size_t before_, unproven_, nodes_before_;
+    size_t before_, nodes_before_;
   };
 
   static constexpr size_t SEARCH = 4;  // the share of calls that compile, or search for whole texts
   static uint64_t multiply(uint64_t steps, size_t share) { return steps < UINT64_MAX / share ? steps * share : steps; }
 
-  // Verdicts "live" for this program that were given because a search met its limit.
-  uint64_t unproven() const { return unproven_ + automaton_->unproven(); }
-  void add_unproven(uint64_t texts) { unproven_ += texts; }
+  // Searches that met their limit, so that this program counts states as live. The searches of regular expressions are
+  // shared by the programs of a space: each program counts those on which it relied.
+  uint64_t unproven() const { return assumptions_.size() + searches_cut_ + automaton_->unproven(); }
+  void count_unproven() { ++searches_cut_; }
 
   // The number of tokens in the shortest texts that were found so far.
   struct LeastTokens {
@@ -115,7 +120,8 @@ class Program {
   LeastTokens least_tokens_;
   std::unordered_map<Hash128, bool, HashOf128> has_spelling_;
   size_t states_ = 0, nodes_ = 0;
-  uint64_t unproven_ = 0;
+  std::unordered_set<uint32_t> assumptions_;  // searches of the space, see RegexSpace::record_assumptions
+  uint64_t searches_cut_ = 0;
   std::shared_ptr<HeapAccount> heap_;
   std::shared_ptr<TextSpace> space_;
   std::unique_ptr<Automaton> automaton_;

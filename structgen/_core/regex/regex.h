@@ -24,6 +24,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -220,13 +221,32 @@ class RegexSpace {
   // The same for nodes.
   void allow_nodes(size_t n);
 
-  size_t unproven() const;                               // languages that count as non-empty because the budget ended
+  // A search that gives up is remembered with what it assumes: some languages count as non-empty, some lengths as
+  // possible. `unproven` counts the results that relied on such an assumption.
+  size_t unproven() const;
+  // Adds to `numbers` the number of each search on whose assumptions a result relies, until the next call; null: to no
+  // set. Returns the set before. See AssumptionRecord.
+  std::unordered_set<uint32_t> *record_assumptions(std::unordered_set<uint32_t> *numbers);
   size_t memory() const;                                 // bytes held by nodes and rows, approximately
   size_t size() const;                                   // interned nodes
   std::string describe(Re r, size_t limit = 200) const;  // for people
 
  private:
   std::unique_ptr<Impl> impl_;
+};
+
+// While it exists, `numbers` collects the searches on whose assumptions results of the space rely.
+class AssumptionRecord {
+ public:
+  AssumptionRecord(RegexSpace &space, std::unordered_set<uint32_t> &numbers)
+      : space_(space), before_(space.record_assumptions(&numbers)) {}
+  ~AssumptionRecord() { space_.record_assumptions(before_); }
+  AssumptionRecord(const AssumptionRecord &) = delete;
+  AssumptionRecord &operator=(const AssumptionRecord &) = delete;
+
+ private:
+  RegexSpace &space_;
+  std::unordered_set<uint32_t> *before_;
 };
 
 }  // namespace structgen

@@ -30,7 +30,15 @@ std::vector<CodeRange> normalised(std::vector<CodeRange> r) {
   return out;
 }
 
-// The intersection of two sorted lists of disjoint ranges.
+void make_set(std::vector<Re> &xs) {
+  sort_numbers(xs.begin(), xs.end());
+  xs.erase(std::unique(xs.begin(), xs.end()), xs.end());
+}
+
+bool holds(const std::vector<Re> &sorted, Re x) { return std::binary_search(sorted.begin(), sorted.end(), x); }
+
+}  // namespace
+
 std::vector<CodeRange> in_both(const std::vector<CodeRange> &a, const std::vector<CodeRange> &b) {
   std::vector<CodeRange> out;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -42,15 +50,6 @@ std::vector<CodeRange> in_both(const std::vector<CodeRange> &a, const std::vecto
   }
   return out;
 }
-
-void make_set(std::vector<Re> &xs) {
-  sort_numbers(xs.begin(), xs.end());
-  xs.erase(std::unique(xs.begin(), xs.end()), xs.end());
-}
-
-bool holds(const std::vector<Re> &sorted, Re x) { return std::binary_search(sorted.begin(), sorted.end(), x); }
-
-}  // namespace
 
 Re RegexSpace::Impl::make_class(std::vector<CodeRange> r, uint8_t pending) {
   if (r.empty()) return EMPTY;

@@ -15,7 +15,13 @@ uint64_t RegexSpace::count_texts(Re root) {
   Impl &s = *impl_;
   root = s.closed_form(root);
   if (root == ANY_TEXT) return UINT64_MAX;
-  if (const auto known = s.counts.find(root); known != s.counts.end()) return known->second;
+  const auto rely_on_assumed = [&] {
+    if (auto it = s.assumed_counts.find(root); it != s.assumed_counts.end()) s.rely_on(it->second);
+  };
+  if (const auto known = s.counts.find(root); known != s.counts.end()) {
+    rely_on_assumed();
+    return known->second;
+  }
   struct Open {
     Re r;
     Steps steps;
@@ -54,8 +60,13 @@ uint64_t RegexSpace::count_texts(Re root) {
     const bool gives_up = allowed.exceeded(++states) || s.nodes[to].unfolds;
     if (gives_up || to == ANY_TEXT || on_path.contains(to) ||
         (known != s.counts.end() && known->second == UINT64_MAX)) {
-      if (gives_up) ++s.unproven;
-      for (const Open &open : path) found(open.r, UINT64_MAX);
+      std::optional<uint32_t> assumption;
+      if (auto it = s.assumed_counts.find(to); it != s.assumed_counts.end()) assumption = it->second;
+      else if (gives_up) assumption = s.nodes[to].unfolds ? Impl::SOURCES : s.give_up();
+      for (const Open &open : path) {
+        found(open.r, UINT64_MAX);
+        if (assumption) s.assumed_counts.emplace(open.r, *assumption);
+      }
       break;
     }
     if (known == s.counts.end()) {
@@ -66,6 +77,7 @@ uint64_t RegexSpace::count_texts(Re root) {
     top.count = plus(top.count, times(known->second, end - top.steps[top.next].from));
     ++top.next;
   }
+  rely_on_assumed();
   return s.counts.at(root);
 }
 

@@ -357,15 +357,22 @@ Steps RegexSpace::Impl::advance(Re r) {
 }
 
 const Row &RegexSpace::Impl::row(Re r) {
-  if (rows[r]) return *rows[r];
+  if (rows[r]) {
+    if (!assumed_rows.empty())
+      if (auto it = assumed_rows.find(r); it != assumed_rows.end()) rely_on(it->second);
+    return *rows[r];
+  }
   const Steps all = steps(r);
   charge(16 + all.size());
   auto made = std::make_unique<Row>();
   for (size_t i = 0; i < all.size(); ++i) {
     const size_t end = i + 1 < all.size() ? all[i + 1].from : 256;
-    const Re to = is_alive(all[i].to) ? all[i].to : EMPTY;
+    const Life life = life_of(all[i].to);
+    if (life == Life::Assumed) assumed_rows.emplace(r, assumed.at(all[i].to));
+    const Re to = life == Life::Dead ? EMPTY : all[i].to;
     std::fill(made->begin() + all[i].from, made->begin() + static_cast<std::ptrdiff_t>(end), to);
   }
+  if (auto it = assumed_rows.find(r); it != assumed_rows.end()) rely_on(it->second);
   bytes += sizeof(Row);
   rows[r] = std::move(made);
   return *rows[r];

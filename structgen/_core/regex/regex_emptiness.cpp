@@ -5,11 +5,19 @@
 // states that it visited are dead for good.
 //
 // The search is depth-first for a while, because conjunctions of many conditions have accepting states everywhere, but
-// far away; then it is breadth-first. Its budget counts the work of making derivatives, too. Past the budget, all
-// visited states count as alive, so a hard expression costs one search, and `unproven` counts it.
+// far away; then it is breadth-first. If a few states do not decide, the bytes of the operands may show that an
+// intersection is empty (regex/regex_alphabet.cpp). The budget counts the work of making derivatives, too.
+//
+// Past the budget, all visited states count as alive, so a hard expression costs one search. They are remembered with
+// the number of the search, so that every user of the space who relies on the assumption counts it (`rely_on`).
 #include "regex/regex_nodes.h"
 
 namespace structgen {
+namespace {
+
+constexpr size_t FEW_STATES = 64;  // visited before the alphabets are compared: they decide most expressions
+
+}  // namespace
 
 // The distinct derivatives that are not EMPTY, each with its first byte.
 std::vector<std::pair<uint8_t, Re>> RegexSpace::Impl::successors(Re r) {
@@ -54,11 +62,13 @@ Life RegexSpace::Impl::search_alive(Re r, bool depth_first, size_t budget, std::
     for (auto [byte, to] : next) {
       const ReNode &n = nodes[to];
       if (n.life == Life::Dead) continue;
-      if (n.life == Life::Alive || n.plain || n.nullable) {
-        nodes[to].life = Life::Alive;
+      if (n.life != Life::Unknown || n.plain || n.nullable) {
+        if (n.life != Life::Assumed) nodes[to].life = Life::Alive;
+        const Life life = nodes[to].life;
         for (uint32_t back = at;; back = found[back].from) {
-          nodes[found[back].r].life = Life::Alive;
-          if (back == 0) return Life::Alive;
+          if (life == Life::Assumed) assume_alive(found[back].r, assumed.at(to));
+          else nodes[found[back].r].life = life;
+          if (back == 0) return life;
         }
       }
       if (!visit(to)) continue;
@@ -70,18 +80,53 @@ Life RegexSpace::Impl::search_alive(Re r, bool depth_first, size_t budget, std::
   return Life::Dead;
 }
 
-bool RegexSpace::Impl::is_alive(Re r) {
-  if (r == EMPTY) return false;
-  const ReNode &n = nodes[r];
-  if (n.plain || n.nullable) return true;
-  if (n.life != Life::Unknown) return n.life == Life::Alive;
-  std::vector<Re> met;
-  Life life = search_alive(r, true, limits.emptiness_budget / 8, &met);
-  if (life == Life::Unknown) life = search_alive(r, false, limits.emptiness_budget, &met);
-  if (life != Life::Unknown) return life == Life::Alive;
+void RegexSpace::Impl::rely_on(uint32_t search_number) {
   ++unproven;
-  for (Re x : met) nodes[x].life = Life::Alive;
-  return true;
+  if (assumptions) assumptions->insert(search_number);
+}
+
+void RegexSpace::Impl::assume_alive(Re r, uint32_t search_number) {
+  if (!assumed.emplace(r, search_number).second) return;
+  nodes[r].life = Life::Assumed;
+  bytes += 48;
+}
+
+Life RegexSpace::Impl::decide_life(Re r) {
+  std::vector<Re> met;
+  const auto search_all = [&](Re of) {
+    met.clear();
+    const Life life = search_alive(of, true, limits.emptiness_budget / 8, &met);
+    return life == Life::Unknown ? search_alive(of, false, limits.emptiness_budget, &met) : life;
+  };
+  Life life = search_alive(r, true, std::min(FEW_STATES, limits.emptiness_budget / 8), &met);
+  if (life != Life::Unknown) return life;
+  const Re narrower = restricted(r);
+  if (narrower == EMPTY) return nodes[r].life = Life::Dead;
+  life = search_all(r);
+  if (life == Life::Unknown && narrower != r) {
+    const std::vector<Re> met_before = met;
+    life = nodes[narrower].plain || nodes[narrower].nullable ? Life::Alive : search_all(narrower);
+    met.insert(met.end(), met_before.begin(), met_before.end());
+    if (life == Life::Alive || life == Life::Dead) return nodes[r].life = life;
+  }
+  if (life != Life::Unknown) return life;
+  const uint32_t search_number = give_up();
+  assume_alive(r, search_number);
+  for (Re x : met) assume_alive(x, search_number);
+  return Life::Assumed;
+}
+
+Life RegexSpace::Impl::life_of(Re r) {
+  if (r == EMPTY) return Life::Dead;
+  const ReNode &n = nodes[r];
+  if (n.plain || n.nullable) return Life::Alive;
+  return n.life != Life::Unknown ? n.life : decide_life(r);
+}
+
+bool RegexSpace::Impl::is_alive(Re r) {
+  const Life life = life_of(r);
+  if (life == Life::Assumed) rely_on(assumed.at(r));
+  return life != Life::Dead;
 }
 
 bool RegexSpace::alive(Re r) { return impl_->is_alive(impl_->closed_form(r)); }
@@ -136,7 +181,7 @@ bool RegexSpace::witness(Re r, std::string *out) {
       const Steps all = s.steps(found[at].r);
       std::vector<std::pair<uint8_t, Re>> next;
       for (size_t i = 0; i < all.size(); ++i)
-        if (s.is_alive(all[i].to))
+        if (s.life_of(all[i].to) != Life::Dead)
           next.emplace_back(best_byte(all[i].from, i + 1 < all.size() ? all[i + 1].from : 256), all[i].to);
       std::sort(next.begin(), next.end(), [&](auto &a, auto &b) {
         return depth_first ? rank(a.first) > rank(b.first) : rank(a.first) < rank(b.first);

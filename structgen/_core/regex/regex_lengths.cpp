@@ -405,17 +405,22 @@ bool RegexSpace::has_length(Re r, int64_t lo, int64_t hi) {
   if (lo == 0 && hi < 0) return s.is_alive(r);
   if (const Lengths &l = s.lengths_of(r); l.known) return meets(l, lo, hi);
   if (s.nodes[r].unfolds) {  // a search would unfold it completely
-    ++s.unproven;
+    s.rely_on(Impl::SOURCES);
     return true;
   }
   if (const ReNode &n = s.nodes[r]; n.kind == ReKind::Machine && n.plain)
     if (const auto known = s.machines[n.index]->has_length(static_cast<uint64_t>(n.lo), lo, hi)) return *known;
   if (hi < 0 && s.is_endless(r) == true) return true;
   const Hash128 key = hash_words(11, r, lo, hi);
-  if (auto it = s.has_length.find(key); it != s.has_length.end()) return it->second;
-  const bool found = s.search_length(s.states_between_characters(r), lo, hi);
-  if (s.has_length.size() > 200'000) s.has_length.clear();
-  return s.has_length[key] = found;
+  auto it = s.has_length.find(key);
+  if (it == s.has_length.end()) {
+    const std::optional<bool> found = s.search_length(s.states_between_characters(r), lo, hi);
+    if (s.has_length.size() > 200'000) s.has_length.clear(), s.assumed_lengths.clear();
+    if (!found) s.assumed_lengths.emplace(key, s.give_up());
+    it = s.has_length.emplace(key, found.value_or(true)).first;
+  }
+  if (auto assumed = s.assumed_lengths.find(key); assumed != s.assumed_lengths.end()) s.rely_on(assumed->second);
+  return it->second;
 }
 
 // The state itself, or if it is inside a character, the states after that character.
@@ -426,9 +431,9 @@ std::vector<Re> RegexSpace::Impl::states_between_characters(Re r) {
   return out;
 }
 
-// Follows the set of states after n characters, n = 0, 1, ..., and skips whole periods below `lo`. Assumes that there
-// is such a text when the budget ends, and counts that as unproven. Long, because every step may end the loop.
-bool RegexSpace::Impl::search_length(std::vector<Re> now, int64_t lo, int64_t hi) {
+// Follows the set of states after n characters, n = 0, 1, ..., and skips whole periods below `lo`. Nothing: the budget
+// ended. Long, because every step may end the loop.
+std::optional<bool> RegexSpace::Impl::search_length(std::vector<Re> now, int64_t lo, int64_t hi) {
   const auto hash_of = [](const std::vector<Re> &states) {
     Hash128 h = hash_words(12);
     for (Re x : states) h = extend(h, x);
@@ -463,10 +468,7 @@ bool RegexSpace::Impl::search_length(std::vector<Re> now, int64_t lo, int64_t hi
     if (n >= lo && std::any_of(now.begin(), now.end(), [&](Re x) { return nodes[x].nullable; })) return true;
     if (hi >= 0 && n >= hi) return false;
     states += now.size();
-    if (allowed.exceeded(states)) {
-      ++unproven;
-      return true;
-    }
+    if (allowed.exceeded(states)) return std::nullopt;
     std::vector<Re> next;
     for (Re x : now) after_character(x, next);
     now = std::move(next);

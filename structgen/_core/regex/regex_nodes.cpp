@@ -19,6 +19,8 @@ CodeRange led_by(uint32_t b) {
   return {1, 0};
 }
 
+}  // namespace
+
 std::vector<CodeRange> characters_led_by(const std::bitset<256> &bytes) {
   std::vector<CodeRange> out;
   auto add = [&](uint32_t lo, uint32_t hi) {
@@ -34,8 +36,6 @@ std::vector<CodeRange> characters_led_by(const std::bitset<256> &bytes) {
   }
   return out;
 }
-
-}  // namespace
 
 RegexSpace::RegexSpace(const std::bitset<256> &spellable, RegexLimits limits) : impl_(std::make_unique<Impl>()) {
   Impl &s = *impl_;
@@ -183,6 +183,9 @@ void RegexSpace::allow_rows(size_t n) {
 }
 size_t RegexSpace::rows_made() const { return impl_->rows_made; }
 size_t RegexSpace::unproven() const { return impl_->unproven; }
+std::unordered_set<uint32_t> *RegexSpace::record_assumptions(std::unordered_set<uint32_t> *numbers) {
+  return std::exchange(impl_->assumptions, numbers);
+}
 size_t RegexSpace::memory() const { return impl_->bytes; }
 size_t RegexSpace::size() const { return impl_->nodes.size(); }
 void RegexSpace::allow_nodes(size_t n) {
@@ -208,7 +211,7 @@ void put_character(std::string &out, uint32_t c) {
 
 }  // namespace
 
-// Long, since it has one case for each kind of node; the explicit stack is shared by all.
+// NOLINTNEXTLINE(readability-function-size): one case for each kind of node; the explicit stack is shared by all
 std::string RegexSpace::describe(Re root, size_t limit) const {
   const Impl &s = *impl_;
   std::string out;

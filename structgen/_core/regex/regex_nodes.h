@@ -8,6 +8,7 @@
 //   regex/regex_look.cpp       look-arounds: explicit continuations, states that run in parallel
 //   regex/regex_source.cpp     languages that are unfolded as they are read
 //   regex/regex_emptiness.cpp  which states are alive; witnesses
+//   regex/regex_alphabet.cpp   the bytes of an expression's texts; expressions restricted to them
 //   regex/regex_shortest.cpp   shortest texts, by structure
 //   regex/regex_lengths.cpp    lengths of accepted texts
 //
@@ -58,7 +59,8 @@ struct Step {
 };
 using Steps = std::span<const Step>;
 
-enum class Life : uint8_t { Unknown, Alive, Dead };
+// Assumed: a search gave up, so the state counts as alive.
+enum class Life : uint8_t { Unknown, Alive, Dead, Assumed };
 
 struct ReNode {
   ReKind kind = ReKind::Empty;
@@ -90,6 +92,11 @@ struct Lengths {
   std::vector<Interval> intervals;
   bool known = true;  // false: too many intervals, or not a plain expression
 };
+
+// The characters whose first byte is one of `bytes`.
+std::vector<CodeRange> characters_led_by(const std::bitset<256> &bytes);
+// The intersection of two sorted lists of disjoint ranges.
+std::vector<CodeRange> in_both(const std::vector<CodeRange> &a, const std::vector<CodeRange> &b);
 
 struct RegexSpace::Impl {
   // What one search (for emptiness, a witness, a length) may cost: visited states, merged derivatives and new nodes,
@@ -144,6 +151,8 @@ struct RegexSpace::Impl {
   std::unordered_map<uint64_t, Re> read_some;    // the same, of `nonempty`
   std::unordered_map<Re, Re> conditions, marks;  // of open nodes; of marked ones
 
+  std::unordered_map<Re, std::bitset<256>> alphabets;
+
   std::unordered_map<Re, Lengths> lengths;
   std::unordered_map<Re, int64_t> shortest_lengths;  // in bytes
   std::unordered_map<Hash128, bool, HashOf128> has_length;
@@ -159,8 +168,19 @@ struct RegexSpace::Impl {
   uint64_t work = 0;    // merged steps, for the budgets of searches
   uint64_t united = 0;  // operands of unions that were visited, by which large states are counted
   size_t rows_made = 0, rows_allowed = SIZE_MAX, nodes_allowed = SIZE_MAX;
-  size_t unproven = 0;
   size_t bytes = 0;
+
+  // Searches that gave up are numbered, and results that rely on their assumptions keep the number. SOURCES stands for
+  // all sources, which are not searched.
+  static constexpr uint32_t SOURCES = 0;
+  uint32_t searches_given_up = 0;
+  size_t unproven = 0;                                  // results that relied on an assumption
+  std::unordered_set<uint32_t> *assumptions = nullptr;  // those that the present user of the space relies on
+  std::unordered_map<Re, uint32_t> assumed;             // states that count as alive
+  std::unordered_map<Re, uint32_t> assumed_rows;        // rows that lead to one
+  std::unordered_map<Re, uint32_t> assumed_counts;      // of texts
+  std::unordered_map<Hash128, uint32_t, HashOf128> assumed_lengths;
+  uint32_t give_up() { return ++searches_given_up; }
 
   // regex/regex_nodes.cpp
   Re intern(ReNode node, std::span<const Re> its_parts);
@@ -251,8 +271,20 @@ struct RegexSpace::Impl {
 
   // regex/regex_emptiness.cpp
   bool is_alive(Re r);
+  Life life_of(Re r);  // without relying on it
+  Life decide_life(Re r);
+  void assume_alive(Re r, uint32_t search_number);
+  void rely_on(uint32_t search_number);
   Life search_alive(Re r, bool depth_first, size_t budget, std::vector<Re> *met);
   std::vector<std::pair<uint8_t, Re>> successors(Re r);
+
+  // regex/regex_alphabet.cpp
+  class Restriction;
+  Re restricted(Re r);
+  std::bitset<256> bytes_of(Re r);
+  std::bitset<256> own_bytes(Re r, const std::vector<Re> &its) const;
+  std::vector<Re> parts_with_bytes(Re r);
+  bool is_opaque(Re r) const;
 
   // regex/regex_lengths.cpp
   const Lengths &lengths_of(Re r);
@@ -266,7 +298,7 @@ struct RegexSpace::Impl {
   void after_character(Re r, std::vector<Re> &out);
   bool machine_has_length(std::vector<Re> &states, int64_t lo, int64_t hi, bool *dropped);
   std::vector<Re> states_between_characters(Re r);
-  bool search_length(std::vector<Re> states, int64_t lo, int64_t hi);
+  std::optional<bool> search_length(std::vector<Re> states, int64_t lo, int64_t hi);
   std::optional<bool> is_endless(Re r);
   int pending_bytes(Re r);
 };

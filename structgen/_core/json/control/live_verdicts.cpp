@@ -199,7 +199,9 @@ std::optional<Formula> LiveVerdicts::by_cases(const std::vector<Formula> &roots,
   if (roots.size() > MAX_CASE_ROOTS) return std::nullopt;
   size_t cases = 0, values = 0;
   std::vector<bool> verdicts(roots.size(), false);
-  const auto unproven = [&] { return tables_.table.unproven() + oracle_.unproven(); };
+  const auto unproven = [&] {
+    return tables_.table.unproven() + oracle_.unproven() + tables_.table.regex().unproven();
+  };
   const uint64_t unproven_before = unproven();
   auto live_with_rest = [&](size_t from, bool rest) {
     ++cases;
