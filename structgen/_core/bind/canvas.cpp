@@ -60,31 +60,71 @@ std::vector<int64_t> token_ids(const std::vector<uint32_t> &tokens) {
   return out;
 }
 
+void make_canvas(Canvas *self, std::shared_ptr<CanvasProgram> program, nb::list cells,
+                 std::vector<std::pair<uint32_t, uint32_t>> skips, std::vector<uint32_t> closing, size_t nodes,
+                 size_t bytes, size_t words) {
+  CanvasForm form;
+  const uint32_t size = program->program->space().vocabulary().size();
+  for (nb::handle cell : cells) form.cells.push_back(read_cell(cell, size));
+  for (const auto &[from, to] : skips)
+    if (from >= to || to > form.cells.size()) throw std::out_of_range("a skip leads forward, and not past the end");
+  for (uint32_t id : closing)
+    if (id >= size) throw std::out_of_range("a closing token is no token");
+  form.skips = std::move(skips);
+  form.closing = std::move(closing);
+  new (self) Canvas(std::move(program), std::move(form), CanvasLimits{nodes, bytes, words});
+}
+
+void bind_completions(nb::class_<Canvas> &canvas) {
+  canvas
+      .def(
+          "completion",
+          [](Canvas &self, std::vector<uint32_t> preferred) -> std::optional<std::vector<int64_t>> {
+            const auto found = used_without_gil(self, [&] { return self.completion(preferred); });
+            if (!found) return std::nullopt;
+            return token_ids(*found);
+          },
+          "preferred"_a = std::vector<uint32_t>{})
+      .def(
+          "prefer",
+          [](Canvas &self, std::vector<uint32_t> tokens) {
+            const Use use(self.in_use());
+            self.prefer(std::move(tokens));
+          },
+          "tokens"_a)
+      .def(
+          "best",
+          [](Canvas &self, LogP log_p) -> std::optional<std::pair<std::vector<int64_t>, double>> {
+            check_weights(self, log_p);
+            const auto found = used_without_gil(self, [&] { return self.best(log_p.data(), log_p.shape(1)); });
+            if (!found) return std::nullopt;
+            return std::make_pair(token_ids(found->tokens), found->log_weight);
+          },
+          "log_p"_a)
+      .def(
+          "draw",
+          [](Canvas &self, LogP log_p, uint64_t seed,
+             size_t tries) -> std::optional<std::pair<std::vector<int64_t>, double>> {
+            check_weights(self, log_p);
+            std::mt19937_64 chance(seed);
+            const auto found =
+                used_without_gil(self, [&] { return self.draw(log_p.data(), log_p.shape(1), chance, tries); });
+            if (!found) return std::nullopt;
+            return std::make_pair(token_ids(found->tokens), found->log_weight);
+          },
+          "log_p"_a, "seed"_a, "tries"_a = 1'000);
+}
+
 }  // namespace
 
 void bind_canvas(nb::module_ &m) {
   nb::class_<CanvasProgram>(m, "CanvasProgram")
       .def(nb::init<std::shared_ptr<Program>>(), "program"_a, nb::call_guard<WithoutGil>());
 
-  nb::class_<Canvas>(m, "Canvas")
-      .def(
-          "__init__",
-          [](Canvas *self, std::shared_ptr<CanvasProgram> program, nb::list cells,
-             std::vector<std::pair<uint32_t, uint32_t>> skips, std::vector<uint32_t> closing, size_t nodes,
-             size_t bytes, size_t words) {
-            CanvasForm form;
-            const uint32_t size = program->program->space().vocabulary().size();
-            for (nb::handle cell : cells) form.cells.push_back(read_cell(cell, size));
-            for (const auto &[from, to] : skips)
-              if (from >= to || to > form.cells.size())
-                throw std::out_of_range("a skip leads forward, and not past the end");
-            for (uint32_t id : closing)
-              if (id >= size) throw std::out_of_range("a closing token is no token");
-            form.skips = std::move(skips);
-            form.closing = std::move(closing);
-            new (self) Canvas(std::move(program), std::move(form), CanvasLimits{nodes, bytes, words});
-          },
-          "program"_a, "cells"_a, "skips"_a, "closing"_a, "nodes"_a, "bytes"_a, "words"_a = CanvasLimits{}.words)
+  nb::class_<Canvas> canvas(m, "Canvas");
+  canvas
+      .def("__init__", &make_canvas, "program"_a, "cells"_a, "skips"_a, "closing"_a, "nodes"_a, "bytes"_a,
+           "words"_a = CanvasLimits{}.words)
       .def("completable", [](Canvas &self) { return used_without_gil(self, [&] { return self.completable(); }); })
       .def(
           "mask",
@@ -123,42 +163,6 @@ void bind_canvas(nb::module_ &m) {
             self.reopen(cell);
           },
           "cell"_a)
-      .def(
-          "completion",
-          [](Canvas &self, std::vector<uint32_t> preferred) -> std::optional<std::vector<int64_t>> {
-            const auto found = used_without_gil(self, [&] { return self.completion(preferred); });
-            if (!found) return std::nullopt;
-            return token_ids(*found);
-          },
-          "preferred"_a = std::vector<uint32_t>{})
-      .def(
-          "prefer",
-          [](Canvas &self, std::vector<uint32_t> tokens) {
-            const Use use(self.in_use());
-            self.prefer(std::move(tokens));
-          },
-          "tokens"_a)
-      .def(
-          "best",
-          [](Canvas &self, LogP log_p) -> std::optional<std::pair<std::vector<int64_t>, double>> {
-            check_weights(self, log_p);
-            const auto found = used_without_gil(self, [&] { return self.best(log_p.data(), log_p.shape(1)); });
-            if (!found) return std::nullopt;
-            return std::make_pair(token_ids(found->tokens), found->log_weight);
-          },
-          "log_p"_a)
-      .def(
-          "draw",
-          [](Canvas &self, LogP log_p, uint64_t seed,
-             size_t tries) -> std::optional<std::pair<std::vector<int64_t>, double>> {
-            check_weights(self, log_p);
-            std::mt19937_64 chance(seed);
-            const auto found =
-                used_without_gil(self, [&] { return self.draw(log_p.data(), log_p.shape(1), chance, tries); });
-            if (!found) return std::nullopt;
-            return std::make_pair(token_ids(found->tokens), found->log_weight);
-          },
-          "log_p"_a, "seed"_a, "tries"_a = 1'000)
       .def("copy",
            [](Canvas &self) {
              const Use use(self.in_use());
@@ -166,6 +170,7 @@ void bind_canvas(nb::module_ &m) {
            })
       .def_prop_ro("nodes", &Canvas::nodes)
       .def_prop_ro("charts", &Canvas::charts);
+  bind_completions(canvas);
 }
 
 }  // namespace structgen

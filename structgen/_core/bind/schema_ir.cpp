@@ -453,11 +453,61 @@ class PlanReader {
 
  private:
   std::unique_ptr<Plan> read_plan(const IrPart &ir, int32_t depth, uint32_t nested);
+  Re read_regex(const IrPart &ir) {
+    return without_missing_controls(cache_.convert(space_.regex(), ir), ir.value(), space_);
+  }
+  void read_json(Plan &plan, const IrPart &ir, int32_t depth);
+  void read_counted(Plan &plan, const IrPart &ir, int32_t depth, uint32_t nested);
 
   TextSpace &space_;
   RegexCache &cache_;
   uint32_t plans_ = 0;
 };
+
+void PlanReader::read_json(Plan &plan, const IrPart &ir, int32_t depth) {
+  plan.kind = Plan::Json;
+  Schema schema = checked_schema(ir, space_, cache_);
+  if (applies_itself(schema))
+    throw std::invalid_argument(
+        "malformed IR: a node of the JSON Schema leads back to itself without looking at the value");
+  schema.options.root_depth = depth;
+  plan.json = std::make_unique<JsonControl>(std::move(schema), space_);
+  const Schema &read = plan.json->schema();
+  const uint32_t most = space_.limits().max_depth;
+  if (read.nodes.size() > most)  // each level of containers has a sub-schema of its own
+    if (const uint32_t needed = least_nesting(read); needed > most)
+      throw LimitError("every value of the schema has containers inside each other, at least " +
+                       std::to_string(needed) + " deep; " + std::to_string(most) + " may be open (limit max_depth)");
+}
+
+void PlanReader::read_counted(Plan &plan, const IrPart &ir, int32_t depth, uint32_t nested) {
+  ir.size(4, "a part with a count: the constraint, its tokens, whether it is cut, and what is enough then");
+  plan.kind = Plan::Sequence;
+  plan.parts.push_back(read(ir[0], depth + 1, nested + 1));
+  if (!ir[3].is_absent()) {
+    auto enough = std::make_unique<Plan>(), both = std::make_unique<Plan>();
+    enough->kind = Plan::Sequence;
+    enough->at_limit = true;
+    enough->parts.push_back(read(ir[3], depth + 2, nested + 2));
+    enough->texts = texts_of(*enough, space_.regex());
+    both->kind = Plan::Union;
+    both->parts.push_back(std::move(plan.parts[0]));
+    both->parts.push_back(std::move(enough));
+    both->texts = texts_of(*both, space_.regex());
+    plan.parts[0] = std::move(both);
+  }
+  const auto most = static_cast<uint64_t>(ir[1].integer(0, UINT32_MAX));
+  const bool cuts = ir[2].boolean();
+  const Plan &part = *plan.parts[0];
+  if (most == 0 && (cuts || has_empty_text(part, space_.regex()))) {
+    plan.kind = Plan::Regex;
+    plan.parts.clear();
+    plan.re = RegexSpace::EPSILON;
+    return;
+  }
+  plan.max_tokens = std::max<uint64_t>(most, 1);  // what has no empty text needs a token
+  plan.cuts = cuts && !ends_anywhere(part, space_.regex());
+}
 
 std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uint32_t nested) {
   if (nested > MOST_NESTED)
@@ -472,64 +522,25 @@ std::unique_ptr<Plan> PlanReader::read_plan(const IrPart &ir, int32_t depth, uin
   const IrPart first = ir[0], content = ir[1];
   const std::string_view kind = first.text();
   auto plan = std::make_unique<Plan>();
-  auto read_regex = [&](const IrPart &part) {
-    return without_missing_controls(cache_.convert(space_.regex(), part), part.value(), space_);
-  };
   if (kind == "regex") {
     plan->kind = Plan::Regex;
     plan->re = read_regex(content);
     return plan;
   }
   if (kind == "json") {
-    plan->kind = Plan::Json;
-    Schema schema = checked_schema(content, space_, cache_);
-    if (applies_itself(schema))
-      throw std::invalid_argument(
-          "malformed IR: a node of the JSON Schema leads back to itself without looking at the value");
-    schema.options.root_depth = depth;
-    plan->json = std::make_unique<JsonControl>(std::move(schema), space_);
-    const Schema &read = plan->json->schema();
-    const uint32_t most = space_.limits().max_depth;
-    if (read.nodes.size() > most)  // each level of containers has a sub-schema of its own
-      if (const uint32_t needed = least_nesting(read); needed > most)
-        throw LimitError("every value of the schema has containers inside each other, at least " +
-                         std::to_string(needed) + " deep; " + std::to_string(most) + " may be open (limit max_depth)");
+    read_json(*plan, content, depth);
     return plan;
   }
   if (kind == "grammar") {
     plan->kind = Plan::Grammar;
     // The regular expressions of a grammar are read without the frame that a text of its own would have.
-    plan->grammar = grammar_from_ir(content, space_, read_regex,
-                                    [&](const IrPart &part) { return read(part, depth + 1, nested + 1); });
+    plan->grammar = grammar_from_ir(
+        content, space_, [&](const IrPart &part) { return read_regex(part); },
+        [&](const IrPart &part) { return read(part, depth + 1, nested + 1); });
     return plan;
   }
   if (kind == "counted") {
-    content.size(4, "a part with a count: the constraint, its tokens, whether it is cut, and what is enough then");
-    plan->kind = Plan::Sequence;
-    plan->parts.push_back(read(content[0], depth + 1, nested + 1));
-    if (!content[3].is_absent()) {
-      auto enough = std::make_unique<Plan>(), both = std::make_unique<Plan>();
-      enough->kind = Plan::Sequence;
-      enough->at_limit = true;
-      enough->parts.push_back(read(content[3], depth + 2, nested + 2));
-      enough->texts = texts_of(*enough, space_.regex());
-      both->kind = Plan::Union;
-      both->parts.push_back(std::move(plan->parts[0]));
-      both->parts.push_back(std::move(enough));
-      both->texts = texts_of(*both, space_.regex());
-      plan->parts[0] = std::move(both);
-    }
-    const auto most = static_cast<uint64_t>(content[1].integer(0, UINT32_MAX));
-    const bool cuts = content[2].boolean();
-    const Plan &part = *plan->parts[0];
-    if (most == 0 && (cuts || has_empty_text(part, space_.regex()))) {
-      plan->kind = Plan::Regex;
-      plan->parts.clear();
-      plan->re = RegexSpace::EPSILON;
-      return plan;
-    }
-    plan->max_tokens = std::max<uint64_t>(most, 1);  // what has no empty text needs a token
-    plan->cuts = cuts && !ends_anywhere(part, space_.regex());
+    read_counted(*plan, content, depth, nested);
     return plan;
   }
   if (kind != "sequence" && kind != "union") first.fail("is no kind of constraint: " + std::string(kind));

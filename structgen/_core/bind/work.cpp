@@ -53,8 +53,8 @@ class CallLimits {
 void bind_work(nb::module_ &m) {
   // Subclasses of the package's errors, so that an error of the core that nothing converts is a `StructgenError`, too.
   const nb::module_ errors = nb::module_::import_("structgen.errors");
-  nb::exception<LimitError>(m, "LimitError", errors.attr("LimitExceeded"));
-  nb::exception<Stopped>(m, "Stopped", errors.attr("Stopped"));
+  const nb::exception<LimitError> limit_error(m, "LimitError", errors.attr("LimitExceeded"));
+  const nb::exception<Stopped> stopped(m, "Stopped", errors.attr("Stopped"));
   nb::register_exception_translator(
       [](const std::exception_ptr &p, void *type) {
         try {
@@ -63,7 +63,7 @@ void bind_work(nb::module_ &m) {
           PyErr_SetString(static_cast<PyObject *>(type), e.what());
         }
       },
-      m.attr("LimitError").ptr());
+      limit_error.ptr());
 
   nb::class_<StopFlag>(m, "StopFlag")
       .def(nb::init<>())

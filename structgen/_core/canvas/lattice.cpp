@@ -209,7 +209,8 @@ class CanvasLattice::Builder {
   }
 
   // Keeps what leads to an end, in the order of the text.
-  void keep_live() {
+  // By node, then by row: does a path lead from there to an end?
+  std::vector<uint8_t> find_live() const {
     const auto n = static_cast<uint32_t>(nodes_.size()), all = n + static_cast<uint32_t>(rows_.size());
     std::vector<std::pair<uint32_t, uint32_t>> back;  // to, from
     for (uint32_t r = 0; r < rows_.size(); ++r)
@@ -232,7 +233,13 @@ class CanvasLattice::Builder {
       for (uint32_t i = first[to]; i < first[to + 1]; ++i)
         if (!live[from_of[i]]) live[from_of[i]] = true, work.push_back(from_of[i]);
     }
+    return live;
+  }
 
+  // Copies what is live into the lattice, in order and with new numbers.
+  void keep_live() {
+    const auto n = static_cast<uint32_t>(nodes_.size()), all = n + static_cast<uint32_t>(rows_.size());
+    const std::vector<uint8_t> live = find_live();
     std::vector<uint32_t> order;
     for (uint32_t i = 0; i < n; ++i)
       if (live[i]) order.push_back(i);

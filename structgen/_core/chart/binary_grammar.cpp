@@ -172,8 +172,14 @@ void BinaryGrammar::find_neighbours() {
   for (bool grew = true; grew;) {
     grew = false;
     for (uint32_t a = 0; a < size(); ++a) {
-      for (uint32_t b : units_of[a]) grew |= add(firsts[a], firsts[b]) | add(lasts[a], lasts[b]);
-      for (const Pair &p : pairs_of[a]) grew |= add(firsts[a], firsts[p.left]) | add(lasts[a], lasts[p.right]);
+      for (uint32_t b : units_of[a]) {
+        grew |= add(firsts[a], firsts[b]);
+        grew |= add(lasts[a], lasts[b]);
+      }
+      for (const Pair &p : pairs_of[a]) {
+        grew |= add(firsts[a], firsts[p.left]);
+        grew |= add(lasts[a], lasts[p.right]);
+      }
     }
   }
   first = firsts[start];

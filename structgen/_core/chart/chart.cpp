@@ -82,13 +82,14 @@ void SpanChart::find_useful() {
   }
 }
 
+void SpanChart::expect(uint32_t symbol) {
+  if (queued_[symbol]) return;
+  queued_[symbol] = true;
+  queue_.push_back(symbol);
+}
+
 void SpanChart::fill_inside(uint32_t u) {
   const size_t low = u / 64;
-  auto expect = [&](uint32_t symbol) {
-    if (queued_[symbol]) return;
-    queued_[symbol] = true;
-    queue_.push_back(symbol);
-  };
   // A pending span is not inside yet, and a span inside is not pending.
   auto add = [&](uint32_t head, const uint64_t *bits, size_t from) {
     count(words_ - from);
@@ -155,6 +156,7 @@ std::vector<SpanChart::EqualRows> SpanChart::equal_rows(uint32_t symbol, uint32_
 
 // Processes symbols until no row grows any more. A symbol has equal rows at most nodes of a loop, so rows are joined
 // once for all nodes with equal rows.
+// NOLINTNEXTLINE(readability-function-size): a worklist, whose steps share its queue and its classes of rows
 void SpanChart::fill_inside_loop(uint32_t first, uint32_t end) {
   struct Production {
     uint32_t left, head;
@@ -227,11 +229,6 @@ void SpanChart::fill_inside_loop(uint32_t first, uint32_t end) {
 
 void SpanChart::fill_outside(uint32_t u) {
   const size_t low = u / 64;
-  auto expect = [&](uint32_t symbol) {
-    if (queued_[symbol]) return;
-    queued_[symbol] = true;
-    queue_.push_back(symbol);
-  };
   for (uint32_t symbol = 0; symbol < g_.size(); ++symbol) {
     if (!any_[symbol * nodes_ + u] || !any_bit(useful(symbol, u), low, words_)) continue;
     uint64_t *row = outside(symbol, u);

@@ -46,6 +46,7 @@ class SpanChart {
   uint64_t *inside(uint32_t symbol, uint32_t from) { return inside_.make(size_t{symbol} * nodes_ + from); }
   uint64_t *outside(uint32_t symbol, uint32_t from) { return outside_.make(size_t{symbol} * nodes_ + from); }
   [[noreturn]] static void throw_limit();
+  void expect(uint32_t symbol);  // puts it into the queue
   void fill_inside(uint32_t from);
   void finish(uint32_t from);  // marks the spans that begin there as final
   void fill_outside(uint32_t from);

@@ -48,6 +48,7 @@ std::optional<std::string> GrammarLife::in_contexts(const EarleySet *set, Re bou
       }
       const size_t now = work.top().second;
       work.pop();
+      // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): `points` grows below
       const Point at = points[now];
       if (at.set->accepting) {
         found.emplace();

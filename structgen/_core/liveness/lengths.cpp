@@ -119,6 +119,7 @@ std::optional<uint32_t> GrammarLife::known_after_rule(const EarleySet *set, uint
 
 // After a rule others end, and so on: shortest paths to the end of the text (Dijkstra). All points on the way are
 // solved at once and stored, so each is visited once: a text of n bytes may have n rules that end in each of n sets.
+// NOLINTNEXTLINE(readability-function-size): both directions of the search share its points
 uint32_t GrammarLife::fewest_after_rule(const EarleySet *set, uint32_t rule) {
   if (const auto known = known_after_rule(set, rule)) return *known;
   if (fewest_after_.size() > MOST_KNOWN) fewest_after_.clear();

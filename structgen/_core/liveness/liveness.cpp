@@ -158,14 +158,17 @@ bool GrammarLife::all_free(Lexemes::Fragment &f) {
 
 // ---------------------------------------------------------------- without separators
 
-// Can all terminals that the grammar allows in sequence be written so, at each end of the lexeme before?
-bool GrammarLife::fits_everywhere() {
-  const size_t rules = g_.rules.size(), terminals = g_.terminals.size();
-  if (rules * terminals > 4'000'000) return false;
-  // Text to ignore may stand before and after anything.
-  for (uint32_t i : g_.ignore)
-    if (plain_[i] != Lexemes::DEAD) return false;
+namespace {
+
+// By rule and terminal: can a text of the rule begin, or end, with the terminal?
+struct EdgeTerminals {
   std::vector<std::vector<bool>> first, last;
+};
+
+EdgeTerminals edge_terminals(const Grammar &g) {
+  const size_t rules = g.rules.size(), terminals = g.terminals.size();
+  EdgeTerminals out;
+  auto &[first, last] = out;
   for (uint32_t r = 0; r < rules; ++r) {
     charge(2 + terminals / BITS_PER_UNIT);
     first.emplace_back(terminals);
@@ -190,10 +193,10 @@ bool GrammarLife::fits_everywhere() {
   std::vector<bool> is_pending(rules, true);
   for (uint32_t r = 0; r < rules; ++r) {
     pending.push_back(r);
-    charge(1 + g_.productions(r).size());
-    for (Item begin : g_.productions(r))
-      for (Item i = begin; g_.symbols[i] != Grammar::END; ++i)
-        if (g_.symbols[i] >= 0) users[static_cast<uint32_t>(g_.symbols[i])].push_back(r);
+    charge(1 + g.productions(r).size());
+    for (Item begin : g.productions(r))
+      for (Item i = begin; g.symbols[i] != Grammar::END; ++i)
+        if (g.symbols[i] >= 0) users[static_cast<uint32_t>(g.symbols[i])].push_back(r);
   }
   while (!pending.empty()) {
     const uint32_t r = pending.back();
@@ -201,17 +204,17 @@ bool GrammarLife::fits_everywhere() {
     is_pending[r] = false;
     charge();
     bool changed = false;
-    for (Item begin : g_.productions(r)) {
+    for (Item begin : g.productions(r)) {
       charge();
       Item end = begin;
-      while (g_.symbols[end] != Grammar::END) ++end;
+      while (g.symbols[end] != Grammar::END) ++end;
       for (Item i = begin; i < end; ++i) {
-        changed |= add(first[r], g_.symbols[i], first);
-        if (!g_.nullable(g_.symbols[i])) break;
+        changed |= add(first[r], g.symbols[i], first);
+        if (!g.nullable(g.symbols[i])) break;
       }
       for (Item i = end; i > begin; --i) {
-        changed |= add(last[r], g_.symbols[i - 1], last);
-        if (!g_.nullable(g_.symbols[i - 1])) break;
+        changed |= add(last[r], g.symbols[i - 1], last);
+        if (!g.nullable(g.symbols[i - 1])) break;
       }
     }
     if (!changed) continue;
@@ -221,6 +224,19 @@ bool GrammarLife::fits_everywhere() {
         pending.push_back(user);
       }
   }
+  return out;
+}
+
+}  // namespace
+
+// Can all terminals that the grammar allows in sequence be written so, at each end of the lexeme before?
+bool GrammarLife::fits_everywhere() {
+  const size_t rules = g_.rules.size(), terminals = g_.terminals.size();
+  if (rules * terminals > 4'000'000) return false;
+  // Text to ignore may stand before and after anything.
+  for (uint32_t i : g_.ignore)
+    if (plain_[i] != Lexemes::DEAD) return false;
+  const auto &[first, last] = edge_terminals(g_);
   auto each = [&](Symbol s, const std::vector<std::vector<bool>> &of, auto visit) {
     if (s < 0) return visit(static_cast<uint32_t>(~s));
     charge(1 + terminals / 16);

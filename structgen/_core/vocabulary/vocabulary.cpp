@@ -14,8 +14,22 @@ const kinds::Led *led_by(uint8_t byte) {
   return nullptr;
 }
 
+// Is each character of the token a token of its own?
+bool characters_are_tokens(const Vocabulary &vocabulary, const std::string &token) {
+  for (size_t i = 0; i < token.size();) {
+    size_t end = i + 1;
+    while (end < token.size() && (static_cast<uint8_t>(token[end]) & 0xc0) == 0x80) ++end;
+    Vocabulary::Node n = Vocabulary::ROOT;
+    for (size_t j = i; j < end && n != Vocabulary::NONE; ++j) n = vocabulary.child(n, static_cast<uint8_t>(token[j]));
+    if (n == Vocabulary::NONE || vocabulary.ids(n).empty()) return false;
+    i = end;
+  }
+  return true;
+}
+
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): the trie is made in one pass over the sorted tokens
 Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eos_ids, uint32_t size,
                        std::unordered_map<std::string, uint32_t> specials)
     : eos_ids_(std::move(eos_ids)), specials_(std::move(specials)), size_(size) {
@@ -78,19 +92,8 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens, std::vector<uint32_t> eo
   summarise_subtrees();
   find_words();
   lay_out_children();
-  const auto characters_are_tokens = [&](const std::string &token) {
-    for (size_t i = 0; i < token.size();) {
-      size_t end = i + 1;
-      while (end < token.size() && (static_cast<uint8_t>(token[end]) & 0xc0) == 0x80) ++end;
-      Node n = ROOT;
-      for (size_t j = i; j < end && n != NONE; ++j) n = child(n, static_cast<uint8_t>(token[j]));
-      if (n == NONE || ids(n).empty()) return false;
-      i = end;
-    }
-    return true;
-  };
-  closed_ = closed_under_bytes() ||
-            std::all_of(order.begin(), order.end(), [&](uint32_t id) { return characters_are_tokens(tokens[id]); });
+  closed_ = closed_under_bytes() || std::all_of(order.begin(), order.end(),
+                                                [&](uint32_t id) { return characters_are_tokens(*this, tokens[id]); });
 }
 
 // Walks visit tokens in the order of the trie.

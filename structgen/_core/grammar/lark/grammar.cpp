@@ -101,6 +101,12 @@ bool LarkGrammar::find(std::u32string_view start, std::vector<Terminal> defined,
     names_[text] = it->second;
   }
 
+  keep_used(std::move(defined));
+  return true;
+}
+
+// Keeps the terminals that a rule or %ignore names.
+void LarkGrammar::keep_used(std::vector<Terminal> defined) {
   const std::vector<bool> kept = kept_rules();
   std::unordered_set<std::u32string_view, KeyedTextHash> wanted;
   for (Text one : read_.ignore) wanted.insert(read_.texts[one]);
@@ -118,7 +124,6 @@ bool LarkGrammar::find(std::u32string_view start, std::vector<Terminal> defined,
     if (const auto word = word_of(one.key)) one.widest = one.length = static_cast<int64_t>(word->size());
     terminals.push_back(std::move(one));
   }
-  return true;
 }
 
 // Does a rule mention itself inside a repetition for which lark would make a separate rule?

@@ -66,6 +66,7 @@ class LarkGrammar {
  private:
   bool mentions_itself_by_helper(uint32_t rule) const;
   std::vector<bool> kept_rules() const;
+  void keep_used(std::vector<Terminal> defined);
 
   LarkText read_;
   uint32_t start_ = 0;                              // a rule

@@ -79,7 +79,7 @@ bool JsonOracle::expanded_can_hold(Formula expanded, Type type) {
   };
   switch (type) {
     case Type::Null: return literal_holds(0);
-    case Type::Boolean: return literal_holds(1) | literal_holds(2);
+    case Type::Boolean: return literal_holds(1) || literal_holds(2);
     case Type::Number: return tables_.regex().alive(tables_.scalars.number_language(expanded));
     case Type::String: return tables_.scalars.strings(expanded).re != RegexSpace::EMPTY;
     case Type::Object: return objects_.any(expanded, check_object());
