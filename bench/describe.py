@@ -11,11 +11,11 @@ Cost: about a minute for each task and position, with the embedded model on one 
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import Any
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen import api
 from structgen.evaluation.tasks import TASKS, Task, judge, load_tasks
 from structgen.generation.options import make_options
@@ -73,7 +73,7 @@ def measure(model: Any, name: str, position: str, examples: bool) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Does it help to describe the output type?")
+    parser = argument_parser("bench.describe", __doc__)
     parser.add_argument("tasks", nargs="*", default=list(TASKS), metavar="TASK")
     parser.add_argument("--examples", action="store_true", help="show the worked example of each task first")
     arguments = parser.parse_args()

@@ -7,12 +7,12 @@ validate an instance by other means.
 from __future__ import annotations
 
 import json
-import os
 import time
 from typing import Any
 
 import numpy as np
 
+from bench.tokenizers import tokenizer_of
 from structgen import __version__
 from structgen.constraints.json_schema import json_schema
 from structgen.errors import UnsatisfiableSchema
@@ -30,10 +30,7 @@ class MaskbenchEngine:
     package = "structgen"
 
     def __init__(self, tokenizer_directory: str, options: dict[str, Any]) -> None:
-        os.environ["HF_HUB_OFFLINE"] = "1"
-        from transformers import AutoTokenizer
-
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer_directory)
+        tokenizer = tokenizer_of(tokenizer_directory)
         self.mark = time.process_time_ns()
         """Start of the set-up that the tool times: the tokenizer is loaded."""
         self._engine = Structgen.from_tokenizer(tokenizer)

@@ -9,7 +9,6 @@ the ratio of both, and structgen's share. The bar is a ratio of at most 1.05.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen.generation import SamplingOptions, Timing, generate_steps
 from structgen.types import output_type
 
@@ -43,9 +43,7 @@ class Person(BaseModel):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.generation", __doc__)
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=80)
     parser.add_argument("--threads", type=int, default=2)

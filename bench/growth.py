@@ -13,7 +13,6 @@ logarithmic axes, through the larger sizes; linear growth is 1. The bar is 1 for
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import multiprocessing
@@ -28,7 +27,10 @@ from typing import Any
 
 import numpy as np
 
+from bench.command import argument_parser
 from bench.families import FAMILIES, Family
+from bench.memory import status_kib
+from bench.tokenizers import tokenizer_of
 from structgen.evaluation.engines import BENCHMARK_ENGINES, has_token
 
 __all__ = ["main"]
@@ -41,9 +43,7 @@ Case = dict[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.growth", __doc__)
     parser.add_argument("--tokenizer", required=True, help="directory of a Hugging Face tokenizer")
     parser.add_argument("--families", default="", help="only families whose names contain this")
     parser.add_argument(
@@ -51,10 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--limit", type=int, default=20, help="seconds a case may take (default: 20)")
     chosen = parser.parse_args(arguments)
-    os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1")
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(chosen.tokenizer)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    tokenizer = tokenizer_of(chosen.tokenizer)
     engines = {name: BENCHMARK_ENGINES[name](tokenizer) for name in chosen.engines}
     print(
         "| family | engine | n | schema + output, bytes | tokens | compile + first mask, ms | mask, mean µs | p99 µs"
@@ -108,7 +106,7 @@ def _child(connection: Connection, engine: Any, schema: str, tokens: list[int], 
 
 
 def _measure(engine: Any, schema: str, tokens: list[int]) -> Case:
-    before = _status_kilobytes("VmRSS")
+    before = status_kib("self", "VmRSS")
     start = _CLOCK()
     session = engine.open(schema)
     session.mask()
@@ -128,13 +126,8 @@ def _measure(engine: Any, schema: str, tokens: list[int]) -> Case:
         "p99": float(np.percentile(masks, 99)) / 1e3,
         "most": max(masks) / 1e3,
         "walk": walk / 1e6,
-        "memory": (_status_kilobytes("VmHWM") - before) / 1024,
+        "memory": (status_kib("self", "VmHWM") - before) / 1024,
     }
-
-
-def _status_kilobytes(key: str) -> int:
-    with open("/proc/self/status", encoding="ascii") as lines:
-        return next(int(line.split()[1]) for line in lines if line.startswith(key))
 
 
 def _print_family(label: str, engine: str, cases: list[Case]) -> None:

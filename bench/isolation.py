@@ -11,7 +11,6 @@ the slowest took. Both contain the noise of the machine, so run this on an idle 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import threading
@@ -22,12 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench.command import argument_parser
+from bench.tokenizers import embedded_vocabulary
 from structgen.errors import StructgenError
-from structgen.models.embedded import embedded_directory
+from structgen.generation.distributions import allowed_ids
 from structgen.serving.compiler import ConstraintCompiler
 from structgen.serving.requests import Kind
 from structgen.serving.sequence import ConstrainedSequence, fill_rows
-from structgen.vocabulary import Vocabulary
 
 _MATCHERS = 16
 _HARMLESS: dict[str, dict[str, Any]] = json.loads(
@@ -51,11 +51,11 @@ _HOSTILE: tuple[Callable[[int], tuple[Kind, Any]], ...] = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser("bench.isolation", __doc__)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--workers", type=int, default=3)
     options = parser.parse_args()
-    vocabulary = Vocabulary.from_tokenizer(str(embedded_directory() / "tokenizer.json"), eos_ids=[2, 0])
+    vocabulary = embedded_vocabulary()
     with ConstraintCompiler(vocabulary, workers=options.workers) as compiler:
         for i in range(20):
             compiler.compile("json", harmless(i))
@@ -117,7 +117,7 @@ def _measured(compiler: ConstraintCompiler, seconds: float, *, hostile: bool, sa
             fill_rows(sequences, out, 1)
             steps.append(time.perf_counter() - begin)
             for row, sequence in enumerate(sequences):
-                allowed = np.flatnonzero(np.unpackbits(out[row].view(np.uint8), bitorder="little"))
+                allowed = allowed_ids(out[row], compiler.vocabulary.size)
                 sequence.advance(int(draw.choice(allowed)))
                 if sequence.is_ended or len(sequence.matcher.tokens) > 60:
                     sequence.reset()

@@ -11,13 +11,14 @@ the same schema.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from bench.command import argument_parser
 
 __all__ = ["main"]
 
@@ -40,9 +41,7 @@ Times = tuple[float, float]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.llama_cpp", __doc__)
     parser.add_argument("--gguf", help="a model (default: the embedded one)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=96)

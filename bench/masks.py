@@ -9,17 +9,17 @@ Times are CPU time of this thread. Schemas that only one engine accepts are not 
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import json
 import random
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from bench.command import argument_parser
+from bench.records import records
+from bench.tokenizers import tokenizer_of
 from structgen.evaluation.engines import BENCHMARK_ENGINES, BenchmarkEngine, has_token
 
 __all__ = ["main"]
@@ -28,26 +28,22 @@ _CLOCK = time.thread_time_ns
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.masks", __doc__)
     parser.add_argument("--data", required=True, help="MaskBench records, .jsonl or .jsonl.gz")
     parser.add_argument(
         "--tokenizer", help="directory of a Hugging Face tokenizer (default: the embedded model's)"
     )
     parser.add_argument("-n", type=int, default=300, help="schemas, drawn with a fixed seed")
     chosen = parser.parse_args()
-    tokenizer = _tokenizer(chosen.tokenizer)
-    opener: Callable[..., Any] = gzip.open if chosen.data.endswith(".gz") else open
-    with opener(chosen.data, "rt", encoding="utf-8") as file:
-        records = [json.loads(line) for line in file]
-    records = random.Random(0).sample(records, min(chosen.n, len(records)))
+    tokenizer = tokenizer_of(chosen.tokenizer)
+    listed = records(chosen.data)
+    listed = random.Random(0).sample(listed, min(chosen.n, len(listed)))
     engines = [BENCHMARK_ENGINES[name](tokenizer) for name in ("structgen", "llguidance")]
     times: dict[str, dict[str, list[float]]] = {
         e.name: {"first": [], "mask": [], "warm": []} for e in engines
     }
     taken = dict.fromkeys((e.name for e in engines), 0)
-    for i, record in enumerate(records):
+    for i, record in enumerate(listed):
         texts = [json.dumps(t["data"], ensure_ascii=False) for t in record["tests"] if t["valid"]]
         tokens = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
         schema = json.dumps(record["schema"], ensure_ascii=False)
@@ -62,17 +58,7 @@ def main() -> None:
             for name, run in runs.items():
                 for figure, values in run.items():
                     times[name][figure] += values
-    _report(times, taken, len(records))
-
-
-def _tokenizer(directory: str | None) -> Any:
-    if directory is None:
-        from structgen.models import load
-
-        return load().tokenizer
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(directory)
+    _report(times, taken, len(listed))
 
 
 def _run(engine: BenchmarkEngine, schema: str, instances: list[list[int]]) -> dict[str, list[float]]:

@@ -20,8 +20,6 @@ has its replica ("by schema").
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import json
 import random
 import statistics
@@ -34,6 +32,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.command import argument_parser
+from bench.records import records
 from structgen.constraints.json_schema import json_schema
 from structgen.errors import StructgenError
 from structgen.matcher import Matcher, fill_masks
@@ -70,9 +70,7 @@ class Schema:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.scale", __doc__)
     parser.add_argument("--data", help="MaskBench records, .jsonl or .jsonl.gz")
     parser.add_argument("--schemas", type=int, default=200)
     parser.add_argument("--steps", type=int, default=1500)
@@ -306,16 +304,14 @@ def _cases(path: str | None, wanted: int, vocabulary: Vocabulary) -> list[tuple[
             for schema in OWN
         ]
     else:
-        opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
-        with opener(path, "rt", encoding="utf-8") as lines:
-            records = [json.loads(line) for line in lines]
-        random.Random(0).shuffle(records)
+        listed = records(path)
+        random.Random(0).shuffle(listed)
         candidates = [
             (
                 json.dumps(record["schema"]),
                 [json.dumps(test["data"], ensure_ascii=False) for test in record["tests"] if test["valid"]],
             )
-            for record in records[: 3 * wanted]
+            for record in listed[: 3 * wanted]
         ]
     cases: list[tuple[str, list[list[int]]]] = []
     for schema, texts in candidates:

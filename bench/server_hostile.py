@@ -35,6 +35,8 @@ from typing import Any, Literal
 
 import httpx2
 
+from bench.command import argument_parser
+
 from .clients import client_of
 from .isolation import harmless, harmless_long
 from .server_process import key, model_of, report_batch, serve, share
@@ -179,7 +181,7 @@ class _Seen:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argument_parser("bench.server_hostile", __doc__)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each phase of a round")
     parser.add_argument("--every", type=float, default=1.0, help="seconds between two newcomers")

@@ -22,6 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.command import argument_parser
+
 from .clients import client_of
 from .server_process import Memory, key, model_of, report_batch, serve, share
 from .vllm_serving.asking import ask
@@ -31,7 +33,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argument_parser("bench.server_load", __doc__)
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--concurrency", type=int, default=16)
     parser.add_argument("--poison", type=float, default=0.15, help="share of requests that must be refused")

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.memory import status_kib
+
 __all__ = ["Memory", "Served", "descendants", "key", "model_of", "report_batch", "serve", "share"]
 
 _START_SECONDS = 120.0
@@ -86,11 +88,10 @@ class Memory:
 
 
 def _resident(pid: int) -> float:
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-    return 0.0
+    try:
+        return status_kib(pid, "VmRSS") / 1024
+    except OSError:
+        return 0.0  # the process has ended
 
 
 def descendants(pid: int) -> list[int]:

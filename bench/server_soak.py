@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.command import argument_parser
+
 from .clients import client_of
 from .isolation import harmless
 from .server_process import Memory, descendants, key, model_of, report_batch, serve
@@ -45,7 +47,7 @@ class _Soak:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argument_parser("bench.server_soak", __doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--slow", type=float, default=0.05, help="share of schemas that are large")

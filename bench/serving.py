@@ -12,7 +12,6 @@ suffers less from a busy machine.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import random
@@ -25,6 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.command import argument_parser
+from bench.records import records
+from bench.tokenizers import tokenizer_of
 from structgen.evaluation.engines import BENCHMARK_ENGINES, has_token
 from structgen.matcher import fill_masks
 
@@ -37,9 +39,7 @@ _LONGEST = 400
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.serving", __doc__)
     parser.add_argument("--data", required=True, help="MaskBench records, .jsonl or .jsonl.gz")
     parser.add_argument("--files", help="a list of records' names, one a line (default: a sample)")
     parser.add_argument("--tokenizer", required=True, help="directory of a Hugging Face tokenizer")
@@ -51,10 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--engines", nargs="+", default=list(BENCHMARK_ENGINES), choices=list(BENCHMARK_ENGINES)
     )
     chosen = parser.parse_args(arguments)
-    os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1")
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(chosen.tokenizer)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    tokenizer = tokenizer_of(chosen.tokenizer)
     engines = {name: BENCHMARK_ENGINES[name](tokenizer) for name in chosen.engines}
     cases = _common_cases(engines, _candidates(chosen, tokenizer), chosen.matchers)
     print(f"{len(cases)} schemas, {chosen.steps} steps; µs of wall time for one batched call")
@@ -77,15 +75,13 @@ Times = tuple[float, float]
 
 def _candidates(chosen: argparse.Namespace, tokenizer: Any) -> list[Case]:
     """Schemas with the tokens of a valid instance, the longest that is not too long."""
-    opener: Callable[..., Any] = gzip.open if chosen.data.endswith(".gz") else open
-    with opener(chosen.data, "rt", encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
+    listed = records(chosen.data)
     if chosen.files:
         wanted = set(Path(chosen.files).read_text("utf-8").split())
-        records = [record for record in records if record["_file"] in wanted]
-    random.Random(0).shuffle(records)
+        listed = [record for record in listed if record["_file"] in wanted]
+    random.Random(0).shuffle(listed)
     cases: list[Case] = []
-    for record in records:
+    for record in listed:
         texts = [json.dumps(test["data"], ensure_ascii=False) for test in record["tests"] if test["valid"]]
         walks = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
         walks = [tokens for tokens in walks if len(tokens) <= _LONGEST]

@@ -8,15 +8,14 @@ memory of this process and of the processes of compile probes at intervals; it m
 
 from __future__ import annotations
 
-import argparse
 import random
 import time
 
-import numpy as np
-
-from structgen.models.embedded import embedded_directory
+from bench.command import argument_parser
+from bench.memory import status_kib
+from bench.tokenizers import embedded_vocabulary
+from structgen.generation.distributions import allowed_ids
 from structgen.serving.compiler import ConstraintCompiler
-from structgen.vocabulary import Vocabulary
 
 from .isolation import harmless
 
@@ -24,10 +23,10 @@ _STEPS = 20
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser("bench.serving_memory", __doc__)
     parser.add_argument("--minutes", type=float, default=2.0)
     minutes: float = parser.parse_args().minutes
-    vocabulary = Vocabulary.from_tokenizer(str(embedded_directory() / "tokenizer.json"), eos_ids=[2, 0])
+    vocabulary = embedded_vocabulary()
     draw = random.Random(0)
     with ConstraintCompiler(vocabulary, workers=1) as compiler:
         begin = reported = time.monotonic()
@@ -36,7 +35,7 @@ def main() -> None:
             matcher = compiler.compile("json", harmless(schemas)).open()
             schemas += 1
             for _ in range(_STEPS):
-                allowed = np.flatnonzero(np.unpackbits(matcher.mask().view(np.uint8), bitorder="little"))
+                allowed = allowed_ids(matcher.mask(), vocabulary.size)
                 if not matcher.advance(int(draw.choice(allowed))) or matcher.is_finished:
                     break
             if time.monotonic() - reported > 5 * minutes:
@@ -50,9 +49,7 @@ def main() -> None:
 
 
 def _resident(process: int | str) -> float:
-    with open(f"/proc/{process}/status") as file:
-        line = next(line for line in file if line.startswith("VmRSS"))
-    return round(int(line.split()[1]) / 1024, 1)
+    return round(status_kib(process, "VmRSS") / 1024, 1)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import structgen as sg
+from bench.command import argument_parser
 from bench.corpora import Corpus, corpora
 from structgen.constraints.base import Constraint
 from structgen.errors import LimitExceeded
@@ -174,7 +175,7 @@ def _lines(arguments: argparse.Namespace) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.shelf", description=__doc__.partition("\n")[0])
+    parser = argument_parser("bench.shelf", __doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="grammars (all of them without)")
     parser.add_argument("--limit", type=int, default=300, help="files of each language, drawn from all (300)")
     parser.add_argument("--edits", type=int, default=10, help="edited copies of each file (10)")

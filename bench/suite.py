@@ -13,7 +13,6 @@ gets that of its draft. structgen gets the suite's remote documents; the other e
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from bench.command import argument_parser
 from bench.engines import SuiteEngine
 from structgen.evaluation.engines import Engine, accepts, open_engine
 from structgen.vocabulary import Vocabulary
@@ -86,9 +86,7 @@ def _instances(tests: list[dict[str, Any]]) -> Iterator[tuple[bytes, bool]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.suite", __doc__)
     parser.add_argument("out", nargs="?", type=Path, help="the file to write")
     parser.add_argument("--engine", choices=NAMES, help="print the counts of this engine as JSON")
     chosen = parser.parse_args()

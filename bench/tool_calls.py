@@ -13,7 +13,6 @@ generation without a constraint: how often the model alone writes a valid call.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
@@ -25,6 +24,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen.errors import StructgenError, Truncated
 from structgen.generation import SamplingOptions, generate_tokens
 from structgen.tools import FORMATS, ToolCall, ToolTurn, instructions, run_tools, tools
@@ -98,9 +98,7 @@ QUESTIONS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.tool_calls", __doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--unconstrained", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)

@@ -10,7 +10,6 @@ verdict must be that of the judges (see `bench.judges`); otherwise the exit stat
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
@@ -18,9 +17,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from bench.command import argument_parser
 from bench.judges import Judge
-from bench.records import Tokeniser, progress, records, vocabulary_of
+from bench.records import progress, records
 from bench.spelling import Speller, read
+from bench.tokenizers import Tokeniser, vocabulary_of
 from structgen.constraints.base import Constraint
 from structgen.constraints.json_schema import json_schema
 from structgen.errors import StructgenError, UnsatisfiableSchema
@@ -138,9 +139,7 @@ def _draft4(schema: Any) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.verdicts", __doc__)
     parser.add_argument("--data", required=True, help="MaskBench records, .jsonl or .jsonl.gz")
     parser.add_argument("--tokenizer", help="folder of a Hugging Face tokenizer (default: embedded model's)")
     parser.add_argument("--limit", type=int, help="so many schemas, drawn with a fixed seed")

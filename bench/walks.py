@@ -18,7 +18,6 @@ the mask is refused, a completion cannot be followed, or a walk is lost without 
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections import Counter
@@ -28,11 +27,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.command import argument_parser
 from bench.judges import Judge
-from bench.records import progress, records, vocabulary_of
+from bench.records import progress, records
 from bench.spelling import Speller
+from bench.tokenizers import vocabulary_of
 from structgen.constraints.json_schema import json_schema
 from structgen.errors import LimitExceeded, StructgenError, UnsatisfiableSchema
+from structgen.generation.distributions import allowed_ids
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
@@ -124,7 +126,7 @@ class Walker:
         return matcher.text
 
     def _allowed(self, matcher: Matcher) -> NDArray[np.int64]:
-        ids = np.flatnonzero(np.unpackbits(matcher.mask().view(np.uint8), bitorder="little"))
+        ids = allowed_ids(matcher.mask(), self.vocabulary.size)
         return ids[~np.isin(ids, self._ends)] if matcher.is_complete() else ids
 
     def _fault(self, text: str, matcher: Matcher) -> None:
@@ -193,9 +195,7 @@ def random_schemas(count: int, seed: int) -> Iterator[Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.walks", __doc__)
     parser.add_argument("--data", help="MaskBench records, .jsonl or .jsonl.gz")
     parser.add_argument("--random", type=int, default=2000, help="random schemas (default: 2000)")
     parser.add_argument("--tokenizer", help="folder of a Hugging Face tokenizer (default: embedded model's)")

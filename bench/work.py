@@ -14,7 +14,6 @@ microseconds: that is how long Ctrl-C, a stop flag or a deadline wait for the co
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import time
@@ -23,6 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from bench.command import argument_parser
 from fuzz.checking import TARGETS
 from fuzz.mutation import mutated
 from fuzz.seeds import seeds
@@ -49,9 +49,7 @@ Measured = dict[str, list[tuple[float, float, str]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.work", __doc__)
     parser.add_argument("--minutes", type=float, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--targets", nargs="+", default=["schema", "regex", "lark", "gbnf", "ebnf"])

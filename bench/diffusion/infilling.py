@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import structgen as sg
+from bench.command import argument_parser
 from bench.monitors.tables import wilson
 from structgen.errors import StructgenError
 from structgen.progress import ProgressBar
@@ -34,11 +35,7 @@ Region = tuple[int, int]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.diffusion.infilling",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.diffusion.infilling", __doc__)
     parser.add_argument("--count", type=int, default=12, help="texts of each language (12)")
     parser.add_argument("--languages", nargs="+", default=["python", "cpp"], choices=sorted(LANGUAGES))
     parser.add_argument("--regions", type=int, nargs="+", default=[1, 2, 3])

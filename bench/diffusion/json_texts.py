@@ -8,19 +8,20 @@ file. "free" follows the model alone, "json" uses a canvas of JSON, "schema" one
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import random
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 
 import structgen as sg
+from bench.command import argument_parser
 from bench.monitors.tables import wilson
+from bench.records import records
 from structgen.diffusion import Canvas, Hole, fill, load
 from structgen.errors import StructgenError
 from structgen.progress import ProgressBar
@@ -35,11 +36,7 @@ _WHITESPACE = "json.dumps"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.diffusion.json_texts",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.diffusion.json_texts", __doc__)
     parser.add_argument("--data", type=Path, required=True, help="maskbench-dev.jsonl.gz")
     parser.add_argument(
         "--model", type=Path, required=True, help="a folder, such as the one in the test data"
@@ -61,19 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _overhead(model, cases)
 
 
-def _records(data: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(data, "rt") as lines:
-        yield from map(json.loads, lines)
-
-
 def _survey(chosen: argparse.Namespace) -> None:
     """How many schemas are exact on a canvas, noted, refused."""
     vocabulary = sg.Vocabulary.of_bytes()
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
-    records = list(_records(chosen.data))
-    with ProgressBar(len(records), "schemas", True) as bar:
-        for record in records:
+    listed = records(chosen.data)
+    with ProgressBar(len(listed), "schemas", True) as bar:
+        for record in listed:
             bar.advance()
             try:
                 constraint = sg.json_schema(record["schema"], whitespace=_WHITESPACE)
@@ -112,7 +104,7 @@ class _Case:
 def _cases(model: Any, tokens: JsonTokens, chosen: argparse.Namespace) -> list[_Case]:
     """Valid instances of schemas that canvases hold exactly or narrowed."""
     cases: list[_Case] = []
-    for record in _records(chosen.data):
+    for record in records(chosen.data):
         if not is_held_out(record["_file"]):
             continue
         try:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen.diffusion import Canvas, Hole, load
 
 from .json_tokens import JsonTokens
@@ -26,11 +27,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.diffusion.masks",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.diffusion.masks", __doc__)
     parser.add_argument("--lengths", type=int, nargs="+", default=[32, 64, 128, 256])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", type=Path, help="a folder with tokens.json; otherwise bytes")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import structgen as sg
+from bench.command import argument_parser
 from bench.monitors.tables import wilson
 from structgen.diffusion import Canvas, Hole, Molecules, fill, load
 from structgen.progress import ProgressBar
@@ -28,11 +29,7 @@ Way = Callable[[Canvas, int], str]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.diffusion.molecules",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.diffusion.molecules", __doc__)
     parser.add_argument("--models", nargs="+", default=["rxnfp", "rxnmapper"])
     parser.add_argument("--count", type=int, default=100, help="molecules of each way (100)")
     parser.add_argument("--pairs", type=int, default=10, help="pairs of timed fillings (10)")

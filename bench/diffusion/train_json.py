@@ -8,7 +8,6 @@ learned, too. An hour on two cores gives the weights in the test data; it can be
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import json
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import structgen as sg
+from bench.command import argument_parser
+from bench.records import records
 from structgen.errors import StructgenError
 from structgen.progress import ProgressBar
 
@@ -32,11 +33,7 @@ _HELD_OUT = 10
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.diffusion.train_json",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.diffusion.train_json", __doc__)
     parser.add_argument("--data", type=Path, required=True, help="maskbench-dev.jsonl.gz")
     parser.add_argument("--out", type=Path, required=True, help="a folder for the model")
     parser.add_argument("--minutes", type=float, default=60)
@@ -58,11 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def schemas(data: Path, *, held_out: bool) -> Iterator[tuple[str, Any]]:
     """Names and schemas, of either part."""
-    with gzip.open(data, "rt") as lines:
-        for line in lines:
-            record = json.loads(line)
-            if is_held_out(record["_file"]) == held_out:
-                yield record["_file"], record["schema"]
+    for record in records(data):
+        if is_held_out(record["_file"]) == held_out:
+            yield record["_file"], record["schema"]
 
 
 def is_held_out(name: str) -> bool:

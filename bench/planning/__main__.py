@@ -9,7 +9,6 @@ of formulas check the plans. All tasks take about ten minutes on two cores.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen.constraints.plans.actions import as_steps
 from structgen.constraints.plans.formats import FORMATS
 
@@ -41,11 +41,7 @@ class Tally:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.planning",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.planning", __doc__)
     parser.add_argument(
         "--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS), help="default: all"
     )

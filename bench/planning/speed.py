@@ -10,7 +10,6 @@ Figures are medians and maxima; each formula is compiled again in every run.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import random
 import shutil
@@ -23,6 +22,7 @@ from functools import partial
 from typing import Any
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen import ltl
 from structgen.errors import LimitExceeded, UnsatisfiableFormula
 from structgen.ltl import patterns
@@ -41,11 +41,7 @@ print(time.perf_counter() - started)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.planning.speed",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.planning.speed", __doc__)
     parser.add_argument("--runs", type=int, default=20, help="conjunctions of each size (20)")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds that ltlf2dfa is given (60)")
     chosen = parser.parse_args(arguments)

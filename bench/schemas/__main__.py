@@ -6,15 +6,12 @@ python -m bench.schemas --draw-held-out     # writes held_out.txt; only after fa
 
 from __future__ import annotations
 
-import argparse
-
 from bench import schemas
+from bench.command import argument_parser
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argument_parser("bench.schemas", __doc__)
     parser.add_argument("families", nargs="*", metavar="FAMILY", help="default: all")
     parser.add_argument("--draw-held-out", action="store_true", help="draw the held-out half again")
     options = parser.parse_args()

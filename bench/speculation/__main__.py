@@ -12,7 +12,6 @@ tasks take about two minutes for each mode on two cores, and much longer on a bu
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import statistics
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.speculative import Costs, Speculation
 
@@ -47,11 +47,7 @@ class Tally:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.speculation",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.speculation", __doc__)
     add = parser.add_argument
     add("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS), help="default: all")
     add("--modes", nargs="+", default=list(COMMON), choices=["all", *MODES], help="default: default")

@@ -10,13 +10,13 @@ tokens are nearly equally likely: a pass over several tokens rounds differently 
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen.generation import Generation, SamplingOptions, generate_tokens
 from structgen.speculative import Fixed, Speculation
 
@@ -77,11 +77,7 @@ def constraints() -> dict[str, sg.Constraint | None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.speculation.equality",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.speculation.equality", __doc__)
     parser.add_argument("--prompts", type=int, default=100)
     parser.add_argument("--batch", type=int, default=20)
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.0, 0.7, 1.5])

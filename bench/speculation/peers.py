@@ -17,7 +17,6 @@ token, the smallest of three.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import time
@@ -25,6 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen.generation import SamplingOptions, generate_tokens
 from structgen.integrations.transformers import ConstraintProcessor
 from structgen.speculative import Speculation
@@ -37,11 +37,7 @@ Rate = Callable[[Request], float]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.speculation.peers",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.speculation.peers", __doc__)
     parser.add_argument("--tasks", nargs="+", default=["extraction"], choices=list(TASKS))
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument("--threads", type=int, default=2)

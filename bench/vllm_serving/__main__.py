@@ -6,12 +6,13 @@ error if an answer was wrong or missing, or if a process of the server remains.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import sys
 import time
 import urllib.request
+
+from bench.command import argument_parser
 
 from .asking import Report, ask_all
 from .cases import draw_cases
@@ -19,7 +20,7 @@ from .server import serve
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser("bench.vllm_serving", __doc__)
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--poison", type=float, default=0.15, help="share of requests that must be refused")

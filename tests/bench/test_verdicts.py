@@ -13,7 +13,7 @@ from tests.real_tokenizers import tokenizer_path
 pytest.importorskip("jsonschema_rs")
 
 from bench.judges import Judge
-from bench.records import Tokeniser, vocabulary_of
+from bench.tokenizers import Tokeniser, vocabulary_of
 from bench.verdicts import Verdicts
 
 BYTES = Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], [256])

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 import structgen as sg
+from bench.command import argument_parser
 from structgen.errors import GenerationError, LimitExceeded
 from structgen.generation import SamplingOptions
 from structgen.generation.loop import generate_tokens
@@ -59,11 +60,7 @@ class Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.faithful.real",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argument_parser("bench.faithful.real", __doc__)
     names = [task.name for task in TASKS]
     parser.add_argument("--tasks", nargs="+", choices=names, default=names)
     parser.add_argument("--seconds", type=float, default=40)

@@ -18,7 +18,7 @@ from tests.real_tokenizers import tokenizer_path
 
 pytest.importorskip("jsonschema_rs")
 
-from bench.records import vocabulary_of
+from bench.tokenizers import vocabulary_of
 from bench.walks import STRATEGIES, Walker, random_schemas, token_frequencies
 
 
