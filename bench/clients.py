@@ -1,8 +1,8 @@
 """OpenAI's client for measurements: every failure counts, except a connection that was closed while it was idle.
 
-Servers close idle connections (vLLM after five seconds), and a request that is sent at that moment is lost before
-anyone reads it. The official client sends it again, but its retries are off here, because answers with status 429 and
-500 must be seen. Without a second attempt such a request would count as failed.
+Servers close idle connections (vLLM after five seconds). A request that is sent at that moment is lost before the
+server reads it. The official client would send it again, but its retries are off here, because answers with status 429
+and 500 must be visible. Without a second attempt such a request would count as failed.
 
 Invariant: a request is sent again only if its connection ended before an answer started, and at most `RETRIES` times.
 """

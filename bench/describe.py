@@ -1,12 +1,13 @@
-"""Measure whether a model benefits from seeing the fields of the output type: the bundled tasks, with and without.
+"""Measure whether a model benefits from seeing the fields of the output type in its prompt.
 
     python -m bench.describe [TASK ...] [--examples]
 
-The default of `describe=` follows these results (docs/types.md has the table). Each item is one greedy answer to one
-text: the task's instruction and the item's text, with the output of `structgen.types.describe` before it, after it, or
-nowhere. With ``--examples`` the task's worked example comes first, as messages.
+Each item of the bundled tasks gets one greedy answer. Its prompt is the task's instruction and the item's text, with
+the output of `structgen.types.describe` before the text, after it, or nowhere. With ``--examples`` the task's worked
+example comes first, as messages. The default of ``describe=`` follows these results.
 
-Cost: about a minute for each task and position, with the embedded model on one core.
+Cost: about a minute for each task and position, with the embedded model on one core. Results: docs/types.md, "Does it
+help?".
 """
 
 from __future__ import annotations

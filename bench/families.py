@@ -1,7 +1,7 @@
-"""Families of schemas of growing size: schemas that people write large, and hostile ones.
+"""Families of schemas of growing size for `bench.growth`: schemas that people write large, and hostile ones.
 
-A family makes a schema and a valid instance of it from a number n; `sizes` are the numbers to measure. Growth is in the
-schema, the output, or both, depending on the family.
+A family makes a schema and a valid instance of it from a number n; `sizes` are the numbers to measure. The schema
+grows, or the output, or both, depending on the family.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
-"""Measure how time and memory grow with the schema and the output, in comparison with other engines.
+"""Measure how time and memory grow with the schema and the output, for structgen and other engines.
 
     python -m bench.growth --tokenizer DIRECTORY [--families SUBSTRING] [--engines NAME ...] [--limit SECONDS]
 
-Each family of `bench.families` is compiled at growing sizes, and one valid instance of each is read token by token.
-Every case runs in a process of its own, which is forked when tokenizer and engine are ready. So memory is counted from
-there, and `--limit` ends an engine that hangs (CPU seconds and wall seconds alike).
+The command compiles each family of `bench.families` at growing sizes, and reads one valid instance of each token by
+token. Every case runs in its own process, which is forked when tokenizer and engine are ready. So memory is counted
+from there, and ``--limit`` ends an engine that hangs, in CPU seconds and in wall seconds.
 
-The report shows the CPU time of compiling with the first mask, and that of the masks of the walk. Memory is the peak
-above the value before the schema came. The exponents are slopes against schema and output together, in bytes, on
-logarithmic axes, through the larger sizes; linear growth is 1. The bar is 1 for all three.
+The report shows the CPU time of compiling with the first mask, and that of all masks of the instance. Memory is the
+peak above the value before the schema was compiled. The exponents are slopes on logarithmic axes, through the larger
+sizes, against the bytes of schema and output together. Linear growth is 1, which is the bar for all three.
+
+Results: docs/performance.md, "Growth".
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""Measure how much hostile constraints delay others: masks that are being computed, and new harmless constraints.
+"""Measure how much hostile constraints delay a server's compiler: the masks of others, and new harmless constraints.
 
     python -m bench.isolation [--seconds 20] [--workers 3]
 
-Over the embedded model's vocabulary, one thread computes masks for a batch of matchers, like a step of an inference
-engine, and another compiles new harmless schemas. They run first alone, then while a third thread sends constraints
-that are slow to read, to build or to mask. Each is new, and is sent as soon as the one before has a reply. The report
-shows the times of a step and of a new schema in both phases: median, 99th percentile and maximum, and how much longer
-the slowest took. Both contain the noise of the machine, so run this on an idle one.
+One thread computes masks for a batch of matchers, like a step of an inference engine, and another compiles new harmless
+schemas, both over the embedded model's vocabulary. They run first alone. Then a third thread sends constraints that are
+slow to read, to build or to mask. Each is new, and is sent as soon as the one before has a reply.
+
+The report shows the times of a step and of a new schema in both phases: median, 99th percentile and maximum, and how
+much longer the slowest took. Run this on an idle machine, because its noise is in both phases. `bench.server_hostile`
+measures the same through HTTP.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A JavaScript program that answers requests, one line of JSON each.
 
-The parsers of some languages (`solc`, `typescript`) run under Node. Starting Node for each of thousands of texts would
+The parsers of some languages (`solc`, `typescript`) run under Node. To start Node for each of thousands of texts would
 take minutes; a request to a running process takes milliseconds.
 
-Invariant: one reply for each request, in order. The process ends with its owner. Cost: one process from the first
+Invariant: one reply for each request, in order. The process ends with its owner. Cost: one process, from the first
 request on.
 """
 

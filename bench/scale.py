@@ -2,20 +2,22 @@
 
     python -m bench.scale [--data RECORDS.jsonl.gz] [--schemas 200] [--steps 1500] [--step-ms 8] [--row-us 20]
 
-`--plot FILE` writes the first table as a picture.
+``--plot FILE`` writes the first table as a picture.
 
 Measured, on one thread: for each schema the time to compile it, and the time of every mask of several requests one
 after the other in one engine. The first request starts with empty caches. The schemas are MaskBench records with their
-own valid instances or, without `--data`, a small built-in set. Measured as well: one batched call over one engine, and
-over two engines by two threads, compared with the sum of single calls, which the simulation uses.
+own valid instances or, without ``--data``, a small built-in set. The simulation adds up single calls. So the command
+also measures one batched call over one engine, and over two engines by two threads, and compares them with that sum.
 
-Assumed: a forward pass takes `step-ms`, and `row-us` more for each row; the batch is always full; the popularity of
-schemas follows Zipf; each replica has a core for each of its mask engines.
+Assumed: a forward pass takes ``--step-ms``, and ``--row-us`` more for each row; the batch is always full; the
+popularity of schemas follows a Zipf distribution; each replica has a core for each of its mask engines.
 
-Simulated: masks of a step are filled engine by engine, the engines in parallel, and the schema of a row determines its
+Simulated: the masks of a step are filled engine by engine, the engines in parallel. The schema of a row determines its
 engine. A step takes the pass and then the masks ("after"), or the longer of the two ("during", for an engine that fills
 masks during the pass). Each engine of each replica has its own caches. Replicas get requests in turn, or each schema
 has its replica ("by schema").
+
+Results: docs/scale.md, "What masks cost: a simulation".
 """
 
 from __future__ import annotations

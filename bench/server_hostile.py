@@ -1,4 +1,4 @@
-"""Measure the effect of new requests on running ones in `structgen serve`: none, harmless ones, hostile ones.
+"""Measure how much new requests, harmless and hostile ones, delay the running ones in `structgen serve`.
 
     python -m bench.server_hostile [--rounds 4] [--seconds 20] [--every 1]
 
@@ -7,15 +7,21 @@ every second; a hostile one every second. Both have the same short prompt and th
 costs what any new request costs (prefill, one more row). Only the difference between the hostile and the harmless phase
 is an effect of hostile schemas.
 
-Some hostile texts take long, because they are long or their masks are slow. Any long text occupies a row of the batch
-that long, so as many harmless texts are long (none with `--only`). A phase ends when all its new requests have answers,
-and the gaps of the second after that do not count. The phases take turns, so that all of them meet the noise of the
-machine. All requests are prepared before the first phase, so that this program takes no CPU time from the server when
-it sends them. The streams end and start again one at a time, for the same reason.
+How the phases are made comparable:
+
+- Some hostile texts take long, because they are long or their masks are slow. Any long text occupies a row of the batch
+  for that time, so as many harmless texts are long (none with ``--only``).
+- A phase ends when all its new requests have answers. The gaps of the second after that do not count.
+- The phases take turns, so that all of them meet the noise of the machine.
+- All requests are prepared before the first phase, so that sending them takes no CPU time from the server. For the same
+  reason the streams end and start again one at a time.
 
 The report shows the gaps between two tokens of the steady streams: median, 99 %, 99.9 % and longest, for each phase;
 how much longer they are during hostile requests; and the longest gap while each type of hostile request was open. The
 exit status is 1 if a stream failed.
+
+Results: docs/server.md, "How much newcomers delay running streams", and docs/performance.md, "What new requests cost
+running ones".
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""Load on `structgen serve`: mixed requests with every answer checked.
+"""Check and time the answers of `structgen serve` under a load of mixed requests.
 
     python -m bench.server_load [--requests 2000] [--concurrency 16] [--poison 0.15]
-    python -m bench.server_load --minutes 30            for this long
+    python -m bench.server_load --minutes 30
 
-`bench.server_soak` measures memory, `bench.server_hostile` the effect of hostile requests on others. A server of the
-embedded model is started and stopped, unless `--url` names a running one; then its memory is not reported. Other
-libraries check the answers: see `bench.vllm_serving.cases`. `--json FILE` keeps the figures. The exit status is 1 if an
-answer failed or was wrong.
+The command starts a server of the embedded model and stops it at the end, unless ``--url`` names a running one, whose
+memory it does not report. Other libraries check every answer (see `bench.vllm_serving.cases`). ``--json FILE`` keeps
+the figures. The exit status is 1 if an answer failed or was wrong.
+
+Results: docs/server.md, "Two thousand mixed requests". `bench.server_soak` measures memory, and `bench.server_hostile`
+the effect of hostile requests on others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A `structgen serve` of its own process for as long as a block lasts, and what memory it takes."""
+"""Run `structgen serve` in a process of its own for the duration of a block, and measure its memory."""
 
 from __future__ import annotations
 

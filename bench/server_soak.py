@@ -1,12 +1,15 @@
-"""Measure the memory of `structgen serve` under schemas that never come again.
+"""Measure the memory of `structgen serve` when no schema is ever sent twice.
 
     python -m bench.server_soak [--minutes 30] [--concurrency 8] [--slow 0.05]
 
-Each request has a new schema. A share of them is so large that it gets a matcher process, some clients disconnect in
-the middle, and every answer is checked. Once a minute a line shows the memory of the server and of its child processes,
-their number, and the open descriptors of the server. At the end the second half is compared with the first: the server
-must have reached a steady state. The exit status is 1 if an answer was wrong, if the mean memory of the last third
-exceeds `--growth` times that of the middle third, or if a process remains when the server has ended.
+Each request has a new schema. A share of them (``--slow``) is so large that it gets a matcher process, and some clients
+disconnect in the middle. Every answer is checked. Once a minute a line shows the memory of the server and of its child
+processes, their number, and the open file descriptors of the server.
+
+The exit status is 1 if an answer was wrong, if the mean memory of the last third of the run exceeds ``--growth`` times
+that of the middle third, or if a process remains after the server has ended.
+
+Results: docs/server.md, "Memory over half an hour".
 """
 
 from __future__ import annotations

@@ -3,10 +3,13 @@
     python -m bench.serving --data RECORDS.jsonl.gz --tokenizer DIRECTORY [--files LIST] [--matchers 64] [--threads 1 2]
 
 Each matcher has its own schema and reads a valid instance of it. The matchers advance together, and one that has
-finished starts again. A step is one batched call for the masks, which is timed (wall time), and one token for each
-matcher, which is not. The schemas are those that every engine accepts with the whole instance. Each engine runs alone,
-`--passes` times; the report shows the first pass (empty caches) and the last. The CPU time is that of all threads and
-suffers less from a busy machine.
+finished starts again. A step is one batched call for the masks, whose wall time counts, and one token for each matcher,
+which does not count. The schemas are those that every engine accepts with the whole instance.
+
+Each engine runs alone, ``--passes`` times. The report shows the first pass (empty caches) and the last. The CPU time is
+that of all threads; a busy machine affects it less than the wall time.
+
+Results: docs/performance.md, "Batches of a server".
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Measure the memory of a process that compiles schemas which never come again.
+"""Measure the memory of a server's compiler when no schema is ever compiled twice.
 
     python -m bench.serving_memory [--minutes 2]
 
-Each schema is new, is compiled as in a server, and computes a few masks of one answer. The report shows the resident
-memory of this process and of the processes of compile probes at intervals; it must reach a steady state.
+Each schema is new, is compiled as in a server, and computes a few masks of one answer. At intervals a line shows the
+resident memory of this process and of its compile probes, which must reach a steady state.
 """
 
 from __future__ import annotations

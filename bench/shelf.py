@@ -1,13 +1,13 @@
-"""Measure how well each grammar of the shelf fits its language: public files it accepts, broken ones it rejects.
+"""Measure how well each ready grammar fits its language: public files it accepts, broken ones it rejects.
 
     python -m bench.shelf [NAME ...] [--limit FILES] [--edits EDITS] [--seed SEED] [--show]
 
 The grammar in `grammars/` reads every text byte by byte. The files are those of `bench.corpora` that the language's own
 tool accepts. Broken texts are these files after one or two small random edits, if the tool rejects them. The column "of
 form" leaves out texts that the tool rejects for a semantic reason (an undeclared name, a repeated key), where the
-corpus can distinguish these. ``--show`` names the texts that were read wrongly.
+corpus can distinguish these. ``--show`` names the texts with a wrong verdict.
 
-Cost: linear in the files and their edited copies, plus the tool's verdicts.
+Cost: linear in the files and their edited copies, plus the tool's verdicts. Results: grammars/README.md.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """Measure tool calls of the embedded model in many formats: how many are invalid, and how long they take.
 
-usage: python -m bench.tool_calls [--runs N] [--unconstrained N] [--threads N] [--device D] [--write FILE]
+    python -m bench.tool_calls [--runs N] [--unconstrained N] [--threads N] [--device D] [--write FILE]
 
 Each run is a conversation with a question, tools (some Python functions, some definitions), a format and a fixed seed.
 The model must call a tool. The call is parsed, validated by pydantic or jsonschema and executed; the model gets the
 result and answers.
 
 The report shows the calls, how many of them could not be parsed or were invalid (the bar is 0), how many turns the
-token budget ended, and the times. For the first turns of the first `--unconstrained` runs it also shows the same
+token budget ended, and the times. For the first turns of the first ``--unconstrained`` runs it also shows the same
 generation without a constraint: how often the model alone writes a valid call.
+
+Results: docs/tools.md, "Measured".
 """
 
 from __future__ import annotations

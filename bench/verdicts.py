@@ -1,11 +1,12 @@
-"""Check that verdicts do not depend on spelling: MaskBench instances rewritten and read through masks.
+"""Check that verdicts do not depend on spelling: MaskBench instances, rewritten and read through masks.
 
     python -m bench.verdicts --data maskbench.jsonl.gz [--tokenizer DIRECTORY] [--limit N] [--shuffle SEED] [--escapes]
 
 Each instance is read as compact JSON, then with shuffled object keys, other white space and other spellings of numbers
 (and, with ``--escapes``, any escapes of RFC 8259). Each text is split as the tokenizer does, at random, and byte by
-byte. A token must be in the mask and advance, or neither. A text is accepted if it may end after its last token. The
-verdict must be that of the judges (see `bench.judges`); otherwise the exit status is 1.
+byte. A token must be in the mask and advance, or neither. A text is accepted if it may end after its last token.
+
+The verdict must be that of the judges (see `bench.judges`); otherwise the exit status is 1.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
-"""Liveness: walks through masks, at random and trying to get lost, must end in valid texts once they are steered.
+"""Check liveness: random and adversarial walks through masks must have a completion that is valid.
 
     python -m bench.walks [--data maskbench.jsonl.gz] [--random N] [--tokenizer DIRECTORY] [--limit N] [--walks N]
 
-A walk draws so many tokens from the mask, each by one strategy, then follows `Matcher.witness()`, a short completion
-of where it is; the text must be complete and accepted by the judges (see `bench.judges`). Strategies:
+A walk draws ``--steps`` tokens from the masks by one strategy, then follows `Matcher.witness()`, a short completion.
+The text must be complete, and the judges must accept it (see `bench.judges`). The strategies:
 
-- ``uniform``: every token of the mask alike; mostly far from any model's text, and long in strings;
-- ``likely``: by how often the tokens occur in the instances of the data, so that walks see much structure;
-- ``unlikely``: the one that occurs least there, a cheap stand-in for an adverse model: it hardly ever closes;
-- ``longest``: the longest of the mask, which crosses the most states at once;
-- ``opening``: the one with the most opening brackets, as deep as the schema allows.
+- ``uniform``: every token of the mask with the same probability. Such texts are unlike any model's, with long strings.
+- ``likely``: by the frequency of the tokens in the instances of the data, so that walks see much structure.
+- ``unlikely``: the token that is rarest there, a cheap stand-in for an adverse model. It hardly ever closes a
+  container.
+- ``longest``: the longest token of the mask, which crosses the most states at once.
+- ``opening``: the token with the most opening brackets, so that texts are as deep as the schema allows.
 
-Counted are walks that no completion was found for (a roll-back would be needed), dead ends, and schemas with
-decisions taken as alive without proof. The exit status is 1 where a text is rejected by the judges, a token of
-the mask is refused, a completion cannot be followed, or a walk is lost without a decision counted as unproven.
+The report counts walks without a completion (generation would have to go back), dead ends, and schemas with states that
+count as live without a proof. The exit status is 1 if the judges reject a text, if a token of the mask is refused, if a
+completion cannot be followed, or if a walk has no completion although all its states were proven live.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
-"""How much CPU time one unit of the core's work takes, over random inputs of the fuzzer.
+"""Measure the CPU time of one unit of the core's work, over random inputs of the fuzzer.
 
     python -m bench.work --minutes 3 --seed 1
     python -m bench.work --minutes 3 --seed 1 --interrupt 0.002
 
-Each call of the core charges units of work (`_core/util/work.h`), and its limit, `call_steps`, is one of units;
-it bounds time as well as units correspond to time. For every operation the table shows, over the calls of at least a
-millisecond, nanoseconds of CPU time per unit: the median, the 99th percentile and the largest with the input that it
-came from. A call that reaches its limit takes `call_steps` times the largest.
+Each call of the core counts units of work (`_core/util/work.h`). Its limit, `call_steps`, is a number of units, so it
+bounds time only if a unit always takes about the same time. For each method the table shows nanoseconds of CPU time per
+unit over the calls of at least a millisecond: the median, the 99th percentile, and the largest with its input. A call
+that reaches its limit takes `call_steps` times the largest.
 
-With `--interrupt SECONDS` every call is ended after so much CPU time, and the table shows how much later it ended, in
-microseconds: that is how long Ctrl-C, a stop flag or a deadline wait for the core.
+``--interrupt SECONDS`` stops every call after that CPU time. The table then shows how many microseconds later the call
+ended: so long do Ctrl-C, a stop flag or a deadline wait for the core.
+
+Results: docs/reliability.md, "How late a stopped call ends".
 """
 
 from __future__ import annotations

@@ -1,16 +1,21 @@
-"""Measure the cold tail: structgen, llguidance and XGrammar, tuned and untuned schemas apart.
+"""Measure the cold tail: first and slow masks of structgen, llguidance and XGrammar, on tuned and untuned schemas.
 
     python -m bench.cold [--families NAME ...] [--side SIDE ...] [--engines NAME ...] [-n N] [--rounds N]
     python -m bench.cold --side tuned --tuned maskbench.jsonl.gz
     python -m bench.cold --worst 20
     python -m bench.cold --section-b
 
-Sides: ``tuned`` are MaskBench records (``--tuned FILE``), on which the engine was tuned; ``open`` is the half of the
-families of `bench.schemas` that anyone may read while they optimise; ``held-out`` is the half of which only figures are
-read. Each side has a table of its own, over the schemas that all engines take with all their instances.
+Each side has its own table, over the schemas that all engines accept with all their instances:
+
+- ``tuned``: MaskBench records (``--tuned FILE``), on which structgen was tuned.
+- ``open``: the half of the families of `bench.schemas` that anyone may read while they optimise.
+- ``held-out``: the half of which only figures are read.
+
 ``--worst`` names the slowest masks of the first engine, never of the held-out side. ``--section-b`` measures the fixed
-examples on 129,280 tokens against absolute bars.
-Rounds repeat everything in new processes, and each mask counts with its smallest time: use three on a busy machine.
+constraints on 129,280 tokens against absolute bars. ``--rounds`` repeats everything in new processes, and each mask
+counts with its smallest time: use three rounds on a busy machine.
+
+Results: docs/performance.md, "The cold tail, on schemas that were not tuned on".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Engines in processes of their own, each record under limits of CPU time and memory.
+"""Engines in their own processes, with limits of CPU time and memory for each record.
 
-An engine's process serves all records of a run, as an inference server's does, and is started again after a record
-that it does not survive. That record has the status ``crash``, ``timeout`` or ``memory``.
+An engine's process reads all records of a run, as an inference server does. It is started again after a record that
+ends it; that record has the status ``crash``, ``timeout`` or ``memory``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of the cold tail: each figure next to that of the better peer and the project's own bars."""
+"""Tables of the cold tail: each figure, its ratio to the better peer, and the project's own bar."""
 
 from __future__ import annotations
 

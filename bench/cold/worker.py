@@ -1,12 +1,12 @@
-"""One engine in a process: reads a record a line from standard input and writes its times as a line.
+"""One engine in its own process: it reads a record per line from standard input and writes its times as a line.
 
     python -m bench.cold.worker ENGINE TOKENIZER_FOLDER
 
-A record has a ``kind`` (``json_schema``, or ``gbnf``, ``regex`` and ``tools``, which structgen alone reads here), a
-``spec``, and ``texts``, each a list of tokens. The reply has the ``first`` time (compiling and the first mask) and for
-each text the times of its masks, ``masks`` in the first pass and ``again`` in the second, which a new matcher makes on
-warm caches. All are nanoseconds of CPU time of this thread. A mask that misses the next token ends the record.
-Python's collector of cycles runs between records only.
+A record has a ``kind``, a ``spec``, and ``texts``, each a list of tokens. The kind is ``json_schema``, or ``gbnf``,
+``regex`` or ``tools``, which only structgen reads here. The reply has the ``first`` time, of compiling and the first
+mask, and the times of the masks of each text: ``masks`` in the first pass, ``again`` in the second, by a new matcher on
+warm caches. All are nanoseconds of CPU time of this thread. A mask without the next token ends the record. Python's
+cycle collector runs only between records.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Public files of many languages, fetched by package name, and the verdict of each language's own tool on a text.
+"""Public files of many languages from packages, and the verdict of each language's own tool on a text.
 
-Grammars of the shelf are measured with files that were not written for them. Such files are in public packages, so this
-module fetches packages with the ordinary clients (`pip`, `npm`, `apt-get`), unpacks them once into a cache folder and
-walks over their contents. Each other module of this package is a `Corpus`: one language.
+The ready grammars are measured with files that were not written for them. This module fetches public packages with the
+ordinary clients (`pip`, `npm`, `apt-get`), unpacks them once into a cache folder and walks over their contents. Each
+other module of this package is a `Corpus`: one language.
 
-Invariant: modules pin the packages, walks are in sorted order and choices are drawn with a seed, so two runs see the
-same files. The library imports nothing from here, and nothing fetched enters the repository. Cost: the network once for
-each package; afterwards a look at the disk.
+Invariant: modules pin the packages, walks are in sorted order and choices are seeded, so two runs see the same files.
+The library does not import this package, and the repository does not contain the fetched files. Cost: the network once
+for each package; afterwards a look at the disk.
 """
 
 from __future__ import annotations

@@ -1,13 +1,18 @@
-"""Holes in code and JSON, filled by SmolLM2 from the left: one, two and three regions, free and constrained.
+"""Measure holes in code and JSON that SmolLM2 fills from left to right, with and without a constraint.
 
-Python: functions of the standard library; regions are statements and expressions. C++: functions of public packages,
-and those of functions.cpp; regions are parts of lines. JSON: valid instances of MaskBench's schemas; regions are
-values. Both modes keep the template and end a hole in the same ways. "free" accepts any text for a hole, "constrained"
-only texts that keep the whole in the grammar or the schema.
+    python -m bench.diffusion.infilling [--count 12] [--languages python cpp json] [--data maskbench.jsonl.gz]
 
-Judges: `ast.parse` (Python), tree-sitter (C++), `jsonschema_rs` (JSON), and for functions.cpp `g++ -fsyntax-only`,
-whose syntax messages count. Restored: holes that hold the original text. Completed: holes that a short completion
-ended, not the model.
+Both modes keep the template and end a hole in the same ways. "free" accepts any text for a hole, "constrained" only
+texts that keep the whole in the grammar or the schema. The sources:
+
+- Python: functions of the standard library. Regions are statements and expressions; the judge is `ast.parse`.
+- C++: functions of public packages and of functions.cpp. Regions are parts of lines. The judge is tree-sitter, and for
+  functions.cpp the syntax messages of `g++ -fsyntax-only`.
+- JSON: valid instances of MaskBench's schemas. Regions are values; the judge is `jsonschema_rs`.
+
+"Restored" counts holes with the original text, "completed" those that a short completion ended, not the model.
+
+Results: docs/diffusion.md, "Holes in texts".
 """
 
 from __future__ import annotations

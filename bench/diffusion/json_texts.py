@@ -1,8 +1,13 @@
-"""Values of real schemas by a small diffusion model: valid instances with masked tokens, and values from noise.
+"""Measure JSON values of real schemas by a small diffusion model: masked instances, and values from noise.
 
-Schemas are those of a MaskBench file that the model has not seen (train_json.py); instances are the valid ones of the
-file. "free" follows the model alone, "json" uses a canvas of JSON, "schema" one of the schema. Judges: `json` and
-`jsonschema_rs`. "Restored" is the share of masked tokens that equal those of the instance.
+    python -m bench.diffusion.json_texts --data maskbench.jsonl.gz --model FOLDER [--survey]
+
+The schemas are those of a MaskBench file that the model was not trained on (`train_json`); the instances are the valid
+ones of the file. Mode "free" follows the model alone, "json" uses a canvas of JSON, and "schema" one of the schema.
+Judges are `json` and `jsonschema_rs`. "Restored" is the share of masked tokens that equal those of the instance.
+``--survey`` counts the schemas that a canvas represents exactly.
+
+Results: docs/diffusion.md, "JSON values of real schemas".
 """
 
 from __future__ import annotations

@@ -1,9 +1,13 @@
-"""Measure the cost of canvases: all masks of a canvas, commits one after the other, and the published check.
+"""Measure the cost of canvases: all masks of a canvas, commits one after another, and the published check.
 
-SMILES has the vocabulary of rxnfp (one token is one terminal); JSON has that of the small model in the test data, or
-bytes. Canvases start fully masked and are filled in a random order with random allowed tokens. Figures are
-milliseconds, medians and 99th percentiles. For comparison the report shows, at each length, the time in which a
-reference (proposals.py) finds one allowed token by proposing tokens in a random order.
+    python -m bench.diffusion.masks [--lengths 32 64 128 256] [--runs 5] [--json FOLDER]
+
+SMILES uses the vocabulary of rxnfp, in which each token is one terminal. JSON uses that of the small model in the test
+data (``--json``), or bytes. Canvases start fully masked and are filled in a random order with random allowed tokens.
+Figures are milliseconds, medians and 99th percentiles. For each length the report also shows the time in which a
+reference (`proposals`) finds one allowed token by proposing tokens in a random order.
+
+Results: docs/diffusion.md, "Masks of a canvas".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Texts from which regions are cut out: functions of Python and C++, and JSON values of real schemas.
+"""Texts with regions to cut out: functions of Python and C++, and JSON values of real schemas.
 
-Our own grammars read every source, so later faults come from what was filled in.
+Our own grammars accept every source, so a fault in a filled text comes from what was filled in.
 """
 
 from __future__ import annotations

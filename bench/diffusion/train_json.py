@@ -1,9 +1,13 @@
-"""Train a small masked diffusion model of JSON, on values that the library draws from real schemas.
+"""Train a small masked diffusion model of JSON on values that the library draws from real schemas.
 
-Values are those of `JsonSchemaConstraint.example_text` for the schemas of a MaskBench file, one in ten of which (by a
-hash of its name) is held out. The loss is that of LLaDA (arXiv 2502.09992): a share t of the tokens is masked, t
-uniform, and the cross-entropy of the masked ones is weighted by 1/t. Rows are filled up with the end token, which is
-learned, too. An hour on two cores gives the weights in the test data; it can be stopped and goes on from `--out`.
+    python -m bench.diffusion.train_json --data maskbench.jsonl.gz --out FOLDER
+
+The values are those of `JsonSchemaConstraint.example_text` for the schemas of a MaskBench file; one schema in ten, by a
+hash of its name, is held out. The loss is that of LLaDA (arXiv 2502.09992): a share t of the tokens is masked, with t
+uniform, and the cross-entropy of the masked tokens is weighted by 1/t. Rows are padded with the end token, which is
+learned too.
+
+Cost: an hour on two cores for the weights in the test data. A stopped training continues from ``--out``.
 """
 
 from __future__ import annotations

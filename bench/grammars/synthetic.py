@@ -1,7 +1,7 @@
-"""A grammar of many rules, drawn with a seed, in both notations: how reading and compiling grow with a grammar.
+"""A random grammar of many rules in both notations: how the time to read and compile grows with a grammar.
 
-Each rule is one of two alternatives with nine symbols together: words, names, numbers, and rules that come later, so
-that every rule ends; a few call the first one again, so that the language is not regular.
+Each rule has two alternatives with nine symbols together: words, names, numbers, and rules that come later, so that
+every rule ends. A few rules call the first one again, so that the language is not regular. The seed is fixed.
 """
 
 from __future__ import annotations

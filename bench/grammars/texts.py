@@ -1,10 +1,10 @@
-"""Independent texts for the grammar benchmark: each language's from public packages.
+"""Independent texts for the grammar benchmark, from public packages.
 
-Texts that a benchmark's author writes for it flatter. These are taken unchanged. The engines decide which of them are
-timed: all engines must accept a text.
+Texts that a benchmark's author writes may favour an engine; these are taken unchanged. A text is timed only if all
+engines accept it.
 
-Invariant: packages are pinned and the order is drawn with a seed, so that two runs see the same texts. Cost: the
-network once for each package (`bench.corpora`), then seconds for reading files.
+Invariant: packages are pinned and the order is seeded, so that two runs see the same texts. Cost: the network once for
+each package (`bench.corpora`), then seconds to read files.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""One engine with one tokenizer in a process of its own, which measures what a request names.
+"""One engine with one tokenizer in its own process, which measures what a request names.
 
     python -m bench.grammars.worker ENGINE TOKENIZER CORE
 
-A request is a line of JSON on the standard input, its answer one on the standard output:
+A request is a line of JSON on standard input; the answer is a line on standard output:
 
-    accept   grammar, texts      which texts it accepts, and in how many tokens
-    compile  grammars            for each, the engine fresh: µs to read and compile it, and µs of the first mask
-    read     grammar, texts      the µs of every mask and every `accept`, the texts one after another, until all are
-             seconds             read or so much time has gone; then what was read again, which is the second pass;
-                                 then once more, not timed: a checksum of each mask
+    accept   grammar, texts      which texts the engine accepts, and in how many tokens
+    compile  grammars            for each, with a new engine: µs to read and compile it, and µs of the first mask
+    read     grammar, texts,     µs of every mask and every `accept`, one text after another, until all are read or the
+             seconds             seconds have passed; then the same texts again (the second pass); then once more,
+                                 untimed, for a checksum of each mask
 
-To compile is timed in a process that does nothing else and has just read a small grammar with another instance of the
-engine: what an engine prepares for its tokenizer before leaves the processor's caches cold, for some more than for
-others, and Python's collector would come by all that is there. Times are CPU time: of the process for compiling, of the
-thread for masks. The process stays on one core (none with -1). Peak memory is that of the whole process, counted again
-for each `read`.
+Compiling is timed in a process that does nothing else and that has just read a small grammar with another instance of
+the engine. Otherwise, an engine that prepares its tokenizer first would start with cold processor caches, some engines
+more than others, and Python's cycle collector would visit all those objects. Times are CPU time: of the process for
+compiling, of the thread for masks. The process stays on one core (on any with -1). Peak memory is that of the whole
+process, counted again for each `read`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""Language-server monitors on real projects: do they refuse what is right, and what do models write under them?"""
+"""Language servers as monitors on real projects: how often they refuse correct code, and what they change in a model's
+code.
+"""

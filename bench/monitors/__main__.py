@@ -1,16 +1,22 @@
-"""Measure language-server monitors on real projects: correct code they refuse, and what models write under them.
+"""Measure language-server monitors on real projects: correct code that they refuse, and what models write under them.
+
+    python -m bench.monitors [--projects NAME ...] [--sites 40] [--servers ty tsgo] [--modes MODE ...] [--replay]
 
 Sites are positions after a dot in the code of published packages. The identifier there and the rest of its line are
-held out (as in monitor-guided decoding, Agrawal et al., 2023). First the benchmark requests the server's list of
+held out, as in monitor-guided decoding (Agrawal et al., 2023). First the benchmark requests the server's list of
 members there: its recall is the upper bound of what a monitor can do.
 
-With --replay each type of monitor reads the real rest of each line, and every refusal is listed as an error: a mark
-shows its position, and the members that were allowed instead follow. This needs no model. Otherwise a model writes the
-line: free; with the members monitor; with all (members, arguments, imports); with all and the server's verdict on the
-finished line; and with monitors only after a verdict ("fallback"). The modes take turns, in an order that rotates from
-site to site. Times per token are compared site by site, and exclude the prompt.
+Then a model writes the line in each mode: free; with the members monitor; with all monitors (members, arguments,
+imports); with all and the server's verdict on the finished line; and with monitors only after a verdict ("fallback").
+The modes take turns, in an order that rotates from site to site. Times per token exclude the prompt and are compared
+site by site.
 
-Packages are installed into the cache folder, which requires their registries (PyPI, npm) and a minute.
+With ``--replay`` there is no model: each type of monitor reads the real rest of each line, and every refusal is an
+error. The list of refusals shows the position with a mark, and the members that were allowed there.
+
+Packages are installed into the cache folder, which takes a minute and needs their registries (PyPI, npm).
+
+Results: docs/monitors.md, "Measured".
 """
 
 from __future__ import annotations

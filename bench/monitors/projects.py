@@ -1,9 +1,8 @@
-"""The projects that are measured: published packages, each of one version, laid out for language servers.
+"""The projects of the monitors' benchmark: published packages at fixed versions, laid out for language servers.
 
-Whether a server knows a receiver's type depends on real code together with its dependencies. Each of six Python
-packages is installed with its dependencies. The sources of five TypeScript packages, which are those that publish their
-sources, are in a folder with a configuration and their imports. Nothing of theirs is executed, not even install
-scripts.
+A server knows a receiver's type only from real code with its dependencies. So each of six Python packages is installed
+with its dependencies. The five TypeScript packages are some that publish their sources; these are copied to a folder
+with a configuration and their imports. No code of a package is executed, not even install scripts.
 
 Invariant: a folder that is marked as installed holds the versions that are named here; their dependencies have the
 newest compatible versions. Cost: about 150 MB, and less than a minute, once.

@@ -1,6 +1,6 @@
-"""Tables of what was recorded, in Markdown.
+"""Tables of the monitors' benchmark, in Markdown.
 
-Invariant: shares come with Wilson's interval of 95 %; times are medians, and compared site by site.
+Invariant: shares have Wilson's 95 % interval; times are medians, compared site by site.
 """
 
 from __future__ import annotations

@@ -1,10 +1,19 @@
-"""Measure plans of a small model in two worlds, constrained and not.
+"""Measure plans of a small model in two worlds, with and without constraints.
 
-The model gets each task four times: free (any text, parsed line by line), in the format of plans, in the format and
-possible in the world, and under the task's formulas as well. The report shows for each mode how many plans are safe
-(all steps are possible and no rule is broken) and complete (all goals are met too), the steps of a plan, tokens per
-second, and the milliseconds per token that drawing takes in addition to the model. Python functions that know nothing
-of formulas check the plans. All tasks take about ten minutes on two cores.
+    python -m bench.planning [--worlds drone table] [--tasks N] [--temperature T]
+
+The model gets each task in four modes:
+
+- ``free``: any text, parsed line by line.
+- ``format``: the format of plans.
+- ``world``: the format, and only steps that are possible in the world.
+- ``formulas``: the same under the task's formulas.
+
+The report shows for each mode how many plans are safe (all steps are possible and no rule is broken) and complete (all
+goals are met too), the steps and seconds of a plan, and the milliseconds of the constraint for each token. Python
+functions that do not use the formulas check the plans.
+
+Cost: about ten minutes for all tasks on two cores. Results: docs/performance.md, "Temporal logic".
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Measure the time of formulas and plans, in comparison with `ltlf2dfa` and MONA where both are installed.
+"""Measure the time of formulas and plans; with `ltlf2dfa` and MONA too, where both are installed.
+
+    python -m bench.planning.speed [--runs N] [--limit SECONDS]
+
+The tasks:
 
     patterns    a list of 3 to 8 random patterns of ten actions: until the first step of a plan is allowed (lazily),
                 until the whole minimal automaton of their conjunction exists, and the same by ltlf2dfa
@@ -6,6 +10,8 @@
     any order   the same, with twelve of them in any order through a ring of doors
 
 Figures are medians and maxima; each formula is compiled again in every run.
+
+Results: docs/performance.md, "Temporal logic".
 """
 
 from __future__ import annotations

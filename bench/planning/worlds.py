@@ -1,10 +1,10 @@
-"""Two worlds, with the tasks that a model is given in them.
+"""Two worlds for plans, with the tasks that a model gets in them.
 
     drone       a house of twelve rooms: fly through doors, take photos of the room that it is in
     table       five things on a table with three places, one hand: pick up, put down
 
-A task is a sentence, what has to come (goals), what must never happen (rules), each as a formula and as a Python
-check of the steps that knows nothing of formulas.
+A task is a sentence with goals (what must happen) and rules (what must never happen). Each of them is a formula, and a
+Python check of the steps that does not use the formula.
 """
 
 from __future__ import annotations

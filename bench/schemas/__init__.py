@@ -1,18 +1,19 @@
-"""Families of schemas that were not tuned on, each with valid instances, for measuring (`python -m bench.cold`).
+"""Families of schemas that structgen was not tuned on, each with valid instances (`python -m bench.cold`).
 
-Why: the data on which an engine was tuned says little of what it does with the next schema. These families come
-from public packages of PyPI and npm, from the tools of MCP servers, and from seeded rules.
-What: each module here with a `NAME` is one `Family` and yields `Source`s. This module adds what all share:
-sources are checked, get instances where they bring none (`bench.schemas.instances`), and are cached as
-``schemas/NAME.jsonl.gz`` in the folder of `bench.corpora`, one MaskBench record a line, so `bench.masks` reads them.
+Data on which an engine was tuned says little about the next schema. These families come from public packages of PyPI
+and npm, from the tools of MCP servers, and from seeded rules. Each module here with a `NAME` is one `Family` and yields
+`Source`s. This module does the rest: it checks sources, adds instances if they are missing (`bench.schemas.instances`),
+and caches them as ``schemas/NAME.jsonl.gz`` in the folder of `bench.corpora`, one MaskBench record per line, so that
+`bench.masks` reads them.
 
-    python -m bench.schemas [FAMILY ...]      # makes what is not cached, and says what was left out
+    python -m bench.schemas [FAMILY ...]      # makes what is not cached, and reports what was left out
 
 Held out: ``held_out.txt`` beside this file names a seeded half of all records. Rule: while you optimise, do not look
-into a record of that list, do not print its schema, its texts or its slow places, and do not tune on it. Its figures
-are reported, and nothing else. `bench.cold --worst` keeps to the other half.
-Invariant: packages are pinned and draws are seeded, so two runs make the same records. Nothing fetched enters the
-repository.
+into a record of that list, do not print its schema, its texts or its slow positions, and do not tune on it. Only its
+figures are reported. `bench.cold --worst` uses the other half.
+
+Invariant: packages are pinned and draws are seeded, so two runs make the same records. The repository does not contain
+the fetched files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make the families that are not cached yet, and count their schemas.
+"""Make the families of schemas that are not cached yet, and count their schemas.
 
 python -m bench.schemas [FAMILY ...]
 python -m bench.schemas --draw-held-out     # writes held_out.txt; only after families were added or changed

@@ -1,4 +1,4 @@
-"""Records of data connectors: schemas of streams that Airbyte's sources read from web services."""
+"""Records of data connectors: schemas of the streams that Airbyte's sources read from web services."""
 
 from __future__ import annotations
 

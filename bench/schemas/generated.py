@@ -1,8 +1,8 @@
-"""Schemas made by seeded rules, one rule for each construct that is known to be slow the first time.
+"""Schemas of seeded rules, one rule for each construct that is known to be slow the first time.
 
-Rules: patterns with bounds of length; formats with bounds of length; arrays of an `enum` with `uniqueItems`;
-`multipleOf` with bounds; large Unicode classes; internationalised formats; large enums; many tools; and
-`allOf`/`oneOf` whose tags are reached by references. Each schema draws its sizes, so no two are alike.
+The rules: patterns with bounds of length; formats with bounds of length; arrays of an `enum` with `uniqueItems`;
+`multipleOf` with bounds; large Unicode classes; internationalised formats; large enums; many tools; and `allOf`/`oneOf`
+whose tags are reached by references. The sizes of each schema are random, so no two are alike.
 """
 
 from __future__ import annotations

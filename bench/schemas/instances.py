@@ -1,12 +1,13 @@
-"""Valid instances of JSON Schemas, made at random and checked by jsonschema_rs.
+"""Random valid instances of JSON Schemas, checked by jsonschema_rs.
 
-Why: the instances that are measured must not come from the library that is measured, nor from its peers.
-What: `instances` walks a schema with a budget of values, takes branches and optional properties at random, and prefers
-texts that the schema itself offers (`examples`, `default`). Then the oracle validates. Where it objects, the member it
-objects to is removed, or the whole draw is repeated with fewer optional properties.
-Invariant: every instance is valid, with formats asserted. Members stand in the order in which the schema
-declares them, since engines with a fixed order of keys refuse others.
-Cost: milliseconds for an instance; a bounded number of draws for a schema.
+The instances of a benchmark must come neither from the measured library nor from its peers. `instances` walks a schema
+with a budget of values, takes branches and optional properties at random, and prefers texts that the schema itself
+offers (`examples`, `default`). Then the oracle validates the instance. If it rejects a member, that member is removed,
+or the whole draw is repeated with fewer optional properties.
+
+Invariant: every instance is valid, with formats asserted. Members are in the order in which the schema declares them,
+because engines with a fixed order of keys refuse others. Cost: milliseconds for an instance; a bounded number of draws
+for a schema.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """References, branches and conjunctions of schemas, for the walk that draws instances.
 
-What: `merged` joins two schemas into one that says what both say, for the keywords that a draw follows. It is
-approximate: what it drops, the oracle objects to afterwards (`bench.schemas.instances`).
+`merged` joins two schemas into one that requires both, for the keywords that a draw uses. It is approximate: the oracle
+rejects instances that violate what it drops (`bench.schemas.instances`).
 """
 
 from __future__ import annotations

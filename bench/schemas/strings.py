@@ -1,9 +1,10 @@
-"""Strings that match a regular expression or have a format, drawn at random, for instances of schemas.
+"""Random strings that match a regular expression or have a format, for instances of schemas.
 
-Why: instances must not come from the library that is measured. A draw follows the expression's syntax tree and
-ignores assertions such as look-ahead, so the caller validates each candidate (`bench.schemas.instances`).
-Invariant: the same source of randomness gives the same string.
-Cost: proportional to the string; a bounded number of characters is drawn from each expression.
+A draw follows the expression's syntax tree and ignores assertions such as look-ahead, so the caller validates each
+candidate (`bench.schemas.instances`). It uses nothing of the measured library.
+
+Invariant: the same source of randomness gives the same string. Cost: proportional to the string; a bounded number of
+characters is drawn from each expression.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GitHub's webhooks: schemas of events with the payloads that are published as their examples."""
+"""GitHub's webhooks: schemas of events, with the payloads that are published as examples."""
 
 from __future__ import annotations
 

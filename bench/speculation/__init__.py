@@ -1,1 +1,1 @@
-"""Generation with and without drafts: its cost, and a check that both draw the same."""
+"""Generation with and without drafts: its speed, and a check that both draw the same tokens."""

@@ -1,13 +1,23 @@
-"""Compare generation with and without drafts: the same tokens, and the time they take.
+"""Compare generation with and without drafts: the tokens must be the same, and the times are measured.
 
-The modes answer each request of a task in turn, in one process, in another order each time. A mode keeps what it learns
-from request to request; it knows the cost of forward passes from a request before the first.
+    python -m bench.speculation [--tasks NAME ...] [--modes NAME ...] [--batch N] [--dtype float32|bfloat16]
 
-The report shows for each mode: the speedup over plain decoding after the prompt by the time of a token, as median and
-quartiles over requests, and by total time; tokens per forward pass; the acceptance rate of drafts; the share of time
-that drafting takes; and how many texts equal those of plain decoding. With --batch that many requests are answered at
-once. --skip leaves out the first requests, which are answered nevertheless; this shows the effect of a warm store. All
-tasks take about two minutes for each mode on two cores, and much longer on a busy machine.
+All modes answer each request of a task in one process, each time in another order. A mode keeps what it learns from one
+request to the next. A request before the first one measures the cost of forward passes.
+
+The report shows for each mode:
+
+- the speedup over plain decoding after the prompt: by the time of a token, as median and quartiles over requests, and
+  by total time
+- tokens per forward pass, and the acceptance rate of drafts
+- the share of time that drafting takes
+- how many texts equal those of plain decoding
+
+``--batch`` answers that many requests at once. ``--skip`` answers the first batches without counting them, which shows
+the effect of a warm store. All tasks take about two minutes for each mode on two cores, and much longer on a busy
+machine.
+
+Results: docs/speculation.md, "Measured: speed by task" and "Measured: drafters and verifiers".
 """
 
 from __future__ import annotations

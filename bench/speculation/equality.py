@@ -1,11 +1,14 @@
 """Check that texts with drafts equal those without: a hundred prompts, five constraints, three temperatures.
 
-usage: python -m bench.speculation.equality [--prompts N] [--batch N] [--temperatures T ...] [--dtype float32|bfloat16]
-[--threads N] [--tokens N] [--branching]
+    python -m bench.speculation.equality [--prompts N] [--batch N] [--temperatures T ...] [--dtype float32|bfloat16]
+        [--threads N] [--tokens N] [--branching]
 
-Every prompt is answered under every constraint at every temperature plainly, and with drafts at every step (the default
-drafters, eight tokens at a time, without regard to cost). The tokens must be the same. In float32 they are, unless two
-tokens are nearly equally likely: a pass over several tokens rounds differently from one over a single token.
+Every prompt is answered under every constraint at every temperature, once plainly, and once with drafts at every step:
+the default drafters, eight tokens at a time, without regard to cost. The tokens must be the same. In float32 they are,
+unless two tokens are nearly equally likely, because a pass over several tokens rounds differently from one over a
+single token.
+
+Results: docs/speculation.md, "Guarantees".
 """
 
 from __future__ import annotations

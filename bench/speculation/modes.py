@@ -1,4 +1,4 @@
-"""Combinations of drafters and verifiers, by name."""
+"""Named combinations of drafters and verifiers."""
 
 from __future__ import annotations
 

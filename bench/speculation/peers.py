@@ -1,8 +1,8 @@
-"""Compare with others: free text from the plain loop, and prompt look-up in `transformers` with our logits processor.
+"""Compare our speed with unconstrained text and with `transformers` and its prompt look-up.
 
-usage: python -m bench.speculation.peers [--tasks NAME ...] [--dtype float32|bfloat16] [--threads N] [--runs N]
+    python -m bench.speculation.peers [--tasks NAME ...] [--dtype float32|bfloat16] [--threads N] [--runs N]
 
-Every request is answered greedily in each of these modes, in turn, in another order each time:
+Every request is answered greedily in each of these modes, each time in another order:
 
     ours             constrained, default settings
     ours, plain      constrained, one token at a time (`speculate=False`)
@@ -11,8 +11,10 @@ Every request is answered greedily in each of these modes, in turn, in another o
     prompt look-up   the same with `prompt_lookup_num_tokens=10`
 
 The report shows the tokens per second after the prompt, and the ratio of ours to each of the others, as median and
-quartiles over requests. The prompt's own time is subtracted from that of `generate`: the time of a generation of one
-token, the smallest of three.
+quartiles over requests. The time of `generate` excludes the prompt: the fastest of three generations of one token is
+subtracted.
+
+Results: docs/speculation.md, "Measured: speed by task".
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""``python -m bench.vllm_serving``: serve the embedded model by vLLM with the plugin, and check every answer.
+"""Serve the embedded model by vLLM with the plugin, and check every answer.
 
-Run it with the interpreter of an environment that has vLLM and structgen (`make test-vllm` makes one). It ends with an
-error if an answer was wrong or missing, or if a process of the server remains.
+    PYTHON -m bench.vllm_serving [--requests 300] [--concurrency 64] [--poison 0.15] [--speculation N]
+
+PYTHON is an environment that has vLLM and structgen; `make test-vllm` makes one. The exit status is 1 if an answer was
+wrong or missing, or if a process of the server remains.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Requests of all types, drawn with a seed, each with a check of its answer that does not use structgen.
+"""Random requests of all types, each with a check of its answer that does not use structgen.
 
-A served answer must be right by an independent judgement: `jsonschema_rs` for JSON Schema, `re` for patterns and
-regular grammars, membership for choices.
+The judges are independent: `jsonschema_rs` for JSON Schema, `re` for patterns and regular grammars, membership for
+choices.
 
-Invariant: the same seed makes the same requests. Schemas are distinct, because names and bounds are drawn, and small,
+Invariant: the same seed makes the same requests. Schemas are distinct, because names and bounds are random, and small,
 so that a whole answer fits `MAX_TOKENS`. A poisonous request must get a 400; a hostile one, which is expensive to
 compile, may get one.
 """

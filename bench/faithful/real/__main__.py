@@ -3,18 +3,20 @@
     python -m bench.faithful.real [--tasks json ...] [--seconds 40] [--draws 50] [--particles 16] [--seed 1]
         [--rows 3000] [--genlm PYTHON] [--json FILE]
 
-Each sampler draws the given number of answers of each task, or stops after the given number of seconds. The report
-shows, for its weighted draws: how many a judge of the task accepts (``jsonschema``, RDKit, ``re``, SQLite), the log
-probability of the text under the model in the tokenizer's spelling, and how many texts differ. It also shows the cost:
-rows that the model read, checks (masks, or tokens and texts that were judged), attempts and seconds.
+Each sampler draws ``--draws`` answers of each task, or stops after ``--seconds``. The report shows for its weighted
+draws how many a judge of the task accepts (``jsonschema``, RDKit, ``re``, SQLite), the log probability of the text
+under the model in the tokenizer's spelling, and how many texts differ. It also shows the cost: rows that the model
+read, checks (masks, or tokens and texts that were judged), attempts and seconds.
 
-`genlm-control` needs other versions of this library's dependencies, so it runs in a Python of its own, which
-``--genlm`` names; its rows are those that it requested from its model.
+`genlm-control` needs other versions of this library's dependencies. So it runs in its own Python, which ``--genlm``
+names. Its rows are those that it requested from its model.
 
-Then follow the attempts per draw of adaptive rejection and CARS, also for prompts without the examples in the
-conversation, which the model hardly ever obeys. There each sampler gets a budget of rows (``--rows``).
+A second table shows the attempts per draw of adaptive rejection and CARS, also for prompts without examples in the
+conversation, which the model rarely follows. There each sampler has a budget of rows (``--rows``).
 
-Samplers marked "asked" know the constraint as a yes or no for prefixes and texts; all others know masks.
+Samplers marked "asked" know the constraint only as a yes or no for prefixes and texts; all others use masks.
+
+Results: docs/sampling.md, "Real tasks, compared with genlm-control 0.4.1".
 """
 
 from __future__ import annotations

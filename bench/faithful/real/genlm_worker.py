@@ -1,10 +1,10 @@
-"""genlm-control in a Python of its own, because it needs other versions of the installed packages.
+"""genlm-control in its own Python, because it needs other versions of the installed packages.
 
     PYTHON genlm_worker.py MODEL_FOLDER
 
-A request is a line of JSON on the standard input (tokens of the prompt, type and source of the condition, sampler,
-particles, most tokens, seed). The answer has texts, their log weights, seconds, rows that the model read, and calls of
-the condition. Nothing of this library is imported.
+A request is a line of JSON on standard input: tokens of the prompt, type and source of the condition, sampler,
+particles, maximum of tokens, seed. The reply has texts, their log weights, seconds, rows that the model read, and calls
+of the condition. The module imports nothing of structgen.
 """
 
 from __future__ import annotations

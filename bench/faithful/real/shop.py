@@ -1,4 +1,4 @@
-"""A database to ask questions about, in memory."""
+"""An in-memory database for questions about a shop."""
 
 from __future__ import annotations
 

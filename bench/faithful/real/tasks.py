@@ -1,7 +1,7 @@
-"""The tasks: a conversation, what the answer has to be, and who says whether an answer is right.
+"""The tasks: a conversation, the constraint of the answer, and a judge of the answer.
 
-What an answer has to be is written so that genlm-control reads it, too: a regular expression, a JSON Schema, or a
-grammar that has the same texts with a lexer and without one.
+A constraint is written so that genlm-control reads it too: a regular expression, a JSON Schema, or a grammar that has
+the same texts with and without a lexer.
 """
 
 from __future__ import annotations
