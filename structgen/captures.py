@@ -150,7 +150,9 @@ class CapturedText:
         )
 
 
-class _Found(NamedTuple):
+class _CapturedRange(NamedTuple):
+    """A capture by its first and last byte."""
+
     name: str
     start: int
     end: int
@@ -158,7 +160,7 @@ class _Found(NamedTuple):
     """Whether it is a stop or suffix itself."""
 
 
-class _Span:
+class _OpenCapture:
     """A capture whose text is being read. Without a first terminal it is empty."""
 
     __slots__ = ("end", "fallback", "name", "start")
@@ -166,6 +168,7 @@ class _Span:
     def __init__(self, name: str, fallback: int) -> None:
         self.name = name
         self.fallback = fallback
+        """Where it stands if it stays empty."""
         self.start: int | None = None
         self.end: int | None = None
 
@@ -176,17 +179,21 @@ def _parsed_as_one(constraint: Constraint) -> Any:
 
 
 class _CaptureReader:
+    """Parses texts of constraints, and lists what their rules captured."""
+
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self.languages = _Languages()
 
     def read(self, constraint: Constraint, text: _Text) -> list[Capture]:
         hidden: list[tuple[int, int]] = []
-        spans = self._spans(constraint, text, hidden)
+        ranges = self.ranges(constraint, text, hidden)
         hidden = sorted(set(hidden))
-        return [_capture(text.data, span, hidden) for span in spans]
+        return [_capture(text.data, captured, hidden) for captured in ranges]
 
-    def _spans(self, constraint: Constraint, text: _Text, hidden: list[tuple[int, int]]) -> list[_Found]:
+    def ranges(
+        self, constraint: Constraint, text: _Text, hidden: list[tuple[int, int]]
+    ) -> list[_CapturedRange]:
         """Return the captures with their first and last bytes; add the hidden ranges of stops to `hidden`."""
         parsed = constraint.parsed(_parsed_as_one)
         if parsed is None:
@@ -202,91 +209,7 @@ class _CaptureReader:
             raise _not_by_bytes(text.offsets[read])
         trace = Trace(positions, accepting, edges, open_places)
         parse = Parse(parsed.rules, parsed.grammar.start, parsed.terminals, self._has_empty, trace)
-        return self._listed(parsed, parse, trace, text, hidden)
-
-    def _listed(
-        self, parsed: Any, parse: Parse, trace: Trace, text: _Text, hidden: list[tuple[int, int]]
-    ) -> list[_Found]:
-        found: list[_Span | _Found] = []
-        open_spans: list[_Span] = []
-        """The enclosing captures, innermost last."""
-        endings: list[tuple[Ending, int] | None] = []
-        """For each enclosing rule: its ending, and the number of captures that were open before its own."""
-        begins: list[int] = []
-        """For each enclosing rule: the number of units before it."""
-
-        def position(place: int) -> int:
-            return text.offsets[trace.positions[place]]
-
-        def leaf(event: Event) -> None:
-            start, end = trace.positions[event.start], trace.positions[event.end]
-            assert event.leaf is not None
-            if not open_spans and not endings_around() and event.leaf[0] != "constraint":
-                return
-            start += self._ignored(parsed, event.leaf, text.units[start:end])
-            first, last = text.offsets[start], text.offsets[end]
-            for span in open_spans:
-                span.start = first if span.start is None else span.start
-                span.end = last
-            if event.leaf[0] == "constraint" and event.leaf[1].holds_captures():
-                found.extend(self._spans(event.leaf[1], text.part(start, end), hidden))
-            ending = endings[-1] if endings else None
-            if ending is not None:
-                divide(ending[0], open_spans[ending[1] :], text.data[first:last], first)
-
-        def endings_around() -> bool:
-            return bool(endings) and endings[-1] is not None
-
-        def divide(ending: Ending, own: list[_Span], data: bytes, first: int) -> None:
-            at = self.languages.ending_start(ending, data)
-            if at is None:
-                return
-            for span in own:
-                span.end = first + at
-            if ending.capture is not None:
-                found.append(_Found(ending.capture, first + at, first + len(data), is_ending=True))
-            if ending.hidden:
-                hidden.append((first + at, first + len(data)))
-
-        for event in parse.events():
-            if event.kind == "leaf":
-                leaf(event)
-            elif event.kind == "open":
-                assert event.leaf is not None
-                if event.leaf[0] == "constraint" and event.leaf[1].holds_captures():
-                    start = trace.positions[event.start]
-                    found.extend(self._spans(event.leaf[1], text.part(start, len(text.units)), hidden))
-            elif event.kind == "begin":
-                assert event.rule is not None
-                rule = event.rule
-                endings.append(None if rule.ending is None else (rule.ending, len(open_spans)))
-                begins.append(trace.positions[event.start])
-                if rule.capture is not None:
-                    span = _Span(rule.capture, position(event.start))
-                    found.append(span)
-                    open_spans.append(span)
-            else:
-                assert event.rule is not None
-                endings.pop()
-                limit, begin = event.rule.token_limit, begins.pop()
-                if limit is not None and text.tokens(begin, trace.positions[event.end]) > limit[0]:
-                    raise _not_by_bytes(text.offsets[begin])
-                if event.rule.capture is not None:
-                    span = open_spans.pop()
-                    if span.start is None:
-                        span.start = span.end = span.fallback
-        listed = []
-        least = 0
-        for one in found:
-            if isinstance(one, _Span):
-                if one in open_spans or one.start is None or one.end is None:
-                    continue
-                one = _Found(one.name, one.start, one.end)
-            if one.start == one.end < least:  # it is empty, and ignored text separates it from the next part
-                one = one._replace(start=least, end=least)
-            least = one.start
-            listed.append(one)
-        return listed
+        return _CaptureWalk(self, parsed, trace, text, hidden).ranges(parse)
 
     def _has_empty(self, leaf: Body) -> bool:
         if leaf[0] == "text":
@@ -295,16 +218,114 @@ class _CaptureReader:
             return False
         return _core.Matcher(self.vocabulary.engine.compile(leaf[1].lower())).is_complete()
 
-    def _ignored(self, parsed: Any, leaf: Body, units: list[int]) -> int:
+
+class _CaptureWalk:
+    """One walk through the events of a parse, which collects the captures of its rules."""
+
+    def __init__(
+        self, reader: _CaptureReader, parsed: Any, trace: Trace, text: _Text, hidden: list[tuple[int, int]]
+    ) -> None:
+        self._reader, self._parsed, self._trace, self._text = reader, parsed, trace, text
+        self._hidden = hidden
+        """The ranges of hidden stops, to which the walk adds its own."""
+        self._captures: list[_OpenCapture | _CapturedRange] = []
+        """All captures, in the order in which they begin."""
+        self._open: list[_OpenCapture] = []
+        """The enclosing captures, innermost last."""
+        self._endings: list[tuple[Ending, int] | None] = []
+        """For each enclosing rule: its ending, and the number of captures that were open before its own."""
+        self._begins: list[int] = []
+        """For each enclosing rule: the number of units before it."""
+
+    def ranges(self, parse: Parse) -> list[_CapturedRange]:
+        """Return the captures of complete rules."""
+        handlers = {"leaf": self._leaf, "open": self._open_leaf, "begin": self._begin, "end": self._end}
+        for event in parse.events():
+            handlers[event.kind](event)
+        listed = []
+        least = 0
+        for capture in self._captures:
+            if isinstance(capture, _OpenCapture):
+                if capture in self._open or capture.start is None or capture.end is None:
+                    continue
+                capture = _CapturedRange(capture.name, capture.start, capture.end)
+            if capture.start == capture.end < least:
+                # It is empty, and ignored text separates it from the next part.
+                capture = capture._replace(start=least, end=least)
+            least = capture.start
+            listed.append(capture)
+        return listed
+
+    def _leaf(self, event: Event) -> None:
+        """Extend the open captures by a terminal or an embedded constraint."""
+        start, end = self._trace.positions[event.start], self._trace.positions[event.end]
+        assert event.leaf is not None
+        ending = self._endings[-1] if self._endings else None
+        if not self._open and ending is None and event.leaf[0] != "constraint":
+            return
+        start += self._ignored(event.leaf, self._text.units[start:end])
+        first, last = self._text.offsets[start], self._text.offsets[end]
+        for capture in self._open:
+            capture.start = first if capture.start is None else capture.start
+            capture.end = last
+        if event.leaf[0] == "constraint" and event.leaf[1].holds_captures():
+            part = self._text.part(start, end)
+            self._captures.extend(self._reader.ranges(event.leaf[1], part, self._hidden))
+        if ending is not None:
+            self._divide(ending[0], self._open[ending[1] :], self._text.data[first:last], first)
+
+    def _divide(self, ending: Ending, own: list[_OpenCapture], data: bytes, first: int) -> None:
+        """Separate the ending from the text of its rule: it belongs to no capture of the rule itself."""
+        offset = self._reader.languages.ending_start(ending, data)
+        if offset is None:
+            return
+        for capture in own:
+            capture.end = first + offset
+        if ending.capture is not None:
+            self._captures.append(
+                _CapturedRange(ending.capture, first + offset, first + len(data), is_ending=True)
+            )
+        if ending.hidden:
+            self._hidden.append((first + offset, first + len(data)))
+
+    def _open_leaf(self, event: Event) -> None:
+        """Add the captures of an embedded constraint that the text ends in."""
+        assert event.leaf is not None
+        if event.leaf[0] == "constraint" and event.leaf[1].holds_captures():
+            part = self._text.part(self._trace.positions[event.start], len(self._text.units))
+            self._captures.extend(self._reader.ranges(event.leaf[1], part, self._hidden))
+
+    def _begin(self, event: Event) -> None:
+        assert event.rule is not None
+        rule, begin = event.rule, self._trace.positions[event.start]
+        self._endings.append(None if rule.ending is None else (rule.ending, len(self._open)))
+        self._begins.append(begin)
+        if rule.capture is not None:
+            capture = _OpenCapture(rule.capture, self._text.offsets[begin])
+            self._captures.append(capture)
+            self._open.append(capture)
+
+    def _end(self, event: Event) -> None:
+        assert event.rule is not None
+        self._endings.pop()
+        limit, begin = event.rule.token_limit, self._begins.pop()
+        if limit is not None and self._text.tokens(begin, self._trace.positions[event.end]) > limit[0]:
+            raise _not_by_bytes(self._text.offsets[begin])
+        if event.rule.capture is not None:
+            capture = self._open.pop()
+            if capture.start is None:
+                capture.start = capture.end = capture.fallback
+
+    def _ignored(self, leaf: Body, units: list[int]) -> int:
         """Return the number of ignored units before a terminal: the fewest after which the rest is the terminal."""
-        lexer = parsed.grammar.lexer
+        lexer = self._parsed.grammar.lexer
         if lexer is None or not lexer.ignore or leaf[0] != "terminal" or max(units, default=0) >= _SPECIAL:
             return 0
-        terminals = {one.name: one for one in lexer.terminals}
+        terminals = {terminal.name: terminal for terminal in lexer.terminals}
         if leaf[1] not in terminals:
             return 0
         ignored = [terminals[name].language for name in lexer.ignore]
-        return self.languages.ignored(ignored, terminals[leaf[1]].language, bytes(units))
+        return self._reader.languages.ignored(ignored, terminals[leaf[1]].language, bytes(units))
 
 
 def _not_by_bytes(offset: int) -> GrammarUnsupported:
@@ -314,18 +335,19 @@ def _not_by_bytes(offset: int) -> GrammarUnsupported:
     )
 
 
-def _capture(data: bytes, span: _Found, hidden: Sequence[tuple[int, int]]) -> Capture:
+def _capture(data: bytes, captured: _CapturedRange, hidden: Sequence[tuple[int, int]]) -> Capture:
+    """Return the capture with its text, without the hidden ranges inside it."""
     text = bytearray()
-    at = span.start
-    for number in range(bisect_left(hidden, (span.start, 0)), len(hidden)):
-        first, last = hidden[number]
-        if span.is_ending or first >= span.end:
+    start = captured.start
+    for index in range(bisect_left(hidden, (captured.start, 0)), len(hidden)):
+        first, last = hidden[index]
+        if captured.is_ending or first >= captured.end:
             break
-        if at <= first and last <= span.end:
-            text += data[at:first]
-            at = last
-    text += data[at : span.end]
-    return Capture(span.name, text.decode("utf-8", "replace"), span.start, span.end)
+        if start <= first and last <= captured.end:
+            text += data[start:first]
+            start = last
+    text += data[start : captured.end]
+    return Capture(captured.name, text.decode("utf-8", "replace"), captured.start, captured.end)
 
 
 class _Languages:
@@ -348,21 +370,21 @@ class _Languages:
     def _ends(self, expression: RE, data: bytes) -> list[int]:
         """Return the lengths of the prefixes of `data` that the expression matches."""
         space, state = self._space, self._state(expression)
-        found = [0] if space.nullable(state) else []
-        for at, byte in enumerate(data, 1):
+        lengths = [0] if space.nullable(state) else []
+        for length, byte in enumerate(data, 1):
             state = space.row(state)[byte]
             if state == space.EMPTY:
                 break
             if space.nullable(state):
-                found.append(at)
-        return found
+                lengths.append(length)
+        return lengths
 
     def ending_start(self, ending: Ending, data: bytes) -> int | None:
         """Return the earliest offset at which the ending begins; None if it does not occur."""
         end = self._state(ending.text)
-        for at in self._ends(ending.before, data):
-            if self._space.matches(end, data[at:]):
-                return at
+        for offset in self._ends(ending.before, data):
+            if self._space.matches(end, data[offset:]):
+                return offset
         return None
 
     def ignored(self, ignored: Sequence[RE], language: RE, data: bytes) -> int:
@@ -370,12 +392,13 @@ class _Languages:
         whole = self._state(language)
         pending, seen = [0], {0}
         while pending:
-            at = min(pending)
-            pending.remove(at)
-            if self._space.matches(whole, data[at:]):
-                return at
-            for length in (length for one in ignored for length in self._ends(one, data[at:])):
-                if length and at + length < len(data) and at + length not in seen:
-                    seen.add(at + length)
-                    pending.append(at + length)
+            offset = min(pending)
+            pending.remove(offset)
+            rest = data[offset:]
+            if self._space.matches(whole, rest):
+                return offset
+            for length in (length for expression in ignored for length in self._ends(expression, rest)):
+                if length and length < len(rest) and offset + length not in seen:
+                    seen.add(offset + length)
+                    pending.append(offset + length)
         return 0

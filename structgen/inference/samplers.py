@@ -44,17 +44,21 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class WalkSampler:
-    """A sampler that walks down a trie of bounds (`walks`).
-
-    Args:
-        parallel: The number of walks that advance in one batch of the model.
-    """
+class _ParallelSampler:
+    """A sampler of texts that advance together in one batch of the model."""
 
     parallel: int = 8
 
     def __post_init__(self) -> None:
         _at_least(self, "parallel", 1)
+
+
+class WalkSampler(_ParallelSampler):
+    """A sampler that walks down a trie of bounds (`walks`).
+
+    Args:
+        parallel: The number of walks that advance in one batch of the model.
+    """
 
 
 @checks_names_of_init
@@ -100,17 +104,12 @@ class ASAp(WalkSampler):
 
 @checks_names_of_init
 @dataclass(frozen=True)
-class LocalMasking:
+class LocalMasking(_ParallelSampler):
     """Weighted draws with a mask at each step.
 
     Args:
         parallel: The number of texts that grow in one batch of the model.
     """
-
-    parallel: int = 8
-
-    def __post_init__(self) -> None:
-        _at_least(self, "parallel", 1)
 
 
 @checks_names_of_init

@@ -125,27 +125,32 @@ def sample(
     ids, matcher, room = open_request(model, prompt, kind, describe=describe, max_tokens=options.max_tokens)
     task = Task(model, ids, matcher, Condition(parts), float(temperature), room, row_seed(seed, 0), limits)
     with _with_known_distributions(learned, task, chosen), _with_drafts(task, chosen, speculate):
-        draws: list[Draw] = []
-        try:
-            with ProgressBar(count, "sample", progress) as bar:
-                if progress:
-                    task.watch = lambda account: bar.say(attempts=account.attempts, calls=account.calls)
-                for one in draw(task, count, chosen):
-                    draws.append(one)
-                    bar.advance()
-        except BaseException as error:
-            # The draws so far may have cost hours, so they are kept even if memory runs out or a user interrupts.
-            vars(error)["account"] = task.account
-            if draws:
-                vars(error)["partial"] = _posterior(draws, kind, chosen, task)
-            raise
+        draws = _collect_draws(task, count, kind, chosen, progress)
     if not draws:
         raise _no_draw_error(task, chosen)
     return _posterior(draws, kind, chosen, task)
 
 
+def _collect_draws(task: Task, count: int, kind: OutputType, sampler: Sampler, progress: bool) -> list[Draw]:
+    """Return the draws; an error carries those before it, because they may have cost hours."""
+    draws: list[Draw] = []
+    try:
+        with ProgressBar(count, "sample", progress) as bar:
+            if progress:
+                task.watch = lambda account: bar.say(attempts=account.attempts, calls=account.calls)
+            for drawn in draw(task, count, sampler):
+                draws.append(drawn)
+                bar.advance()
+    except BaseException as error:  # also where memory runs out or a user interrupts
+        vars(error)["account"] = task.account
+        if draws:
+            vars(error)["partial"] = _posterior(draws, kind, sampler, task)
+        raise
+    return draws
+
+
 def _posterior(draws: list[Draw], kind: OutputType, sampler: Sampler, task: Task) -> Posterior[Any]:
-    texts = [output_text(task.model, kind, one.tokens) for one in draws]
+    texts = [output_text(task.model, kind, drawn.tokens) for drawn in draws]
     return Posterior(draws, texts, kind, sampler, task.account)
 
 
@@ -204,10 +209,10 @@ async def sample_async(
 ) -> Posterior[Any]:
     """Sample as `sample` does, without blocking the event loop; cancelling the task stops the sampler."""
     stop = threading.Event()
-    asked = limits_of(None, None, None, options.pop("cancel", None)).cancel
+    given_cancel = limits_of(None, None, None, options.pop("cancel", None)).cancel
 
     def cancelled() -> bool:
-        return stop.is_set() or (asked is not None and asked())
+        return stop.is_set() or (given_cancel is not None and given_cancel())
 
     try:
         return await asyncio.to_thread(sample, model, prompt, output, cancel=cancelled, **options)

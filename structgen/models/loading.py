@@ -76,6 +76,19 @@ def load(
     target = str(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     kind = getattr(torch, dtype or ("bfloat16" if target.startswith("cuda") else "float32"))
     path = embedded_directory() if name is None else name
+    model, tokenizer, ends = _load_pretrained(transformers, path, kind, target)
+    if pack and target.startswith("cpu"):
+        from .packed import pack_linear, unmap
+
+        pack_linear(model, fresh=True)
+        unmap(model)
+    return wrap(model, tokenizer, chat=chat, system=system, eos_ids=ends, template=template)
+
+
+def _load_pretrained(
+    transformers: Any, path: str | os.PathLike[str], dtype: Any, device: str
+) -> tuple[Any, Any, tuple[int, ...] | None]:
+    """Return a model on `device`, its tokenizer, and the ends of text that a GGUF file names."""
     is_local = _is_there(path)
     source: dict[str, Any] = {"local_files_only": is_local}
     folder: Any = path
@@ -88,21 +101,15 @@ def load(
     try:
         with _progress_bars(transformers, shown=not is_local):
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **source)
-            model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=kind, **source)
-            model = model.to(target)
+            model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **source)
+            return model.to(device), tokenizer, ends
     except StructgenError:
         raise
     except Exception as error:  # the libraries raise many kinds, assertions and their own among them
         raise loading_failed(path, error, is_local=is_local) from error
-    if pack and target.startswith("cpu"):
-        from .packed import pack_linear, unmap
-
-        pack_linear(model, fresh=True)
-        unmap(model)
-    return wrap(model, tokenizer, chat=chat, system=system, eos_ids=ends, template=template)
 
 
-def _check_options(name: Any, dtype: Any, threads: Any, pack: Any) -> None:
+def _check_options(name: object, dtype: object, threads: object, pack: object) -> None:
     if name is not None and not isinstance(name, (str, os.PathLike)):
         raise OptionError(
             f"the name of a model is {a_kind(name)}",
@@ -115,10 +122,10 @@ def _check_options(name: Any, dtype: Any, threads: Any, pack: Any) -> None:
     if not isinstance(pack, bool):
         raise OptionError(f"pack is {pack!r}; it must be True or False")
     if dtype is not None and dtype not in _DTYPES:
-        asked = str(dtype).removeprefix("torch.")
-        asked = _SHORT_DTYPES.get(asked, asked)
-        near = f"Did you mean {asked!r}? " if asked in _DTYPES else ""
-        raise OptionError(f"dtype is {dtype!r}", hint=f"{near}Choose one of {', '.join(_DTYPES)}.")
+        spelled = str(dtype).removeprefix("torch.")
+        spelled = _SHORT_DTYPES.get(spelled, spelled)
+        suggestion = f"Did you mean {spelled!r}? " if spelled in _DTYPES else ""
+        raise OptionError(f"dtype is {dtype!r}", hint=f"{suggestion}Choose one of {', '.join(_DTYPES)}.")
     if threads is not None and (isinstance(threads, bool) or not (isinstance(threads, int) and threads > 0)):
         raise OptionError(f"threads is {threads!r}; it must be a whole number of 1 or more")
 
@@ -153,22 +160,22 @@ def _is_there(path: str | os.PathLike[str]) -> bool:
         what = "file" if is_gguf(path) else "folder"
         raise ModelError(
             f"there is no {what} {os.fspath(path)!r}",
-            hint=_near_path(Path(path))
+            hint=_similar_path(Path(path))
             or "Give the path of a folder with a transformers model or of a .gguf file, or "
             "the name of a model on the Hugging Face hub.",
         )
     return False
 
 
-def _near_path(path: Path) -> str | None:
+def _similar_path(path: Path) -> str | None:
     if os.fspath(path).startswith("~"):
         return f"`~` is not expanded: write {str(path.expanduser())!r}."
     try:
-        names = [one.name for one in path.parent.iterdir()]
+        names = [neighbour.name for neighbour in path.parent.iterdir()]
     except OSError:
         return None
-    near = did_you_mean(path.name, names)
-    return f"{near} It is in {str(path.parent)!r}." if near else None
+    suggestion = did_you_mean(path.name, names)
+    return f"{suggestion} It is in {str(path.parent)!r}." if suggestion else None
 
 
 @checks_names
@@ -228,7 +235,7 @@ def _libraries() -> tuple[Any, Any]:
 
 @contextmanager
 def _progress_bars(transformers: Any, *, shown: bool) -> Iterator[None]:
-    """Without a bar where there is next to nothing to wait for. The switch is the whole process's."""
+    """Hide the progress bars of `transformers` inside the block, unless `shown`: for the whole process."""
     switch = transformers.utils.logging
     if shown or not switch.is_progress_bar_enabled():
         yield

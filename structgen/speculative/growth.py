@@ -104,13 +104,13 @@ class _Candidate:
     token: int
     kind: Kind
     chance: float
-    guesses: list[_OpenProposal]
+    proposals: list[_OpenProposal]
 
     @property
     def by(self) -> RowDrafter | None:
         """The only drafter that proposed it; None if there are several."""
-        whose = self.guesses[0][2]
-        return whose if all(by is whose for _, _, by in self.guesses) else None
+        first = self.proposals[0][2]
+        return first if all(by is first for _, _, by in self.proposals) else None
 
 
 @dataclass
@@ -140,14 +140,39 @@ class GrownTree:
             The only drafter that proposed the token, if it was in the tree.
         """
         is_read = self.tree.has(node, drawn)
-        found = self.sampled_by.get(node) if is_read else None
+        drafter = self.sampled_by.get(node) if is_read else None
         for token, kind, by in self.candidates.get(node, ()):
             right = token == drawn
             chances.note(kind, right)
             tallies.note(kind[0], right, right and is_read)
             if right and is_read:
-                found = by
-        return found
+                drafter = by
+        return drafter
+
+
+@dataclass(slots=True)
+class _Frontier:
+    """The candidates that are not in the tree yet, the most probable first."""
+
+    ends: frozenset[int]
+    """The end-of-sequence tokens, which are never added."""
+    least: float
+    """The smallest probability of a node."""
+    heap: list[tuple[float, int, int, _Candidate]] = field(default_factory=list)
+    """For each candidate: its probability, negated; its number, in the order of additions; its parent; itself."""
+    count: int = 0
+
+    def add(self, parent: int, reach: float, siblings: Sequence[_Candidate]) -> None:
+        """Add the candidates of a node that the text reaches with probability `reach`, the most probable first."""
+        remaining = reach
+        for candidate in siblings:
+            if candidate.token in self.ends:
+                continue
+            chance = remaining * candidate.chance
+            remaining -= chance
+            if chance >= self.least:
+                self.count += 1
+                heapq.heappush(self.heap, (-chance, self.count, parent, candidate))
 
 
 def grow_tree(
@@ -175,8 +200,8 @@ def grow_tree(
     """
     tree = DraftTree()
     grown = GrownTree(tree)
-    waiting: list[tuple[float, int, int, _Candidate]] = []
-    here, number = ROOT, 0
+    frontier = _Frontier(ends, least)
+    here = ROOT
     matcher, tokens = context.matcher, context.tokens
     base = len(tokens)
     runs: list[_OpenProposal] = []
@@ -185,32 +210,26 @@ def grow_tree(
         while True:
             if context.drafted < depth:
                 context.reach = reach
-                found = candidates(context, drafters, chances, runs, alternatives=branching)
-                grown.candidates[node] = [(one.token, one.kind, one.by) for one in found]
-                left = reach
-                for one in found:
-                    if one.token in ends:
-                        continue
-                    chance = left * one.chance
-                    left -= chance
-                    if chance >= least:
-                        number += 1
-                        heapq.heappush(waiting, (-chance, number, node, one))
-            while waiting:
-                loss, _, parent, one = heapq.heappop(waiting)
+                siblings = candidates(context, drafters, chances, runs, alternatives=branching)
+                grown.candidates[node] = [(sibling.token, sibling.kind, sibling.by) for sibling in siblings]
+                frontier.add(node, reach, siblings)
+            while frontier.heap:
+                negated, _, parent, added = heapq.heappop(frontier.heap)
                 if not branching and parent != node:
                     continue
                 here = move_to_node(tree, here, parent, matcher, tokens, base)
-                if matcher.advance(one.token):
+                if matcher.advance(added.token):
                     break
             else:
                 return grown
-            reach = -loss
-            here = node = tree.add(parent, one.token, reach)
-            tokens.append(one.token)
+            reach = -negated
+            here = node = tree.add(parent, added.token, reach)
+            tokens.append(added.token)
             context.drafted = len(tokens) - base
             runs = [
-                (guess, offset + 1, by) for guess, offset, by in one.guesses if offset + 1 < len(guess.tokens)
+                (proposal, index + 1, by)
+                for proposal, index, by in added.proposals
+                if index + 1 < len(proposal.tokens)
             ]
             if len(tree) == size:
                 return grown
@@ -239,20 +258,20 @@ def candidates(
         alternatives: If False, drafters are not called where a run is almost certain to continue.
     """
     proposed: dict[int, list[_OpenProposal]] = {}
-    for guess, offset, by in runs:
-        proposed.setdefault(guess.tokens[offset], []).append((guess, offset, by))
+    for proposal, index, by in runs:
+        proposed.setdefault(proposal.tokens[index], []).append((proposal, index, by))
     if len(proposed) == 1 and not alternatives:
-        found = _judged(context, chances, proposed)
-        if found[0].chance >= _SURE_CHANCE:
-            return found
+        continued = _ranked(context, chances, proposed)
+        if continued[0].chance >= _SURE_CHANCE:
+            return continued
     for drafter in drafters:
-        for guess in (*_coupled(drafter, context), *drafter.propose(context)):
-            others = proposed.setdefault(guess.tokens[0], [])
+        for proposal in (*_coupled(drafter, context), *drafter.propose(context)):
+            others = proposed.setdefault(proposal.tokens[0], [])
             if len(others) < _MAX_PER_TOKEN and all(
-                one.kind != guess.kind or by is not drafter for one, _, by in others
+                other.kind != proposal.kind or by is not drafter for other, _, by in others
             ):
-                others.append((guess, 0, drafter))
-    return _judged(context, chances, proposed)
+                others.append((proposal, 0, drafter))
+    return _ranked(context, chances, proposed)
 
 
 def _coupled(drafter: RowDrafter, context: Context) -> list[Proposal]:
@@ -265,8 +284,8 @@ def _coupled(drafter: RowDrafter, context: Context) -> list[Proposal]:
     masked = masked_distribution(context, distribution)
     if masked is None:
         return []
-    some = np.flatnonzero(masked)
-    best = int(some[(np.log(masked[some]) + context.noise(some)).argmax()])
+    tokens = np.flatnonzero(masked)
+    best = int(tokens[(np.log(masked[tokens]) + context.noise(tokens)).argmax()])
     return [Proposal((best,), f"{drafter.name} with noise", 0.6)]
 
 
@@ -279,24 +298,24 @@ def masked_distribution(context: Context, distribution: Any) -> NDArray[np.float
     return masked / mass if mass > 0 else None
 
 
-def _judged(context: Context, chances: Chances, proposed: dict[int, list[_OpenProposal]]) -> list[_Candidate]:
-    found = []
-    for token, guesses in proposed.items():
-        kinds = {guess.kind for guess, _, _ in guesses}
-        names = guesses[0][0].kind if len(kinds) == 1 else "+".join(sorted(kinds))
+def _ranked(context: Context, chances: Chances, proposed: dict[int, list[_OpenProposal]]) -> list[_Candidate]:
+    """Return the proposed tokens with their estimated probabilities, the most probable first."""
+    ranked = []
+    for token, proposals in proposed.items():
+        names = {proposal.kind for proposal, _, _ in proposals}
         kind = (
-            names,
-            min(3, max([offset for _, offset, _ in guesses])),
+            proposals[0][0].kind if len(names) == 1 else "+".join(sorted(names)),
+            min(3, max([index for _, index, _ in proposals])),
             _beginning(context.vocabulary, token),
         )
-        prior = max([guess.chance for guess, _, _ in guesses])
+        prior = max([proposal.chance for proposal, _, _ in proposals])
         chance = chances.of(kind, prior if context.is_constrained else prior / 2)
-        found.append(_Candidate(token, kind, chance, guesses))
-    found.sort(key=_order)
-    return found
+        ranked.append(_Candidate(token, kind, chance, proposals))
+    ranked.sort(key=_negated_chance)
+    return ranked
 
 
-def _order(candidate: _Candidate) -> float:
+def _negated_chance(candidate: _Candidate) -> float:
     return -candidate.chance
 
 
