@@ -200,8 +200,8 @@ def run(
     """
     kind = _kind(output)
     each = several(make_options(options, ("describe", "n", "cancel")), n)
-    asked = with_description(model, prompt, kind, describe)
-    results = run_batch(model, [asked] * len(each), kind, each, cancel=cancel)
+    full_prompt = with_description(model, prompt, kind, describe)
+    results = run_batch(model, [full_prompt] * len(each), kind, each, cancel=cancel)
     return results[0] if n is None else results
 
 
@@ -232,7 +232,7 @@ def values_of(results: Sequence[Result[T]]) -> list[T]:
                 result.error,
                 index,
                 len(results),
-                [one.value if one.error is None else one.error for one in results],
+                [outcome.value if outcome.error is None else outcome.error for outcome in results],
             )
     return [result.value for result in results]
 
@@ -369,11 +369,11 @@ def text_steps(
             "a stream is of one text, so it takes no n", hint="Call generate(..., n=...) or run."
         )
     chosen = make_options(options, ("describe", "cancel", "path"))
-    asked = with_description(model, prompt, kind, describe)
+    full_prompt = with_description(model, prompt, kind, describe)
     if is_remote_model(model):
         _check_answerable(kind)
-        return model.answer_steps(asked, kind, chosen, cancel=cancel)
-    first = EncodedPrompt(asked, model.encode(asked))
+        return model.answer_steps(full_prompt, kind, chosen, cancel=cancel)
+    first = EncodedPrompt(full_prompt, model.encode(full_prompt))
     matchers = [open_matcher(kind.constraint, model.vocabulary)]  # raises for an impossible constraint
 
     def draw(ids: Sequence[int], each: SamplingOptions) -> Iterator[Any]:
@@ -457,7 +457,7 @@ def with_description(model: Any, prompt: Prompt, kind: OutputType, describe: boo
         is_plain = isinstance(prompt, str) or (
             isinstance(prompt, Sequence)
             and bool(prompt)
-            and all(isinstance(one, Mapping) and one.get("role") != "assistant" for one in prompt)
+            and all(isinstance(message, Mapping) and message.get("role") != "assistant" for message in prompt)
         )
         describe = is_plain and kind.has_fields and not is_remote_model(model)
     return described(prompt, kind) if describe else prompt

@@ -48,15 +48,15 @@ class Account:
     @property
     def tokens(self) -> int:
         """Generated tokens of all attempts."""
-        return sum(one.tokens for one in self.attempts)
+        return sum(attempt.tokens for attempt in self.attempts)
 
 
 def messages_of(prompt: Any) -> list[Message]:
     """Return the prompt as messages: a text is a message of the user."""
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
-    if isinstance(prompt, Sequence) and prompt and all(isinstance(one, Mapping) for one in prompt):
-        return [dict(one) for one in prompt]
+    if isinstance(prompt, Sequence) and prompt and all(isinstance(message, Mapping) for message in prompt):
+        return [dict(message) for message in prompt]
     raise PromptError(
         f"a prompt is a text or a list of messages, not {prompt!r:.60}",
         hint='Messages look like {"role": "user", "content": "..."}.',
@@ -75,5 +75,7 @@ def feedback(text: str, problem: str, was_cut: bool) -> list[Message]:
     shown = text if len(text) <= _MOST_QUOTED else text[:_MOST_QUOTED] + " ..."
     wanted = "Answer again, shorter." if was_cut else "Answer again, and correct exactly that."
     shown = shown.encode("utf-8", "replace").decode()
-    said = f"That answer is wrong: {problem}\n\n{wanted} Write the answer alone, nothing before or after it."
-    return [{"role": "assistant", "content": shown or "(nothing)"}, {"role": "user", "content": said}]
+    correction = (
+        f"That answer is wrong: {problem}\n\n{wanted} Write the answer alone, nothing before or after it."
+    )
+    return [{"role": "assistant", "content": shown or "(nothing)"}, {"role": "user", "content": correction}]

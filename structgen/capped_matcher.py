@@ -163,9 +163,9 @@ class CappedMatcher(Matcher):
             kept = self._kept(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")))
             bits = np.zeros(len(words) * 32, dtype=np.uint8)
             bits[kept] = 1
-            found: NDArray[np.int32] = np.packbits(bits, bitorder="little").view(np.int32)
-            found.setflags(write=False)
-            self._masks = self._frame, found
+            mask: NDArray[np.int32] = np.packbits(bits, bitorder="little").view(np.int32)
+            mask.setflags(write=False)
+            self._masks = self._frame, mask
         return self._masks[1]
 
     def _kept(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -237,30 +237,30 @@ class CappedMatcher(Matcher):
 
     def forced(self, most: int = 256) -> list[int]:
         """Return the run of tokens that are the only choice, the limit included; at most `most` of them."""
-        found = super().forced(most)
-        if found or not self._is_near:
-            return found
+        run = super().forced(most)
+        if run or not self._is_near:
+            return run
         try:
-            while len(found) < most and self._is_near:
+            while len(run) < most and self._is_near:
                 words = self.mask()
                 if _count(words) != 1:
                     break
                 token = int(np.unpackbits(words.view(np.uint8), bitorder="little").argmax())
                 if not self.advance(token):
                     break
-                found.append(token)
+                run.append(token)
         finally:
-            self.rollback(len(found))
-        return found
+            self.rollback(len(run))
+        return run
 
     def witness(self, max_tokens: int | None = None) -> list[int] | None:
         """Return a short completion that keeps the limit; None if none was found.
 
         If the automaton's own completion does not keep it, the reasoning is ended at once.
         """
-        found = super().witness(max_tokens)
-        if found is not None and self.accepts(found) == len(found):
-            return found
+        completion = super().witness(max_tokens)
+        if completion is not None and self.accepts(completion) == len(completion):
+            return completion
         if self._frame.phase != _INSIDE:
             return None
         # The automaton's completion may continue the reasoning; this one ends it at once.
@@ -330,7 +330,7 @@ def _read_marker(text: bytes, special: int | None, vocabulary: Vocabulary) -> _M
             spelled.add(data)
     live = [False] * len(text) + [True]
     for start in range(len(text) - 1, -1, -1):
-        live[start] = any(live[start + len(one)] for one in spelled if text.startswith(one, start))
+        live[start] = any(live[start + len(piece)] for piece in spelled if text.startswith(piece, start))
     if special is not None:
         live[0] = True
     return _Marker(text, special, np.array(candidates, dtype=np.int64), tuple(live), ends)

@@ -65,14 +65,16 @@ class Classification(Generic[T]):
     def log_probabilities(self) -> dict[T, float]:
         """The logarithms of `probabilities`, in nats."""
         total = log_sum(self.likelihoods.values())
-        return {label: one - total for label, one in self.likelihoods.items()}
+        return {label: likelihood - total for label, likelihood in self.likelihoods.items()}
 
     @property
     def probabilities(self) -> dict[T, float]:
         """The probability of each label, given that the text is one of them; they sum to 1. The largest comes first."""
-        found = {label: math.exp(one) for label, one in self.log_probabilities.items()}
-        total = math.fsum(found.values())
-        return {label: one / total for label, one in found.items()}
+        unnormalised = {
+            label: math.exp(log_probability) for label, log_probability in self.log_probabilities.items()
+        }
+        total = math.fsum(unnormalised.values())
+        return {label: probability / total for label, probability in unnormalised.items()}
 
     @property
     def mass(self) -> float:
@@ -85,7 +87,11 @@ class Classification(Generic[T]):
     @property
     def entropy(self) -> float:
         """The entropy of `probabilities`, in nats: 0 for a certain label, log(number of labels) for equal ones."""
-        return math.fsum(-one * math.log(one) for one in self.probabilities.values() if one > 0)
+        return math.fsum(
+            -probability * math.log(probability)
+            for probability in self.probabilities.values()
+            if probability > 0
+        )
 
     def _repr_html_(self, rows: int = 20) -> str:
         shares = list(self.probabilities.items())
@@ -94,7 +100,7 @@ class Classification(Generic[T]):
             for label, share in shares[:rows]
         ]
         if left := shares[rows:]:
-            share = math.fsum(one for _, one in left)
+            share = math.fsum(rest for _, rest in left)
             cells.append((bar(share), f"{share:.2%}", "", f"<i>{len(left):,} more labels</i>"))
         about = f"{_shown(self.label)}; entropy {self.entropy:.2f} nats, all labels together {self.mass:.2%}"
         return card("Classification", about, table(("", "share", "log p", "label"), cells))
@@ -181,20 +187,20 @@ def classify(
     )
     tokens = {texts[text]: canonical[text] for text in texts}
 
-    def classified(one: Prompt) -> Classification[Any]:
-        ids = model.encode(one if kind is None else described(one, kind))
-        found = likelihoods(model, ids, canonical, paths, model.vocabulary.eos_ids if ends else ())
-        ranked = sorted(texts, key=lambda text: -found[text])
-        if found[ranked[0]] == -math.inf:
+    def classified(conversation: Prompt) -> Classification[Any]:
+        ids = model.encode(conversation if kind is None else described(conversation, kind))
+        by_text = likelihoods(model, ids, canonical, paths, model.vocabulary.eos_ids if ends else ())
+        ranked = sorted(texts, key=lambda text: -by_text[text])
+        if by_text[ranked[0]] == -math.inf:
             raise DeadEnd(
                 "the model gives none of the labels any probability",
                 hint="Check what it writes: structgen.generate(model, prompt).",
                 text="",
             )
-        return Classification({texts[text]: found[text] for text in ranked}, tokens)
+        return Classification({texts[text]: by_text[text] for text in ranked}, tokens)
 
     if _is_several(prompt):
-        return [classified(one) for one in prompt]
+        return [classified(conversation) for conversation in prompt]
     return classified(prompt)
 
 
@@ -203,7 +209,7 @@ def _is_several(prompt: Any) -> bool:
     return (
         isinstance(prompt, Sequence)
         and not isinstance(prompt, str)
-        and not any(isinstance(one, Mapping) for one in prompt)
+        and not any(isinstance(item, Mapping) for item in prompt)
     )
 
 

@@ -253,19 +253,19 @@ _NUMBERS = (
 
 
 def _rules(account: dict[str, Any], instance: str) -> list[BrokenRule]:
-    found: dict[tuple[str, str, str], BrokenRule] = {}
+    rules: dict[tuple[str, str, str], BrokenRule] = {}
     for rule in account["rules"]:
         if rule == NO_SCHEMA:
             continue
-        pointer, keyword, detail, path, said, subject = RuleViolation(*rule)
+        pointer, keyword, detail, path, phrase, subject = RuleViolation(*rule)
         is_here = pointer in account["schemas"] and account["place"] in ("array", "object", "key")
         if not subject:
             subject = _subject(instance, keyword, is_here) if path is None else _named(_pointer(path))
         if "/propertyNames" in pointer:
             subject = f"each key of {subject}"
-        message = f"{subject} {said or _said(keyword, _shortened(detail))}"
-        found.setdefault((pointer, keyword, message), BrokenRule(pointer, keyword, message))
-    return list(found.values())
+        message = f"{subject} {phrase or _said(keyword, _shortened(detail))}"
+        rules.setdefault((pointer, keyword, message), BrokenRule(pointer, keyword, message))
+    return list(rules.values())
 
 
 def _said(keyword: str, detail: str) -> str:
@@ -387,16 +387,16 @@ _AROUND = _BRANCHING | {
 def _reason(
     account: dict[str, Any], text: str, position: int, viable: bool, instance: str, is_stuck: bool
 ) -> str:
-    place = _PLACES[account["place"]]
+    where = _PLACES[account["place"]]
     if account["place"] == "text" and "\n" in text:
         column = position - text.rfind("\n", 0, position)
-        place = f"at line {text.count(chr(10), 0, position) + 1}, column {column}"
-    at = f" at `{instance}`" if instance else ""
+        where = f"at line {text.count(chr(10), 0, position) + 1}, column {column}"
+    pointer_phrase = f" at `{instance}`" if instance else ""
     if is_stuck:
-        return f"The text is not complete, and nothing can follow it: it ends {place}{at}."
+        return f"The text is not complete, and nothing can follow it: it ends {where}{pointer_phrase}."
     if viable:
-        return f"The text is a beginning, but not complete: it ends {place}{at}."
-    return f"Character {text[position : position + 1]!r} cannot stand here: {place}{at}."
+        return f"The text is a beginning, but not complete: it ends {where}{pointer_phrase}."
+    return f"Character {text[position : position + 1]!r} cannot stand here: {where}{pointer_phrase}."
 
 
 _PLACES = {
@@ -443,7 +443,7 @@ def _expected_of_grammar(account: dict[str, Any]) -> list[str]:
     """Return terminals by name, then texts and characters, as the grammar names them."""
     characters = [bytes([byte]) for byte in account["begins"]]
     shown = _names(characters) if len(characters) <= _MOST_LISTED else _ranges(account["begins"])
-    out = sorted({*account["terminals"], *shown} - {_OTHERS}, key=lambda one: (one[:1] in "'\"", one))
+    out = sorted({*account["terminals"], *shown} - {_OTHERS}, key=lambda name: (name[:1] in "'\"", name))
     if account["complete"]:
         out.insert(0, "the end of the text")
     return _cut([*out, _OTHERS] if _OTHERS in shown else out)

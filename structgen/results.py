@@ -75,9 +75,9 @@ class Result(Generic[T]):
             )
         if generation.finish == "dead_end":
             refused = 0 if generation.monitors is None else generation.monitors.refused
-            said = f"; monitors refused {refused} tokens" if refused else ""
+            note = f"; monitors refused {refused} tokens" if refused else ""
             return DeadEnd(
-                f"no token continues {generation.text[-60:]!r} ({generation.retries} steps back did not help{said})",
+                f"no token continues {generation.text[-60:]!r} ({generation.retries} steps back did not help{note})",
                 hint="Look at what the monitors return there: it may be nothing, or nothing that the constraint allows."
                 if refused
                 else "Raise max_backtracks, try another seed, or simplify the constraint.",

@@ -131,7 +131,7 @@ class Vocabulary:
             raise OptionError(f"specials is {with_kind(specials)}; it is a list of texts")
         names = (specials,) if isinstance(specials, str) else tuple(specials)
         tokens = [*(bytes([byte]) for byte in range(256)), *[None] * (1 + len(names))]
-        ids = {name: 257 + place for place, name in enumerate(names)}
+        ids = {name: 257 + number for number, name in enumerate(names)}
         return cls(tokens, [256], encoder=_bytes_of, specials=ids)
 
     @classmethod
@@ -235,10 +235,10 @@ class Vocabulary:
     def _after_sentinel(self, ids: Sequence[int], sentinel: bytes) -> int | None:
         """Return how many tokens spell the sentinel alone; a tokenizer may put a space before it."""
         data = b""
-        for place, i in enumerate(ids):
+        for count, i in enumerate(ids):
             data += self.token_bytes(i) or b""
             if data.lstrip(b" ") == sentinel:
-                return place + 1
+                return count + 1
             if len(data) > len(sentinel) + 1:
                 return None
         return None

@@ -37,28 +37,29 @@ def blame(canvas: Canvas) -> CanvasInfeasible:
     if count and not can_stand(0, count):
         end = _least(lambda end: not can_stand(0, end), 1, count)
         start = end - _least(lambda length: not can_stand(end - length, end), 1, end)
-        at = "begins with" if start == 0 else "ends with" if end == count else "has"
+        relation = "begins with" if start == 0 else "ends with" if end == count else "has"
         where = f"cell {start}" if end - start == 1 else f"cells {start} to {end - 1}"
         return CanvasInfeasible(
-            f"no text of {canvas.constraint.describe():.60} {at} {_told(canvas, filled[start:end], '░')} ({where})",
+            f"no text of {canvas.constraint.describe():.60} {relation} "
+            f"{_told(canvas, filled[start:end], '░')} ({where})",
             start=start,
             end=end,
             hint="Anything may stand around it and in its holes; change what is fixed there.",
         )
     open_cells = sum(token is None for token in filled)
-    found = _shortest(canvas)
-    if found is None:
+    shortest = _shortest(canvas)
+    if shortest is None:
         return CanvasInfeasible(
             f"no text of {canvas.constraint.describe():.60} was found that fits what is fixed, with "
             f"{open_cells} open cells or a few hundred",
             hint="What is fixed may be contradictory, or need longer holes.",
         )
-    needed = round(-found[1])
+    needed = round(-shortest[1])
     return CanvasInfeasible(
         f"{open_cells} open cells are {'too few' if needed > open_cells else 'not right'}: "
         f"the shortest completion takes {needed}",
         needed=needed,
-        hint=f"Such as {_told(canvas, found[0])}."
+        hint=f"Such as {_told(canvas, shortest[0])}."
         + (
             ""
             if needed > open_cells or canvas.closing
@@ -95,11 +96,11 @@ def _told(canvas: Canvas, tokens: Iterable[int | None], hole: str = "") -> str:
 
 def _joined(filled: Sequence[int | None]) -> list[int | None]:
     """Return the cells with adjacent open ones merged into one."""
-    found: list[int | None] = []
+    cells: list[int | None] = []
     for token in filled:
-        if token is not None or not found or found[-1] is not None:
-            found.append(token)
-    return found
+        if token is not None or not cells or cells[-1] is not None:
+            cells.append(token)
+    return cells
 
 
 def _least(holds: Callable[[int], bool], low: int, high: int) -> int:

@@ -231,13 +231,13 @@ class Canvas:
         Returns:
             None if there is no completion, or if a gap is open.
         """
-        found = self._native.completion(list(preferred))
-        if found is None:
+        tokens = self._native.completion(list(preferred))
+        if tokens is None:
             return None
-        filled: list[int | None] = [None if token < 0 else token for token in found]
+        filled: list[int | None] = [None if token < 0 else token for token in tokens]
         for cell, token in enumerate(filled):
             if token is None and not (self._optional and self._optional[cell]):
-                filled[cell] = next((one for one in self.closing if one in self.allowed(cell)), None)
+                filled[cell] = next((end for end in self.closing if end in self.allowed(cell)), None)
         return filled
 
     def prefer(self, tokens: Sequence[int]) -> None:
@@ -262,8 +262,8 @@ class Canvas:
             OptionError: The canvas has a gap.
         """
         self._check_weighable()
-        found = self._native.best(_weights(log_p))
-        return None if found is None else ([None if token < 0 else token for token in found[0]], found[1])
+        best = self._native.best(_weights(log_p))
+        return None if best is None else ([None if token < 0 else token for token in best[0]], best[1])
 
     @_limited
     def draw(self, log_p: NDArray[np.float32], seed: int) -> tuple[list[int | None], float] | None:
@@ -281,8 +281,8 @@ class Canvas:
         """
         self._check_weighable()
         _check_number("seed", seed, 1 << 64)
-        found = self._native.draw(_weights(log_p), seed)
-        return None if found is None else ([None if token < 0 else token for token in found[0]], found[1])
+        drawn = self._native.draw(_weights(log_p), seed)
+        return None if drawn is None else ([None if token < 0 else token for token in drawn[0]], drawn[1])
 
     # -- filling
 
@@ -410,7 +410,7 @@ def _check_number(name: str, value: Any, end: int) -> None:
 
 
 def _weights(log_p: NDArray[np.float32]) -> NDArray[np.float32]:
-    found = np.ascontiguousarray(log_p, dtype=np.float32)
-    if np.isnan(found).any() or np.isposinf(found).any():
+    weights = np.ascontiguousarray(log_p, dtype=np.float32)
+    if np.isnan(weights).any() or np.isposinf(weights).any():
         raise OptionError("log_p has entries that are not log probabilities (nan or inf)")
-    return found
+    return weights

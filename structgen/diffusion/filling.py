@@ -356,8 +356,8 @@ class _Run:
             state = state.fork()
             drafts.append((state, self._step(state, logits)))
         # After a text that is complete the model need not be read.
-        asked = [one.canvas for one, _ in drafts if one.canvas.open_cells]
-        read = self._read(asked) if asked else None
+        canvases = [draft.canvas for draft, _ in drafts if draft.canvas.open_cells]
+        read = self._read(canvases) if canvases else None
         self.filling.drafted += len(drafts) - 1
         self.state, filled = drafts[0]
         self.filling.order += filled
@@ -370,7 +370,7 @@ class _Run:
             if true.canvas.tokens != drafted.canvas.tokens:
                 return None
             self.filling.accepted += 1
-        if read is None or len(asked) < len(drafts):
+        if read is None or len(canvases) < len(drafts):
             return None
         last: NDArray[np.float32] = read[-1]
         return last
@@ -382,7 +382,7 @@ class _Run:
         if not share or not canvas.open_cells:
             return
         held = [cell for cell in self.sureness if not canvas.is_open(cell) and cell not in self.reopened]
-        for cell in sorted(held, key=lambda one: self.sureness[one])[: int(share * len(held))]:
+        for cell in sorted(held, key=lambda candidate: self.sureness[candidate])[: int(share * len(held))]:
             canvas.reopen(cell)
             self.reopened.add(cell)
             self.filling.reopened += 1
@@ -420,12 +420,12 @@ def _best(scores: Array, allowed: NDArray[np.bool_], banned: Collection[int] = (
         masked[list(banned)] = -np.inf
         allowed = allowed.copy()
         allowed[list(banned)] = False
-    found = int(masked.argmax())
-    return found if allowed[found] else int(allowed.argmax())
+    token = int(masked.argmax())
+    return token if allowed[token] else int(allowed.argmax())
 
 
 def _log_softmax(logits: NDArray[np.float32]) -> Array:
     wide = logits.astype(np.float64)
     wide -= wide.max(axis=-1, keepdims=True)
-    found: Array = wide - np.log(np.exp(wide).sum(axis=-1, keepdims=True))
-    return found
+    log_p: Array = wide - np.log(np.exp(wide).sum(axis=-1, keepdims=True))
+    return log_p

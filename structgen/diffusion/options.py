@@ -64,7 +64,7 @@ class DecodingOptions:
         if self.early is not None and (
             not isinstance(self.early, tuple | list)
             or len(self.early) != 3
-            or any(isinstance(one, bool) or not isinstance(one, int | float) for one in self.early)
+            or any(isinstance(number, bool) or not isinstance(number, int | float) for number in self.early)
         ):
             raise OptionError(
                 f"early is {self.early!r:.60}; it must be three numbers, such as (7.5, 5.0, 2.5)"
@@ -82,9 +82,10 @@ class DecodingOptions:
         names = [field.name for field in fields(cls)]
         for name in given:
             if name not in names:
-                near = did_you_mean(name, names)
+                suggestion = did_you_mean(name, names)
                 raise OptionError(
-                    f"there is no option {name!r:.40}", hint=near or f"The options are {', '.join(names)}."
+                    f"there is no option {name!r:.40}",
+                    hint=suggestion or f"The options are {', '.join(names)}.",
                 )
         return cls(**given)
 

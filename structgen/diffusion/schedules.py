@@ -40,8 +40,8 @@ def confidences(
 
 def _confidence(log_p: Array, tokens: Array, cells: Array, chance: np.random.Generator) -> Array:
     """Return the log probability of the candidate (low-confidence remasking of LLaDA)."""
-    found: Array = log_p[np.arange(len(tokens)), tokens]
-    return found
+    confidence: Array = log_p[np.arange(len(tokens)), tokens]
+    return confidence
 
 
 def _margin(log_p: Array, tokens: Array, cells: Array, chance: np.random.Generator) -> Array:
@@ -49,14 +49,14 @@ def _margin(log_p: Array, tokens: Array, cells: Array, chance: np.random.Generat
     p = np.exp(log_p)
     mine = p[np.arange(len(tokens)), tokens].copy()
     p[np.arange(len(tokens)), tokens] = -1
-    found: Array = mine - p.max(axis=1)
-    return found
+    margin: Array = mine - p.max(axis=1)
+    return margin
 
 
 def _entropy(log_p: Array, tokens: Array, cells: Array, chance: np.random.Generator) -> Array:
     """Return the negative entropy of the cell's distribution."""
-    found: Array = (np.exp(log_p) * np.where(np.isfinite(log_p), log_p, 0)).sum(axis=1)
-    return found
+    negative_entropy: Array = (np.exp(log_p) * np.where(np.isfinite(log_p), log_p, 0)).sum(axis=1)
+    return negative_entropy
 
 
 def _random(log_p: Array, tokens: Array, cells: Array, chance: np.random.Generator) -> Array:

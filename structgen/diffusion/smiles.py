@@ -40,7 +40,7 @@ class Molecules:
 
     def allows(self, tokens: Sequence[int | None], cell: int, token: int) -> bool:
         """Return whether the open ring bonds can still be closed, and no label occurs twice at one atom."""
-        texts = [None if one is None else self._texts[one] for one in tokens]
+        texts = [None if cell_token is None else self._texts[cell_token] for cell_token in tokens]
         texts[cell] = self._texts[token]
         labels: dict[str, int] = {}
         for text in texts:
@@ -49,50 +49,52 @@ class Molecules:
         left = sum(text is None for text in texts)
         if sum(count % 2 for count in labels.values()) > left:
             return False
-        at = set()
+        ring_labels = set()
         for index in _same_atom(texts, cell):
             for label in _rings(texts[index] or ""):
-                if label in at:
+                if label in ring_labels:
                     return False
-                at.add(label)
+                ring_labels.add(label)
         return True
 
     def faults(self, tokens: Sequence[int]) -> list[int]:
         """Return the cells that must be filled again; empty if RDKit accepts the molecule."""
-        text = "".join(self._texts[one] for one in tokens)
+        text = "".join(self._texts[token] for token in tokens)
         if self._chemistry.MolFromSmiles(text) is not None:
             return []
-        cell_of = [cell for cell, one in enumerate(tokens) for _ in self._texts[one]]
+        cell_of = [cell for cell, token in enumerate(tokens) for _ in self._texts[token]]
         rings = self._wrong_rings(text)
         if rings:
-            return sorted({cell_of[at] for at in rings})
+            return sorted({cell_of[offset] for offset in rings})
         molecule = self._chemistry.MolFromSmiles(text, sanitize=False)
         if molecule is None:
             return list(range(len(tokens)))
         atoms = [match.start() for match in _ATOM.finditer(text)]
         wrong: set[int] = set()
         for problem in self._chemistry.DetectChemistryProblems(molecule):
-            found = (
+            faulty = (
                 list(problem.GetAtomIndices())
                 if problem.GetType() == "KekulizeException"
                 else [problem.GetAtomIdx()]
                 if hasattr(problem, "GetAtomIdx")
                 else []
             )
-            for atom in found:
+            for atom in faulty:
                 wrong |= self._around(text, atoms, atom)
-        return sorted({cell_of[at] for at in wrong}) or list(range(len(tokens)))
+        return sorted({cell_of[offset] for offset in wrong}) or list(range(len(tokens)))
 
     @staticmethod
     def _around(text: str, atoms: Sequence[int], atom: int) -> set[int]:
         """Return the positions of an atom, its ring bonds and the bond before it."""
         start = atoms[atom]
         end = atoms[atom + 1] if atom + 1 < len(atoms) else len(text)
-        found = {start}
-        found |= {at for at in range(start + 1, end) if text[at].isdigit() or text[at] in _BONDS}
+        offsets = {start}
+        offsets |= {
+            offset for offset in range(start + 1, end) if text[offset].isdigit() or text[offset] in _BONDS
+        }
         if start and text[start - 1] in _BONDS:
-            found.add(start - 1)
-        return found
+            offsets.add(start - 1)
+        return offsets
 
     @staticmethod
     def _wrong_rings(text: str) -> list[int]:
@@ -102,35 +104,35 @@ class Molecules:
         stack: list[int] = []
         bonded: set[tuple[int, int]] = set()
         atom = last = -1
-        at = 0
-        while at < len(text):
-            match = _ATOM.match(text, at)
+        offset = 0
+        while offset < len(text):
+            match = _ATOM.match(text, offset)
             if match:
                 atom += 1
                 if last >= 0:
                     bonded.add((last, atom))
                 last = atom
-                at = match.end()
+                offset = match.end()
                 continue
-            ring = _RING.match(text, at)
+            ring = _RING.match(text, offset)
             if ring:
                 before = opened.pop(ring[0], None)
                 if before is None:
-                    opened[ring[0]] = (last, at)
+                    opened[ring[0]] = (last, offset)
                 else:
                     pair = (min(before[0], last), max(before[0], last))
                     if before[0] == last or pair in bonded:
-                        wrong += [before[1], at]
+                        wrong += [before[1], offset]
                     bonded.add(pair)
-                at = ring.end()
+                offset = ring.end()
                 continue
-            if text[at] == "(":
+            if text[offset] == "(":
                 stack.append(last)
-            elif text[at] == ")" and stack:
+            elif text[offset] == ")" and stack:
                 last = stack.pop()
-            elif text[at] == ".":
+            elif text[offset] == ".":
                 last = -1
-            at += 1
+            offset += 1
         return wrong + [index for _, index in opened.values()]
 
 

@@ -160,9 +160,9 @@ class StepDistribution:
         """Return the most probable of the first `size` tokens with their log p (`logprob`), the greatest first."""
         logits = self._logits[:size]
         count = min(count, len(logits))
-        found = np.argpartition(logits, len(logits) - count)[len(logits) - count :]
-        order = np.lexsort((found, -logits[found]))
-        return [(int(token), self.logprob(int(token))) for token in found[order]]
+        tokens = np.argpartition(logits, len(logits) - count)[len(logits) - count :]
+        order = np.lexsort((tokens, -logits[tokens]))
+        return [(int(token), self.logprob(int(token))) for token in tokens[order]]
 
     def draw(self, uniform: float) -> int:
         """Return the token that `uniform` in [0, 1) selects. The distribution must not be empty."""
@@ -201,21 +201,21 @@ class StepDistribution:
 
     def over(self, size: int) -> Array:
         """Return the probabilities after truncation, float64 ``[size]``."""
-        found = np.zeros(size)
+        probabilities = np.zeros(size)
         if self._greedy:
-            found[self.draw(0.0)] = 1.0
-            return found
+            probabilities[self.draw(0.0)] = 1.0
+            return probabilities
         if self._cumulative is None:
             self._prepare()
         assert self._cumulative is not None
         masses = np.diff(self._cumulative, prepend=0.0) / self._cumulative[-1]
-        found[slice(len(masses)) if self._chosen is None else self._chosen] = masses
-        return found
+        probabilities[slice(len(masses)) if self._chosen is None else self._chosen] = masses
+        return probabilities
 
     def kept(self) -> list[int]:
         """Return the tokens that truncation keeps."""
         scores, ids = self._kept()
-        return list(range(len(scores))) if ids is None else [int(one) for one in ids]
+        return list(range(len(scores))) if ids is None else [int(token) for token in ids]
 
     def exclude(self, token: int) -> None:
         """Remove a token that turned out not to be allowed; the rest is renormalised. `log_z` does not change."""

@@ -278,7 +278,7 @@ class _Loop:
                 session.append(pending)
             for row in active:
                 row.mark_read()
-            return [one[None] for one in session.logits()]
+            return [row_logits[None] for row_logits in session.logits()]
         # A row without pending tokens starts from the logits that the session has.
         known: list[Any] = list(session.logits().copy()) if not all(pending) else [None] * len(active)
         self.timing.forward_passes += 1

@@ -88,8 +88,8 @@ class Product:
         return _product(other, self)
 
 
-def _product(one: Any, other: Any) -> Product:
-    parts = [part if isinstance(part, Product) else _alone(part) for part in (one, other)]
+def _product(first: Any, second: Any) -> Product:
+    parts = [part if isinstance(part, Product) else _alone(part) for part in (first, second)]
     outputs = [part.output for part in parts if part.output is not None]
     if len(outputs) == 2:
         try:
@@ -149,7 +149,7 @@ class Condition:
     @property
     def judges_prefixes(self) -> bool:
         """Whether one of the potentials judges prefixes."""
-        return any(one.prefix is not None for one in self.potentials)
+        return any(potential.prefix is not None for potential in self.potentials)
 
     def of_text(self, text: bytes) -> float:
         """Return the sum of the log weights of a whole text; text that is not UTF-8 is rejected."""

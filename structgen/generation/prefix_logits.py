@@ -41,11 +41,11 @@ def can_draft(session: Session, *, anywhere: bool = False) -> bool:
     return can.crops_cheaply and can.scores_runs and not (anywhere and can.draft_limit is not None)
 
 
-def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+def common_length(first: Sequence[int], second: Sequence[int]) -> int:
     """Return the length of the longest common prefix."""
     length = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
+    for a, b in zip(first, second, strict=False):
+        if a != b:
             break
         length += 1
     return length
@@ -93,14 +93,14 @@ class PrefixLogits:
 
     def answer(self, prefixes: Iterable[Prefix]) -> dict[Prefix, Array]:
         """Return the cached logits among those that are requested, and report the request to the drafter."""
-        asked = set(prefixes)
-        found = {prefix: self._known[prefix] for prefix in asked if prefix in self._known}
-        for prefix in found:
+        requested = set(prefixes)
+        cached = {prefix: self._known[prefix] for prefix in requested if prefix in self._known}
+        for prefix in cached:
             self._known.move_to_end(prefix)
-        used = len(self._unused & asked)
-        self._unused -= asked
-        self._drafting.on_request(asked, used)
-        return found
+        used = len(self._unused & requested)
+        self._unused -= requested
+        self._drafting.on_request(requested, used)
+        return cached
 
     def read(self, session: Any, held: list[list[int]], queries: Sequence[PrefixQuery]) -> dict[int, Array]:
         """Make one forward pass and return the logits of each query that is not known, by row.
@@ -128,22 +128,22 @@ class PrefixLogits:
             scored = [logits[None] for logits in session.logits()]
         seconds = time.perf_counter() - started
         self._drafting.on_pass(len(held), max(map(len, pending)), seconds)
-        found = {}
+        by_row = {}
         for query, draft in zip(queries, drafts, strict=True):
             logits = scored[query.row]
             if draft:
                 self._keep_run(query.prefix, draft, logits)
             if not query.is_known:
-                found[query.row] = logits[-1 - len(draft)]
-        return found
+                by_row[query.row] = logits[-1 - len(draft)]
+        return by_row
 
     def _keep_run(self, prefix: Prefix, draft: Sequence[int], scored: Sequence[Array]) -> None:
         """Cache the logits after those draft tokens that this pass has read."""
         for length in range(max(1, len(draft) - len(scored) + 1), len(draft) + 1):
-            there = (*prefix, *draft[:length])
-            if there not in self._known:
-                self._unused.add(there)
-            self.keep(there, scored[len(scored) - 1 - (len(draft) - length)])
+            extended = (*prefix, *draft[:length])
+            if extended not in self._known:
+                self._unused.add(extended)
+            self.keep(extended, scored[len(scored) - 1 - (len(draft) - length)])
 
 
 def query_of_row(

@@ -49,9 +49,9 @@ class GumbelNoise:
         """Return the index of the greatest score + noise. Logarithms are taken of the few candidates only."""
         bits = self._bits(ids, position, branch)
         top = float(scores.max())
-        near = np.flatnonzero(scores > top - _CANDIDATE_GAP)
-        values = scores[near] + _gumbel(bits[near])
-        index, value = int(near[values.argmax()]), float(values.max())
+        candidates = np.flatnonzero(scores > top - _CANDIDATE_GAP)
+        values = scores[candidates] + _gumbel(bits[candidates])
+        index, value = int(candidates[values.argmax()]), float(values.max())
         # Lower scores need noise above this to win.
         needed = math.exp(-math.exp(min(700.0, top - _CANDIDATE_GAP - value)))
         lucky = np.flatnonzero((bits >= np.uint64(int(needed * 2.0**53))) & (scores <= top - _CANDIDATE_GAP))

@@ -363,8 +363,8 @@ class Row:
                 redrawn += 1
                 # Others may have been refused with it: the judge lists them.
                 if redrawn % _REFUSALS_PER_CHECK == 0:
-                    for one in self._judge.refused:
-                        distribution.exclude(one)
+                    for refused in self._judge.refused:
+                        distribution.exclude(refused)
                 if not distribution.is_empty:
                     continue
                 if not self._step_back():
@@ -478,13 +478,17 @@ class Row:
             held = len(self.tokens) - len(self.pending)
             del self.tokens[position:]
             self.scores.truncate(position)
-            self._temperatures = {at: one for at, one in self._temperatures.items() if at < position}
-            self._banned = {at: tokens for at, tokens in self._banned.items() if at <= position}
+            self._temperatures = {
+                index: kept for index, kept in self._temperatures.items() if index < position
+            }
+            self._banned = {index: tokens for index, tokens in self._banned.items() if index <= position}
             self._banned.setdefault(position, set()).add(token)
             if self._budget is not None:
                 self._budget.restart(self.capacity - position)
             known = self._distributions.get(position)
-            self._distributions = {at: one for at, one in self._distributions.items() if at < position}
+            self._distributions = {
+                index: kept for index, kept in self._distributions.items() if index < position
+            }
             if position >= held and known is not None:
                 distribution, logits = known
                 del self.pending[position - held :]

@@ -50,7 +50,7 @@ class RowScores:
     def truncate(self, position: int) -> None:
         """Remove the scores from a position on."""
         del self.steps[position:]
-        self._tops = {at: top for at, top in self._tops.items() if at < position}
+        self._tops = {index: top for index, top in self._tops.items() if index < position}
 
     def copy(self) -> RowScores:
         """Return an independent copy."""

@@ -77,10 +77,10 @@ class Budget:
         if self._witness and self._witness[0] == token:
             self._witness = self._witness[1:]
             return True
-        found = self._matcher.witness(left)
-        if found is None:
+        completion = self._matcher.witness(left)
+        if completion is None:
             return False
-        self._witness = list(found)
+        self._witness = list(completion)
         return True
 
     def restart(self, left: int) -> None:
@@ -88,9 +88,9 @@ class Budget:
         self._witness = self._search(left)
 
     def _search(self, left: int) -> list[int]:
-        found = self._matcher.witness(left)
-        if found is not None:
-            return list(found)
+        completion = self._matcher.witness(left)
+        if completion is not None:
+            return list(completion)
         longer = self._matcher.witness()
         if longer is None:
             raise LimitExceeded(

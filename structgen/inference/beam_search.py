@@ -82,26 +82,26 @@ def beam_search(
     kept = [_Kept(share, length_penalty, max_tokens + 1) for share in shares]
 
     for step in range(max_tokens + 1):
-        alive = [one.tokens for group in growing for one in group]
+        alive = [text.tokens for group in growing for text in group]
         if not alive or stops():
             break
         distributions = batch.read(alive)
         chosen: dict[int, int] = {}
         for group, share in enumerate(shares):
             at_cap = step == max_tokens
-            found: list[_Next] | None = None
-            while found is None:  # a matcher excludes from its mask what it has refused
-                found = _grown(
+            best_next: list[_Next] | None = None
+            while best_next is None:  # a matcher excludes from its mask what it has refused
+                best_next = _grown(
                     growing[group], distributions, chosen, share, eos, at_cap=at_cap, diversity=diversity
                 )
             grown: list[_Growing] = []
-            for log_prob, token, one, after in found:
+            for log_prob, token, text, after in best_next:
                 if after is None:
-                    kept[group].add(one, log_prob, group)
+                    kept[group].add(text, log_prob, group)
                 else:
-                    grown.append(_Growing((*one.tokens, token), after, log_prob))
+                    grown.append(_Growing((*text.tokens, token), after, log_prob))
                 chosen[token] = chosen.get(token, 0) + 1
-            growing[group] = [one for one in grown if kept[group].may_take(one.log_prob)]
+            growing[group] = [text for text in grown if kept[group].may_take(text.log_prob)]
     listed: dict[bytes, Beam] = {}  # a text that several groups found belongs to the first one
     for mine in kept:
         listed |= mine.best(listed)
@@ -124,33 +124,33 @@ def _grown(
 ) -> list[_Next] | None:
     """Return the best ends and the `share` best tokens, the best first; None if a matcher refused an allowed token."""
     candidates: list[tuple[float, float, int, _Growing]] = []
-    for one in growing:
-        ids = next_ids(one.matcher, at_cap=at_cap)
-        log_p = distributions[one.tokens].log_p[ids].astype(np.float64)
+    for text in growing:
+        ids = next_ids(text.matcher, at_cap=at_cap)
+        log_p = distributions[text.tokens].log_p[ids].astype(np.float64)
         ranked = log_p.copy()
         for token, times in chosen.items() if diversity else ():
             ranked[ids == token] -= diversity * times
         many = min(len(ids), 2 * share + len(eos))
         best = np.argpartition(-ranked, many - 1)[:many] if many < len(ids) else np.arange(len(ids))
         candidates += [
-            (one.log_prob + float(ranked[i]), one.log_prob + float(log_p[i]), int(ids[i]), one)
+            (text.log_prob + float(ranked[i]), text.log_prob + float(log_p[i]), int(ids[i]), text)
             for i in best
             if log_p[i] > -math.inf
         ]
-    candidates.sort(key=lambda found: (-found[0], found[2]))
-    found: list[_Next] = []
+    candidates.sort(key=lambda candidate: (-candidate[0], candidate[2]))
+    best_next: list[_Next] = []
     tokens = 0
-    for _, log_prob, token, one in candidates:
+    for _, log_prob, token, text in candidates:
         if token in eos:
-            if _is_right(one.matcher):
-                found.append((log_prob, token, one, None))
+            if _is_right(text.matcher):
+                best_next.append((log_prob, token, text, None))
         elif tokens < share:
-            after = one.matcher.fork()
+            after = text.matcher.fork()
             if not after.advance(token):
                 return None
             tokens += 1
-            found.append((log_prob, token, one, after))
-    return found
+            best_next.append((log_prob, token, text, after))
+    return best_next
 
 
 def _is_right(matcher: TextMatcher) -> bool:
@@ -169,18 +169,18 @@ class _Kept:
         self._found: dict[bytes, tuple[float, Beam]] = {}
         """By text: the log probability of its best tokenization, and the result."""
 
-    def add(self, one: _Growing, log_prob: float, group: int) -> None:
-        text = one.matcher.text
+    def add(self, growing: _Growing, log_prob: float, group: int) -> None:
+        text = growing.matcher.text
         best, known = self._found.get(text, (-math.inf, None))
         total = log_prob if known is None else float(np.logaddexp(known.log_prob, log_prob))
-        tokens = one.tokens if known is None or log_prob > best else known.tokens
+        tokens = growing.tokens if known is None or log_prob > best else known.tokens
         score = self._score(total, len(tokens) + 1)
         self._found[text] = max(best, log_prob), Beam(tokens, total, score, group)
 
     def best(self, others: Container[bytes] = ()) -> dict[bytes, Beam]:
         """Return the group's share of texts, the best first, without `others`."""
-        found = [(text, beam) for text, (_, beam) in self._found.items() if text not in others]
-        return dict(sorted(found, key=lambda one: -one[1].score)[: self._share])
+        beams = [(text, beam) for text, (_, beam) in self._found.items() if text not in others]
+        return dict(sorted(beams, key=lambda item: -item[1].score)[: self._share])
 
     def may_take(self, log_prob: float) -> bool:
         """Return whether a growing text with this log probability may become one of the best."""

@@ -181,10 +181,10 @@ class BoundTrie:
             path = [node]
             while path[-1].parent is not None and id(path[-1].parent) not in position_of:
                 path.append(path[-1].parent)
-            for one in reversed(path):
-                if id(one) not in position_of:
-                    position_of[id(one)] = len(order)
-                    order.append(one)
+            for ancestor in reversed(path):
+                if id(ancestor) not in position_of:
+                    position_of[id(ancestor)] = len(order)
+                    order.append(ancestor)
         return order
 
     def restore(self, parent: Node | None, token: int, step: StepBounds) -> Node:

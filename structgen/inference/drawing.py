@@ -213,8 +213,8 @@ def _by_walks(task: Task, count: int, sampler: WalkSampler) -> Iterator[Draw]:
         is_bounded = policy != "asap" or not task.condition
         high = trie.root.step.bound if is_bounded and trie.root is not None else math.inf
         chosen = given == count
-        found = masses.of_weights() if policy == "asap" else masses.of_attempts(high, chosen=chosen)
-        account.log_z = min(found, high)
+        estimate = masses.of_weights() if policy == "asap" else masses.of_attempts(high, chosen=chosen)
+        account.log_z = min(estimate, high)
         account.log_z_bounds = (masses.low(), high)
 
 

@@ -168,14 +168,16 @@ class KnownDistributions:
         nodes = self.trie.in_order()
         if any(len(node.step) and node.step.tokens[-1] >= size for node in nodes):
             return "vocabulary"
-        asked = [node for node in (*nodes[:1], *nodes[1:][-_COMPARED_PREFIXES:]) if len(node.step)]
-        if not asked:
+        nodes_to_compare = [node for node in (*nodes[:1], *nodes[1:][-_COMPARED_PREFIXES:]) if len(node.step)]
+        if not nodes_to_compare:
             return None
-        reader = PrefixReader(task.model, task.prompt, len(asked), task.temperature)
-        distributions = reader.read({slot: self.trie.prefix(node) for slot, node in enumerate(asked)})
+        reader = PrefixReader(task.model, task.prompt, len(nodes_to_compare), task.temperature)
+        distributions = reader.read(
+            {slot: self.trie.prefix(node) for slot, node in enumerate(nodes_to_compare)}
+        )
         task.account.calls += reader.calls
         task.account.passes += reader.passes
-        for slot, node in enumerate(asked):
+        for slot, node in enumerate(nodes_to_compare):
             own = distributions[slot].log_p[node.step.tokens]
             if not np.allclose(own, node.step.log_p, rtol=0, atol=_SAME_MODEL_TOLERANCE):
                 return "model"
@@ -191,7 +193,7 @@ def _about(path: str | Path, label: str) -> dict[str, str]:
         about = json.loads(label)
     except ValueError:
         about = None
-    if not isinstance(about, dict) or not all(isinstance(one, str) for one in about.values()):
+    if not isinstance(about, dict) or not all(isinstance(value, str) for value in about.values()):
         raise OptionError(f"{path} does not say what its distributions belong to")
     return about
 

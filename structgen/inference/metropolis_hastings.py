@@ -193,8 +193,8 @@ class Chains:
             weights = np.ones(count)
         else:
             weights = np.array([max(step.entropy, _LEAST_ENTROPY) for step in text.steps])
-        found: Array = weights / weights.sum()
-        return found
+        probabilities: Array = weights / weights.sum()
+        return probabilities
 
     def _draw_position(self, text: Text, random: np.random.Generator) -> int:
         return min(sample_index(np.cumsum(self._cuts(text)), float(random.random())), len(text.tokens))

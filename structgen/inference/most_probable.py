@@ -60,7 +60,8 @@ class FoundTexts(list[Found]):
 
     def _repr_html_(self, rows: int = 20) -> str:
         cells = [
-            (f"{one.log_prob:.2f}", f"{one.score:.2f}", str(one.group), plain(one.text, 300)) for one in self
+            (f"{found.log_prob:.2f}", f"{found.score:.2f}", str(found.group), plain(found.text, 300))
+            for found in self
         ]
         more = [f"<i>{len(self) - rows:,} more texts</i>"] if len(self) > rows else []
         about = f"{len(self)} texts, best first{self._ended()}"
@@ -142,7 +143,7 @@ def beam(
             bar.advance()
             return task.limit_reached()
 
-        found = beam_search(
+        beams = beam_search(
             batch,
             matcher,
             width=width,
@@ -152,13 +153,13 @@ def beam(
             max_tokens=room,
             stops=limit_reached,
         )
-    if not found and task.account.stopped is not None:
+    if not beams and task.account.stopped is not None:
         raise _stopped(task)
-    if not found:
+    if not beams:
         raise DeadEnd(
             f"beam search found no text of at most {room} tokens", text="", hint="Raise max_tokens, or width."
         )
-    texts = FoundTexts(_found(model, kind, one) for one in found)
+    texts = FoundTexts(_found(model, kind, ended) for ended in beams)
     texts.stopped = task.account.stopped
     return texts
 
@@ -174,10 +175,10 @@ def _stopped(task: Task) -> LimitExceeded:
     return error
 
 
-def _found(model: LanguageModel, kind: OutputType, one: Beam) -> Found:
-    text = output_text(model, kind, one.tokens)
+def _found(model: LanguageModel, kind: OutputType, beam: Beam) -> Found:
+    text = output_text(model, kind, beam.tokens)
     try:
         value = kind.validate(text)
     except OutputInvalid:
         value = None
-    return Found(text, value, one.log_prob, one.score, one.group)
+    return Found(text, value, beam.log_prob, beam.score, beam.group)

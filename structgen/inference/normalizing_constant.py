@@ -66,7 +66,7 @@ class MassEstimate:
 
     def of_weights(self) -> float:
         """Return the log of the mean weight."""
-        found: Sequence[float] = [
+        masses: Sequence[float] = [
             w if e else -math.inf for w, e in zip(self._weights, self._ended, strict=True)
         ]
-        return max(log_sum_exp(np.array(found)) - math.log(len(found)), self.low()) if found else -math.inf
+        return max(log_sum_exp(np.array(masses)) - math.log(len(masses)), self.low()) if masses else -math.inf

@@ -221,7 +221,9 @@ class Particles:
         self.particles = survivors
 
     def _refuse(self) -> None:
-        text = max((one.site.matcher.text for one in self.particles), key=len).decode("utf-8", "replace")
+        text = max((particle.site.matcher.text for particle in self.particles), key=len).decode(
+            "utf-8", "replace"
+        )
         raise DeadEnd(
             f"all {len(self.particles)} particles died by step {self.steps}; the longest had written {text[-60:]!r}",
             text=text,

@@ -36,18 +36,18 @@ below 1e-5."""
 def all_paths(texts: list[str], vocabulary: Vocabulary) -> dict[str, list[Prefix]]:
     """Return all tokenizations of each text."""
     whole = [text.encode() for text in texts]
-    pieces = {one[i:j] for one in whole for i in range(len(one)) for j in range(i + 1, len(one) + 1)}
+    pieces = {label[i:j] for label in whole for i in range(len(label)) for j in range(i + 1, len(label) + 1)}
     spelling: dict[bytes, list[int]] = {}
     for token in range(vocabulary.size):
         data = vocabulary.token_bytes(token)
         if data in pieces and token not in vocabulary.eos_ids:
             spelling.setdefault(data, []).append(token)
     room = _MOST_BEGINNINGS
-    found: dict[str, list[Prefix]] = {}
+    paths: dict[str, list[Prefix]] = {}
     for text, data in zip(texts, whole, strict=True):
-        found[text] = list(_paths_of(data, spelling, room))
-        room -= sum(map(len, found[text]))
-    return found
+        paths[text] = list(_paths_of(data, spelling, room))
+        room -= sum(map(len, paths[text]))
+    return paths
 
 
 def _paths_of(data: bytes, spelling: Mapping[bytes, list[int]], room: int) -> Iterator[Prefix]:
@@ -107,7 +107,7 @@ class _Scorer:
 
     def read(self, beginnings: Iterable[Prefix]) -> None:
         """Read the distributions after these prefixes that are not known, in as few passes as memory allows."""
-        new = sorted({one for one in beginnings if one not in self._known})
+        new = sorted({prefix for prefix in beginnings if prefix not in self._known})
         read, size = (
             (self._read_tree, _NODES_PER_PASS) if self._reader is None else (self._read_rows, _ROWS_PER_PASS)
         )
@@ -116,12 +116,12 @@ class _Scorer:
 
     def _read_tree(self, part: list[Prefix]) -> None:
         """Read all prefixes in one pass, as a tree."""
-        nodes = sorted({one[:length] for one in part for length in range(1, len(one) + 1)}, key=len)
-        indices = {one: index for index, one in enumerate(nodes)}
-        tree = [one[-1] for one in nodes], [indices.get(one[:-1], -1) for one in nodes]
-        (found,) = self._session.append_trees([[]], [tree])
-        for one in part:
-            self._keep(one, found[indices[one]])
+        nodes = sorted({prefix[:length] for prefix in part for length in range(1, len(prefix) + 1)}, key=len)
+        indices = {node: index for index, node in enumerate(nodes)}
+        tree = [node[-1] for node in nodes], [indices.get(node[:-1], -1) for node in nodes]
+        (scores,) = self._session.append_trees([[]], [tree])
+        for prefix in part:
+            self._keep(prefix, scores[indices[prefix]])
         self._session.keep(0, [])
 
     def _read_rows(self, part: list[Prefix]) -> None:
@@ -161,7 +161,7 @@ def likelihoods(
         if ends:
             wanted.setdefault(path, set()).update(ends)
     scorer = _Scorer(model, prompt, wanted)
-    scorer.read(one for path in canonical.values() for one in _beginnings(path, ends))
+    scorer.read(prefix for path in canonical.values() for prefix in _beginnings(path, ends))
     floors = {text: scorer.log_p(path, ends) + _LOG_NEGLIGIBLE for text, path in canonical.items()}
     for length in range(max(len(path) for several in paths.values() for path in several) + 1):
         # A path is at most as probable as its prefixes, so most others need not be read.
@@ -192,4 +192,6 @@ def log_sum(logs: Any) -> float:
     """Return the logarithm of the sum of the exponentials, -inf for no summands."""
     listed = list(logs)
     peak = max(listed, default=-math.inf)
-    return peak if peak == -math.inf else peak + math.log(math.fsum(math.exp(one - peak) for one in listed))
+    return (
+        peak if peak == -math.inf else peak + math.log(math.fsum(math.exp(value - peak) for value in listed))
+    )

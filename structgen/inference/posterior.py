@@ -71,15 +71,15 @@ class Posterior(Generic[T], Sequence[T]):
         self.sampler = sampler
         self.account = account
         self._output = output
-        logs = np.array([one.log_weight for one in draws], dtype=np.float64)
+        logs = np.array([drawn.log_weight for drawn in draws], dtype=np.float64)
         self.log_weights: NDArray[np.float64] = logs - log_sum_exp(logs)
         """Normalised."""
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
         """The weight of each draw, float64 ``[draws]``; they sum to 1."""
-        found: NDArray[np.float64] = np.exp(self.log_weights)
-        return found
+        weights: NDArray[np.float64] = np.exp(self.log_weights)
+        return weights
 
     @cached_property
     def values(self) -> list[T | None]:
@@ -124,20 +124,20 @@ class Posterior(Generic[T], Sequence[T]):
     @cached_property
     def merged(self) -> list[Merged[T]]:
         """The distinct texts with their total weights, the greatest weight first."""
-        places: dict[str, list[int]] = {}
+        draws_of: dict[str, list[int]] = {}
         for i, text in enumerate(self.texts):
-            places.setdefault(text, []).append(i)
-        found = [
+            draws_of.setdefault(text, []).append(i)
+        merged = [
             Merged(
                 text,
-                self.values[at[0]],
-                float(self.weights[at].sum()),
-                len(at),
-                max(self.draws[i].log_prob for i in at),
+                self.values[numbers[0]],
+                float(self.weights[numbers].sum()),
+                len(numbers),
+                max(self.draws[i].log_prob for i in numbers),
             )
-            for text, at in places.items()
+            for text, numbers in draws_of.items()
         ]
-        return sorted(found, key=lambda one: (-one.weight, one.text))
+        return sorted(merged, key=lambda item: (-item.weight, item.text))
 
     @property
     def best(self) -> T | None:
@@ -153,13 +153,13 @@ class Posterior(Generic[T], Sequence[T]):
         """Return the texts with the greatest weights as a table: share, draws, log probability, text."""
         lines = ["  share  draws     log p  text"]
         lines += [
-            f"{one.weight:7.2%} {one.draws:6} {one.log_prob:9.2f}  {one.text!r:.80}"
-            for one in self.merged[:rows]
+            f"{merged.weight:7.2%} {merged.draws:6} {merged.log_prob:9.2f}  {merged.text!r:.80}"
+            for merged in self.merged[:rows]
         ]
         left = self.merged[rows:]
         if left:
-            share = sum(one.weight for one in left)
-            lines.append(f"{share:7.2%} {sum(one.draws for one in left):6}            {len(left)} more")
+            share = sum(merged.weight for merged in left)
+            lines.append(f"{share:7.2%} {sum(merged.draws for merged in left):6}            {len(left)} more")
         return "\n".join(lines)
 
     def plot(self, rows: int = 10, axes: Any = None) -> Any:
@@ -177,8 +177,8 @@ class Posterior(Generic[T], Sequence[T]):
 
             _, axes = pyplot.subplots(figsize=(7, 0.5 + 0.35 * min(rows, len(self.merged))))
         shown = self.merged[:rows][::-1]
-        names = [_label(one.text) for one in shown]
-        axes.barh(range(len(shown)), [one.weight for one in shown])
+        names = [_label(merged.text) for merged in shown]
+        axes.barh(range(len(shown)), [merged.weight for merged in shown])
         axes.set_yticks(range(len(shown)), names)
         axes.figure.set_layout_engine(
             "constrained"
@@ -201,18 +201,18 @@ class Posterior(Generic[T], Sequence[T]):
     def _repr_html_(self, rows: int = 20) -> str:
         cells = [
             (
-                bar(one.weight),
-                f"{one.weight:.2%}",
-                str(one.draws),
-                f"{one.log_prob:.2f}",
-                plain(one.text, 300),
+                bar(merged.weight),
+                f"{merged.weight:.2%}",
+                str(merged.draws),
+                f"{merged.log_prob:.2f}",
+                plain(merged.text, 300),
             )
-            for one in self.merged[:rows]
+            for merged in self.merged[:rows]
         ]
         if left := self.merged[rows:]:
-            share = sum(one.weight for one in left)
+            share = sum(merged.weight for merged in left)
             more = f"<i>{len(left):,} more texts</i>"
-            cells.append((bar(share), f"{share:.2%}", str(sum(one.draws for one in left)), "", more))
+            cells.append((bar(share), f"{share:.2%}", str(sum(merged.draws for merged in left)), "", more))
         return card("Posterior", repr(self)[11:-1], table(("", "share", "draws", "log p", "text"), cells))
 
     def __repr__(self) -> str:

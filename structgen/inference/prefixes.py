@@ -136,10 +136,10 @@ class PrefixReader:
         self, wanted: Mapping[int, Prefix], matchers: Mapping[int, TextMatcher] | None
     ) -> dict[int, Distribution]:
         self.calls += len(wanted)
-        found: dict[int, Distribution] = {}
+        known: dict[int, Distribution] = {}
         if self._session is None:
             logits = self._start()
-            found = {
+            known = {
                 slot: distribution_of(logits[slot], self._temperature)
                 for slot, prefix in wanted.items()
                 if not prefix
@@ -147,12 +147,12 @@ class PrefixReader:
         if self._cache is not None:
             cached = self._cache.answer(wanted.values())
             for slot, prefix in wanted.items():
-                if prefix in cached and slot not in found:
-                    found[slot] = distribution_of(cached[prefix], self._temperature)
-        if len(found) < len(wanted):
-            for slot, scores in self._pass(wanted, found, matchers).items():
-                found[slot] = distribution_of(scores, self._temperature)
-        return found
+                if prefix in cached and slot not in known:
+                    known[slot] = distribution_of(cached[prefix], self._temperature)
+        if len(known) < len(wanted):
+            for slot, scores in self._pass(wanted, known, matchers).items():
+                known[slot] = distribution_of(scores, self._temperature)
+        return known
 
     def _start(self) -> Array:
         """Prefill the prompt; return the logits of all slots after it."""
@@ -172,20 +172,20 @@ class PrefixReader:
     def _pass(
         self,
         wanted: Mapping[int, Prefix],
-        found: Mapping[int, Distribution],
+        known: Mapping[int, Distribution],
         matchers: Mapping[int, TextMatcher] | None,
     ) -> dict[int, Array]:
         """Make one forward pass; return the logits that are not found yet."""
-        unknown = {slot: prefix for slot, prefix in wanted.items() if slot not in found}
+        unknown = {slot: prefix for slot, prefix in wanted.items() if slot not in known}
         for prefix in unknown.values():
             self._check_room(len(prefix))
         self.passes += 1
         if self._cache is not None and matchers is not None:
-            places = [
-                query_of_row(slot, prefix, self._held[slot], matchers[slot], is_known=slot in found)
+            queries = [
+                query_of_row(slot, prefix, self._held[slot], matchers[slot], is_known=slot in known)
                 for slot, prefix in wanted.items()
             ]
-            return self._cache.read(self._session, self._held, places)
+            return self._cache.read(self._session, self._held, queries)
         pending: list[list[int]] = [[] for _ in range(self._slots)]
         for slot, prefix in unknown.items():
             held, most, before = self._held[slot], len(prefix) - 1, self._prompt[-1]
@@ -275,13 +275,13 @@ class PrefixBatch:
         """Make one forward pass; return the logits that are not known yet."""
         if self._cache is not None and matchers is not None:
             self._check_room(max(map(len, prefixes)))
-            places = [
+            queries = [
                 query_of_row(row, prefix, self._held[row], matchers[prefix], is_known=prefix in cached)
                 for row, prefix in enumerate(prefixes)
             ]
             self.passes += 1
-            found = self._cache.read(self._session, self._held, places)
-            return {prefixes[row]: logits for row, logits in found.items()}
+            by_slot = self._cache.read(self._session, self._held, queries)
+            return {prefixes[row]: logits for row, logits in by_slot.items()}
         pending = [list(prefix[len(held) :]) for prefix, held in zip(prefixes, self._held, strict=True)]
         if any(pending):
             self._check_room(max(map(len, prefixes)))

@@ -37,16 +37,16 @@ _SEARCH_ALIASES = {
 def unknown_option(name: str, function: Callable[..., Any]) -> OptionError:
     """Return the error for an option that `function` does not take."""
     parameters = inspect.signature(function).parameters.values()
-    known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     aliases = {
         theirs: ours
         for theirs, ours in {**ALIASES, **_SEARCH_ALIASES}.items()
         if ours in known or " " in ours
     }
-    near = did_you_mean(name, known, aliases)
+    suggestion = did_you_mean(name, known, aliases)
     return OptionError(
         f"unknown option {name!r} of {function.__name__}()",
-        hint=near or f"The options are {', '.join(known)}.",
+        hint=suggestion or f"The options are {', '.join(known)}.",
     )
 
 

@@ -42,6 +42,6 @@ def resample(
     else:
         raise OptionError(f"unknown resampling {method!r}", hint=f"Use one of {', '.join(RESAMPLING)}.")
     # subtle: rounding may leave the last sum below 1, and a particle without weight must never be selected.
-    places = np.searchsorted(cumulative, points * cumulative[-1], side="right")
-    found: NDArray[np.int64] = np.minimum(places, int(np.flatnonzero(masses)[-1]))
-    return found
+    indices = np.searchsorted(cumulative, points * cumulative[-1], side="right")
+    ancestors: NDArray[np.int64] = np.minimum(indices, int(np.flatnonzero(masses)[-1]))
+    return ancestors

@@ -237,7 +237,7 @@ def _condition(output: Any, potentials: Any) -> tuple[OutputType, list[Potential
             hint="Make one with structgen.inference.potential(function).",
         )
     parts += [potentials] if isinstance(potentials, Potential) else list(potentials)
-    if wrong := [one for one in parts if not isinstance(one, Potential)]:
+    if wrong := [part for part in parts if not isinstance(part, Potential)]:
         raise OptionError(
             f"potentials holds {wrong[0]!r:.60}",
             hint="Make one with structgen.inference.potential(function).",

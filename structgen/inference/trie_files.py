@@ -39,14 +39,18 @@ def write_trie(path: str | Path, trie: BoundTrie, label: str) -> None:
             format=np.array(_FORMAT),
             label=np.array(label),
             parents=np.array(
-                [-1 if one.parent is None else position_of[id(one.parent)] for one in nodes], np.int64
+                [
+                    -1 if trie_node.parent is None else position_of[id(trie_node.parent)]
+                    for trie_node in nodes
+                ],
+                np.int64,
             ),
-            tokens_taken=np.array([one.token for one in nodes], np.int64),
-            tails=np.array([one.step.tail for one in nodes], np.float64),
-            counts=np.array([len(one.step) for one in nodes], np.int64),
-            tokens=_joined([one.step.tokens for one in nodes], np.int32),
-            log_p=_joined([one.step.log_p for one in nodes], np.float64),
-            theta=_joined([one.step.theta for one in nodes], np.float64),
+            tokens_taken=np.array([trie_node.token for trie_node in nodes], np.int64),
+            tails=np.array([trie_node.step.tail for trie_node in nodes], np.float64),
+            counts=np.array([len(trie_node.step) for trie_node in nodes], np.int64),
+            tokens=_joined([trie_node.step.tokens for trie_node in nodes], np.int32),
+            log_p=_joined([trie_node.step.log_p for trie_node in nodes], np.float64),
+            theta=_joined([trie_node.step.theta for trie_node in nodes], np.float64),
         )
 
 
@@ -64,7 +68,7 @@ def read_trie(path: str | Path, limit: int) -> tuple[BoundTrie, str]:
     content = _content(path, limit)
     try:
         with zipfile.ZipFile(content) as members:
-            size = sum(one.file_size for one in members.infolist())
+            size = sum(member.file_size for member in members.infolist())
         if size > limit:
             raise _too_large(path, limit)
         with np.load(content, allow_pickle=False) as file:
@@ -90,10 +94,10 @@ def _content(path: str | Path, limit: int) -> io.BytesIO:
 def _rebuilt(path: str | Path, parts: dict[str, Array], limit: int) -> BoundTrie:
     parents, taken, tails, counts = (parts[name] for name in ("parents", "tokens_taken", "tails", "counts"))
     tokens, log_p, theta = parts["tokens"], parts["log_p"], parts["theta"]
-    kinds = [("i", one) for one in (parents, taken, counts, tokens)] + [
-        ("f", one) for one in (tails, log_p, theta)
+    kinds = [("i", array) for array in (parents, taken, counts, tokens)] + [
+        ("f", array) for array in (tails, log_p, theta)
     ]
-    if any(one.ndim != 1 or one.dtype.kind != kind for kind, one in kinds):
+    if any(array.ndim != 1 or array.dtype.kind != kind for kind, array in kinds):
         raise _damaged(path, "its arrays have the wrong type")
     if not len(parents) == len(taken) == len(tails) == len(counts) or (counts < 0).any():
         raise _damaged(path, "its arrays of nodes differ in length")

@@ -178,12 +178,12 @@ def _by_particles(
     literals = len(model.vocabulary.encode(template.shown("")) or template.shown("").encode())
     room = literals + max_tokens * len(template.names)
     whole = template.constraint(template.literals[0], 0)
-    found = sample(
+    posterior = sample(
         model, prompt_text, whole, n=particles, sampler="smc", seed=seed, max_tokens=room, **options
     )
-    if not len(found.texts):
+    if not len(posterior.texts):
         raise DeadEnd("no particle reached the end", hint="Raise particles or max_tokens.")
-    weights, texts = template.right_of([float(one) for one in found.weights], found.texts)
+    weights, texts = template.right_of([float(weight) for weight in posterior.weights], posterior.texts)
     text = texts[int(np.random.default_rng(seed).choice(len(weights), p=weights))]
     return Infilling(text, template.split(text), "smc", (), weights, texts, template.notes)
 

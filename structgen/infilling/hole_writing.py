@@ -113,20 +113,20 @@ class _Hole:
         if not self._literal:
             return None
         if self._is_last:
-            at = len(text) - len(self._literal)
-            found = (
+            offset = len(text) - len(self._literal)
+            fits = (
                 text.endswith(self._literal)
-                and at >= len(self.text)
-                and self._can_be(text[len(self.text) : at])
+                and offset >= len(self.text)
+                and self._can_be(text[len(self.text) : offset])
             )
-            return text if found else None
-        at = text.find(self._literal, len(self.text))
-        while at >= 0:
-            if text[:at] not in self._refused:
-                if self._can_be(text[len(self.text) : at]):
-                    return text[: at + len(self._literal)]
-                self._refused.add(text[:at])
-            at = text.find(self._literal, at + 1)
+            return text if fits else None
+        offset = text.find(self._literal, len(self.text))
+        while offset >= 0:
+            if text[:offset] not in self._refused:
+                if self._can_be(text[len(self.text) : offset]):
+                    return text[: offset + len(self._literal)]
+                self._refused.add(text[:offset])
+            offset = text.find(self._literal, offset + 1)
         return None
 
     def _can_be(self, inside: str) -> bool:
@@ -151,8 +151,8 @@ class _Hole:
             if matcher.viable_bytes(whole) == len(whole):
                 endings.append((count, text))
         scores = self._likelihoods(tokens, [count for count, _ in endings])
-        for at in sorted(range(len(endings)), key=lambda at: -scores[at]):
-            inside = endings[at][1][len(self.text) :]
+        for number in sorted(range(len(endings)), key=lambda number: -scores[number]):
+            inside = endings[number][1][len(self.text) :]
             if self._can_be(inside):
                 return self.text + inside + self._literal, "cut"
         return None
@@ -190,15 +190,15 @@ class _Hole:
         ):
             logits = _read_logits(session, tokens[start : min(end, max(counts))])
             started += [_log_p(logits[count - start], follow[0]) for count in counts if start <= count < end]
-        likely = sorted(range(len(counts)), key=lambda at: -started[at])[:_READ_POSITIONS]
+        likely = sorted(range(len(counts)), key=lambda number: -started[number])[:_READ_POSITIONS]
         # The others come after these, in their own order.
-        found = [_PARTIAL_PENALTY + score for score in started]
+        likelihoods = [_PARTIAL_PENALTY + score for score in started]
         read = max(counts)
-        for at in sorted(likely, key=lambda at: -counts[at]):
-            session.rollback(0, read - counts[at])
-            read = counts[at] + len(follow) - 1
-            found[at] = sum(map(_log_p, _read_logits(session, follow[:-1]), follow))
-        return found
+        for number in sorted(likely, key=lambda number: -counts[number]):
+            session.rollback(0, read - counts[number])
+            read = counts[number] + len(follow) - 1
+            likelihoods[number] = sum(map(_log_p, _read_logits(session, follow[:-1]), follow))
+        return likelihoods
 
     def _completed(self, step: Any) -> tuple[str, HoleEnd]:
         """Return the longest prefix of the text that has a short completion, with that completion."""

@@ -48,13 +48,13 @@ class Template:
     @property
     def groups(self) -> Sequence[tuple[int, int]]:
         """Ranges of holes without text between them, as (first, last + 1); each is written as one hole."""
-        found: list[tuple[int, int]] = []
+        groups: list[tuple[int, int]] = []
         for index in range(len(self.names)):
             if index and not self.literals[index]:
-                found[-1] = (found[-1][0], index + 1)
+                groups[-1] = (groups[-1][0], index + 1)
             else:
-                found.append((index, index + 1))
-        return found
+                groups.append((index, index + 1))
+        return groups
 
     def shown(self, hole: str = "____") -> str:
         """Return the template with a text in place of each hole."""
@@ -128,12 +128,12 @@ class Template:
             return EmptyConstraint(
                 f"the tokenizer cannot spell the template: it has no token for {named or 'parts of it'}"
             )
-        found = self._first_refused(vocabulary)
+        refused = self._first_refused(vocabulary)
         if self.notes:
-            found.hint = (
+            refused.hint = (
                 f"As a grammar the schema is not exact: {self.notes[0].message} ({self.notes[0].pointer})."
             )
-        return found
+        return refused
 
     def _first_refused(self, vocabulary: Vocabulary) -> EmptyConstraint:
         assert self.within is not None
@@ -172,23 +172,23 @@ class Template:
         matchers = [Matcher(kind, _BYTES) for kind in self.kinds]
         failed: set[tuple[int, int]] = set()
 
-        def rest(index: int, at: int) -> list[str] | None:
-            """Return the texts of the holes from `index` on, if they start at `at`."""
+        def rest(index: int, offset: int) -> list[str] | None:
+            """Return the texts of the holes from `index` on, if they start at `offset`."""
             if index == len(self.names):
-                return [] if at == len(text) else None
-            if (index, at) in failed:
+                return [] if offset == len(text) else None
+            if (index, offset) in failed:
                 return None
-            found = holes_from(index, at)
+            found = holes_from(index, offset)
             if found is None:
-                failed.add((index, at))
+                failed.add((index, offset))
             return found
 
-        def holes_from(index: int, at: int) -> list[str] | None:
+        def holes_from(index: int, offset: int) -> list[str] | None:
             literal = self.literals[index + 1]
             last = index + 1 == len(self.names)
-            end = len(text) - len(literal) if last else text.find(literal, at)
-            while end >= at:
-                inside = text[at:end]
+            end = len(text) - len(literal) if last else text.find(literal, offset)
+            while end >= offset:
+                inside = text[offset:end]
                 if text.startswith(literal, end) and matchers[index].explain(inside).ok:
                     after = rest(index + 1, end + len(literal))
                     if after is not None:

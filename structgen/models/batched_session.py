@@ -187,7 +187,10 @@ class BatchedSession(CachedSession):
         read = self._read_hidden
         if read is None:
             return [None] * len(self._tokens)
-        return [to_numpy(read[row, at[-1]]) if at else None for row, at in enumerate(self._hidden_at)]
+        return [
+            to_numpy(read[row, positions[-1]]) if positions else None
+            for row, positions in enumerate(self._hidden_at)
+        ]
 
     def _close_up(self, first: int, nodes: list[int]) -> None:
         """Move the kept nodes of a single row together."""
@@ -342,15 +345,15 @@ def _shared_length(prompts: Tokens) -> int:
         return 0
     first, last = min(map(list, prompts)), max(map(list, prompts))
     pairs = zip(first, last, strict=False)
-    return next((index for index, (one, other) in enumerate(pairs) if one != other), len(first))
+    return next((index for index, (a, b) in enumerate(pairs) if a != b), len(first))
 
 
-def _stacked(one: torch.Tensor, other: torch.Tensor, slots: int) -> torch.Tensor:
+def _stacked(first: torch.Tensor, second: torch.Tensor, slots: int) -> torch.Tensor:
     """Return keys or values of two caches, ``[rows, heads, slots, size]``, as one; both end at the last slot."""
-    rows = len(one) + len(other)
-    stacked = one.new_zeros((rows, one.shape[1], slots, one.shape[3]))
-    stacked[: len(one), :, slots - one.shape[2] :] = one
-    stacked[len(one) :, :, slots - other.shape[2] :] = other
+    rows = len(first) + len(second)
+    stacked = first.new_zeros((rows, first.shape[1], slots, first.shape[3]))
+    stacked[: len(first), :, slots - first.shape[2] :] = first
+    stacked[len(first) :, :, slots - second.shape[2] :] = second
     return stacked
 
 

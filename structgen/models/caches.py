@@ -146,10 +146,13 @@ def _same_up_to(config: Any) -> int | None:
     """Return the length up to which rotary frequencies do not depend on the text's length; None if they never do."""
     rotary = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     found = []
-    for one in (rotary, *rotary.values()):  # some models have parameters for each type of layer
-        if not isinstance(one, dict) or one.get("rope_type", one.get("type")) not in _LENGTH_DEPENDENT_ROPE:
+    for parameters in (rotary, *rotary.values()):  # some models have parameters for each type of layer
+        if (
+            not isinstance(parameters, dict)
+            or parameters.get("rope_type", parameters.get("type")) not in _LENGTH_DEPENDENT_ROPE
+        ):
             continue
-        lengths = (one, config.to_dict())
+        lengths = (parameters, config.to_dict())
         names = ("original_max_position_embeddings", "max_position_embeddings")
         length = next((of[name] for name in names for of in lengths if of.get(name)), None)
         found.append(1 if length is None else int(length))

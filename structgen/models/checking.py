@@ -59,10 +59,10 @@ def check_device(torch: Any, device: Any) -> None:
     try:
         kind, index = torch.device(device).type, torch.device(device).index
     except (RuntimeError, TypeError, ValueError):
-        near = did_you_mean(device, known, {"gpu": "cuda", "nvidia": "cuda", "metal": "mps"})
+        suggestion = did_you_mean(device, known, {"gpu": "cuda", "nvidia": "cuda", "metal": "mps"})
         raise OptionError(
             f"device is {with_kind(device)}, which is no device of torch",
-            hint=f"{near or ''} {choose}".strip(),
+            hint=f"{suggestion or ''} {choose}".strip(),
         ) from None
     if kind == "cpu" or kind == "meta":
         return
@@ -97,7 +97,7 @@ def check_folder(path: Path) -> None:
             else "Give a folder, or a .gguf file.",
         )
     try:
-        names = {one.name for one in path.iterdir()}
+        names = {entry.name for entry in path.iterdir()}
     except OSError as error:
         raise ModelError(f"the folder {str(path)!r} cannot be read: {error.strerror}") from error
     if "config.json" not in names:
@@ -177,18 +177,18 @@ def _check_weights(path: Path, names: set[str]) -> None:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def loading_failed(name: str | os.PathLike[str], error: Exception, *, is_local: bool) -> ModelError:
     """Return the error of a model that could not be loaded: what `error` means, and what to do about it."""
     shown = f"the model {os.fspath(name)!r}"
     causes = list(_causes(error))
-    kinds = {type(one).__name__ for one in causes}
-    text = " ".join(str(one) for one in causes)
+    kinds = {type(cause).__name__ for cause in causes}
+    text = " ".join(str(cause) for cause in causes)
     for signs, message, hint in _MEANINGS:
         if any(sign in kinds or sign in text for sign in signs):
             return ModelError(f"{shown} {message}", hint=hint)
@@ -215,7 +215,9 @@ def _folder_beside(name: str | os.PathLike[str]) -> str | None:
     """Return a hint at a model's folder with a similar name, in the folder where `name` would be."""
     path = Path(name)
     try:
-        folders = [one.name for one in path.parent.iterdir() if (one / "config.json").is_file()]
+        folders = [
+            neighbour.name for neighbour in path.parent.iterdir() if (neighbour / "config.json").is_file()
+        ]
     except OSError:
         return None
     return did_you_mean(path.name, folders)
@@ -281,12 +283,12 @@ _MEANINGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    found: list[BaseException] = []
-    one: BaseException | None = error
-    while one is not None and one not in found:
-        found.append(one)
-        one = one.__cause__ or one.__context__
-    return found
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return causes
 
 
 def _first_line(error: Exception) -> str:

@@ -219,8 +219,8 @@ def _check_kind(model: Any, tokenizer: Any) -> None:
         )
 
 
-def _is_model(one: Any) -> bool:
-    return hasattr(one, "config") and hasattr(one, "forward") and not isinstance(one, type)
+def _is_model(given: Any) -> bool:
+    return hasattr(given, "config") and hasattr(given, "forward") and not isinstance(given, type)
 
 
 def _how_to_wrap(model: Any, tokenizer: Any) -> str:

@@ -138,16 +138,16 @@ class DistributionSession(Session):
         """See `Session.append_trees`."""
         check_decided(self._trees)
         check_trees(trees)
-        found = []
+        scores = []
         runs = self.append_scored(tokens)
         for (held, prompt), run, (nodes, parents) in zip(self._rows, runs, trees, strict=True):
             branches: list[list[int]] = []
             for token, parent in zip(nodes, parents, strict=True):
                 branches.append([*(branches[parent] if parent >= 0 else []), token])
             node_scores = [self._after([*held, *branch], prompt) for branch in branches]
-            found.append(np.stack([*run, *node_scores]) if node_scores else run)
+            scores.append(np.stack([*run, *node_scores]) if node_scores else run)
         self._trees = dict(enumerate(trees))
-        return found
+        return scores
 
     def keep(self, row: int, nodes: Sequence[int]) -> None:
         """See `Session.keep`."""

@@ -114,7 +114,7 @@ def prompt_of(given: Any) -> Any:
     if isinstance(messages, list) and messages is not given:
         given = list(messages)
     if isinstance(messages, Sequence):
-        plain = [_without_objects(one) for one in messages]
+        plain = [_without_objects(message) for message in messages]
         if any(new is not old for new, old in zip(plain, messages, strict=True)):
             return plain
     return given
@@ -125,8 +125,8 @@ def _without_objects(message: Any) -> Any:
     if isinstance(message, BaseModel):
         return message.model_dump(exclude_none=True)
     calls = message.get("tool_calls") if isinstance(message, Mapping) else None
-    if isinstance(calls, list) and any(isinstance(one, BaseModel) for one in calls):
-        return {**message, "tool_calls": [_without_objects(one) for one in calls]}
+    if isinstance(calls, list) and any(isinstance(call, BaseModel) for call in calls):
+        return {**message, "tool_calls": [_without_objects(call) for call in calls]}
     return message
 
 
@@ -141,7 +141,7 @@ def plain_messages(messages: Iterable[Any], notation: CallNotation = HERMES) -> 
         PromptError: A message is malformed, or holds what is no text; the error names its place.
     """
     names: dict[str, str] = {}
-    return [_plain(one, f"messages[{index}]", notation, names) for index, one in enumerate(messages)]
+    return [_plain(message, f"messages[{index}]", notation, names) for index, message in enumerate(messages)]
 
 
 def _plain(given: Any, where: str, notation: CallNotation, names: dict[str, str]) -> dict[str, Any]:
@@ -149,10 +149,10 @@ def _plain(given: Any, where: str, notation: CallNotation, names: dict[str, str]
         raise PromptError(f"a message is {with_kind(given)}, not a dict", where=where, hint=_MESSAGE_HINT)
     role = given.get("role")
     if not isinstance(role, str) or not role:
-        found = "has no role" if role is None else f"has the role {role!r:.60}"
-        raise PromptError(f"the message {found}", where=where, hint=f"Roles are {', '.join(_ROLES)}.")
-    if role not in _ROLES and (near := did_you_mean(role, _ROLES, OTHER_ROLES)) is not None:
-        raise PromptError(f"the message has the role {role!r:.60}", where=where, hint=near)
+        problem = "has no role" if role is None else f"has the role {role!r:.60}"
+        raise PromptError(f"the message {problem}", where=where, hint=f"Roles are {', '.join(_ROLES)}.")
+    if role not in _ROLES and (suggestion := did_you_mean(role, _ROLES, OTHER_ROLES)) is not None:
+        raise PromptError(f"the message has the role {role!r:.60}", where=where, hint=suggestion)
     kept = {key: value for key, value in given.items() if key not in _OF_OPENAI}
     content = _text(given.get("content"), f"{where}.content")
     calls, called = given.get("tool_calls"), given.get("function_call")

@@ -181,7 +181,7 @@ def pack_linear(model: nn.Module, *, fresh: bool = False) -> int:
     if packed and not hasattr(model, _DTYPE_GUARD) and not isinstance(model, nn.Sequential | nn.ModuleList):
         children = dict(model._modules)
         model._modules.clear()
-        model.add_module(_DTYPE_GUARD, _Stays({one.packed_dtype for one in packed.values()}))
+        model.add_module(_DTYPE_GUARD, _Stays({layer.packed_dtype for layer in packed.values()}))
         model._modules.update(children)
     return len(packed)
 
@@ -193,14 +193,14 @@ def unmap(model: nn.Module) -> None:
     weights, as with experts that are not linear layers.
     """
     packed = sum(
-        one.in_features * one.out_features * one.packed_dtype.itemsize
-        for one in model.modules()
-        if isinstance(one, PackedLinear)
+        module.in_features * module.out_features * module.packed_dtype.itemsize
+        for module in model.modules()
+        if isinstance(module, PackedLinear)
     )
-    rest = [one for one in model.parameters() if one.device.type == "cpu"]
-    if sum(one.numel() * one.element_size() for one in rest) <= packed:
-        for one in rest:
-            one.data = one.data.clone()
+    rest = [parameter for parameter in model.parameters() if parameter.device.type == "cpu"]
+    if sum(parameter.numel() * parameter.element_size() for parameter in rest) <= packed:
+        for parameter in rest:
+            parameter.data = parameter.data.clone()
 
 
 def _mapped_files() -> list[tuple[int, int]]:
@@ -243,11 +243,11 @@ def _can_pack(dtype: torch.dtype) -> bool:
         numbers = torch.Generator().manual_seed(0)
         weight = torch.randn(24, 40, generator=numbers).to(dtype)
         rows, bias = torch.randn(3, 40, generator=numbers).to(dtype), torch.ones(24, dtype=dtype)
-        found, wanted = _product(rows, _pack(weight), bias), functional.linear(rows, weight, bias)
+        product, wanted = _product(rows, _pack(weight), bias), functional.linear(rows, weight, bias)
     except (AttributeError, RuntimeError, TypeError):  # no such operator, or one with other arguments
         return False
-    is_alike = found.shape == wanted.shape and found.dtype == wanted.dtype
-    return is_alike and bool(torch.allclose(found.float(), wanted.float(), rtol=0.02, atol=0.02))
+    is_alike = product.shape == wanted.shape and product.dtype == wanted.dtype
+    return is_alike and bool(torch.allclose(product.float(), wanted.float(), rtol=0.02, atol=0.02))
 
 
 def _name(dtype: torch.dtype) -> str:

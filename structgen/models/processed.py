@@ -72,19 +72,20 @@ def with_processors(model: LanguageModel, *processors: Processor | LogitsFunctio
         OptionError: There is no processor, or an argument is not one.
     """
     parts = []
-    for one in processors:
-        if isinstance(one, type):
+    for processor in processors:
+        if isinstance(processor, type):
             raise OptionError(
-                f"a processor is the class {one.__name__}, not an instance",
-                hint=f"Make one: {one.__name__}(...).",
+                f"a processor is the class {processor.__name__}, not an instance",
+                hint=f"Make one: {processor.__name__}(...).",
             )
-        if isinstance(one, Processor):
-            parts.append(one)
-        elif callable(one):
-            parts.append(_Function(one))
+        if isinstance(processor, Processor):
+            parts.append(processor)
+        elif callable(processor):
+            parts.append(_Function(processor))
         else:
             raise OptionError(
-                f"a processor is a function (tokens, logits) -> logits or has a method `start`; this is {a_kind(one)}"
+                "a processor is a function (tokens, logits) -> logits or has a method `start`; "
+                f"this is {a_kind(processor)}"
             )
     if not parts:
         raise OptionError(
@@ -135,7 +136,7 @@ class ProcessedModel:
     def start(self, prompts: Sequence[Sequence[int]]) -> _Session:
         """See `LanguageModel.start`."""
         session = self.model.start(prompts)
-        rows = [_Row([one.start(self.vocabulary) for one in self.processors]) for _ in prompts]
+        rows = [_Row([processor.start(self.vocabulary) for processor in self.processors]) for _ in prompts]
         return _Session(session, rows)
 
 
@@ -186,7 +187,7 @@ class _Session(Session):
 
     def logits(self) -> Logits:
         given = self._session.logits()
-        return np.stack([row.process(one) for row, one in zip(self._rows, given, strict=True)])
+        return np.stack([row.process(scores) for row, scores in zip(self._rows, given, strict=True)])
 
     def append(self, tokens: Sequence[Sequence[int]]) -> None:
         self._session.append(tokens)
@@ -197,9 +198,9 @@ class _Session(Session):
         self._session.select(rows)
         before, self._rows = self._rows, []
         taken: set[int] = set()
-        for at in rows:
-            self._rows.append(before[at].fork() if at in taken else before[at])
-            taken.add(at)
+        for kept in rows:
+            self._rows.append(before[kept].fork() if kept in taken else before[kept])
+            taken.add(kept)
 
     def rollback(self, row: int, n: int) -> None:
         self._session.rollback(row, n)

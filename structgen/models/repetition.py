@@ -47,7 +47,7 @@ def continued_runs(sequence: Sequence[int], least_period: int = 1) -> dict[int, 
         lengths[i] = length
         if i + length > right:
             left, right = i, i + length
-    found: dict[int, int] = {}
+    runs: dict[int, int] = {}
     periods: list[int] = []
     for period in range(1, n // 2 + 1):
         copies = lengths[period] // period + 1
@@ -58,8 +58,8 @@ def continued_runs(sequence: Sequence[int], least_period: int = 1) -> dict[int, 
         periods.append(period)
         if period >= least_period:
             symbol = backwards[period - 1]
-            found[symbol] = max(copies, found.get(symbol, 0))
-    return found
+            runs[symbol] = max(copies, runs.get(symbol, 0))
+    return runs
 
 
 @checks_names_of_init
@@ -134,14 +134,14 @@ class RowPenalty:
         if self._beyond or self._matcher.is_finished:
             return []
         size = self._matcher.vocabulary.size
-        found = []
+        penalties = []
         for index, terminals in enumerate(self._matcher.lexemes()):
             runs = continued_runs(terminals[-self._options.window :], self._options.least_period)
             for terminal, copies in runs.items():
                 words = self._matcher.beginning(index, terminal)
                 bits = np.unpackbits(words.view(np.uint8), count=size, bitorder="little")
-                found.append((bits.view(np.bool_), copies))
-        return found
+                penalties.append((bits.view(np.bool_), copies))
+        return penalties
 
     def process(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         """See `RowProcessor.process`."""

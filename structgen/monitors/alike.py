@@ -28,14 +28,14 @@ def refused_with(head: bytes, expression: RE, vocabulary: Vocabulary) -> set[int
         texts = ((vocabulary.token_bytes(token), token) for token in range(vocabulary.size))
         tokens = _sorted[vocabulary] = sorted((text, token) for text, token in texts if text)
     known: dict[bytes, bool] = {}
-    found = set()
-    for place in range(bisect_left(tokens, (head, -1)), len(tokens)):
-        text, token = tokens[place]
+    refused = set()
+    for index in range(bisect_left(tokens, (head, -1)), len(tokens)):
+        text, token = tokens[index]
         if not text.startswith(head):
             break
         rest = text[len(head) :]
         if rest and rest not in known:
             known[rest] = open_restriction(expression, rest, 0, vocabulary) is None
         if rest and known[rest]:
-            found.add(token)
-    return found
+            refused.add(token)
+    return refused

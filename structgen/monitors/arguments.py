@@ -52,7 +52,7 @@ _NAME = concat((character_class(_LETTER), repeat(character_class(_WORD), 0, None
 class _Room(NamedTuple):
     """What one signature still allows after the arguments so far."""
 
-    place: bool
+    positional: bool
     """Whether a positional argument may follow."""
     names: frozenset[str] | None
     """Names of the keyword arguments that may follow; None: any."""
@@ -75,7 +75,7 @@ class ArgumentMonitor(Monitor):
         given = context.given
         if not given or not context.callee or any(map(_CUT.search, given)):
             return None
-        return then(self._signatures(context), lambda found: self._allowed(found, context, given))
+        return then(self._signatures(context), lambda signatures: self._allowed(signatures, context, given))
 
     def _signatures(self, context: Context) -> Future[Signatures | None]:
         """Return the signatures of the call, which are requested once."""
@@ -90,14 +90,14 @@ class ArgumentMonitor(Monitor):
                 self._kept.popitem(last=False)
         return known
 
-    def _allowed(self, found: Signatures | None, context: Context, given: Sequence[str]) -> Any:
-        if found is None or not found.items:
+    def _allowed(self, signatures: Signatures | None, context: Context, given: Sequence[str]) -> Any:
+        if signatures is None or not signatures.items:
             return None
         closing = context.place == "close"
-        before = [one for one in given if one] if closing else given[:-1]
-        if any(one.startswith(("*", "...")) for one in before):
+        before = [argument for argument in given if argument] if closing else given[:-1]
+        if any(argument.startswith(("*", "...")) for argument in before):
             return None
-        rooms = [_room(one, before, self._keywords) for one in found.items]
+        rooms = [_room(signature, before, self._keywords) for signature in signatures.items]
         if any(room is None for room in rooms):
             return None
         known = [room for room in rooms if room is not None]
@@ -114,37 +114,46 @@ def _room(signature: Signature, before: Sequence[str], keywords: bool) -> _Room 
     """Return what a signature still allows; None if it does not say."""
     if signature.is_open:
         return None
-    named = [match[1] for one in before if keywords and (match := _KEYWORD.match(one))]
+    named = [match[1] for argument in before if keywords and (match := _KEYWORD.match(argument))]
     placed = len(before) - len(named)
-    by_place = [one for one in signature.parameters if one.kind in ("positional-only", "positional")]
-    takes_more = any(one.kind == "var-positional" for one in signature.parameters)
+    by_place = [
+        parameter for parameter in signature.parameters if parameter.kind in ("positional-only", "positional")
+    ]
+    takes_more = any(parameter.kind == "var-positional" for parameter in signature.parameters)
     free = by_place[placed:]
     names: frozenset[str] | None = (
-        frozenset(one.name for one in [*free, *signature.parameters] if one.kind in ("positional", "keyword"))
-        - {one.name for one in by_place[:placed]}
+        frozenset(
+            parameter.name
+            for parameter in [*free, *signature.parameters]
+            if parameter.kind in ("positional", "keyword")
+        )
+        - {parameter.name for parameter in by_place[:placed]}
         - set(named)
     )
-    if any(one.kind == "var-keyword" for one in signature.parameters):
+    if any(parameter.kind == "var-keyword" for parameter in signature.parameters):
         names = None
     needed = [
-        one
-        for one in [*free, *(one for one in signature.parameters if one.kind == "keyword")]
-        if not one.has_default and one.name not in named
+        parameter
+        for parameter in [
+            *free,
+            *(parameter for parameter in signature.parameters if parameter.kind == "keyword"),
+        ]
+        if not parameter.has_default and parameter.name not in named
     ]
     return _Room((bool(free) or takes_more) and not named, names if keywords else frozenset(), bool(needed))
 
 
 def _next(rooms: Sequence[_Room], keywords: bool) -> Rest | bool:
     """Return what the next argument may be under any of these signatures."""
-    place = any(room.place for room in rooms)
+    allows_positional = any(room.positional for room in rooms)
     is_any = keywords and any(room.names is None for room in rooms)
     names = sorted(frozenset[str]().union(*(room.names or () for room in rooms)))
-    if place:
+    if allows_positional:
         if is_any or not keywords:
             return True
         return Rest(complement(_wrong_name(names)))
     ends = concat((alternate([literal(")"), literal("#"), literal("//"), literal("/*")]), TEXT))
-    ways: list[RE] = [ends, concat((literal("*" if keywords else "..."), TEXT))]
+    branches: list[RE] = [ends, concat((literal("*" if keywords else "..."), TEXT))]
     if keywords:
         name = (
             _NAME
@@ -154,13 +163,13 @@ def _next(rooms: Sequence[_Room], keywords: bool) -> Rest | bool:
             else alternate(map(literal, names))
         )
         assigned = concat((literal("="), alternate([EPSILON, concat((_not("="), TEXT))])))
-        ways.append(concat((name, _SPACES, assigned)))
-    return Rest(concat((_SPACES, alternate(ways))))
+        branches.append(concat((name, _SPACES, assigned)))
+    return Rest(concat((_SPACES, alternate(branches))))
 
 
 def _wrong_name(names: Sequence[str]) -> RE:
     """Return the language of keyword arguments with another name."""
-    listed = alternate([literal(one) for one in names])
+    listed = alternate([literal(name) for name in names])
     other = intersect((_NAME, complement(listed))) if names else _NAME
     spaced = concat((_SPACES, literal("="), _not("="), TEXT))
     return concat((_SPACES, other, alternate([concat((literal("="), TEXT)), spaced])))

@@ -62,20 +62,22 @@ class Beginning(NamedTuple):
         """Read the document up to the generated text."""
         states = [monitor.state for monitor in monitors]
         keeping = {
-            number for number, one in enumerate(monitors) if type(one).committed is not Monitor.committed
+            number
+            for number, monitor in enumerate(monitors)
+            if type(monitor).committed is not Monitor.committed
         }
         scan = scanner.start
         failures: list[str] = []
         for byte in document.before:
-            at = scan
+            before = scan
             scan, _, written = scanner.step(scan, byte)
-            for one in written:
-                number = one.query.monitor
+            for name in written:
+                number = name.query.monitor
                 if number not in keeping:
                     continue
-                context = document.context(one.query, b"", states[number], at)
+                context = document.context(name.query, b"", states[number], before)
                 try:
-                    states[number] = monitors[number].committed(context, one.name.decode("utf-8", "replace"))
+                    states[number] = monitors[number].committed(context, name.name.decode("utf-8", "replace"))
                 except Exception as error:  # noqa: BLE001 — a monitor may raise anything
                     failures.append(f"{type(error).__name__}: {error!s:.120}")
         return cls(scan, tuple(states), tuple(failures))

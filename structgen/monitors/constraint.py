@@ -98,13 +98,13 @@ class Monitored(Constraint):
             return kept[generated]
         end = Query(-1, "end", len(self.document.before) + len(generated))
         context = self.document.context(end, generated, None, self.beginning.scan)
-        found: list[Fault] = []
+        faults: list[Fault] = []
         for monitor in judges:
             try:
                 given = monitor.faults(context)
                 if isinstance(given, Future):
                     given = given.result(min(self.judging, threading.TIMEOUT_MAX))
-                given = None if given is None else [_checked_fault(one, monitor) for one in given]
+                given = None if given is None else [_checked_fault(fault, monitor) for fault in given]
             except OptionError:
                 raise
             except Exception as error:  # noqa: BLE001 — a monitor may raise anything
@@ -113,12 +113,12 @@ class Monitored(Constraint):
             if given is None:
                 report.unchecked = True
             else:
-                found += given
+                faults += given
         if not report.unchecked:
             if len(kept) >= _KEPT_FAULTS:
                 kept.clear()
-            kept[generated] = found
-        return found
+            kept[generated] = faults
+        return faults
 
     def counts_tokens(self) -> bool:
         """Return whether a part of the constraint has a limit of tokens."""
@@ -181,11 +181,11 @@ def _checked_fault(given: Any, monitor: Monitor) -> Fault:
     return given if isinstance(given, Fault) else Fault(start, message)
 
 
-def _shared(one: bytes, other: bytes) -> int:
+def _shared(first: bytes, second: bytes) -> int:
     """Return the length of the common prefix of two texts, in bytes."""
-    if other.startswith(one) or one.startswith(other):
-        return min(len(one), len(other))
-    return next(place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    if second.startswith(first) or first.startswith(second):
+        return min(len(first), len(second))
+    return next(index for index, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
 
 
 class _Judge:
@@ -259,17 +259,17 @@ def monitored(
     if not isinstance(monitors, Monitor | Iterable) or isinstance(monitors, str):
         raise OptionError(f"monitors is {with_kind(monitors)}", hint="Give a monitor, or a list of them.")
     given = (monitors,) if isinstance(monitors, Monitor) else tuple(monitors)
-    for one in given:
-        if not isinstance(one, Monitor):
+    for monitor in given:
+        if not isinstance(monitor, Monitor):
             raise OptionError(
-                f"monitors holds {with_kind(one)}",
+                f"monitors holds {with_kind(monitor)}",
                 hint="Subclass structgen.monitors.Monitor, or use after().",
             )
     if crossing not in ("check", "cut"):
         raise OptionError(f"crossing is {crossing!r:.40}; it is 'check' or 'cut'")
     if mode not in ("always", "fallback"):
         raise OptionError(f"mode is {mode!r:.40}; it is 'always' or 'fallback'")
-    if mode == "fallback" and not any(one.judges for one in given):
+    if mode == "fallback" and not any(monitor.judges for monitor in given):
         raise OptionError(
             "mode is 'fallback', but no monitor judges finished texts, so there is nothing to fall back from",
             hint="Add one that does, such as diagnostics().",
@@ -280,7 +280,7 @@ def monitored(
     if isinstance(repairs, bool) or not isinstance(repairs, int) or repairs < 0:
         raise OptionError(f"repairs is {repairs!r:.40}; it is a whole number, 0 or more")
     for name, around in (("before", before), ("after", after)):
-        if not isinstance(around, str) or any("\ud800" <= one <= "\udfff" for one in around):
+        if not isinstance(around, str) or any("\ud800" <= character <= "\udfff" for character in around):
             raise OptionError(f"{name} is {around!r:.60}; it is a text that UTF-8 can spell")
     if path is not None and not isinstance(path, str | Path):
         raise OptionError(f"path is {path!r:.60}; it is the path of a file")
@@ -288,7 +288,7 @@ def monitored(
         raise CombinationError("the constraint is monitored already", hint="Give all monitors in one call.")
     table = language_of(language)
     document = Document(before.encode(), after, None if path is None else Path(path), table, before)
-    scanner = Scanner(table, [one.triggers for one in given])
+    scanner = Scanner(table, [monitor.triggers for monitor in given])
     return Monitored(
         constraint=text() if constraint is None else as_constraint(constraint),
         monitors=given,

@@ -47,10 +47,10 @@ def _found(scanner: Scanner, control: Scan, vocabulary: Vocabulary) -> NDArray[n
         data = vocabulary.token_bytes(token)
         if not data or len(data) < 2 or triggers.isdisjoint(data[:-1]):
             continue
-        at = control
+        scan = control
         for byte in data[:-1]:
-            at, asked, _ = scanner.step(at, byte)
-            if asked:
+            scan, triggered, _ = scanner.step(scan, byte)
+            if triggered:
                 bits[token] = 1
                 break
     return np.packbits(bits, bitorder="little").view(np.int32)

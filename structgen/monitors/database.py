@@ -75,8 +75,8 @@ class DatabaseMonitor(Monitor):
         if isinstance(database, sqlite3.Connection):
             self._connection = database
         else:
-            place = Path(database).absolute().as_uri()
-            self._connection = sqlite3.connect(f"{place}?mode=ro", uri=True, check_same_thread=False)
+            uri = Path(database).absolute().as_uri()
+            self._connection = sqlite3.connect(f"{uri}?mode=ro", uri=True, check_same_thread=False)
         self._lock = threading.Lock()
         known = self._connection.execute(
             "SELECT name FROM pragma_function_list UNION SELECT name FROM pragma_module_list"
@@ -103,8 +103,8 @@ class DatabaseMonitor(Monitor):
             return self._tables
 
     def _columns(self, table: str) -> tuple[str, ...]:
-        found = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
-        return tuple(row[0] for row in found)
+        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
+        return tuple(row[0] for row in rows)
 
     def key(self, context: Context) -> Any:
         """Return no key: the schema may have changed, so answers are not kept."""
@@ -143,12 +143,12 @@ class DatabaseMonitor(Monitor):
         if len(names) > MOST_NAMES:
             return None
         key = kind, self._version, names
-        found = self._made.get(key)
-        if found is None:
+        expression = self._made.get(key)
+        if expression is None:
             if len(self._made) >= _MOST_KEPT:
                 self._made.clear()
-            found = self._made[key] = _names_or(names, self._functions, tables)
-        return found
+            expression = self._made[key] = _names_or(names, self._functions, tables)
+        return expression
 
     def _members(
         self, receiver: str, tables: dict[str, tuple[str, tuple[str, ...]]], written: str, made: set[str]
@@ -201,8 +201,8 @@ class DatabaseMonitor(Monitor):
         start = len(context.text) - context.generated
         if named is None:
             return -1
-        found = context.text.find(named[1] or named[2], start)
-        return found - start if found >= 0 else -1
+        start_of_name = context.text.find(named[1] or named[2], start)
+        return start_of_name - start if start_of_name >= 0 else -1
 
     def close(self) -> None:
         """Close a connection of its own."""
@@ -230,13 +230,13 @@ def _names_or(names: Collection[str], functions: frozenset[str], tables: Collect
     listed = expression_of(Names(names, optional=True), language, spaces="")
     assert listed is not None
     called = concat((_folded(functions), spaces, alternate([EPSILON, concat((literal("("), TEXT))])))
-    ways = [listed, called]
+    branches = [listed, called]
     if tables:
         letter = ("class", ((65, 90), (97, 122)))
         short = concat((letter, repeat(letter, 0, 1), repeat(("class", ((48, 57),)), 0, 1)))
         abbreviated = _folded(frozenset(name[:end] for name in tables for end in range(1, len(name))))
-        ways.append(concat((alternate([short, abbreviated]), literal("."), TEXT)))
-    return Rest(concat((spaces, alternate(ways))))
+        branches.append(concat((alternate([short, abbreviated]), literal("."), TEXT)))
+    return Rest(concat((spaces, alternate(branches))))
 
 
 @lru_cache(maxsize=8)

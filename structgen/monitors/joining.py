@@ -60,14 +60,14 @@ def _open(text: str) -> list[str]:
 def _closed(text: str, indentation: int) -> int:
     """Return how many brackets of before are closed until the statement must have ended."""
     depth = least = 0
-    for found in _PIECES.finditer(text):
-        piece = found[0]
+    for match in _PIECES.finditer(text):
+        piece = match[0]
         if piece in _CLOSERS:
             depth += 1
         elif piece in ")]}":
             depth -= 1
             least = min(least, depth)
-        elif piece == "\n" and depth == least and _begins(text, found.end(), indentation):
+        elif piece == "\n" and depth == least and _begins(text, match.end(), indentation):
             break
     return -least
 
@@ -75,8 +75,8 @@ def _closed(text: str, indentation: int) -> int:
 def _begins(text: str, offset: int, indentation: int) -> bool:
     """Return whether the line at an offset begins a statement at this indentation or an outer one."""
     line = text[offset:].partition("\n")[0]
-    found = line.strip()
-    return bool(found) and len(line) - len(line.lstrip()) <= indentation and found[0] not in ")]}#"
+    stripped = line.strip()
+    return bool(stripped) and len(line) - len(line.lstrip()) <= indentation and stripped[0] not in ")]}#"
 
 
 def _indentation(text: str, statement: int) -> int:

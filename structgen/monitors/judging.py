@@ -42,34 +42,40 @@ class DiagnosticsMonitor(Monitor):
         if before is None or (before.done() and before.result() is None):
             before = self.analyser.diagnostics(path, context.document_at(start))
             self._without = {key: before}
-        asked = self.analyser.diagnostics(path, context.document)
+        pending = self.analyser.diagnostics(path, context.document)
         known = before
-        return then(asked, lambda found: self._caused(found, context, start, known))
+        return then(pending, lambda diagnostics: self._caused(diagnostics, context, start, known))
 
     def _caused(
-        self, found: Sequence[Diagnostic] | None, context: Context, start: int, before: Future[Any]
+        self, diagnostics: Sequence[Diagnostic] | None, context: Context, start: int, before: Future[Any]
     ) -> list[Fault] | None:
-        if found is None:
+        if diagnostics is None:
             return None
         # The analyser answers in order, so the earlier request has its answer.
         old = before.result() if before.done() else None
-        left = Counter((one.code, one.message) for one in old or () if one.end >= start)
+        left = Counter(
+            (diagnostic.code, diagnostic.message) for diagnostic in old or () if diagnostic.end >= start
+        )
         faults = []
-        for one in sorted(found, key=lambda one: one.start):
-            if one.severity not in self._severities or one.code in self._ignored or one.end <= start:
+        for diagnostic in sorted(diagnostics, key=lambda diagnostic: diagnostic.start):
+            if (
+                diagnostic.severity not in self._severities
+                or diagnostic.code in self._ignored
+                or diagnostic.end <= start
+            ):
                 continue
             # subtle: a diagnostic about ``x.name`` may begin at the ``x``, before the generated name
-            if one.start < start or one.start >= len(context.text):
-                left[one.code, one.message] -= 1
-                if left[one.code, one.message] >= 0 or old is None:
+            if diagnostic.start < start or diagnostic.start >= len(context.text):
+                left[diagnostic.code, diagnostic.message] -= 1
+                if left[diagnostic.code, diagnostic.message] >= 0 or old is None:
                     continue
-            if one.start >= len(
+            if diagnostic.start >= len(
                 context.text
             ):  # it appears after the text, and must be repaired in its last line
-                place = max(0, context.text.rstrip().rfind("\n") + 1 - start)
+                offset = max(0, context.text.rstrip().rfind("\n") + 1 - start)
             else:
-                place = max(0, one.start - start)
-            faults.append(Fault(place, one.message, one.code))
+                offset = max(0, diagnostic.start - start)
+            faults.append(Fault(offset, diagnostic.message, diagnostic.code))
         return faults
 
     def close(self) -> None:

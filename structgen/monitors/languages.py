@@ -123,10 +123,10 @@ def language_of(name: str | Language) -> Language:
     """Return the lexical table of a language by its name. Raise `OptionError` for an unknown one."""
     if isinstance(name, Language):
         return name
-    found = LANGUAGES.get(name) if isinstance(name, str) else None
-    if found is None:
+    language = LANGUAGES.get(name) if isinstance(name, str) else None
+    if language is None:
         raise OptionError(
             f"language is {name!r:.60}; there is no lexer for it",
             hint=f"There are {', '.join(LANGUAGES)}; others can be described as a structgen.monitors.Language.",
         )
-    return found
+    return language

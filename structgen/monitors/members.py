@@ -59,18 +59,18 @@ class MemberMonitor(Monitor):
 
     def suggest(self, context: Context) -> Future[Any]:
         """Return the names that the analyser completes with."""
-        asked = self.analyser.completions(path_of(context), context.document, len(context.text))
+        pending = self.analyser.completions(path_of(context), context.document, len(context.text))
         is_new, is_optional, begins = self._is_new(context), _is_optional(context), _begins(context)
 
-        def names(found: Any) -> Names | None:
-            if found is None or found.is_incomplete:
+        def names(completions: Any) -> Names | None:
+            if completions is None or completions.is_incomplete:
                 return None
-            known = found.names()
+            known = completions.names()
             if _DYNAMIC in known or all(map(_is_special, known)):
                 return None
             return Names(known, new=is_new or (begins and known >= _OF_FUNCTIONS), optional=is_optional)
 
-        return then(asked, names)
+        return then(pending, names)
 
     def _is_new(self, context: Context) -> bool:
         if not self._makes or context.receiver not in _SELVES:
@@ -92,15 +92,15 @@ class ImportMonitor(Monitor):
 
     def suggest(self, context: Context) -> Future[Any]:
         """Return the names that the analyser completes with."""
-        asked = self.analyser.completions(path_of(context), context.document, len(context.text))
+        pending = self.analyser.completions(path_of(context), context.document, len(context.text))
 
-        def names(found: Any) -> Names | None:
-            if found is None or found.is_incomplete:
+        def names(completions: Any) -> Names | None:
+            if completions is None or completions.is_incomplete:
                 return None
-            known = found.names()
+            known = completions.names()
             return Names(known, optional=True) if known else None
 
-        return then(asked, names)
+        return then(pending, names)
 
     def close(self) -> None:
         """End the analyser."""

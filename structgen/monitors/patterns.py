@@ -41,16 +41,16 @@ class _Judge(Monitor):
 
     def faults(self, context: Context) -> Sequence[Fault] | None:
         """Return the faults that the function finds in the generated text."""
-        said = self._check(context.text[len(context.text) - context.generated :])
-        if said is None or said is True:
+        verdict = self._check(context.text[len(context.text) - context.generated :])
+        if verdict is None or verdict is True:
             return []
-        if said is False:
+        if verdict is False:
             return [Fault(-1, f"{self.name} refused it")]
-        if isinstance(said, str):
-            return [Fault(-1, said)]
-        if isinstance(said, Fault):
-            return [said]
-        return list(said)
+        if isinstance(verdict, str):
+            return [Fault(-1, verdict)]
+        if isinstance(verdict, Fault):
+            return [verdict]
+        return list(verdict)
 
 
 @checks_names
@@ -77,8 +77,8 @@ def after(
     for one in given:
         if not isinstance(one, str | Trigger):
             raise OptionError(f"trigger is {with_kind(one)}", hint="Give a pattern, a place, or a Trigger.")
-    places = ("member", "call", "argument", "close", "import")
-    triggers = [one if isinstance(one, Trigger) or one in places else Trigger(one) for one in given]
+    names = ("member", "call", "argument", "close", "import")
+    triggers = [one if isinstance(one, Trigger) or one in names else Trigger(one) for one in given]
     if not callable(suggest):
         raise OptionError(f"suggest is {a_kind(suggest)}; it is a function of a Context")
     shown: str = name or str(getattr(suggest, "__name__", "after"))

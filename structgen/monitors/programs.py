@@ -88,14 +88,16 @@ def code(
         *_judges(check, mode, monitors),
     ]
     watching: list[Monitor] = []
-    for one in named:
-        if isinstance(one, Monitor):
-            watching.append(one)
-        elif isinstance(one, str) and one in _MADE:
-            watching.append(_MADE[one](_server(language, project, server, one, project_programs), language))
+    for monitor in named:
+        if isinstance(monitor, Monitor):
+            watching.append(monitor)
+        elif isinstance(monitor, str) and monitor in _MADE:
+            watching.append(
+                _MADE[monitor](_server(language, project, server, monitor, project_programs), language)
+            )
         else:
             raise OptionError(
-                f"monitors holds {with_kind(one)}",
+                f"monitors holds {with_kind(monitor)}",
                 hint=f"There are {', '.join(_MADE)}, and monitors of your own.",
             )
     path = _path(language, project, file)
@@ -136,8 +138,8 @@ def server_of(
 def close_servers() -> None:
     """End all servers that `code` started; constraints that were made with them are unconstrained from then on."""
     with _lock:
-        for one in _servers.values():
-            one.close()
+        for server in _servers.values():
+            server.close()
         _servers.clear()
 
 
@@ -174,7 +176,7 @@ def _path(language: str, project: str | Path | None, file: str | Path | None) ->
 
 def _judges(check: bool, mode: str, monitors: Sequence[Monitor | str] | None) -> list[str]:
     given = monitors or ()
-    has = "diagnostics" in given or any(isinstance(one, Monitor) and one.judges for one in given)
+    has = "diagnostics" in given or any(isinstance(monitor, Monitor) and monitor.judges for monitor in given)
     return [] if has or not (check or mode == "fallback") else ["diagnostics"]
 
 

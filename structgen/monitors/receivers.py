@@ -51,101 +51,103 @@ def arguments_before(text: str, *, closed: bool = False) -> list[str]:
         return []
     if _HIDES.search(text, opened, end):
         return []
-    found, place, last = [], end - 1, end
-    while place > opened:
-        one = text[place]
-        if one in "\"'`":
-            place = _string(text, place)
+    arguments, offset, last = [], end - 1, end
+    while offset > opened:
+        character = text[offset]
+        if character in "\"'`":
+            offset = _string(text, offset)
             continue
-        if one in _CLOSERS:
-            start = _matching(text, place)
-            place = opened if start is None else start
-        elif one == ",":
-            found.append(text[place + 1 : last].strip())
-            last = place
-        place -= 1
-    found.append(text[opened + 1 : last].strip())
-    return found[::-1]
+        if character in _CLOSERS:
+            start = _matching(text, offset)
+            offset = opened if start is None else start
+        elif character == ",":
+            arguments.append(text[offset + 1 : last].strip())
+            last = offset
+        offset -= 1
+    arguments.append(text[opened + 1 : last].strip())
+    return arguments[::-1]
 
 
 def _opening(text: str, end: int) -> int | None:
     """Return where the innermost round bracket that is open at `end` stands."""
-    depth, place = 0, end - 1
-    while place >= max(0, end - _MOST * 10):
-        one = text[place]
-        if one in "\"'`":
-            place = _string(text, place)
+    depth, offset = 0, end - 1
+    while offset >= max(0, end - _MOST * 10):
+        character = text[offset]
+        if character in "\"'`":
+            offset = _string(text, offset)
             continue
-        if one in _CLOSERS:
+        if character in _CLOSERS:
             depth += 1
-        elif one in "([{":
+        elif character in "([{":
             if not depth:
-                return place if one == "(" else None
+                return offset if character == "(" else None
             depth -= 1
-        place -= 1
+        offset -= 1
     return None
 
 
 def _operand(text: str, end: int) -> int:
     """Return where the operand that ends at `end` begins."""
-    place = end
+    offset = end
     while True:
-        start = _atom(text, place)
-        if start == place:
+        start = _atom(text, offset)
+        if start == offset:
             return end  # nothing stands before the dot: the expression is unknown
         before = start
         while before and text[before - 1] in " \t":
             before -= 1
         if before and text[before - 1] == ".":
-            place = before - 1
-            while place and text[place - 1] in _SUFFIXES:
-                place -= 1
+            offset = before - 1
+            while offset and text[offset - 1] in _SUFFIXES:
+                offset -= 1
             continue
         return start
 
 
 def _atom(text: str, end: int) -> int:
     """Return a name, a string, or a bracketed part with what it belongs to."""
-    place = end
-    while place and text[place - 1] in " \t\r\n" and place > end - 80:  # a dot may begin a line of a chain
-        place -= 1
-    while place and text[place - 1] in _SUFFIXES:
-        place -= 1
-    while place and text[place - 1] in _CLOSERS:
-        opened = _matching(text, place - 1)
+    offset = end
+    while offset and text[offset - 1] in " \t\r\n" and offset > end - 80:  # a dot may begin a line of a chain
+        offset -= 1
+    while offset and text[offset - 1] in _SUFFIXES:
+        offset -= 1
+    while offset and text[offset - 1] in _CLOSERS:
+        opened = _matching(text, offset - 1)
         if opened is None:
             return end
-        place = opened
-    if place and text[place - 1] in "\"'`":
-        place = _string(text, place - 1) + 1
-    while place and (text[place - 1].isalnum() or text[place - 1] in "_$#@" or not text[place - 1].isascii()):
-        place -= 1
-    return place
+        offset = opened
+    if offset and text[offset - 1] in "\"'`":
+        offset = _string(text, offset - 1) + 1
+    while offset and (
+        text[offset - 1].isalnum() or text[offset - 1] in "_$#@" or not text[offset - 1].isascii()
+    ):
+        offset -= 1
+    return offset
 
 
-def _matching(text: str, place: int) -> int | None:
-    """Return where the bracket that is closed at `place` was opened."""
-    depth, least = 0, max(0, place - _MOST)
-    while place >= least:
-        one = text[place]
-        if one in "\"'`":
-            place = _string(text, place)
+def _matching(text: str, offset: int) -> int | None:
+    """Return where the bracket that is closed at `offset` was opened."""
+    depth, least = 0, max(0, offset - _MOST)
+    while offset >= least:
+        character = text[offset]
+        if character in "\"'`":
+            offset = _string(text, offset)
             continue
-        if one in _CLOSERS:
+        if character in _CLOSERS:
             depth += 1
-        elif one in "([{":
+        elif character in "([{":
             depth -= 1
             if not depth:
-                return place
-        place -= 1
+                return offset
+        offset -= 1
     return None
 
 
-def _string(text: str, place: int) -> int:
-    """Return the place before the string whose last quote stands at `place`."""
-    quote, at = text[place], place - 1
-    while at >= 0 and text[at] != "\n":
-        if text[at] == quote and (at == 0 or text[at - 1] != "\\"):
-            return at - 1
-        at -= 1
-    return place - 1
+def _string(text: str, offset: int) -> int:
+    """Return the offset before the string whose last quote stands at `offset`."""
+    quote, opening = text[offset], offset - 1
+    while opening >= 0 and text[opening] != "\n":
+        if text[opening] == quote and (opening == 0 or text[opening - 1] != "\\"):
+            return opening - 1
+        opening -= 1
+    return offset - 1

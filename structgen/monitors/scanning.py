@@ -110,68 +110,68 @@ class Scanner:
         self._space = _core.RegexSpace()
         roots = Joint(tuple(self._compiled(trigger.pattern) for _, trigger in self._patterns))
         self._known = {roots: roots}
-        asked = [
+        queries = [
             Query(monitor, trigger.pattern, 0)
             for (monitor, trigger), root in zip(self._patterns, roots.each, strict=True)
             if self._space.nullable(root) and (trigger.everywhere or self.lexer.start.in_code)
         ]
-        self.start = Scan(self.lexer.start, roots, 0, 0, tuple((one, b"") for one in asked))
+        self.start = Scan(self.lexer.start, roots, 0, 0, tuple((query, b"") for query in queries))
 
     def _compiled(self, pattern: str) -> int:
-        found: int = self._space.compile(_ends_with(pattern))
-        if not self._space.alive(found):
+        state: int = self._space.compile(_ends_with(pattern))
+        if not self._space.alive(state):
             raise OptionError(
                 f"the trigger {pattern!r:.80} matches nothing that a text ends with",
                 hint="A look-ahead at its end sees nothing: a monitor is queried before the text continues.",
             )
-        return found
+        return state
 
     def triggers(self, lexed: Lexed) -> bytes:
         """Return the bytes after which a trigger may stand in a token that is read from here."""
         if self._patterns:
             return bytes(range(256))
-        found = bytearray()
-        for place, some in ((MEMBER, b"."), (CALL, b"("), (ARGUMENT, b","), (CLOSE, b")")):
+        triggers = bytearray()
+        for place, marks in ((MEMBER, b"."), (CALL, b"("), (ARGUMENT, b","), (CLOSE, b")")):
             if self._by_place[place]:
-                found += some
+                triggers += marks
         if self._by_place[IMPORT] and (lexed.heading or lexed.fresh or lexed.in_word):
-            found += b" ,.("
-        return bytes(found)
+            triggers += b" ,.("
+        return bytes(triggers)
 
-    def read(self, at: Scan, text: bytes) -> Scan:
+    def read(self, scan: Scan, text: bytes) -> Scan:
         """Return the state after a text, without its triggers."""
         for byte in text:
-            at, _, _ = self.step(at, byte)
-        return at
+            scan, _, _ = self.step(scan, byte)
+        return scan
 
-    def step(self, at: Scan, byte: int) -> tuple[Scan, list[Query], list[Written]]:
+    def step(self, scan: Scan, byte: int) -> tuple[Scan, list[Query], list[Written]]:
         """Return the state after a byte, the triggers there, and the names that the byte ended."""
-        lexed, place = self.lexer.step(at.lexed, byte)
-        length = at.length + 1
-        awaited, written = self._awaited(at.awaited, byte) if at.awaited else ((), [])
-        asked: list[Query] = []
+        lexed, place = self.lexer.step(scan.lexed, byte)
+        length = scan.length + 1
+        awaited, written = self._awaited(scan.awaited, byte) if scan.awaited else ((), [])
+        queries: list[Query] = []
         if place is not None:
-            asked += [Query(monitor, place, length) for monitor in self._by_place[place]]
-        patterns = at.patterns
+            queries += [Query(monitor, place, length) for monitor in self._by_place[place]]
+        patterns = scan.patterns
         if self._patterns:
             patterns, matched = self._after(patterns, byte)
             for number in matched:
                 monitor, trigger = self._patterns[number]
                 if trigger.everywhere or lexed.in_code:
-                    asked.append(Query(monitor, trigger.pattern, length))
+                    queries.append(Query(monitor, trigger.pattern, length))
         # subtle: for the lexer a statement still begins after the first letters of its first word
-        statement = length if lexed.fresh and not lexed.in_word else at.statement
-        if asked:
-            awaited = (*awaited, *((one, b"") for one in asked if one.place != CLOSE))
-        return Scan(lexed, patterns, length, statement, awaited), asked, written
+        statement = length if lexed.fresh and not lexed.in_word else scan.statement
+        if queries:
+            awaited = (*awaited, *((query, b"") for query in queries if query.place != CLOSE))
+        return Scan(lexed, patterns, length, statement, awaited), queries, written
 
     def _after(self, state: Joint, byte: int) -> tuple[Joint, tuple[int, ...]]:
         """Return the patterns' state after a byte, and the patterns that match there."""
         known = state.after.get(byte)
         if known is None:
             space = self._space
-            each = tuple(space.derivative(one, byte) for one in state.each)
-            matched = tuple(number for number, there in enumerate(each) if space.nullable(there))
+            each = tuple(space.derivative(pattern_state, byte) for pattern_state in state.each)
+            matched = tuple(number for number, derivative in enumerate(each) if space.nullable(derivative))
             if len(self._known) * len(each) > _MOST_KEPT:
                 for one in self._known:
                     one.after.clear()

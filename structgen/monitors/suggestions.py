@@ -132,13 +132,13 @@ def _names(given: Names, language: Language, before: str) -> RE:
         listed = folded(given.names)
     any_name = concat((character_class(letters), repeat(character_class(word), 0, None)))
     name = intersect((any_name, complement(listed))) if given.excluded else listed
-    ways = [concat((name, ends))]
+    branches = [concat((name, ends))]
     if given.new:
-        ways.append(concat((any_name, spaces, _made())))
+        branches.append(concat((any_name, spaces, _made())))
     if given.optional:
         other = negate_ranges(normalise_ranges([*letters, (9, 10), (13, 13), (32, 32)]))
-        ways.append(alternate([EPSILON, concat((character_class(other), TEXT))]))
-    return concat((repeat(_class(before), 0, None), alternate(ways))) if before else alternate(ways)
+        branches.append(alternate([EPSILON, concat((character_class(other), TEXT))]))
+    return concat((repeat(_class(before), 0, None), alternate(branches))) if before else alternate(branches)
 
 
 def _made() -> RE:
@@ -156,7 +156,7 @@ def _not(character: str) -> RE:
 
 
 def _class(characters: str) -> RE:
-    return character_class(normalise_ranges([(ord(one), ord(one)) for one in characters]))
+    return character_class(normalise_ranges([(ord(character), ord(character)) for character in characters]))
 
 
 def folded(names: Collection[str]) -> RE:
@@ -165,11 +165,16 @@ def folded(names: Collection[str]) -> RE:
 
 
 def _folded(name: str) -> RE:
-    return concat([_class(one.lower() + one.upper()) if one.isascii() else literal(one) for one in name])
+    return concat(
+        [
+            _class(character.lower() + character.upper()) if character.isascii() else literal(character)
+            for character in name
+        ]
+    )
 
 
 def _characters(language: Language) -> tuple[Ranges, Ranges]:
     """Return the characters that begin a name, and those that continue it."""
-    extra = [(one, one) for one in language.extra]
+    extra = [(character, character) for character in language.extra]
     letters = normalise_ranges([(65, 90), (95, 95), (97, 122), (128, 0x10FFFF), *extra])
     return letters, normalise_ranges([*letters, (48, 57)])

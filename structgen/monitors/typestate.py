@@ -161,5 +161,5 @@ def typestate(
 
 
 def _with(states: _State, value: str, state: str, since: int) -> _State:
-    others = (one for one in states if one[0] != value)
+    others = (item for item in states if item[0] != value)
     return tuple(sorted([*others, (value, state, since)]))

@@ -136,8 +136,8 @@ class Costs:
         tokens = _length(tokens)
         if tokens in table:
             return table[tokens]
-        below = max((one for one in table if one < tokens), default=None)
-        above = min((one for one in table if one > tokens), default=None)
+        below = max((length for length in table if length < tokens), default=None)
+        above = min((length for length in table if length > tokens), default=None)
         if below is None or above is None:
             nearest = above if below is None else below
             assert nearest is not None
@@ -174,7 +174,7 @@ class Fixed:
         leads: Sequence[int] = (),
     ) -> list[int]:
         """See `Controller`."""
-        return [min(self.size, len(one)) for one in reach]
+        return [min(self.size, len(chances)) for chances in reach]
 
 
 @dataclass
@@ -201,7 +201,7 @@ class Confidence:
         leads: Sequence[int] = (),
     ) -> list[int]:
         """See `Controller`."""
-        return [sum(chance >= self.least for chance in one[: self.size]) for one in reach]
+        return [sum(chance >= self.least for chance in chances[: self.size]) for chances in reach]
 
 
 @dataclass
@@ -240,20 +240,20 @@ class Goodput:
         least = max(1, *pending)
         margin = self.margin if rows == 1 else self.margin**2
         # A batch ends with its last row: the tokens of rows that are ahead are worth less.
-        worth = [math.exp(-one / _LEAD_DECAY) for one in leads] or [1.0] * rows
+        worth = [math.exp(-lead / _LEAD_DECAY) for lead in leads] or [1.0] * rows
         # Draft tokens of shorter rows, up to the length of the longest, cost nothing.
         expected = sum(
-            value * (1 + sum(one[: least - mine]))
-            for one, mine, value in zip(reach, pending, worth, strict=True)
+            value * (1 + sum(chances[: least - mine]))
+            for chances, mine, value in zip(reach, pending, worth, strict=True)
         )
-        longest = max(mine + len(one) for one, mine in zip(reach, pending, strict=True))
+        longest = max(mine + len(chances) for chances, mine in zip(reach, pending, strict=True))
         seconds = costs.least(rows, least, max(least, min(longest, least + self.size)))
         best, most = least, margin * expected / seconds[0]
         for length in range(least + 1, least + self.size + 1):
             more = [
-                value * one[length - mine - 1]
-                for one, mine, value in zip(reach, pending, worth, strict=True)
-                if length - mine <= len(one)
+                value * chances[length - mine - 1]
+                for chances, mine, value in zip(reach, pending, worth, strict=True)
+                if length - mine <= len(chances)
             ]
             if not more:
                 break
@@ -269,7 +269,7 @@ class Goodput:
             self._drafted += 1
             if self._drafted % _PLAIN_PROBE_INTERVAL == 0:  # the duration of a plain pass may change, too
                 best = least
-        return [min(best - mine, len(one)) for one, mine in zip(reach, pending, strict=True)]
+        return [min(best - mine, len(chances)) for chances, mine in zip(reach, pending, strict=True)]
 
 
 def _guessed(rows: int, tokens: int) -> float:

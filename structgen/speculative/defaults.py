@@ -37,10 +37,10 @@ def speculation_of(model: Any) -> Speculation:
             f"`speculation_of` takes a structgen model; this is {a_kind(model)}",
             hint="Give the result of structgen.load(...) or structgen.wrap(model, tokenizer).",
         )
-    found = _own.get(model)
-    if found is None:
-        found = _own[model] = Speculation()
-    return found
+    speculation = _own.get(model)
+    if speculation is None:
+        speculation = _own[model] = Speculation()
+    return speculation
 
 
 def generation_drafts_of(
@@ -48,15 +48,19 @@ def generation_drafts_of(
 ) -> GenerationDrafts | None:
     """Return the drafts of one generation; None if no row wants any."""
     each = [options] if isinstance(options, SamplingOptions) else options
-    asked = {id(one.speculate): one.speculate for one in each if one.speculate is not False}
-    if not asked:
+    requested = {
+        id(row_options.speculate): row_options.speculate
+        for row_options in each
+        if row_options.speculate is not False
+    }
+    if not requested:
         return None
-    if len(asked) > 1:
+    if len(requested) > 1:
         raise OptionError(
             "rows of one batch have different values of `speculate`",
             hint="Give all rows the same Speculation, or False to some of them.",
         )
-    (chosen,) = asked.values()
+    (chosen,) = requested.values()
     return _chosen(model, chosen).start(model, warns=chosen is not True)
 
 

@@ -152,25 +152,25 @@ class _Encoder:
         return {"vocabulary": None, "_known": {}}  # a tokenizer may not be picklable
 
     def __call__(self, text: bytes) -> list[int]:
-        found = self._known.get(text)
-        if found is None:
+        tokens = self._known.get(text)
+        if tokens is None:
             if len(self._known) >= 2048:
                 self._known.clear()
             try:
-                found = self.vocabulary.encode(text) or []
+                tokens = self.vocabulary.encode(text) or []
             except Exception:  # noqa: BLE001 — a tokenizer may raise anything; such texts are not drafted
-                found = []
-            self._known[text] = found
-        return found
+                tokens = []
+            self._known[text] = tokens
+        return tokens
 
 
 def _from_each(tokens: Sequence[int], vocabulary: Any) -> dict[int, list[int]]:
     """Return the rest of the tokens after each token border, by the number of bytes before it."""
-    found, offset = {}, 0
+    rests, offset = {}, 0
     for number, token in enumerate(tokens):
-        found[offset] = list(tokens[number:])
+        rests[offset] = list(tokens[number:])
         offset += len(vocabulary.token_bytes(token) or b"")
-    return found
+    return rests
 
 
 def _encoder(vocabulary: Any, before: _Encoder | None) -> _Encoder:
@@ -255,12 +255,16 @@ class _LookupRow(RowDrafter):
     most: int
 
     def propose(self, context: Context) -> Iterable[Proposal]:
-        found = self.index.latest(context.tokens)
-        if found is None:
+        match = self.index.latest(context.tokens)
+        if match is None:
             return ()
-        length, position = found
-        near = min(length, 4)
-        return (Proposal(self.index.after(position, self.most), f"look-up {near}", 0.2 + 0.15 * near),)
+        length, position = match
+        length_class = min(length, 4)
+        return (
+            Proposal(
+                self.index.after(position, self.most), f"look-up {length_class}", 0.2 + 0.15 * length_class
+            ),
+        )
 
     def observe(self, tokens: Sequence[int], start: int) -> None:
         self.index.cut(start)
@@ -341,13 +345,13 @@ class _CopyingRow(RowDrafter):
         for length in (_LONGEST_MATCH, 12, 6, word + 1):
             if length > len(folded) or length < word or (not word and length <= _SHORTEST_COPY):
                 continue
-            found = -1
+            start = -1
             if length == word + 1:  # a word of the prompt is rarely copied twice
-                found = self._folded.rfind(folded[-length:], 0, min(end, self.prompt))
-            if found < 0:
-                found = self._folded.rfind(folded[-length:], 0, end)
-            if found >= 0:
-                return f"copy word {min(word, 3)}" if length == word + 1 else f"copy {length}", found + length
+                start = self._folded.rfind(folded[-length:], 0, min(end, self.prompt))
+            if start < 0:
+                start = self._folded.rfind(folded[-length:], 0, end)
+            if start >= 0:
+                return f"copy word {min(word, 3)}" if length == word + 1 else f"copy {length}", start + length
         return "", -1
 
     def _tokens(self, context: Context, word: int, start: int) -> list[int]:

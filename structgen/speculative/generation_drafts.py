@@ -105,19 +105,21 @@ class GenerationDrafts:
             if not any(pending):
                 kept = [0] * len(rows)  # a token can be drawn before the next pass
             elif self.replaces_draws:
-                kept = [len(one.tree) for one in grown]  # decided while the trees grew
+                kept = [len(grown_tree.tree) for grown_tree in grown]  # decided while the trees grew
             else:
                 written = [len(row.tokens) for row in rows]
-                leads = [one - min(written) for one in written]
-                kept = self._all.nodes_to_read([one.tree.reach for one in grown], pending, costs, leads)
+                leads = [length - min(written) for length in written]
+                kept = self._all.nodes_to_read(
+                    [grown_tree.tree.reach for grown_tree in grown], pending, costs, leads
+                )
             self._reads = max([*kept, 0.8 * self._reads])
-            for one, size in zip(grown, kept, strict=True):
-                one.cut(size)
+            for grown_tree, size in zip(grown, kept, strict=True):
+                grown_tree.cut(size)
             if costs.pads and any(pending) and rows[0].options.speculate:
                 self._pad(rows[0], grown[0].tree)
-        self._idle = 0 if any(len(one.tree) for one in grown) else self._idle + 1
+        self._idle = 0 if any(len(grown_tree.tree) for grown_tree in grown) else self._idle + 1
         self._drafting += time.perf_counter() - before
-        return [one.tree for one in grown]
+        return [grown_tree.tree for grown_tree in grown]
 
     def draw(self, row: Any, node: int, distribution: StepDistribution, uniform: float) -> int | None:
         """Draw the token at a node with the verifier; None if no children were drawn there."""
@@ -311,7 +313,7 @@ class GenerationDrafts:
             # A row that stepped back from a dead end has other tokens than before.
             pairs = zip(tokens[prompt:], row.tokens, strict=False)
             start = prompt + next(
-                (index for index, (one, other) in enumerate(pairs) if one != other), len(row.tokens)
+                (index for index, (old, new) in enumerate(pairs) if old != new), len(row.tokens)
             )
         start = min(start, known.seen)
         del tokens[start:]

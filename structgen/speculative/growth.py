@@ -328,13 +328,15 @@ def _beginning(vocabulary: Any, token: int) -> int:
     return 0 if first >= 128 or chr(first).isalnum() else 1 if first == 32 else 2
 
 
-def move_to_node(tree: DraftTree, here: int, there: int, matcher: Any, tokens: list[int], base: int) -> int:
+def move_to_node(
+    tree: DraftTree, source: int, target: int, matcher: Any, tokens: list[int], base: int
+) -> int:
     """Move the matcher and the tokens from one node to another; return the latter."""
-    if here == there:
-        return there
-    above = set(tree.above(here))
+    if source == target:
+        return target
+    above = set(tree.above(source))
     path = []
-    node = there
+    node = target
     while node != ROOT and node not in above:
         path.append(node)
         node = tree.parents[node]
@@ -346,4 +348,4 @@ def move_to_node(tree: DraftTree, here: int, there: int, matcher: Any, tokens: l
     for node in reversed(path):
         matcher.advance(tree.tokens[node])
         tokens.append(tree.tokens[node])
-    return there
+    return target

@@ -165,13 +165,13 @@ class Guarded(RowDrafter):
 
     def propose(self, context: Context) -> Iterable[Proposal]:
         """Return the drafter's proposals, checked; empty if it failed or rests."""
-        found = self._call(
+        proposals = self._call(
             "propose",
             lambda row: [
                 self._checked(guess) for guess in itertools.islice(row.propose(_apart(context)), _MOST)
             ],
         )
-        return [guess for guess in found or () if guess.tokens]
+        return [guess for guess in proposals or () if guess.tokens]
 
     def distribution(self, context: Context) -> Any:
         """See `RowDrafter.distribution`."""
@@ -218,16 +218,16 @@ class Guarded(RowDrafter):
     def _checked_distribution(self, distribution: Any) -> Any:
         if distribution is None:
             return None
-        found = np.asarray(distribution, dtype=np.float64)
-        if found.shape != (self._size,) or not (np.isfinite(found).all() and (found >= 0).all()):
+        masses = np.asarray(distribution, dtype=np.float64)
+        if masses.shape != (self._size,) or not (np.isfinite(masses).all() and (masses >= 0).all()):
             raise ValueError(
-                f"a distribution has {self._size} finite numbers of 0 or more; this array has shape {found.shape}"
+                f"a distribution has {self._size} finite numbers of 0 or more; this array has shape {masses.shape}"
             )
-        largest = float(found.max())
+        largest = float(masses.max())
         if largest <= 0:
             return None
-        found = found / largest
-        return found / found.sum()
+        masses = masses / largest
+        return masses / masses.sum()
 
     def _checked_draws(self, drawn: Any) -> Any:
         if drawn is None:

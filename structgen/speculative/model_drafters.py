@@ -108,8 +108,8 @@ class _DraftSession:
         if common < len(tokens):
             self._session.append([list(tokens[common:])])
         self._held = list(tokens)
-        found: Array = self._session.logits()[0]
-        return found
+        logits: Array = self._session.logits()[0]
+        return logits
 
 
 class _SameRow(RowDrafter):
@@ -147,22 +147,22 @@ class _SameRow(RowDrafter):
             return None
         if self._known < self._size and max(context.tokens, default=0) >= self._known:
             return None  # the prompt contains a token that only pads the longer vocabulary
-        found = self._drafts.logits(context.tokens)
-        if found is None or len(found) == self._size:
-            return found
-        padded: Array = np.full(self._size, -np.inf, found.dtype)
-        padded[: len(found)] = found[: self._size]
+        logits = self._drafts.logits(context.tokens)
+        if logits is None or len(logits) == self._size:
+            return logits
+        padded: Array = np.full(self._size, -np.inf, logits.dtype)
+        padded[: len(logits)] = logits[: self._size]
         return padded
 
 
-def _are_the_same(one: Vocabulary, other: Vocabulary) -> bool:
+def _are_the_same(first: Vocabulary, second: Vocabulary) -> bool:
     """Return whether two vocabularies have the same tokens, except for padding of the longer one.
 
     Models of one family often share a tokenizer and round the rows of their output layers to other numbers.
     """
-    if one.fingerprint == other.fingerprint:
+    if first.fingerprint == second.fingerprint:
         return True
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((first, second), key=len)
     return all(
         long.token_bytes(token) == (short.token_bytes(token) if token < len(short) else None)
         for token in range(len(long))
@@ -364,11 +364,11 @@ class _Skeleton:
 
 def _shallow(module: Any) -> Any:
     """Return the module with the same parameters, whose children may be replaced."""
-    found = copy.copy(module)
-    found._modules = dict(module._modules)
+    copied = copy.copy(module)
+    copied._modules = dict(module._modules)
     # subtle: a method replaced on the module (compiled, say) would run the original module.
-    found.__dict__.pop("forward", None)
-    return found
+    copied.__dict__.pop("forward", None)
+    return copied
 
 
 def _layers_of(model: Any) -> tuple[Any, Any]:

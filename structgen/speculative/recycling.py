@@ -48,8 +48,8 @@ def most_probable(scores: Array, count: int = _DEFAULT_WIDTH) -> Array:
         inside = (blocks[:, None] * _BLOCK + np.arange(_BLOCK)).ravel()
         ids = np.concatenate((inside, np.arange(size, len(scores))))
         ids = ids[np.argpartition(-scores[ids], count - 1)[:count]]
-    found: Array = ids[np.argsort(-scores[ids], kind="stable")]
-    return found
+    tokens: Array = ids[np.argsort(-scores[ids], kind="stable")]
+    return tokens
 
 
 class LogitNGrams:
@@ -301,21 +301,21 @@ class Texts:
             size += len(self._texts[-kept]) + 1
         self._texts = self._texts[-kept:]
         self._index = SuffixIndex(self._longest)
-        for one in self._texts:
-            self._index.extend([BREAK, *one])
+        for known_text in self._texts:
+            self._index.extend([BREAK, *known_text])
 
     def guesses(self, tokens: Sequence[int], text: int) -> Iterable[Proposal]:
         """Return proposals after the longest match; the last `text` tokens do not belong to the prompt."""
         length, counts = self._index.following([BREAK, *tokens[len(tokens) - min(text, self._longest) :]])
         total = counts.total()
-        found = []
+        proposals = []
         for token, count in counts.most_common(self._width):
             share = count / total
             certain = "always" if share == 1 else "mostly" if share >= 0.6 else "at times"
-            near = min(length, 4) if length < 8 else 8
+            length_class = min(length, 4) if length < 8 else 8
             chance = 0.9 * share * length / (length + 1)
-            found.append(Proposal((token,), f"store {near}, {certain}", chance))
-        return found
+            proposals.append(Proposal((token,), f"store {length_class}, {certain}", chance))
+        return proposals
 
 
 @dataclass

@@ -160,9 +160,9 @@ def _children(
         return [(token, float(own.distribution[token]) ** 0.5) for token in dict.fromkeys(own.tokens)]
     source = _first_distribution(context, drafters)
     if source is None:
-        found = candidates(context, drafters, chances, [])
-        grown.candidates[node] = [(one.token, one.kind, one.by) for one in found]
-        return [(one.token, one.chance) for one in found[:1]]
+        children = candidates(context, drafters, chances, [])
+        grown.candidates[node] = [(child.token, child.kind, child.by) for child in children]
+        return [(child.token, child.chance) for child in children[:1]]
     distribution, grown.sampled_by[node] = source
     tokens = drawn_children(distribution, draws.drafted, draws.width, draws.random)
     grown.sampled[node] = Sampled(distribution, tokens, draws.drafted)
@@ -174,7 +174,7 @@ def _first_distribution(context: Context, drafters: Sequence[RowDrafter]) -> tup
         distribution = drafter.distribution(context)
         if distribution is None:
             continue
-        found = masked_distribution(context, distribution)
-        if found is not None:
-            return found, drafter
+        masked = masked_distribution(context, distribution)
+        if masked is not None:
+            return masked, drafter
     return None

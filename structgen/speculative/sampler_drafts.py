@@ -188,7 +188,7 @@ class SamplerDrafts:
         """Return as much of the drafts as the controller wants."""
         reach = [1.0] * min(map(len, chains))
         for tree in {query.prefix: tree for query, tree in zip(queries, chains, strict=True)}.values():
-            reach = [all_so_far * one for all_so_far, one in zip(reach, tree.reach, strict=False)]
+            reach = [all_so_far * chance for all_so_far, chance in zip(reach, tree.reach, strict=False)]
         # Draft tokens that a row holds already are not read again.
         pending = [
             query.pending - common_length(query.held, tree.tokens)
@@ -272,7 +272,7 @@ class SamplerDrafts:
     def _learn(self, guess: _Guess, tokens: Collection[int]) -> None:
         """Count proposals after a prefix that was continued with these tokens."""
         for token, kind, by in guess.candidates:
-            for one in tokens or (None,):
-                self._chances.note(kind, token == one)
+            for drawn in tokens or (None,):
+                self._chances.note(kind, token == drawn)
             if token in tokens and isinstance(by, Guarded):
                 by.accepted += 1

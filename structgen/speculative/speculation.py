@@ -99,15 +99,15 @@ class Speculation:
         """Return how many nodes of each tree are read. The controller may be a user's own class."""
         name = type(self.controller).__name__
         try:
-            found = [int(number) for number in self.controller.keep(reach, pending, costs, leads)]
+            counts = [int(number) for number in self.controller.keep(reach, pending, costs, leads)]
         except Exception as error:
             raise OptionError(
                 f"the controller {name} failed: {type(error).__name__}: {error}",
                 hint="It has keep(reach, pending, costs, leads), which returns a whole number for each row.",
             ) from error
-        if len(found) != len(reach):
-            raise OptionError(f"the controller {name} returned {len(found)} numbers for {len(reach)} rows")
-        return [max(0, min(number, len(one))) for number, one in zip(found, reach, strict=True)]
+        if len(counts) != len(reach):
+            raise OptionError(f"the controller {name} returned {len(counts)} numbers for {len(reach)} rows")
+        return [max(0, min(number, len(chances))) for number, chances in zip(counts, reach, strict=True)]
 
     @property
     def min_chance(self) -> float | None:
@@ -143,7 +143,7 @@ class Speculation:
         if counts["unsupported"]:
             lines.append(f"{counts['unsupported']} generations without drafts: the session cannot be cropped")
         lines += [str(record) for record in self.records if record.seconds or record.failed]
-        kinds = sorted(self.tallies.known.items(), key=lambda one: (-one[1][2], -one[1][0], one[0]))
+        kinds = sorted(self.tallies.known.items(), key=lambda item: (-item[1][2], -item[1][0], item[0]))
         if kinds:
             lines.append("proposals by kind, in the order of accepted tokens:")
         for kind, (guessed, right, accepted_) in kinds[:_SHOWN_KINDS]:
@@ -165,11 +165,11 @@ class Speculation:
         self.lock = threading.Lock()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Speculation:
-        found = object.__new__(type(self))
+        copied = object.__new__(type(self))
         with self.lock:
-            found.__dict__.update(copy.deepcopy(self._state(), memo))
-        found.lock = threading.Lock()
-        return found
+            copied.__dict__.update(copy.deepcopy(self._state(), memo))
+        copied.lock = threading.Lock()
+        return copied
 
     def _state(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "lock"}

@@ -39,67 +39,67 @@ class SuffixIndex:
         before = self._tokens[-1] if self._tokens else BREAK
         for token in tokens:
             self._tokens.append(token)
-            place = len(self._tokens)
-            self._single.setdefault(token, []).append(place)
-            self._pairs.setdefault((before, token), []).append(place)
+            position = len(self._tokens)
+            self._single.setdefault(token, []).append(position)
+            self._pairs.setdefault((before, token), []).append(position)
             before = token
 
     def cut(self, size: int) -> None:
         """Keep the first `size` tokens."""
         while len(self._tokens) > size:
-            place = len(self._tokens)
+            position = len(self._tokens)
             token = self._tokens.pop()
             before = self._tokens[-1] if self._tokens else BREAK
-            _take(self._single, token, place)
-            _take(self._pairs, (before, token), place)
+            _take(self._single, token, position)
+            _take(self._pairs, (before, token), position)
 
     def latest(self, tokens: Sequence[int]) -> tuple[int, int] | None:
         """Return the length of the longest continued match of the end of `tokens`, and the last position after one."""
-        best, places = self._matches(tokens)
-        return (best, places[0]) if places else None
+        best, positions = self._matches(tokens)
+        return (best, positions[0]) if positions else None
 
     def following(self, tokens: Sequence[int]) -> tuple[int, Counter[int]]:
         """Return the length of the longest continued matches of the end of `tokens`, and the counts of what follows."""
-        best, places = self._matches(tokens)
-        return best, Counter(self._tokens[place] for place in places)
+        best, positions = self._matches(tokens)
+        return best, Counter(self._tokens[position] for position in positions)
 
-    def after(self, place: int, most: int) -> list[int]:
+    def after(self, position: int, most: int) -> list[int]:
         """Return up to `most` tokens from a position on, to the end of their text."""
-        found = self._tokens[place : place + most]
-        return found[: found.index(BREAK)] if BREAK in found else found
+        run = self._tokens[position : position + most]
+        return run[: run.index(BREAK)] if BREAK in run else run
 
     def _matches(self, tokens: Sequence[int]) -> tuple[int, list[int]]:
         """Return the length of the longest continued matches, and the positions after them, the latest first."""
-        best, found = 0, list[int]()
+        best, matches = 0, list[int]()
         if not tokens:
-            return best, found
-        for places in (
+            return best, matches
+        for positions in (
             self._pairs.get((tokens[-2], tokens[-1]), ()) if len(tokens) > 1 else (),
             self._single.get(tokens[-1], ()),
         ):
-            for place in places[: -_COMPARED_POSITIONS - 1 : -1]:
-                if place == len(self._tokens) or self._tokens[place] == BREAK:
+            for position in positions[: -_COMPARED_POSITIONS - 1 : -1]:
+                if position == len(self._tokens) or self._tokens[position] == BREAK:
                     continue
-                length = self._length(tokens, place)
+                length = self._length(tokens, position)
                 if length > best:
                     best = length
-                    found.clear()
+                    matches.clear()
                 if length == best:
-                    found.append(place)
-            if found:
+                    matches.append(position)
+            if matches:
                 break
-        return best, found
+        return best, matches
 
-    def _length(self, tokens: Sequence[int], place: int) -> int:
-        mine, length, most = self._tokens, 1, min(self._longest, place, len(tokens))
-        while length < most and mine[place - 1 - length] == tokens[-1 - length]:
+    def _length(self, tokens: Sequence[int], position: int) -> int:
+        mine, length, most = self._tokens, 1, min(self._longest, position, len(tokens))
+        while length < most and mine[position - 1 - length] == tokens[-1 - length]:
             length += 1
         return length
 
 
-def _take(table: dict[Key, list[int]], key: Key, place: int) -> None:
-    places = table[key]
-    assert places[-1] == place
-    places.pop()
-    if not places:
+def _take(table: dict[Key, list[int]], key: Key, position: int) -> None:
+    positions = table[key]
+    assert positions[-1] == position
+    positions.pop()
+    if not positions:
         del table[key]

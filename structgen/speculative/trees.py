@@ -47,14 +47,14 @@ class DraftTree:
 
     def path(self, tokens: Sequence[int]) -> list[int]:
         """Return the nodes along `tokens`, as far as the tree has them."""
-        found: list[int] = []
+        path: list[int] = []
         node: int | None = ROOT
         for token in tokens:
             node = self._indices.get((ROOT if node is None else node, token))
             if node is None:
                 break
-            found.append(node)
-        return found
+            path.append(node)
+        return path
 
     def above(self, node: int) -> Iterator[int]:
         """Yield the node and its ancestors, the node first."""

@@ -186,9 +186,9 @@ def _rejected(target: Array, draft: Array, token: int) -> Outcome:
 
 def _positive(difference: Array) -> Array:
     """Return the positive part, normalised."""
-    found = np.maximum(difference, 0.0)
-    mass = float(found.sum())
-    return found / mass if mass > 0 else found
+    positive = np.maximum(difference, 0.0)
+    mass = float(positive.sum())
+    return positive / mass if mass > 0 else positive
 
 
 def _factor(target: Array, draft: Array, count: int) -> float:

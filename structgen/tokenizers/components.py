@@ -116,5 +116,5 @@ def _flatten(component: Component | None, key: str) -> Sequence[Component]:
     return [component]
 
 
-def _refusal(found: str) -> VocabularyError:
-    return VocabularyError(f"the tokens of this tokenizer have no exact bytes: {found}", hint=_HINT)
+def _refusal(problem: str) -> VocabularyError:
+    return VocabularyError(f"the tokens of this tokenizer have no exact bytes: {problem}", hint=_HINT)

@@ -145,8 +145,8 @@ class LanguageServer:
 
         Some servers do not watch files. The next query is answered with the new files.
         """
-        places = [self._place(path) for path in paths]
-        background.call(lambda: self._session.files_changed(places))
+        relative = [self._place(path) for path in paths]
+        background.call(lambda: self._session.files_changed(relative))
 
     def close(self) -> None:
         """End the server; this takes up to a second if it does not end by itself."""
@@ -240,28 +240,30 @@ class LanguageServer:
         prefix = text[start:offset]
         if knowledge.asks_without_prefix:
             text, offset = text[:start] + text[offset:], start
-        found = await self._list(query, text, offset, prefix)
-        if found is None or not found.is_incomplete or knowledge.full_below is None:
-            return found
-        return await self._widen(query, text, start, found)
+        completions = await self._list(query, text, offset, prefix)
+        if completions is None or not completions.is_incomplete or knowledge.full_below is None:
+            return completions
+        return await self._widen(query, text, start, completions)
 
-    async def _widen(self, query: DocumentQuery, text: str, start: int, found: Completions) -> Completions:
+    async def _widen(
+        self, query: DocumentQuery, text: str, start: int, completions: Completions
+    ) -> Completions:
         """Repeat a query whose list was cut with each first letter typed, while half of the time is left."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self.timeout / 2
-        items = {item.name: item for item in found.items}
+        items = {item.name: item for item in completions.items}
         is_incomplete = False
-        for typed in [found.prefix] if found.prefix else _FIRST_LETTERS:
+        for typed in [completions.prefix] if completions.prefix else _FIRST_LETTERS:
             if loop.time() > until:
                 is_incomplete = True
                 break
             more = await self._list(
-                query, text[:start] + typed + text[start:], start + len(typed), found.prefix or typed
+                query, text[:start] + typed + text[start:], start + len(typed), completions.prefix or typed
             )
             if more is not None:
                 is_incomplete = is_incomplete or more.is_incomplete
                 items.update({item.name: item for item in more.items if item.name not in items})
-        return replace(found, items=tuple(items.values()), is_incomplete=is_incomplete)
+        return replace(completions, items=tuple(items.values()), is_incomplete=is_incomplete)
 
     async def _list(self, query: DocumentQuery, text: str, offset: int, prefix: str) -> Completions | None:
         """Return one list, of names that begin with the prefix."""

@@ -68,8 +68,8 @@ class Knowledge:
 def word_start(text: str, offset: int) -> int:
     """Return where the identifier begins that ends at the offset; the offset itself if none does."""
     line = text.rfind("\n", 0, offset) + 1
-    found = _WORD.search(text, max(line, offset - 256), offset)
-    start = found.start() if found else offset
+    match = _WORD.search(text, max(line, offset - 256), offset)
+    start = match.start() if match else offset
     return (
         start - 1
         if start > line and text[start - 1] == "#" and text[max(0, start - 2) : start - 1] == "."
@@ -105,7 +105,7 @@ def read_completions(
     if knowledge.text_is_noise:
         items = [item for item in items if item.get("kind") != _TEXT]
     reader = _Reader(text, start, encoding)
-    completions = [found for item in items if (found := reader.read(item)) is not None]
+    completions = [completion for item in items if (completion := reader.read(item)) is not None]
     if is_member_access(text, start) and _says_nothing(completions, knowledge):
         return None
     prefix = typed if prefix is None else prefix
@@ -161,22 +161,22 @@ class _Reader:
             before = self.text[begin : self.start]
             if new.startswith(before):
                 new = new[len(before) :]
-            elif found := _AFTER_CHANGE.match(new):
-                new, changes_before = found[1], True
+            elif match := _AFTER_CHANGE.match(new):
+                new, changes_before = match[1], True
             else:
                 return None
         else:
             new = self.text[self.start : begin] + new
-        found = _IDENTIFIER.match(new)
-        if found is None:
+        match = _IDENTIFIER.match(new)
+        if match is None:
             return None
         kind = item.get("kind")
         data = item.get("data")
         return Completion(
-            name=found[0],
+            name=match[0],
             kind=_KINDS[kind - 1] if isinstance(kind, int) and 1 <= kind <= len(_KINDS) else "text",
             detail=_detail(item),
-            suffix=new[found.end() :],
+            suffix=new[match.end() :],
             adds_import=bool(item.get("additionalTextEdits"))
             or (isinstance(data, dict) and "autoImport" in data),
             changes_before=changes_before,
@@ -184,8 +184,8 @@ class _Reader:
         )
 
     def _begin(self, edit_range: dict[str, Any]) -> int:
-        place = edit_range["start"]
-        key = place["line"], place["character"]
+        position = edit_range["start"]
+        key = position["line"], position["character"]
         if key != self._range:
             self._range, self._range_start = key, offset_of(self.text, *key, self.encoding)
         return self._range_start

@@ -31,14 +31,14 @@ def sync_kind(capability: Any) -> SyncKind:
     return kind if isinstance(kind, int) and 0 <= kind <= 2 else 0
 
 
-def common_prefix(one: str, other: str) -> int:
+def common_prefix(first: str, second: str) -> int:
     """Return how many characters two texts have in common from their beginning."""
-    low, high = 0, min(len(one), len(other))
-    if one[:high] == other[:high]:
+    low, high = 0, min(len(first), len(second))
+    if first[:high] == second[:high]:
         return high
     while high - low > 1:
         middle = (low + high) // 2
-        if one[low:middle] == other[low:middle]:
+        if first[low:middle] == second[low:middle]:
             low = middle
         else:
             high = middle
@@ -100,7 +100,7 @@ class Documents:
         start = common_prefix(old, new)
         if start and old[start - 1] == "\r":
             start -= 1  # subtle: there may be no position between \r and \n
-        first, last = (position_of(old, place, self._encoding) for place in (start, len(old)))
+        first, last = (position_of(old, offset, self._encoding) for offset in (start, len(old)))
         return {
             "range": {
                 "start": {"line": first[0], "character": first[1]},

@@ -23,15 +23,15 @@ _PLACES = ("bin/python", "Scripts/python.exe")
 
 def _in_folder(folder: Path) -> Path | None:
     """Return the interpreter of a virtual environment."""
-    return next((folder / place for place in _PLACES if (folder / place).exists()), None)
+    return next((folder / path for path in _PLACES if (folder / path).exists()), None)
 
 
 def _interpreter(own: Path | None, python: str | Path | None) -> Path:
     if python is not None:
         return Path(python)
     active = os.environ.get("VIRTUAL_ENV")
-    found = _in_folder(Path(active)) if active else None
-    return found or (_in_folder(own) if own is not None else None) or Path(sys.executable)
+    interpreter = _in_folder(Path(active)) if active else None
+    return interpreter or (_in_folder(own) if own is not None else None) or Path(sys.executable)
 
 
 def variables(own: Path | None, python: str | Path | None) -> dict[str, str]:

@@ -32,10 +32,10 @@ def find_program(program: str, project: Path, *, project_programs: bool = False)
         return shutil.which(os.path.abspath(program)) or shutil.which(str(project.resolve() / program))
     folders = _allowed(_beside_python(), project, project_programs) + _entries(project, project_programs)
     if project_programs:
-        folders += [project.resolve() / place for place in _IN_PROJECT]
+        folders += [project.resolve() / path for path in _IN_PROJECT]
     # subtle: the whole path is given, since `which` of a name looks into the working directory first on Windows
-    found = (shutil.which(str(folder / program)) for folder in folders)
-    return next((one for one in found if one is not None), None)
+    candidates = (shutil.which(str(folder / program)) for folder in folders)
+    return next((candidate for candidate in candidates if candidate is not None), None)
 
 
 def safe_path(project: Path, *, project_programs: bool = False) -> str:
@@ -59,7 +59,7 @@ def _beside_python() -> list[Path]:
 
 def _entries(project: Path, project_programs: bool) -> list[Path]:
     entries = [
-        Path(one) for one in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(one)
+        Path(entry) for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(entry)
     ]
     return _allowed(entries, project, project_programs)
 
@@ -67,4 +67,4 @@ def _entries(project: Path, project_programs: bool) -> list[Path]:
 def _allowed(folders: list[Path], project: Path, project_programs: bool) -> list[Path]:
     """Leave out folders inside the project, unless its programs may run."""
     root = project.resolve()
-    return [one for one in folders if project_programs or not one.resolve().is_relative_to(root)]
+    return [folder for folder in folders if project_programs or not folder.resolve().is_relative_to(root)]

@@ -153,8 +153,8 @@ class InProcess:
         prefix = text[start:offset]
         is_member = is_member_access(text, start)
         items = []
-        for found in self._script(path, text).complete(line + 1, column):
-            name, kind = found.name, found.type
+        for completion in self._script(path, text).complete(line + 1, column):
+            name, kind = completion.name, completion.type
             if name.startswith(prefix) and not (is_member and kind == "keyword"):
                 suffix = "=" if name.endswith("=") else ""
                 items.append(Completion(name.removesuffix("="), _KINDS.get(kind, kind), suffix=suffix))
@@ -165,10 +165,14 @@ class InProcess:
 
     def _sign(self, path: Path, text: str, offset: int) -> Signatures | None:
         line, column = position_of(text, offset, "utf-32")
-        found = self._script(path, text).get_signatures(line + 1, column)
+        signatures = self._script(path, text).get_signatures(line + 1, column)
         items = tuple(
-            Signature(one.to_string(), tuple(_parameter(parameter) for parameter in one.params), one.index)
-            for one in found
+            Signature(
+                signature.to_string(),
+                tuple(_parameter(parameter) for parameter in signature.params),
+                signature.index,
+            )
+            for signature in signatures
         )
         return Signatures(items) if items else None
 

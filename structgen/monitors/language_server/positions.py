@@ -35,8 +35,8 @@ def position_of(text: str, offset: int, encoding: Encoding) -> tuple[int, int]:
     if 0 < offset < len(text) and text[offset - 1] == "\r" and text[offset] == "\n":
         offset -= 1
     line, start = 0, 0
-    for found in _BREAK.finditer(text, 0, offset):
-        line, start = line + 1, found.end()
+    for match in _BREAK.finditer(text, 0, offset):
+        line, start = line + 1, match.end()
     return line, _units(text[start:offset], encoding)
 
 
@@ -44,12 +44,12 @@ def offset_of(text: str, line: int, column: int, encoding: Encoding) -> int:
     """Return the offset of a position; past the end of a line it is that end, past the last line the text's end."""
     start = 0
     for _ in range(line):
-        found = _BREAK.search(text, start)
-        if found is None:
+        match = _BREAK.search(text, start)
+        if match is None:
             return len(text)
-        start = found.end()
-    found = _BREAK.search(text, start)
-    end = found.start() if found else len(text)
+        start = match.end()
+    match = _BREAK.search(text, start)
+    end = match.start() if match else len(text)
     return start + _characters(text[start:end], column, encoding)
 
 

@@ -154,26 +154,27 @@ def analyser(
         raise OptionError(
             f"the project {str(project)!r} is no folder", hint="Pass the folder of the project."
         )
-    place = _Project(folder, project_programs)
+    project_folder = _Project(folder, project_programs)
     if server is not None and not isinstance(server, str):
-        return _own(language, place, list(server), options)
+        return _own(language, project_folder, list(server), options)
     if language not in _CHOICES:
         raise OptionError(
             f"no language server is known for {language!r}",
             hint=f"Known are {', '.join(_CHOICES)}; for others pass server=[command, arguments...].",
         )
     if server is not None:
-        return _named(server, language, place, options)
+        return _named(server, language, project_folder, options)
     for name in _CHOICES[language]:
-        found = _try(name, language, place, options)
-        if found is not None:
-            return found
+        started = _try(name, language, project_folder, options)
+        if started is not None:
+            return started
     commands = [
         "pip install jedi" if name == _IN_PROCESS else PRESETS[name].install for name in _CHOICES[language]
     ]
     raise LanguageServerMissing(
         f"no language server for {language} is installed",
-        hint=f"Install one: {' or '.join(commands)}. Or pass server=[command, arguments...].{_in_project(place)}",
+        hint=f"Install one: {' or '.join(commands)}. Or pass server=[command, arguments...]."
+        f"{_in_project(project_folder)}",
     )
 
 
@@ -216,20 +217,20 @@ def _server(
 
 
 def _named(name: str, language: str, project: _Project, options: Mapping[str, Any]) -> Analyser:
-    known = [one for one, preset in PRESETS.items() if language in preset.languages]
+    known = [known_name for known_name, preset in PRESETS.items() if language in preset.languages]
     known += [_IN_PROCESS] if language == "python" else []
     if name not in known:
         raise OptionError(
             f"there is no server {name!r} for {language}",
             hint=f"Choose one of {', '.join(known)}, or pass server=[command, arguments...].",
         )
-    found = _try(name, language, project, options)
-    if found is None:
+    started = _try(name, language, project, options)
+    if started is None:
         install = "pip install jedi" if name == _IN_PROCESS else PRESETS[name].install
         raise LanguageServerMissing(
             f"{name} is not installed", hint=f"Install it: {install}.{_in_project(project)}"
         )
-    return found
+    return started
 
 
 def _try(name: str, language: str, project: _Project, options: Mapping[str, Any]) -> Analyser | None:
@@ -238,9 +239,9 @@ def _try(name: str, language: str, project: _Project, options: Mapping[str, Any]
         return InProcess(project.folder, **_for_jedi(options)) if is_jedi_installed() else None
     preset = PRESETS[name]
     for program, *arguments in preset.programs:
-        found = project.find(program)
-        if found is not None:
-            return _server(preset, [found, *arguments], project, language, options)
+        path = project.find(program)
+        if path is not None:
+            return _server(preset, [path, *arguments], project, language, options)
     return None
 
 

@@ -84,7 +84,10 @@ def _plain(label: str, given: Any) -> Signature:
     """Return a signature in a language that has no reader: what the server lists, each to be given by place."""
     if given is None:
         return Signature(label, is_open=True)
-    texts = [label[slice(*one["label"])] if isinstance(one["label"], list) else one["label"] for one in given]
+    texts = [
+        label[slice(*parameter["label"])] if isinstance(parameter["label"], list) else parameter["label"]
+        for parameter in given
+    ]
     return Signature(label, tuple(Parameter(text.strip()) for text in texts))
 
 
@@ -98,16 +101,16 @@ def _active(
         return index if index < len(signature.parameters) else None
     mark = given[index]["label"]
     if isinstance(mark, list):
-        place = mark[0]
+        start = mark[0]
     else:
-        nth = sum(one["label"] == mark for one in given[:index])
-        place = -1
+        nth = sum(parameter["label"] == mark for parameter in given[:index])
+        start = -1
         for _ in range(nth + 1):
-            place = label.find(mark, place + 1)
+            start = label.find(mark, start + 1)
     for number, piece in enumerate(pieces):
-        if piece.start <= place < piece.end or piece.start > place >= 0:
+        if piece.start <= start < piece.end or piece.start > start >= 0:
             return number
-    return index if place < 0 and index < len(signature.parameters) else None
+    return index if start < 0 and index < len(signature.parameters) else None
 
 
 def _read(label: str, dialect: Dialect) -> tuple[Signature, list[_Piece]]:
@@ -119,8 +122,8 @@ def _read(label: str, dialect: Dialect) -> tuple[Signature, list[_Piece]]:
     parameters = read([piece.text for piece in split])
     if parameters is None:
         return Signature(label, is_open=True), []
-    pieces = [piece for piece, one in zip(split, parameters, strict=True) if one is not None]
-    return Signature(label, tuple(one for one in parameters if one is not None)), pieces
+    pieces = [piece for piece, parameter in zip(split, parameters, strict=True) if parameter is not None]
+    return Signature(label, tuple(parameter for parameter in parameters if parameter is not None)), pieces
 
 
 def _opening(label: str) -> int | None:
@@ -180,21 +183,22 @@ def _outside(text: str, mark: str) -> int:
 
 def _python(texts: list[str]) -> list[Parameter | None] | None:
     """Return one for each text, None for the marks; None altogether where the parameters are not known."""
-    found: list[Parameter | None] = []
+    parameters: list[Parameter | None] = []
     kind: ParameterKind = "positional"
     for text in texts:
         if text == "...":
             return None
         if text == "/":
-            found = [
-                one and Parameter(one.name, "positional-only", one.has_default, one.annotation)
-                for one in found
+            parameters = [
+                parameter
+                and Parameter(parameter.name, "positional-only", parameter.has_default, parameter.annotation)
+                for parameter in parameters
             ]
-            found.append(None)
+            parameters.append(None)
             continue
         if text == "*":
             kind = "keyword"
-            found.append(None)
+            parameters.append(None)
             continue
         stars = len(text) - len(text.lstrip("*"))
         name = _NAME.match(text, stars)
@@ -203,13 +207,13 @@ def _python(texts: list[str]) -> list[Parameter | None] | None:
         equals = _outside(text, "=")
         rest = text[name.end() : equals if equals >= 0 else None].strip()
         kinds: tuple[ParameterKind, ...] = (kind, "var-positional", "var-keyword")
-        found.append(Parameter(name[1], kinds[stars], equals >= 0, rest.removeprefix(":").strip()))
+        parameters.append(Parameter(name[1], kinds[stars], equals >= 0, rest.removeprefix(":").strip()))
         kind = "keyword" if stars else kind
-    return found
+    return parameters
 
 
 def _typescript(texts: list[str]) -> list[Parameter | None] | None:
-    found: list[Parameter | None] = []
+    parameters: list[Parameter | None] = []
     for text in texts:
         colon = _outside(text, ":")
         head, annotation = (text, "") if colon < 0 else (text[:colon], text[colon + 1 :].strip())
@@ -217,9 +221,9 @@ def _typescript(texts: list[str]) -> list[Parameter | None] | None:
         head = head.removeprefix("...").strip()
         is_optional = head.endswith("?")
         name = head.rstrip("?").strip()
-        found.append(
+        parameters.append(
             Parameter(
                 name, "var-positional" if is_rest else "positional", is_optional and not is_rest, annotation
             )
         )
-    return found
+    return parameters
