@@ -392,7 +392,7 @@ def _kind(output: Any) -> OutputType:
     return output_type(output)
 
 
-def is_remote_model(model: Any) -> TypeGuard[TextModel]:
+def is_remote_model(model: object) -> TypeGuard[TextModel]:
     """Return whether `model` is a model on a server."""
     return hasattr(model, "answer_steps")
 
@@ -412,7 +412,7 @@ def _check_answerable(output: OutputType) -> None:
         )
 
 
-def check_model(model: Any, needs_logits: str = "") -> None:
+def check_model(model: object, needs_logits: str = "") -> None:
     """Raise `OptionError` for anything that is not a model, such as the name of one.
 
     Args:
@@ -434,18 +434,18 @@ def check_model(model: Any, needs_logits: str = "") -> None:
         )
 
 
-def _check_cancel(cancel: Any) -> None:
+def _check_cancel(cancel: object) -> None:
     if cancel is not None and not callable(cancel):
         raise OptionError(f"cancel is {a_kind(cancel)}; it must be a function that returns whether to stop")
 
 
-def check_describe(describe: Any) -> None:
+def check_describe(describe: object) -> None:
     """Raise `OptionError` unless the option `describe` is a bool or None."""
     if describe is not None and not isinstance(describe, bool):
         raise OptionError(f"describe is {describe!r:.40}; it must be True, False or None")
 
 
-def with_description(model: Any, prompt: Prompt, kind: OutputType, describe: bool | None) -> Prompt:
+def with_description(model: object, prompt: Prompt, kind: OutputType, describe: bool | None) -> Prompt:
     """Return the prompt, with a description of the type if `describe` is True, or None and the description helps.
 
     It helps small models with the fields of one object. It harms with a union of several, and in prompts with examples

@@ -51,7 +51,7 @@ class Account:
         return sum(attempt.tokens for attempt in self.attempts)
 
 
-def messages_of(prompt: Any) -> list[Message]:
+def messages_of(prompt: object) -> list[Message]:
     """Return the prompt as messages: a text is a message of the user."""
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]

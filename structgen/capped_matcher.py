@@ -15,7 +15,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ class CappedMatcher(Matcher):
 
     most: int
 
-    def __init__(self, constraint: Any, vocabulary: Vocabulary) -> None:
+    def __init__(self, constraint: object, vocabulary: Vocabulary) -> None:
         constraint = constraint_of(constraint)
         assert isinstance(constraint, CappedReasoning)
         super().__init__(constraint.reasoning, vocabulary)

@@ -116,7 +116,7 @@ class Classification(Generic[T]):
 def classify(
     model: LanguageModel,
     prompt: str,
-    labels: Any,
+    labels: object,
     *,
     tokenizations: Tokenizations = ...,
     end: bool | None = ...,
@@ -125,8 +125,8 @@ def classify(
 @overload
 def classify(
     model: LanguageModel,
-    prompt: Any,
-    labels: Any,
+    prompt: object,
+    labels: object,
     *,
     tokenizations: Tokenizations = ...,
     end: bool | None = ...,
@@ -204,7 +204,7 @@ def classify(
     return classified(prompt)
 
 
-def _is_several(prompt: Any) -> bool:
+def _is_several(prompt: object) -> bool:
     """Return whether it is a list of prompts; a list of mappings is one conversation."""
     return (
         isinstance(prompt, Sequence)
@@ -213,7 +213,7 @@ def _is_several(prompt: Any) -> bool:
     )
 
 
-def _read_labels(labels: Any) -> tuple[dict[str, Any], dict[str, str]]:
+def _read_labels(labels: object) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the value of each label's text, in order, and the descriptions of texts."""
     descriptions: dict[str, str] = {}
     if isinstance(labels, Mapping):
@@ -288,7 +288,7 @@ def _canonical(text: str, vocabulary: Vocabulary) -> Prefix:
     return tuple(tokens)
 
 
-def _shown(label: Any) -> str:
+def _shown(label: object) -> str:
     if isinstance(label, enum.Enum):
         return f"{type(label).__name__}.{label.name}"
     return label if isinstance(label, str) else repr(label)

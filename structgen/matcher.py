@@ -15,7 +15,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +88,7 @@ class _Programs(dict[Constraint, _core.Program]):
 _programs: weakref.WeakKeyDictionary[Vocabulary, _Programs] = weakref.WeakKeyDictionary()
 
 
-def compile_constraint(constraint: Any, vocabulary: Vocabulary) -> _core.Program:
+def compile_constraint(constraint: object, vocabulary: Vocabulary) -> _core.Program:
     """Return the automaton of a constraint or a type over `vocabulary`, from a bounded cache.
 
     Raises:
@@ -202,12 +201,12 @@ class Matcher(NativeText):
 
     __slots__ = ("_native", "_program", "constraint", "vocabulary")
 
-    def __new__(cls, constraint: Any, vocabulary: Vocabulary) -> Matcher:
+    def __new__(cls, constraint: object, vocabulary: Vocabulary) -> Matcher:
         """Make a matcher of the class that the constraint names, if it needs more than an automaton."""
         named = constraint_of(constraint).matcher_class() if cls is Matcher else None
         return object.__new__(cls if named is None or not issubclass(named, Matcher) else named)
 
-    def __init__(self, constraint: Any, vocabulary: Vocabulary) -> None:
+    def __init__(self, constraint: object, vocabulary: Vocabulary) -> None:
         """Open a constraint, or that of a type, at the start of a text.
 
         Args:
@@ -493,7 +492,7 @@ def warn_of_temperatures(matcher: TextMatcher, engine: str) -> None:
         )
 
 
-def open_matcher(constraint: Any, vocabulary: Vocabulary) -> TextMatcher:
+def open_matcher(constraint: object, vocabulary: Vocabulary) -> TextMatcher:
     """Return the matcher of a constraint or a type at the start of a text.
 
     A constraint that needs more than an automaton has a matcher of its own class (`Constraint.matcher_class`).

@@ -137,7 +137,7 @@ class Vocabulary:
     @classmethod
     @checks_names
     def from_tokenizer(
-        cls, tokenizer: Any, *, size: int | None = None, eos_ids: Iterable[int] | None = None
+        cls, tokenizer: object, *, size: int | None = None, eos_ids: Iterable[int] | None = None
     ) -> Vocabulary:
         """Make a vocabulary from a tokenizer.
 

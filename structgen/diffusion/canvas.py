@@ -136,7 +136,7 @@ class Canvas:
 
     def __init__(
         self,
-        constraint: Any,
+        constraint: object,
         vocabulary: Vocabulary,
         pieces: Iterable[Piece],
         *,
@@ -383,7 +383,7 @@ def _program(constraint: Constraint, vocabulary: Vocabulary) -> _Known:
     return found
 
 
-def _read(piece: Any, vocabulary: Vocabulary) -> list[int]:
+def _read(piece: object, vocabulary: Vocabulary) -> list[int]:
     if isinstance(piece, Hole):
         return [_OPEN] * piece.last
     if isinstance(piece, Gap):
@@ -404,7 +404,7 @@ def _read(piece: Any, vocabulary: Vocabulary) -> list[int]:
     )
 
 
-def _check_number(name: str, value: Any, end: int) -> None:
+def _check_number(name: str, value: object, end: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < end:
         raise OptionError(f"{name} is {value!r:.40}; it must be a whole number from 0 to {end - 1}")
 

@@ -108,7 +108,7 @@ class Filling:
 def fill(
     model: DiffusionModel,
     canvas: Canvas,
-    prompt: Any = None,
+    prompt: object = None,
     *,
     monitor: CanvasMonitor | None = None,
     repairs: int = 8,
@@ -180,7 +180,7 @@ class _Run:
         self,
         model: DiffusionModel,
         canvas: Canvas,
-        prompt: Any,
+        prompt: object,
         options: DecodingOptions,
         monitor: CanvasMonitor | None,
         repairs: int,

@@ -222,7 +222,7 @@ def _spelling(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
     return spell
 
 
-def _of_table(model: Any, file: Path, size: int) -> MaskedModel:
+def _of_table(model: object, file: Path, size: int) -> MaskedModel:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         texts: list[str | None] = content["tokens"]
@@ -238,7 +238,7 @@ def _of_table(model: Any, file: Path, size: int) -> MaskedModel:
     return MaskedModel(model, vocabulary, mask_id=mask_id, encode=_spelling(vocabulary), **marks)
 
 
-def _of_reactions(model: Any, folder: Path, size: int) -> MaskedModel:
+def _of_reactions(model: object, folder: Path, size: int) -> MaskedModel:
     tokens = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
     marks = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ""}
     table: list[bytes | None] = [

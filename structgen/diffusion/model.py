@@ -6,7 +6,7 @@ Invariant: `logits` is a function of the rows alone. Cost: that of the model's o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ class DiffusionModel(Protocol):
     mask_id: int
     closing: Sequence[int]
 
-    def frame(self, prompt: Any) -> tuple[list[int], list[int]]:
+    def frame(self, prompt: object) -> tuple[list[int], list[int]]:
         """Return the tokens before and after a canvas: a prompt, or marks of the start and the end of a text."""
         ...
 
@@ -41,7 +41,7 @@ class DiffusionModel(Protocol):
         ...
 
 
-def check_model(model: Any) -> None:
+def check_model(model: object) -> None:
     """Raise an error for anything that is not a diffusion model with a mask token, before it runs."""
     if not isinstance(model, DiffusionModel):
         missing = [

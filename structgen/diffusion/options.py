@@ -90,7 +90,7 @@ class DecodingOptions:
         return cls(**given)
 
 
-def _check(name: str, value: Any, kind: type, least: float, most: float = float("inf")) -> None:
+def _check(name: str, value: object, kind: type, least: float, most: float = float("inf")) -> None:
     kinds = int if kind is int else int | float
     if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
         what = "a whole number" if kind is int else "a number"

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from structgen.errors import ModelError, OptionError
 from .loop import failing_alone
 from .row import Row
 from .task_threads import WALL_FACTOR, TaskThreads
+
+if TYPE_CHECKING:
+    from structgen.protocols import LanguageModel
 
 __all__ = ["ContinuousBatch"]
 
@@ -127,7 +130,7 @@ class ContinuousBatch:
     """
 
     def __init__(
-        self, model: Any, *, most_rows: int = 16, patience: float = 0.01, prompt_tokens: int = 64
+        self, model: LanguageModel, *, most_rows: int = 16, patience: float = 0.01, prompt_tokens: int = 64
     ) -> None:
         if min(most_rows, prompt_tokens) < 1 or patience <= 0:
             raise OptionError("most_rows, prompt_tokens and patience must be above 0")

@@ -31,7 +31,7 @@ from .results import Generation, Timing
 from .row import Choice, Row
 
 if TYPE_CHECKING:
-    from structgen.protocols import LanguageModel, TokenMatcher
+    from structgen.protocols import LanguageModel, Session, TokenMatcher
 
 __all__ = ["Progress", "failing_alone", "generate_steps", "generate_tokens", "generation_of"]
 
@@ -217,7 +217,7 @@ class _Loop:
 
     def _draw_all(
         self,
-        session: Any,
+        session: Session,
         active: list[Row],
         trees: Sequence[Any],
         scores: Sequence[Any],
@@ -246,7 +246,7 @@ class _Loop:
         return logits
 
     def _drafts(
-        self, drafting: Drafting, session: Any, active: list[Row], indices: Sequence[int]
+        self, drafting: Drafting, session: Session, active: list[Row], indices: Sequence[int]
     ) -> Sequence[Any]:
         """Return a draft tree for each row. `indices` are those of the rows in the session."""
         before = time.perf_counter()
@@ -260,7 +260,9 @@ class _Loop:
         self.timing.drafting += time.perf_counter() - before
         return trees
 
-    def _advance(self, session: Any, active: list[Row], trees: Sequence[Any], can_score: bool) -> list[Any]:
+    def _advance(
+        self, session: Session, active: list[Row], trees: Sequence[Any], can_score: bool
+    ) -> list[Any]:
         """Give the session all pending and draft tokens.
 
         Returns:

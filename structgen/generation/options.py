@@ -169,7 +169,7 @@ def _known(given: dict[str, Any], beside: Iterable[str] = ()) -> None:
             )
 
 
-def _is_between(value: Any, whole: bool, low: float, high: float) -> bool:
+def _is_between(value: object, whole: bool, low: float, high: float) -> bool:
     kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
     return isinstance(value, kinds) and not isinstance(value, bool) and bool(low <= value <= high)
 
@@ -234,7 +234,7 @@ _RANGES: tuple[tuple[str, bool, float, float, str], ...] = (
 )
 
 
-def _is_seed(seed: Any) -> bool:
+def _is_seed(seed: object) -> bool:
     parts = [seed] if isinstance(seed, (int, np.integer)) else seed
     if not isinstance(parts, (list, tuple)):
         return False

@@ -45,11 +45,11 @@ class Potential:
         """Return the log weight of a prefix."""
         return 0.0 if self.prefix is None else self._call(self.prefix, text, "a prefix")
 
-    def __and__(self, other: Any) -> Product:
+    def __and__(self, other: object) -> Product:
         """Return the product with another potential, or with a type or a constraint."""
         return _product(self, other)
 
-    def __rand__(self, other: Any) -> Product:
+    def __rand__(self, other: object) -> Product:
         return _product(other, self)
 
     def _call(self, judge: Judge, text: str, what: str) -> float:
@@ -81,14 +81,14 @@ class Product:
     """The type or constraint; None for any text."""
     potentials: tuple[Potential, ...]
 
-    def __and__(self, other: Any) -> Product:
+    def __and__(self, other: object) -> Product:
         return _product(self, other)
 
-    def __rand__(self, other: Any) -> Product:
+    def __rand__(self, other: object) -> Product:
         return _product(other, self)
 
 
-def _product(first: Any, second: Any) -> Product:
+def _product(first: object, second: object) -> Product:
     parts = [part if isinstance(part, Product) else _alone(part) for part in (first, second)]
     outputs = [part.output for part in parts if part.output is not None]
     if len(outputs) == 2:
@@ -102,7 +102,7 @@ def _product(first: Any, second: Any) -> Product:
     return Product(outputs[0] if outputs else None, parts[0].potentials + parts[1].potentials)
 
 
-def _alone(part: Any) -> Product:
+def _alone(part: object) -> Product:
     return Product(None, (part,)) if isinstance(part, Potential) else Product(part, ())
 
 

@@ -13,13 +13,16 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from structgen.protocols import Session
 
 from .drafting import PrefixDrafting, PrefixQuery
+
+if TYPE_CHECKING:
+    from structgen.protocols import TokenMatcher
 
 __all__ = ["MAX_LOGIT_BYTES", "PrefixLogits", "can_draft", "common_length", "query_of_row", "rewind_row"]
 
@@ -147,7 +150,7 @@ class PrefixLogits:
 
 
 def query_of_row(
-    row: int, prefix: Prefix, held: Sequence[int], matcher: Any, *, is_known: bool
+    row: int, prefix: Prefix, held: Sequence[int], matcher: TokenMatcher, *, is_known: bool
 ) -> PrefixQuery:
     """Return the query of a row that holds the tokens `held` after the prompt."""
     kept = common_length(held, prefix)

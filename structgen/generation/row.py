@@ -15,7 +15,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from .random_streams import RowRandom
 from .results import Finish
 from .row_scores import RowScores
 from .token_budget import Budget, check_room, room_after
+
+if TYPE_CHECKING:
+    from structgen.vocabulary import Vocabulary
 
 __all__ = ["Row", "Unconstrained"]
 
@@ -99,7 +102,7 @@ class Row:
         prompt: Sequence[int],
         matcher: TokenMatcher | None,
         options: SamplingOptions,
-        vocabulary: Any,
+        vocabulary: Vocabulary,
         seed: tuple[int, ...],
     ) -> None:
         self.index = index

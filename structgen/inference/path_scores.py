@@ -17,7 +17,7 @@ from structgen.errors import LimitExceeded
 from .prefixes import Prefix, PrefixReader, distribution_of
 
 if TYPE_CHECKING:
-    from structgen.protocols import LanguageModel
+    from structgen.protocols import LanguageModel, Session
     from structgen.vocabulary import Vocabulary
 
 __all__ = ["all_paths", "likelihoods", "log_sum"]
@@ -79,7 +79,7 @@ class _Started:
 
     context_length = None
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
 
     def start(self, prompts: Any) -> Any:

@@ -50,7 +50,7 @@ def unknown_option(name: str, function: Callable[..., Any]) -> OptionError:
     )
 
 
-def limits_of(seconds: Any, calls: Any, attempts: Any, cancel: Any) -> Limits:
+def limits_of(seconds: Any, calls: object, attempts: object, cancel: object) -> Limits:
     """Return limits of time and work; raise `OptionError` for a bad one. None means no limit."""
     if seconds is not None and (not is_number(seconds) or math.isnan(seconds) or seconds < 0):
         raise OptionError(f"max_seconds is {seconds!r:.40}; it must be a number of 0 or more")
@@ -64,7 +64,7 @@ def limits_of(seconds: Any, calls: Any, attempts: Any, cancel: Any) -> Limits:
     )
 
 
-def whole_number(name: str, value: Any, least: int, meaning: str = "it is a whole number") -> int:
+def whole_number(name: str, value: object, least: int, meaning: str = "it is a whole number") -> int:
     """Return `value` as an int of `least` or more; raise `OptionError` for anything else."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least:
         return int(value)
@@ -79,7 +79,7 @@ def output_text(model: LanguageModel, kind: OutputType, tokens: Sequence[int]) -
     return text
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Return whether a value is a number of Python or numpy."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 

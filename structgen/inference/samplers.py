@@ -233,7 +233,7 @@ def sampler_of(chosen: str | Sampler) -> Sampler:
 _OPTIONAL = ("max_checks",)
 
 
-def _at_least(of: Any, name: str, least: int) -> None:
+def _at_least(of: object, name: str, least: int) -> None:
     value = getattr(of, name)
     if not (value is None and name in _OPTIONAL) and (
         not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least
@@ -243,7 +243,7 @@ def _at_least(of: Any, name: str, least: int) -> None:
         )
 
 
-def _one_of(of: Any, name: str, allowed: Sequence[str]) -> None:
+def _one_of(of: object, name: str, allowed: Sequence[str]) -> None:
     value = getattr(of, name)
     if value not in allowed:
         raise OptionError(

@@ -155,7 +155,7 @@ def _posterior(draws: list[Draw], kind: OutputType, sampler: Sampler, task: Task
 
 
 @contextmanager
-def _with_drafts(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]:
+def _with_drafts(task: Task, sampler: Sampler, speculate: object) -> Iterator[None]:
     """Give the task drafts inside the block, if they are wanted and useful."""
     if isinstance(sampler, MH):
         if isinstance(speculate, Speculation):
@@ -179,7 +179,7 @@ def _with_drafts(task: Task, sampler: Sampler, speculate: Any) -> Iterator[None]
 
 
 @contextmanager
-def _with_known_distributions(learned: Any, task: Task, sampler: Sampler) -> Iterator[None]:
+def _with_known_distributions(learned: object, task: Task, sampler: Sampler) -> Iterator[None]:
     """Give the task what was learned before, and reserve it for this call until it ends."""
     if learned is None:
         yield
@@ -220,7 +220,7 @@ async def sample_async(
         stop.set()
 
 
-def _condition(output: Any, potentials: Any) -> tuple[OutputType, list[Potential]]:
+def _condition(output: Any, potentials: object) -> tuple[OutputType, list[Potential]]:
     """Return the output type and all potentials."""
     if isinstance(output, Potential):
         output = Product(None, (output,))

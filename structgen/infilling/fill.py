@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from structgen.notebook import card, code, pairs, plain, table
 
 from .hole_writing import HoleEnd, write
 from .template import Template, read_template
+
+if TYPE_CHECKING:
+    from structgen.protocols import LanguageModel
 
 __all__ = ["Infilling", "Method", "infill"]
 
@@ -75,7 +78,7 @@ class Infilling:
 
 @checks_names
 def infill(
-    model: Any,
+    model: LanguageModel,
     template: str,
     *,
     within: Constraint | None = None,
@@ -167,7 +170,7 @@ def _checked(
 
 
 def _by_particles(
-    model: Any,
+    model: LanguageModel,
     prompt_text: str,
     template: Template,
     particles: int,
@@ -188,7 +191,7 @@ def _by_particles(
     return Infilling(text, template.split(text), "smc", (), weights, texts, template.notes)
 
 
-def _marks(model: Any) -> tuple[str, str, str] | None:
+def _marks(model: LanguageModel) -> tuple[str, str, str] | None:
     """Return the model's tokens for prefix, suffix and middle; None if it has none."""
     for marks in _MIDDLE:
         if all(mark in model.vocabulary.specials for mark in marks):
@@ -197,7 +200,7 @@ def _marks(model: Any) -> tuple[str, str, str] | None:
 
 
 def _in_the_middle(
-    model: Any,
+    model: LanguageModel,
     template: Template,
     marks: tuple[str, str, str] | None,
     options: dict[str, Any],

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from structgen.vocabulary import Vocabulary
 
 from .prefix_cache import PrefixCachedModel
 from .template import Template
+
+if TYPE_CHECKING:
+    from structgen.protocols import LanguageModel, Session
 
 __all__ = ["HoleEnd", "write"]
 
@@ -65,7 +68,9 @@ def write(
 class _Hole:
     """The holes from `index` to before `end`, without text between them, after a fixed text."""
 
-    def __init__(self, model: Any, asked: str, template: Template, text: str, index: int, end: int) -> None:
+    def __init__(
+        self, model: LanguageModel, asked: str, template: Template, text: str, index: int, end: int
+    ) -> None:
         self._model, self._template = model, template
         self._index, self._end = index, end
         self.text = text
@@ -236,7 +241,7 @@ def _opened(constraint: Constraint, vocabulary: Vocabulary) -> TextMatcher:
     return _Roomy(constraint, vocabulary) if matcher.judge is None else matcher
 
 
-def _read_logits(session: Any, tokens: Sequence[int]) -> list[Any]:
+def _read_logits(session: Session, tokens: Sequence[int]) -> list[Any]:
     """Return the logits of the next token and after each of these tokens, which the session reads."""
     logits = [np.array(session.logits()[0])]
     if tokens and session.capabilities.scores_runs:
@@ -247,7 +252,7 @@ def _read_logits(session: Any, tokens: Sequence[int]) -> list[Any]:
     return logits
 
 
-def _log_p(logits: Any, token: int) -> float:
+def _log_p(logits: object, token: int) -> float:
     logits = np.asarray(logits, dtype=np.float64)
     top = logits.max()
     return float(logits[token] - top - np.log(np.exp(logits - top).sum()))

@@ -8,12 +8,15 @@ Cost: the common prefix with the last session is kept; the rest of the cache is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structgen.protocols import Session, SessionCapabilities
+
+if TYPE_CHECKING:
+    from structgen.protocols import LanguageModel
 
 __all__ = ["PrefixCachedModel"]
 
@@ -21,7 +24,7 @@ __all__ = ["PrefixCachedModel"]
 class PrefixCachedModel:
     """The same model for one row at a time. A new session ends the one before."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: LanguageModel) -> None:
         self._model = model
         self.vocabulary = model.vocabulary
         self.context_length = model.context_length
@@ -44,7 +47,7 @@ class PrefixCachedModel:
 class _Read:
     """The model's session, and the tokens that it holds after the prompt."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
         self.tokens: list[int] = []
         self.first: NDArray[np.float32] = np.array(session.logits())

@@ -214,7 +214,7 @@ _BYTES = Vocabulary.of_bytes()
 
 
 def read_template(
-    template: str, constraints: Mapping[str, Any], within: Any, marks: tuple[str, str]
+    template: str, constraints: Mapping[str, Any], within: object, marks: tuple[str, str]
 ) -> Template:
     """Parse a template; grammars that read indentation are indented like it."""
     if not isinstance(template, str):

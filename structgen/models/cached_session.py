@@ -84,7 +84,7 @@ class CachedSession(Session):
         if not 0 <= n <= held:
             raise ModelError(f"cannot roll back {n} tokens of row {row}, which has {held}")
 
-    def _forward(self, ids: torch.Tensor, cache: Any, keep: int, **inputs: Any) -> torch.Tensor:
+    def _forward(self, ids: torch.Tensor, cache: object, keep: int, **inputs: Any) -> torch.Tensor:
         """Return the logits of the last `keep` positions."""
         device = self._model.device
         if self._keeps_last:

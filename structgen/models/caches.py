@@ -85,7 +85,7 @@ def memory_of(model: Any, size: int) -> Memory:
     return _KNOWN[model]
 
 
-def forgets(model: Any, size: int) -> None:
+def forgets(model: object, size: int) -> None:
     """Note that the model has no usable cache, and warn; raise `ModelError` if it cannot be read again either."""
     _check_causal(model, size)
     _KNOWN[model] = Memory(None, has_slots=False, reads_runs=False, wants_positions=False)

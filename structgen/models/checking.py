@@ -35,7 +35,7 @@ def is_gguf(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).lower().endswith(".gguf")
 
 
-def check_chat_options(chat: Any, system: Any, template: Any) -> None:
+def check_chat_options(chat: object, system: object, template: object) -> None:
     """Raise where an option about the chat template has a wrong type."""
     if chat is not None and not isinstance(chat, bool):
         raise OptionError(f"chat is {chat!r:.40}; it must be True, False or None")

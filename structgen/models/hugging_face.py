@@ -176,7 +176,7 @@ class HuggingFaceModel:
         return re.compile("|".join(map(re.escape, marks)) if marks else r"(?!)")
 
 
-def _check_prompt(prompt: Any) -> None:
+def _check_prompt(prompt: object) -> None:
     is_text = isinstance(prompt, str)
     if not is_text and not (
         isinstance(prompt, Sequence)
@@ -201,7 +201,7 @@ def _check_characters(text: str) -> None:
         )
 
 
-def _check_kind(model: Any, tokenizer: Any) -> None:
+def _check_kind(model: Any, tokenizer: object) -> None:
     if not _is_model(model) or not hasattr(tokenizer, "eos_token_id"):
         raise OptionError(
             f"{a_kind(model)} and {a_kind(tokenizer)} are no model and tokenizer of transformers",
@@ -219,11 +219,11 @@ def _check_kind(model: Any, tokenizer: Any) -> None:
         )
 
 
-def _is_model(given: Any) -> bool:
+def _is_model(given: object) -> bool:
     return hasattr(given, "config") and hasattr(given, "forward") and not isinstance(given, type)
 
 
-def _how_to_wrap(model: Any, tokenizer: Any) -> str:
+def _how_to_wrap(model: object, tokenizer: object) -> str:
     """Return the hint for objects of the wrong type."""
     if _is_model(tokenizer) and hasattr(model, "eos_token_id"):
         return "They are the wrong way round: write wrap(model, tokenizer)."

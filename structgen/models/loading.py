@@ -180,8 +180,8 @@ def _similar_path(path: Path) -> str | None:
 
 @checks_names
 def wrap(
-    model: Any,
-    tokenizer: Any,
+    model: object,
+    tokenizer: object,
     *,
     chat: bool | None = None,
     system: str | None = None,

@@ -103,7 +103,7 @@ HERMES = _Notation(
 """The notation of Hermes 2 Pro and 3, Qwen 2.5 and Qwen 3."""
 
 
-def prompt_of(given: Any) -> Any:
+def prompt_of(given: object) -> Any:
     """Return what a prompt is: the messages of a conversation object, and anything else as it is.
 
     Messages and calls that are objects of the official OpenAI client, as its answers hold them, become mappings.
@@ -144,7 +144,7 @@ def plain_messages(messages: Iterable[Any], notation: CallNotation = HERMES) -> 
     return [_plain(message, f"messages[{index}]", notation, names) for index, message in enumerate(messages)]
 
 
-def _plain(given: Any, where: str, notation: CallNotation, names: dict[str, str]) -> dict[str, Any]:
+def _plain(given: object, where: str, notation: CallNotation, names: dict[str, str]) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise PromptError(f"a message is {with_kind(given)}, not a dict", where=where, hint=_MESSAGE_HINT)
     role = given.get("role")
@@ -172,7 +172,7 @@ def _plain(given: Any, where: str, notation: CallNotation, names: dict[str, str]
     return {**kept, "role": role, "content": content}
 
 
-def _text(given: Any, where: str) -> str:
+def _text(given: object, where: str) -> str:
     """Return the text of a message's content: a text, or parts of text."""
     if given is None or isinstance(given, str):
         return given or ""
@@ -221,7 +221,7 @@ OTHER_ROLES = {"human": "user", "ai": "assistant", "bot": "assistant", "gpt": "a
 """What other libraries call the roles."""
 
 
-def _written(calls: Any, where: str, notation: CallNotation, names: dict[str, str]) -> str:
+def _written(calls: object, where: str, notation: CallNotation, names: dict[str, str]) -> str:
     """Earlier calls, as the model writes them."""
     if not isinstance(calls, Sequence) or isinstance(calls, str):
         raise PromptError(f"tool_calls is {with_kind(calls)}, not a list", where=where)
@@ -243,7 +243,7 @@ def _written(calls: Any, where: str, notation: CallNotation, names: dict[str, st
     return notation.begin + between.join(written) + notation.end
 
 
-def _arguments(given: Any, notation: CallNotation) -> str:
+def _arguments(given: object, notation: CallNotation) -> str:
     """Return the arguments as the model writes them; a text that is not a JSON object stays as it is."""
     if not given:
         given = {}

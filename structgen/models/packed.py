@@ -84,7 +84,7 @@ class PackedLinear(nn.Module):
             f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
         )
 
-    def _apply(self, fn: Any, recurse: bool = True) -> PackedLinear:
+    def _apply(self, fn: object, recurse: bool = True) -> PackedLinear:
         # A move to the same place changes nothing. The packed tensor has no such query, but its neighbours have.
         _check_stays(fn, self._packed.dtype)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -99,7 +99,7 @@ class PackedLinear(nn.Module):
         self,
         state_dict: Any,
         prefix: str,
-        local_metadata: Any,
+        local_metadata: object,
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],
@@ -133,7 +133,7 @@ class _Stays(nn.Module):
         super().__init__()
         self._dtypes = sorted(dtypes, key=str)
 
-    def _apply(self, fn: Any, recurse: bool = True) -> _Stays:
+    def _apply(self, fn: object, recurse: bool = True) -> _Stays:
         for dtype in self._dtypes:
             _check_stays(fn, dtype)
         return self

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +77,7 @@ class RPG:
     """
 
     def __init__(
-        self, constraint: Any, *, decay: float = 0.9, least_period: int = 3, window: int = 400
+        self, constraint: object, *, decay: float = 0.9, least_period: int = 3, window: int = 400
     ) -> None:
         if not isinstance(decay, int | float) or not 0 < decay <= 1:
             raise OptionError(f"decay is {decay!r:.40}; it must be above 0 and at most 1")

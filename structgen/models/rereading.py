@@ -28,7 +28,7 @@ __all__ = ["RereadingSession"]
 class RereadingSession(CachedSession):
     """Keeps nothing but the rows' tokens and the results of the last pass."""
 
-    def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
+    def __init__(self, model: object, size: int, prompts: Tokens) -> None:
         super().__init__(model, size, len(prompts))
         self._capabilities = SessionCapabilities(
             scores_runs=True, crops_cheaply=True, hidden_states=True, joins=True

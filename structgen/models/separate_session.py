@@ -26,7 +26,7 @@ __all__ = ["SeparateSession"]
 class SeparateSession(CachedSession):
     """One cache per row, one forward pass per row."""
 
-    def __init__(self, model: Any, size: int, prompts: Tokens) -> None:
+    def __init__(self, model: object, size: int, prompts: Tokens) -> None:
         super().__init__(model, size, len(prompts))
         kinds = kinds_of_layers(model)
         self._memory = memory_of(model, size)

@@ -6,8 +6,6 @@ has no slots that could be empty. Models without a usable cache run in a `Reread
 
 from __future__ import annotations
 
-from typing import Any
-
 from structgen.errors import ModelError
 
 from .batched_session import BatchedSession
@@ -20,7 +18,7 @@ __all__ = ["start_session"]
 
 
 def start_session(
-    model: Any, size: int, prompts: Tokens
+    model: object, size: int, prompts: Tokens
 ) -> BatchedSession | SeparateSession | RereadingSession:
     """Prefill one row per prompt and return the session that fits the model."""
     if not all(prompts):

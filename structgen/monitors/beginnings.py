@@ -26,7 +26,7 @@ class Document(NamedTuple):
     language: Language
     before_text: str
 
-    def context(self, query: Query, text: bytes, state: Any, scan: Scan) -> Context:
+    def context(self, query: Query, text: bytes, state: object, scan: Scan) -> Context:
         """Return the context of a query; `text` was generated so far, `scan` is the state there or before."""
         whole = self.before[: query.offset] + text[: max(0, query.offset - len(self.before))]
         # Where characters are bytes, the text is copied instead of decoded.

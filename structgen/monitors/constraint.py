@@ -171,7 +171,7 @@ class Monitored(Constraint):
         return f"<{self.describe()}>"
 
 
-def _checked_fault(given: Any, monitor: Monitor) -> Fault:
+def _checked_fault(given: object, monitor: Monitor) -> Fault:
     start, message, *_ = given if isinstance(given, tuple) and len(given) >= 2 else (None, None)
     if isinstance(start, bool) or not isinstance(start, int) or not isinstance(message, str):
         raise OptionError(

@@ -143,7 +143,7 @@ def close_servers() -> None:
         _servers.clear()
 
 
-def _usual(language: str, project: str | Path | None, server: Any) -> list[str]:
+def _usual(language: str, project: str | Path | None, server: object) -> list[str]:
     if project is None and not isinstance(server, Analyser):
         raise OptionError(
             "without a project there is no language server to query",

@@ -116,7 +116,7 @@ class Answer:
             self._future = None
         return self._expression
 
-    def resolve(self, given: Any) -> Answer:
+    def resolve(self, given: object) -> Answer:
         """Resolve the answer with what is known without waiting."""
         self._known = True
         self._expression = self._asker.understood(given, self._key, self._spaces, self._report)
@@ -212,7 +212,7 @@ class QueryRunner:
         is_open = context.place == IMPORT and "(" in context.text[context.statement :]
         return " \t\r\n" if is_open else " \t"
 
-    def understood(self, given: Any, key: Hashable, spaces: str, report: MonitorReport) -> RE | None:
+    def understood(self, given: object, key: Hashable, spaces: str, report: MonitorReport) -> RE | None:
         """Return the language of an answer, and keep it."""
         expression = expression_of(given, self.language, spaces=spaces)
         is_unknown = given is None

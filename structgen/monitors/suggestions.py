@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from structgen.constraints.base import Constraint, constraint_of, is_type
 from structgen.constraints.expressions import (
@@ -79,7 +79,7 @@ Suggestion = Names | Constraint | Rest | Collection[str] | bool | None
 """Names; a constraint on all of the text that follows; True for anything; None for nothing known; False to refuse."""
 
 
-def expression_of(given: Any, language: Language, *, spaces: str = " \t") -> RE | None:
+def expression_of(given: object, language: Language, *, spaces: str = " \t") -> RE | None:
     """Return the language of what may follow; None if anything may.
 
     Args:

@@ -10,7 +10,7 @@ from structgen.errors import OptionError
 __all__ = ["check_number", "check_whole"]
 
 
-def check_whole(name: str, value: Any, low: int = 1, high: int = 256) -> None:
+def check_whole(name: str, value: object, low: int = 1, high: int = 256) -> None:
     """Raise `OptionError` unless `value` is a whole number from `low` to `high`."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise OptionError(f"{name} is {value!r:.40}; it must be a whole number from {low} to {high}")

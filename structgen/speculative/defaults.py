@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structgen.errors import OptionError, a_kind
 from structgen.generation.options import SamplingOptions
@@ -21,12 +21,15 @@ from .guarded import SpeculationWarning
 from .sampler_drafts import SamplerDrafts
 from .speculation import Speculation
 
+if TYPE_CHECKING:
+    from structgen.protocols import LanguageModel, TokenMatcher
+
 __all__ = ["generation_drafts_of", "sampler_drafts_of", "speculation_of"]
 
 _own: weakref.WeakKeyDictionary[Any, Speculation] = weakref.WeakKeyDictionary()
 
 
-def speculation_of(model: Any) -> Speculation:
+def speculation_of(model: LanguageModel) -> Speculation:
     """Return the `Speculation` that all calls on `model` with ``speculate=True`` share.
 
     Raises:
@@ -44,7 +47,7 @@ def speculation_of(model: Any) -> Speculation:
 
 
 def generation_drafts_of(
-    model: Any, options: SamplingOptions | Sequence[SamplingOptions]
+    model: LanguageModel, options: SamplingOptions | Sequence[SamplingOptions]
 ) -> GenerationDrafts | None:
     """Return the drafts of one generation; None if no row wants any."""
     each = [options] if isinstance(options, SamplingOptions) else options
@@ -65,10 +68,10 @@ def generation_drafts_of(
 
 
 def sampler_drafts_of(
-    model: Any,
-    speculate: Any,
+    model: LanguageModel,
+    speculate: object,
     prompt: Sequence[int],
-    matcher: Any,
+    matcher: TokenMatcher,
     *,
     temperature: float,
     max_tokens: int,
@@ -93,7 +96,7 @@ def sampler_drafts_of(
     )
 
 
-def _chosen(model: Any, speculate: Any) -> Speculation:
+def _chosen(model: LanguageModel, speculate: object) -> Speculation:
     if isinstance(speculate, Speculation):
         return speculate
     if speculate is not True:

@@ -15,13 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .checks import check_whole
 from .suffixes import SuffixIndex
+
+if TYPE_CHECKING:
+    from structgen.vocabulary import Vocabulary
 
 __all__ = [
     "CONTEXT",
@@ -164,7 +167,7 @@ class _Encoder:
         return tokens
 
 
-def _from_each(tokens: Sequence[int], vocabulary: Any) -> dict[int, list[int]]:
+def _from_each(tokens: Sequence[int], vocabulary: Vocabulary) -> dict[int, list[int]]:
     """Return the rest of the tokens after each token border, by the number of bytes before it."""
     rests, offset = {}, 0
     for number, token in enumerate(tokens):
@@ -173,7 +176,7 @@ def _from_each(tokens: Sequence[int], vocabulary: Any) -> dict[int, list[int]]:
     return rests
 
 
-def _encoder(vocabulary: Any, before: _Encoder | None) -> _Encoder:
+def _encoder(vocabulary: Vocabulary, before: _Encoder | None) -> _Encoder:
     """Return the encoder of the vocabulary: the one of the last request, if it has the same."""
     return before if before is not None and before.vocabulary is vocabulary else _Encoder(vocabulary)
 

@@ -29,6 +29,9 @@ from .sampled import Draws, WrongDrafts, grow_sampled_tree
 from .trees import DraftTree
 
 if TYPE_CHECKING:
+    from structgen.generation.row import Row
+    from structgen.protocols import LanguageModel
+
     from .speculation import Speculation
 
 __all__ = ["GenerationDrafts"]
@@ -64,7 +67,7 @@ class _Row:
 class GenerationDrafts:
     """See `structgen.generation.drafting.Drafting`."""
 
-    def __init__(self, speculation: Speculation, model: Any, *, warns: bool = True) -> None:
+    def __init__(self, speculation: Speculation, model: LanguageModel, *, warns: bool = True) -> None:
         self._all = speculation
         self._warns = warns
         self._model = model
@@ -121,7 +124,7 @@ class GenerationDrafts:
         self._drafting += time.perf_counter() - before
         return [grown_tree.tree for grown_tree in grown]
 
-    def draw(self, row: Any, node: int, distribution: StepDistribution, uniform: float) -> int | None:
+    def draw(self, row: Row, node: int, distribution: StepDistribution, uniform: float) -> int | None:
         """Draw the token at a node with the verifier; None if no children were drawn there."""
         known = self._rows.get(row.index)
         sampled = None if known is None else known.grown.sampled.get(node)
@@ -130,7 +133,7 @@ class GenerationDrafts:
         target = distribution.over(self._vocabulary.size)
         return self._all.verifier.outcome(target, sampled.distribution, sampled.tokens).draw(uniform)
 
-    def on_token(self, row: Any, node: int, token: int) -> None:
+    def on_token(self, row: Row, node: int, token: int) -> None:
         """See `Drafting.on_token`."""
         known = self._rows.get(row.index)
         if known is not None:
@@ -139,7 +142,7 @@ class GenerationDrafts:
                 if isinstance(whose, Guarded):
                     whose.accepted += 1
 
-    def on_logits(self, row: Any, tree: DraftTree, logits: Any) -> None:
+    def on_logits(self, row: Row, tree: DraftTree, logits: Any) -> None:
         """See `Drafting.on_logits`."""
         known = self._rows.get(row.index)
         if not self._learners or known is None:
@@ -164,7 +167,7 @@ class GenerationDrafts:
         self._drafting *= _TIME_DECAY
         self._reading = self._reading * _TIME_DECAY + seconds
 
-    def on_step(self, row: Any, drafted: int, accepted: int) -> None:
+    def on_step(self, row: Row, drafted: int, accepted: int) -> None:
         """See `Drafting.on_step`."""
         with self._all.lock:
             counts = self._all.counts
@@ -185,7 +188,7 @@ class GenerationDrafts:
         if self._warns:
             warnings.warn(UNSUPPORTED, SpeculationWarning, stacklevel=2)
 
-    def on_end(self, row: Any) -> None:
+    def on_end(self, row: Row) -> None:
         """See `Drafting.on_end`."""
         known = self._rows.pop(row.index, None)
         if known is None:
@@ -209,7 +212,7 @@ class GenerationDrafts:
         self._rested = (self._rested + 1) % _EVERY
         return self._rested != 0
 
-    def _known(self, row: Any) -> _Row:
+    def _known(self, row: Row) -> _Row:
         known = self._rows.get(row.index)
         if known is None:
             constraint = row.matcher.constraint
@@ -229,7 +232,7 @@ class GenerationDrafts:
             )
         return known
 
-    def _grow(self, row: Any, hidden: Any, trees: bool, costs: Costs) -> GrownTree:
+    def _grow(self, row: Row, hidden: Any, trees: bool, costs: Costs) -> GrownTree:
         if not row.options.speculate:
             return GrownTree(DraftTree())  # nothing is learned from this row either
         known = self._known(row)
@@ -265,7 +268,7 @@ class GenerationDrafts:
         return known.grown
 
     def _sampled(
-        self, row: Any, parts: _Parts, most: int, depth: int, branching: bool, costs: Costs
+        self, row: Row, parts: _Parts, most: int, depth: int, branching: bool, costs: Costs
     ) -> GrownTree:
         rows = self._rows_in_pass
         pending = [len(row.pending)] * rows
@@ -294,7 +297,7 @@ class GenerationDrafts:
                 hint="Match() takes any.",
             ) from None
 
-    def _pad(self, row: Any, tree: DraftTree) -> None:
+    def _pad(self, row: Row, tree: DraftTree) -> None:
         """Add padding, if the forward pass takes less time with it."""
         used = len(row.pending) + len(tree)
         wanted = self._all.costs.padded(1, used) - used
@@ -305,7 +308,7 @@ class GenerationDrafts:
             node = tree.add(node, row.pending[-1], 0.0)
             tree.padding += 1
 
-    def _observe(self, row: Any, known: _Row) -> None:
+    def _observe(self, row: Row, known: _Row) -> None:
         """Update the drafters with the row's tokens."""
         prompt, tokens = len(row.prompt), known.tokens
         start = len(tokens)

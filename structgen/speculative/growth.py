@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ from structgen.generation.distributions import bits_of
 
 from .drafters import Context, Proposal, RowDrafter
 from .trees import ROOT, DraftTree
+
+if TYPE_CHECKING:
+    from structgen.protocols import TokenMatcher
+    from structgen.vocabulary import Vocabulary
 
 __all__ = [
     "MIN_CHANCE",
@@ -289,7 +293,7 @@ def _coupled(drafter: RowDrafter, context: Context) -> list[Proposal]:
     return [Proposal((best,), f"{drafter.name} with noise", 0.6)]
 
 
-def masked_distribution(context: Context, distribution: Any) -> NDArray[np.float64] | None:
+def masked_distribution(context: Context, distribution: object) -> NDArray[np.float64] | None:
     """Return a distribution under the constraint's mask, normalised; None if no allowed token has probability."""
     masked = np.asarray(distribution, dtype=np.float64)
     if context.is_constrained:
@@ -319,7 +323,7 @@ def _negated_chance(candidate: _Candidate) -> float:
     return -candidate.chance
 
 
-def _beginning(vocabulary: Any, token: int) -> int:
+def _beginning(vocabulary: Vocabulary, token: int) -> int:
     """Return 0 if a token continues a word, 1 if it starts with a space, 2 otherwise: copies rarely go beyond words."""
     text = vocabulary.token_bytes(token)
     if not text:
@@ -329,7 +333,7 @@ def _beginning(vocabulary: Any, token: int) -> int:
 
 
 def move_to_node(
-    tree: DraftTree, source: int, target: int, matcher: Any, tokens: list[int], base: int
+    tree: DraftTree, source: int, target: int, matcher: TokenMatcher, tokens: list[int], base: int
 ) -> int:
     """Move the matcher and the tokens from one node to another; return the latter."""
     if source == target:

@@ -144,7 +144,7 @@ def start_guarded(drafter: Drafter, start: Start, record: DrafterRecord) -> RowD
 class Guarded(RowDrafter):
     """A row drafter that may fail."""
 
-    def __init__(self, record: DrafterRecord, row: Any, size: int) -> None:
+    def __init__(self, record: DrafterRecord, row: RowDrafter | None, size: int) -> None:
         self.record = record
         self.accepted = 0
         """Its tokens that were drawn since the last forward pass."""
@@ -215,7 +215,7 @@ class Guarded(RowDrafter):
             raise ValueError(f"the chance of {guess!r:.60} is not a number")
         return Proposal(tokens, str(guess.kind)[:80], min(1.0, max(0.0, chance)))
 
-    def _checked_distribution(self, distribution: Any) -> Any:
+    def _checked_distribution(self, distribution: object) -> Any:
         if distribution is None:
             return None
         masses = np.asarray(distribution, dtype=np.float64)

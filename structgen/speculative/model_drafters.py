@@ -371,7 +371,7 @@ def _shallow(module: Any) -> Any:
     return copied
 
 
-def _layers_of(model: Any) -> tuple[Any, Any]:
+def _layers_of(model: object) -> tuple[Any, Any]:
     """Return the module of a structgen model that holds its layers, and the layers."""
     whole = getattr(model, "model", None)
     for inner in getattr(whole, "_modules", {}).values():

@@ -260,7 +260,7 @@ class SuffixStore:
             texts = Texts(self._longest, self._width, self._most)
         return _StoredRow(self, start.constraint, texts, len(start.prompt))
 
-    def keep(self, constraint: Any, texts: Texts, text: Sequence[int]) -> None:
+    def keep(self, constraint: object, texts: Texts, text: Sequence[int]) -> None:
         """Add a drawn text, and evict what exceeds the limits."""
         # The constraint may have been evicted, or added by others, since the row started.
         is_kept = constraint in self._texts

@@ -11,7 +11,7 @@ import pickle
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structgen.argument_names import checks_names_of_init
 from structgen.errors import OptionError, VocabularyMismatch, a_kind
@@ -24,6 +24,9 @@ from .growth import Chances, Tallies
 from .guarded import DrafterRecord, start_guarded
 from .recycling import SuffixStore
 from .verifiers import Match, Verifier
+
+if TYPE_CHECKING:
+    from structgen.protocols import LanguageModel
 
 __all__ = ["Speculation"]
 
@@ -119,7 +122,7 @@ class Speculation:
         """Whether drafters that cost more than they bring are paused, if the controller says so."""
         return bool(getattr(self.controller, "weighs_drafters", False))
 
-    def check_vocabulary(self, model: Any) -> None:
+    def check_vocabulary(self, model: LanguageModel) -> None:
         """Raise `VocabularyMismatch` if this object has learned tokens of another vocabulary."""
         fingerprint = model.vocabulary.fingerprint
         if self._vocabulary is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from structgen.errors import VocabularyError
 
@@ -20,7 +19,7 @@ from .tiktoken import read_encoding
 __all__ = ["TokenTable", "read_tokenizer"]
 
 
-def read_tokenizer(tokenizer: Any) -> TokenTable:
+def read_tokenizer(tokenizer: object) -> TokenTable:
     """Return the tokens of a tokenizer.
 
     Args:

@@ -87,7 +87,7 @@ def _token_bytes(
     return tokens
 
 
-def _component(backend: Any, name: str) -> Component | None:
+def _component(backend: object, name: str) -> Component | None:
     """Return a component as its part of ``tokenizer.json``."""
     component = getattr(backend, name)
     return None if component is None else json.loads(component.__getstate__())

@@ -50,7 +50,7 @@ CAPABILITIES: dict[str, Any] = {
 }
 
 
-def initialize_parameters(project: Path, options: Any, process_number: int) -> dict[str, Any]:
+def initialize_parameters(project: Path, options: object, process_number: int) -> dict[str, Any]:
     """Return the parameters of ``initialize``; a server ends when the process of this number does."""
     uri = project.as_uri()
     return {
@@ -87,11 +87,11 @@ def replies(project: Path, settings: Mapping[str, Any]) -> dict[str, Callable[[A
     }
 
 
-def _accept(_: Any) -> None:
+def _accept(_: object) -> None:
     return None
 
 
-def _or_nothing(reply: Callable[[Any], list[Any]], parameters: Any) -> list[Any]:
+def _or_nothing(reply: Callable[[Any], list[Any]], parameters: object) -> list[Any]:
     try:
         return reply(parameters)
     except (TypeError, KeyError, AttributeError):

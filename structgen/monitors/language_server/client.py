@@ -79,7 +79,7 @@ class LanguageServer:
         language: str,
         *,
         knowledge: Knowledge | None = None,
-        options: Any = None,
+        options: object = None,
         settings: Mapping[str, Any] | None = None,
         environment: Mapping[str, str] | None = None,
         timeout: float = 2.0,

@@ -83,7 +83,12 @@ def is_member_access(text: str, start: int) -> bool:
 
 
 def read_completions(
-    result: Any, text: str, offset: int, encoding: Encoding, knowledge: Knowledge, prefix: str | None = None
+    result: object,
+    text: str,
+    offset: int,
+    encoding: Encoding,
+    knowledge: Knowledge,
+    prefix: str | None = None,
 ) -> Completions | None:
     """Return what a server's answer at an offset means; `prefix` is typed in addition to the text of the query.
 

@@ -70,7 +70,7 @@ class Connection:
         self.end: Ended | None = None
         self._reader = asyncio.create_task(self._read())
 
-    async def request(self, method: str, parameters: Any = None) -> Any:
+    async def request(self, method: str, parameters: object = None) -> Any:
         """Return the result of a request.
 
         Raises:
@@ -97,7 +97,7 @@ class Connection:
         finally:
             self._open.pop(number, None)
 
-    def notify(self, method: str, parameters: Any = None) -> None:
+    def notify(self, method: str, parameters: object = None) -> None:
         """Send a notification to the server.
 
         Raises:
@@ -177,7 +177,7 @@ class Connection:
         else:
             self._reply(message["id"], method, message.get("params"))
 
-    def _reply(self, number: Any, method: str, parameters: Any) -> None:
+    def _reply(self, number: object, method: str, parameters: object) -> None:
         reply = self._replies.get(method)
         with contextlib.suppress(Ended):
             if reply is None:

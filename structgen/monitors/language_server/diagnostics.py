@@ -17,7 +17,7 @@ _SEVERITIES: tuple[Severity, ...] = ("error", "warning", "information", "hint")
 _TAGS = {1: "unnecessary", 2: "deprecated"}
 
 
-def read_diagnostics(items: Any, text: str, encoding: Encoding) -> tuple[Diagnostic, ...]:
+def read_diagnostics(items: object, text: str, encoding: Encoding) -> tuple[Diagnostic, ...]:
     """Return the complaints in a text that a server lists.
 
     Raises:

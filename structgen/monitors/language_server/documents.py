@@ -25,7 +25,7 @@ SyncKind = int
 """0: a server that takes no changes (documents are closed and opened again), 1: whole texts, 2: edits."""
 
 
-def sync_kind(capability: Any) -> SyncKind:
+def sync_kind(capability: object) -> SyncKind:
     """Return what kind of changes a server takes, from ``capabilities.textDocumentSync``."""
     kind = capability.get("change", 0) if isinstance(capability, dict) else capability
     return kind if isinstance(kind, int) and 0 <= kind <= 2 else 0

@@ -25,7 +25,7 @@ class Pushes:
         self._count = 0
         self._told: dict[str, tuple[int, int]] = {}
 
-    def on_notification(self, method: str, parameters: Any) -> None:
+    def on_notification(self, method: str, parameters: object) -> None:
         """Called for each notification; only diagnostics matter."""
         if method != "textDocument/publishDiagnostics" or not isinstance(parameters, dict):
             return

@@ -62,7 +62,7 @@ def read_signatures(result: Any, dialect: Dialect) -> Signatures | None:
     return Signatures(tuple(items), active if isinstance(active, int) and 0 <= active < len(items) else 0)
 
 
-def _read_item(item: dict[str, Any], dialect: Dialect, active: Any) -> Signature:
+def _read_item(item: dict[str, Any], dialect: Dialect, active: object) -> Signature:
     label = item["label"]
     if not isinstance(label, str):
         raise TypeError("a label is no string")
@@ -92,7 +92,7 @@ def _plain(label: str, given: Any) -> Signature:
 
 
 def _active(
-    index: Any, label: str, given: list[Any], pieces: list[_Piece], signature: Signature
+    index: object, label: str, given: list[Any], pieces: list[_Piece], signature: Signature
 ) -> int | None:
     """Return which of the parameters is meant by an index in the server's list of them."""
     if not isinstance(index, int) or not 0 <= index < max(len(given), len(signature.parameters)):
