@@ -65,7 +65,23 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
 
     app = FastAPI(title="structgen", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service
+    _add_endpoints(app, service)
+    _add_status_pages(app, service)
+    _add_error_handlers(app)
+    app.add_middleware(_Gate, service=service)
+    if origins := service.settings.cors_origins:
+        # Outside the gate: preflight requests of browsers carry no key, and browsers must see refusals, too.
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["Retry-After"],
+        )
+    return app
 
+
+def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> Response:
         return await _answer(service, request, "chat")
@@ -84,6 +100,8 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
             raise ApiError(404, f"there is no model {name!r:.80}", param="model", code="model_not_found")
         return JSONResponse(_model(service))
 
+
+def _add_status_pages(app: FastAPI, service: Service) -> None:
     @app.api_route("/health", methods=["GET", "HEAD"])
     async def health() -> Response:
         if service.is_closed:
@@ -99,6 +117,8 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
     async def metrics() -> Response:
         return Response(service.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
+
+def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(ApiError)
     async def api_error(request: Request, error: ApiError) -> Response:
         return JSONResponse(error.body, error.status, error.headers)
@@ -111,18 +131,6 @@ def make_app(service: Service, *, owns: bool = True) -> FastAPI:
         elif allowed := (error.headers or {}).get("Allow"):
             message += f". Send {allowed}."
         return JSONResponse(ApiError(error.status_code, message).body, error.status_code, error.headers)
-
-    app.add_middleware(_Gate, service=service)
-    if origins := service.settings.cors_origins:
-        # Outside the gate: preflight requests of browsers carry no key, and browsers must see refusals, too.
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(origins),
-            allow_methods=["GET", "POST"],
-            allow_headers=["*"],
-            expose_headers=["Retry-After"],
-        )
-    return app
 
 
 class _Gate:

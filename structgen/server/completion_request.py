@@ -72,10 +72,9 @@ class CompletionRequest:
     include_usage: bool = False
     logprobs: bool = False
     details: bool = False
-    """Is the answer to say what only we know (`structgen`)?"""
-
+    """Whether the answer has a field `structgen` with details that only this server reports."""
     variables: dict[str, Any] = field(default_factory=dict)
-    """Of the chat template."""
+    """The variables of the chat template."""
     reasoning: ReasoningFormat | None = None
     """How reasoning is written before the answer; None without reasoning."""
     top_logprobs: int = 0
@@ -120,15 +119,7 @@ def read_request(
     model = fields.text("model")
     if model is None:
         raise bad_request("model", "model is missing")
-    stream = fields.flag("stream")
-    stream_options = fields.object("stream_options")
-    include_usage = False
-    if stream_options is not None:
-        if not stream:
-            raise bad_request("stream_options", "stream_options are for requests with stream=true")
-        include_usage = stream_options.flag("include_usage")
-        stream_options.only("include_obfuscation", [False], "nothing is padded")
-        stream_options.end()
+    stream, include_usage = _streaming(fields)
     n = fields.number("n", 1, settings.max_choices, whole=True, default=1)
     stops = _stops(fields)
     own = fields.object("structgen")
@@ -156,37 +147,58 @@ def read_request(
     if own is not None:
         own.end()
     fields.end()
-    if stops and spec is not None:
+    request = CompletionRequest(
+        endpoint,
+        model,
+        prompt,
+        options,
+        n=n,
+        stops=stops,
+        spec=spec,
+        tools=tools,
+        sampler=sampler,
+        stream=stream,
+        include_usage=include_usage,
+        logprobs=logprobs,
+        details=details,
+        variables=variables,
+        reasoning=reasoning,
+        top_logprobs=top_logprobs,
+    )
+    _check_combinations(request)
+    return request
+
+
+def _check_combinations(request: CompletionRequest) -> None:
+    """Raise `ApiError` if two fields cannot be combined."""
+    if request.stops and request.spec is not None:
         raise bad_request(
             "stop",
             "stop cannot be combined with structured outputs or tools: an answer that is cut off would violate its "
             "constraint. Let the constraint say where the answer ends.",
         )
-    if sampler is not None:
-        for name, is_given in (("stream", stream), ("stop", stops), ("logprobs", logprobs)):
+    if request.sampler is not None:
+        given = (("stream", request.stream), ("stop", request.stops), ("logprobs", request.logprobs))
+        for name, is_given in given:
             if is_given:
                 raise bad_request(name, f"{name} cannot be combined with structgen.sampler")
-    return CompletionRequest(
-        endpoint,
-        model,
-        prompt,
-        options,
-        n,
-        stops,
-        spec,
-        tools,
-        sampler,
-        stream,
-        include_usage,
-        logprobs,
-        details,
-        variables,
-        reasoning,
-        top_logprobs,
-    )
 
 
 # -- parts
+
+
+def _streaming(fields: Fields) -> tuple[bool, bool]:
+    """Return whether the answer is streamed, and whether the stream ends with token counts."""
+    stream = fields.flag("stream")
+    options = fields.object("stream_options")
+    if options is None:
+        return stream, False
+    if not stream:
+        raise bad_request("stream_options", "stream_options are for requests with stream=true")
+    include_usage = options.flag("include_usage")
+    options.only("include_obfuscation", [False], "nothing is padded")
+    options.end()
+    return stream, include_usage
 
 
 def _prompt(fields: Fields) -> Any:

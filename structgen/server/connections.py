@@ -89,76 +89,81 @@ def most_connections(settings: ServerSettings) -> int:
     return max(16, min(settings.max_connections, soft - _OTHER_FILES))
 
 
-def guarded(settings: ServerSettings) -> type[H11Protocol]:
-    """Return uvicorn's protocol with the connection limits of `settings`."""
-    open_connections = Connections(most_connections(settings), settings.max_client_connections)
+class _GuardedProtocol(H11Protocol):
+    """One connection, with the limits of its server; `guarded` sets the attributes of the class."""
 
-    class Guarded(H11Protocol):
-        """One connection."""
+    settings_of_server: ServerSettings
+    connections_of_server: Connections
+    _header_timer: asyncio.TimerHandle | None = None
+    _unread_timer: asyncio.TimerHandle | None = None
 
-        connections_of_server = open_connections
-        _header_timer: asyncio.TimerHandle | None = None
-        _unread_timer: asyncio.TimerHandle | None = None
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no complete request is being answered."""
+        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
-        @property
-        def is_idle(self) -> bool:
-            """Return whether no complete request is being answered."""
-            return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if not self.connections_of_server.enter(self, self.client[0] if self.client else ""):
+            self.app = _open_paths_alone(self.app)
+        self._await_header()
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            if not open_connections.enter(self, self.client[0] if self.client else ""):
-                self.app = _open_paths_alone(self.app)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connections_of_server.leave(self)
+        self._stop_header_timer()
+        self._stop_unread_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_header_timer()
+        elif self._header_timer is None:
             self._await_header()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            open_connections.leave(self)
-            self._stop_header_timer()
-            self._stop_unread_timer()
-            super().connection_lost(exc)
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._unread_timer is None:
+            self._unread_timer = self.loop.call_later(self.settings_of_server.unread_seconds, self.cut)
 
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self.cycle is not None and not self.cycle.response_complete:
-                self._stop_header_timer()
-            elif self._header_timer is None:
-                self._await_header()
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_unread_timer()
 
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            if self._unread_timer is None:
-                self._unread_timer = self.loop.call_later(settings.unread_seconds, self.cut)
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self.loop.call_later(_CLOSE_SECONDS, self.cut)
 
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._stop_unread_timer()
+    def cut(self) -> None:
+        """Close the connection at once, without sending what is left."""
+        self.transport.abort()
 
-        def timeout_keep_alive_handler(self) -> None:
-            super().timeout_keep_alive_handler()
-            self.loop.call_later(_CLOSE_SECONDS, self.cut)
+    def _stop_header_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
 
-        def cut(self) -> None:
-            """Close it at once, without sending what is left."""
-            self.transport.abort()
+    def _stop_unread_timer(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
 
-        def _stop_header_timer(self) -> None:
-            if self._header_timer is not None:
-                self._header_timer.cancel()
-                self._header_timer = None
+    def _await_header(self) -> None:
+        self._header_timer = self.loop.call_later(self.settings_of_server.header_seconds, self._give_up)
 
-        def _stop_unread_timer(self) -> None:
-            if self._unread_timer is not None:
-                self._unread_timer.cancel()
-                self._unread_timer = None
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(_TOO_LATE)
+            self.transport.close()
+        self.loop.call_later(_CLOSE_SECONDS, self.cut)
 
-        def _await_header(self) -> None:
-            self._header_timer = self.loop.call_later(settings.header_seconds, self._give_up)
 
-        def _give_up(self) -> None:
-            if not self.transport.is_closing():
-                self.transport.write(_TOO_LATE)
-                self.transport.close()
-            self.loop.call_later(_CLOSE_SECONDS, self.cut)
+def guarded(settings: ServerSettings) -> type[_GuardedProtocol]:
+    """Return uvicorn's protocol with the connection limits of `settings`."""
+
+    class Guarded(_GuardedProtocol):
+        settings_of_server = settings
+        connections_of_server = Connections(most_connections(settings), settings.max_client_connections)
 
     return Guarded
 
