@@ -201,12 +201,12 @@ class PromptFunction(Generic[R]):
         with ProgressBar(len(calls), self._name, progress) as bar:
             for start in range(0, len(calls), batch_size):
                 batch = calls[start : start + batch_size]
-                each = [api.row_options(base, start + place) for place in range(len(batch))]
+                each = [api.row_options(base, start + index) for index in range(len(batch))]
                 outcomes = self._outcomes(batch, each)
                 values += [value if error is None else error for value, error in outcomes]
-                for place, (_, error) in enumerate(outcomes, start):
+                for index, (_, error) in enumerate(outcomes, start):
                     if error is not None and not return_errors:
-                        raise api.with_item(error, place, len(calls), values)
+                        raise api.with_item(error, index, len(calls), values)
                 bar.advance(len(batch))
         return values
 
@@ -216,15 +216,15 @@ class PromptFunction(Generic[R]):
         """Return the value or the error of each call of one batch. A prompt that fails does not stop the others."""
         outcomes: list[tuple[R | None, StructgenError | None]] = [(None, None)] * len(calls)
         encoded: dict[int, Any] = {}
-        for place, (args, kwargs) in enumerate(calls):
+        for index, (args, kwargs) in enumerate(calls):
             try:
-                encoded[place] = api.encoded(self.model, self.render(*args, **kwargs))
+                encoded[index] = api.encoded(self.model, self.render(*args, **kwargs))
             except StructgenError as error:
-                outcomes[place] = None, error
-        chosen = [options[place] for place in encoded]
+                outcomes[index] = None, error
+        chosen = [options[index] for index in encoded]
         results = api.run_encoded(self.model, list(encoded.values()), self.output, chosen)
-        for place, result in zip(encoded, results, strict=True):
-            outcomes[place] = (result.value, None) if result.error is None else (None, result.error)
+        for index, result in zip(encoded, results, strict=True):
+            outcomes[index] = (result.value, None) if result.error is None else (None, result.error)
         return outcomes
 
     def render(self, *args: Any, **kwargs: Any) -> Prompt:

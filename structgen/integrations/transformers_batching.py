@@ -68,10 +68,10 @@ class ConstraintArgument(ContinuousBatchingLogitsProcessor):  # type: ignore[mis
         numbers: list[int] = []
         running: list[tuple[int, str, Matcher]] = []
         masks = np.zeros((len(requests_with_new_token), self.vocabulary.words), dtype=np.int32)
-        for place, request in enumerate(requests_with_new_token):
+        for index, request in enumerate(requests_with_new_token):
             state = request.state
             constraint = state.logit_processor_kwargs.get(_KEY)
-            numbers.append(-1 if constraint is None else place)
+            numbers.append(-1 if constraint is None else index)
             if constraint is None:
                 continue
             try:
@@ -80,10 +80,10 @@ class ConstraintArgument(ContinuousBatchingLogitsProcessor):  # type: ignore[mis
                 self._failed(state.request_id, error)
                 row = None
             if row is None or not row.can_continue or state.request_id in self.errors:
-                masks[place] = self.vocabulary.eos_mask
+                masks[index] = self.vocabulary.eos_mask
             else:
                 assert row.matcher is not None
-                running.append((place, state.request_id, row.matcher))
+                running.append((index, state.request_id, row.matcher))
         self._fill(masks, running)
         self._masks = torch.from_numpy(masks)
         self._forget(len(requests_with_new_token))
@@ -124,12 +124,12 @@ class ConstraintArgument(ContinuousBatchingLogitsProcessor):  # type: ignore[mis
         try:
             fill_masks([matcher for _, _, matcher in running], filled)
         except StructgenError as error:
-            for place, (_, request, _) in enumerate(running):
-                if not filled[place].any():
+            for index, (_, request, _) in enumerate(running):
+                if not filled[index].any():
                     self._failed(request, error)
-                    filled[place] = self.vocabulary.eos_mask
-        for (place, _, _), row in zip(running, filled, strict=True):
-            masks[place] = row
+                    filled[index] = self.vocabulary.eos_mask
+        for (index, _, _), row in zip(running, filled, strict=True):
+            masks[index] = row
 
     def _failed(self, request: str, error: StructgenError) -> None:
         logger.error("request %s ends here: %s", request, error)

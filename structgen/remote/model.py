@@ -294,13 +294,13 @@ def _ignored_message(url: str, constraint: Constraint, dialect: Dialect, problem
 def _checked_messages(prompt: Any) -> list[Message]:
     """Return the messages of a prompt. Their contents must be JSON; the server checks the rest."""
     messages = messages_of(prompt)
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         role = message.get("role")
         if not isinstance(role, str) or not role:
-            found = "has no role" if role is None else f"has the role {role!r:.60}"
+            problem = "has no role" if role is None else f"has the role {role!r:.60}"
             raise PromptError(
-                f"the message {found}",
-                where=f"messages[{place}]",
+                f"the message {problem}",
+                where=f"messages[{index}]",
                 hint='Messages look like {"role": "user", "content": "..."}.',
             )
         try:
@@ -308,7 +308,7 @@ def _checked_messages(prompt: Any) -> list[Message]:
         except (TypeError, ValueError, RecursionError) as error:
             raise PromptError(
                 f"the message cannot be written as JSON: {error}",
-                where=f"messages[{place}]",
+                where=f"messages[{index}]",
                 hint="Contents are texts or lists of parts. Send images as URLs or as base64 text.",
             ) from None
     return messages

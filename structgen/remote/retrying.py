@@ -188,15 +188,15 @@ class Run:
             error.hint = _UNNAMED
         if cause != "constraint" or not self.model.weaken:
             raise error
-        found = weaker(dialect)
-        while found is not None and (other := request_part(found, self.output)) is not None:
+        next_dialect = weaker(dialect)
+        while next_dialect is not None and (other := request_part(next_dialect, self.output)) is not None:
             if other.body != part.body:
                 break
-            found = weaker(found)
-        if found is None:
+            next_dialect = weaker(next_dialect)
+        if next_dialect is None:
             raise error
         self.account.refused.append(f"{dialect.name}: {error.message}")
-        return found
+        return next_dialect
 
     def _body(
         self,

@@ -267,9 +267,9 @@ class Transport:
                 if len(content) > _MOST_ERROR_BYTES or not deadline.left:
                     break
         status = response.status_code
-        place = response.headers.get("location") if 300 <= status < 400 else None
+        location = response.headers.get("location") if 300 <= status < 400 else None
         fault = RemoteError(
-            f"the server answers {status}: {f'go to {place:.200}' if place else _message_of(bytes(content))}",
+            f"the server answers {status}: {f'go to {location:.200}' if location else _message_of(bytes(content))}",
             status=status,
             body=bytes(content[:_MOST_ERROR_BYTES]).decode("utf-8", "replace"),
             where=self.url,

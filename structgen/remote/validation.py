@@ -113,14 +113,14 @@ def judge(output: OutputType, text: str, *, wrapped: bool = False) -> Verdict:
 
 def unfenced(text: str) -> str:
     """Return a text without the code fence and the blanks around it."""
-    found = _FENCED.fullmatch(text)
-    return (found[1] if found else text).strip()
+    match = _FENCED.fullmatch(text)
+    return (match[1] if match else text).strip()
 
 
 def _without_reasoning(text: str) -> str:
     """Return the text after the reasoning at its beginning, which some servers do not remove."""
-    found = _REASONING.match(text)
-    return text if found is None else text[found.end() :]
+    match = _REASONING.match(text)
+    return text if match is None else text[match.end() :]
 
 
 def _judged(output: OutputType, text: str) -> Verdict:
@@ -188,7 +188,7 @@ def _is_json(text: str) -> bool:
 
 def _compacted(text: str) -> str:
     """Return a JSON text without white space between its tokens."""
-    return _TOKENS.sub(lambda found: found[1] or "", text)
+    return _TOKENS.sub(lambda match: match[1] or "", text)
 
 
 def _unwrapped(text: str) -> object:

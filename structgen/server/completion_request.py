@@ -257,16 +257,16 @@ def _constraint(
     settings: ServerSettings,
 ) -> ConstraintSpec | None:
     # Objects in vLLM's fields stay open, as in vLLM, unless the request closes them.
-    found = [
+    specs = [
         *_response_format(fields, settings.closed_objects if closes is None else closes),
         *_structured_outputs(fields, closed=closes is True),
         *_guided(fields, closed=closes is True),
         *([] if own is None else _own(own, tools)),
     ]
-    if len(found) > 1:
-        params = " and ".join(one.param for one in found)
-        raise bad_request(found[1].param, f"{params} are given; a request has at most one constraint")
-    spec = found[0] if found else None
+    if len(specs) > 1:
+        params = " and ".join(one.param for one in specs)
+        raise bad_request(specs[1].param, f"{params} are given; a request has at most one constraint")
+    spec = specs[0] if specs else None
     if tools is not None:
         return _turn(tools, spec, reasoning)
     if spec is None and reasoning is not None:
@@ -297,9 +297,9 @@ def _response_format(fields: Fields, closed: bool) -> list[ConstraintSpec]:
     if given is None:
         return []
     kind = given.take("type")
-    found: list[ConstraintSpec] = []
+    specs: list[ConstraintSpec] = []
     if kind == "json_object":
-        found = [ConstraintSpec("json_object", None, "response_format")]
+        specs = [ConstraintSpec("json_object", None, "response_format")]
     elif kind == "json_schema":
         inner = given.object("json_schema")
         schema = None if inner is None else inner.take("schema")
@@ -311,7 +311,7 @@ def _response_format(fields: Fields, closed: bool) -> list[ConstraintSpec]:
         inner.ignored("name", "description")
         inner.flag("strict")  # every schema is followed strictly
         inner.end()
-        found = [ConstraintSpec("json", schema, "response_format", closed)]
+        specs = [ConstraintSpec("json", schema, "response_format", closed)]
     elif kind == "structural_tag":
         return [ConstraintSpec("structural_tag", {"type": kind, **given.rest()}, "response_format")]
     elif kind != "text":
@@ -320,43 +320,43 @@ def _response_format(fields: Fields, closed: bool) -> list[ConstraintSpec]:
             f"response_format.type is {kind!r:.60}; it is text, json_object, json_schema or structural_tag",
         )
     given.end()
-    return found
+    return specs
 
 
 def _structured_outputs(fields: Fields, *, closed: bool) -> list[ConstraintSpec]:
     given = fields.object("structured_outputs")
     if given is None:
         return []
-    found = []
+    specs = []
     for key, kind in _STRUCTURED.items():
         value = given.take(key)
         if value is not None and not (key == "json_object" and value is False):
-            found.append(ConstraintSpec(kind, value, given.name(key), closed and kind == "json"))
+            specs.append(ConstraintSpec(kind, value, given.name(key), closed and kind == "json"))
     given.only("disable_any_whitespace", [False], "white space is bounded, not forbidden")
     given.only("disable_fallback", [True, False], "")
     given.end()
-    if len(found) != 1:
+    if len(specs) != 1:
         raise bad_request("structured_outputs", f"structured_outputs has one of {', '.join(_STRUCTURED)}")
-    return found
+    return specs
 
 
 def _guided(fields: Fields, *, closed: bool) -> list[ConstraintSpec]:
-    found = []
+    specs = []
     for key in ("json", "regex", "choice", "grammar"):
         value = fields.take(f"guided_{key}")
         if value is not None:
-            found.append(ConstraintSpec(_STRUCTURED[key], value, f"guided_{key}", closed and key == "json"))
-    return found
+            specs.append(ConstraintSpec(_STRUCTURED[key], value, f"guided_{key}", closed and key == "json"))
+    return specs
 
 
 def _own(own: Fields, tools: RequestedTools | None) -> list[ConstraintSpec]:
     """Return our own constraints: ``grammar`` (a text, or {"name": ...} of a ready-made one) and ``plan``."""
-    found = []
+    specs = []
     grammar = own.take("grammar")
     if isinstance(grammar, str):
-        found.append(ConstraintSpec("grammar", grammar, "structgen.grammar"))
+        specs.append(ConstraintSpec("grammar", grammar, "structgen.grammar"))
     elif isinstance(grammar, dict):
-        found.append(ConstraintSpec("shelf", grammar, "structgen.grammar"))
+        specs.append(ConstraintSpec("shelf", grammar, "structgen.grammar"))
     elif grammar is not None:
         raise bad_request(
             "structgen.grammar", f"structgen.grammar is {with_kind(grammar)}, not a text or an object"
@@ -365,7 +365,7 @@ def _own(own: Fields, tools: RequestedTools | None) -> list[ConstraintSpec]:
     if plan is not None:
         if not isinstance(plan, dict):
             raise bad_request("structgen.plan", f"structgen.plan is {with_kind(plan)}, not an object")
-        found.append(
+        specs.append(
             ConstraintSpec(
                 "plan", plan if formulas is None else {**plan, "formulas": formulas}, "structgen.plan"
             )
@@ -377,7 +377,7 @@ def _own(own: Fields, tools: RequestedTools | None) -> list[ConstraintSpec]:
                 "structgen.ltl needs tools, whose calls it orders, or structgen.plan with actions",
             )
         tools.spec["order"] = formulas
-    return found
+    return specs
 
 
 def _options(

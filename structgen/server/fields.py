@@ -40,8 +40,8 @@ def parse_body(data: bytes) -> dict[str, Any]:
         raise bad_request(None, f"the body is {with_kind(body)}, not an object")
     if _is_deep(body, _DEEPEST):
         raise bad_request(None, f"the body is nested more than {_DEEPEST} levels deep")
-    if _ESCAPED_SURROGATE.search(text) and (found := _lone_surrogate(body)) is not None:
-        where, half = found
+    if _ESCAPED_SURROGATE.search(text) and (surrogate := _lone_surrogate(body)) is not None:
+        where, half = surrogate
         raise bad_request(
             where or None, f"{where or 'the body'} holds {half!r}, a lone surrogate, which is not valid text"
         )

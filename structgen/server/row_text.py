@@ -49,9 +49,9 @@ class RowText:
         self._tokens += new
         searched = max(0, len(self.text) - self._longest)
         self.text += self._decoder.decode(self._spell(new))
-        found = [at for stop in self._stops if (at := self.text.find(stop, searched)) >= 0]
-        if found:
-            self.text = self.text[: min(found)]
+        ends = [at for stop in self._stops if (at := self.text.find(stop, searched)) >= 0]
+        if ends:
+            self.text = self.text[: min(ends)]
             self.stopped = True
 
     @property

@@ -320,22 +320,22 @@ class Service:
                 raise _too_long_prompt(param, f"at least {least}", length)
             if request.endpoint == "chat":
                 variables = {"template": request.variables} if request.variables else {}
-                found: list[int] = model.encode(request.prompt, **variables)
+                tokens: list[int] = model.encode(request.prompt, **variables)
             elif isinstance(request.prompt, str):
-                found = list(model.tokenizer.encode(request.prompt))
+                tokens = list(model.tokenizer.encode(request.prompt))
             else:
-                found = list(request.prompt)
+                tokens = list(request.prompt)
         except StructgenError as error:
             raise of_error(error, param, param) from None
-        if not found:
+        if not tokens:
             raise bad_request(param, "the prompt has no tokens")
-        if max(found) >= self.model.vocabulary.size:
+        if max(tokens) >= self.model.vocabulary.size:
             raise bad_request(
-                param, f"there is no token {max(found)}; the vocabulary has {self.model.vocabulary.size}"
+                param, f"there is no token {max(tokens)}; the vocabulary has {self.model.vocabulary.size}"
             )
-        if length is not None and len(found) >= length:
-            raise _too_long_prompt(param, str(len(found)), length)
-        return found
+        if length is not None and len(tokens) >= length:
+            raise _too_long_prompt(param, str(len(tokens)), length)
+        return tokens
 
     def _waits_for_process(
         self, request: CompletionRequest, prompt: list[int], constraint: AnyConstraint | None

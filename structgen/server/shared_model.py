@@ -91,18 +91,18 @@ class _SharedSession(Session):
         """See `Session.append_scored`; a part at a time."""
         scored: list[list[NDArray[np.float32]]] = [[] for _ in tokens]
         for session, first, part in self._parts(tokens):
-            found = self._run(functools.partial(session.append_scored, part), reads=True)
-            for row, logits in enumerate(found, first):
+            logits_by_row = self._run(functools.partial(session.append_scored, part), reads=True)
+            for row, logits in enumerate(logits_by_row, first):
                 scored[row].append(logits)
-        one = next((logits[0] for logits in scored if logits), None)
-        if one is None:
-            one = self.logits()
-        return [np.concatenate(logits or [one[:0]]) for logits in scored]
+        any_logits = next((logits[0] for logits in scored if logits), None)
+        if any_logits is None:
+            any_logits = self.logits()
+        return [np.concatenate(logits or [any_logits[:0]]) for logits in scored]
 
     def logits(self) -> NDArray[np.float32]:
         """See `Session.logits`."""
-        found = [self._run(session.logits) for session in self._groups]
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        parts = [self._run(session.logits) for session in self._groups]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def select(self, rows: Sequence[int]) -> None:
         """See `Session.select`."""
@@ -116,9 +116,9 @@ class _SharedSession(Session):
 
     def rollback(self, row: int, n: int) -> None:
         """See `Session.rollback`."""
-        group, place = self._places()[row]
+        group, index = self._places()[row]
         session = self._groups[group]
-        self._run(lambda: session.rollback(place, n))
+        self._run(lambda: session.rollback(index, n))
 
     @property
     def capabilities(self) -> SessionCapabilities:
@@ -166,7 +166,7 @@ class _SharedSession(Session):
 
     def _places(self) -> list[tuple[int, int]]:
         """Return the group of each row, and its index in that group."""
-        return [(group, place) for group, size in enumerate(self._sizes) for place in range(size)]
+        return [(group, index) for group, size in enumerate(self._sizes) for index in range(size)]
 
 
 def _gathered(sessions: Mapping[int, Any], places: Sequence[tuple[int, int]]) -> Any:

@@ -32,8 +32,8 @@ def listed(items: Sequence[tuple[Body, bool]], separator: Body) -> Body:
         tails.append(sequence_of((more if required else choice_of((EMPTY, more)), tails[-1])))
     tails.reverse()
     beginnings = []
-    for place, (body, required) in enumerate(items):
-        beginnings.append(sequence_of((body, tails[place + 1])))
+    for index, (body, required) in enumerate(items):
+        beginnings.append(sequence_of((body, tails[index + 1])))
         if required:
             break
     else:

@@ -79,13 +79,13 @@ class CallRunner:
         results: dict[int, CallResult] = {}
         started: dict[int, tuple[Future[CallResult], _Clock]] = {}
         try:
-            for place in self._overlapping(calls) if concurrent else ():
-                waiting = self._result_of(calls[place])
+            for index in self._overlapping(calls) if concurrent else ():
+                waiting = self._result_of(calls[index])
                 running = asyncio.run_coroutine_threadsafe(waiting, self._own_loop())
-                started[place] = running, _Clock(self._timeout)
-            for place, call in enumerate(calls):
-                if place not in started:
-                    results[place] = self._run(call)
+                started[index] = running, _Clock(self._timeout)
+            for index, call in enumerate(calls):
+                if index not in started:
+                    results[index] = self._run(call)
             waiting_for = dict(started)
             while waiting_for:
                 soonest = min((clock.left() for _, clock in waiting_for.values()), key=_or_forever)
@@ -94,37 +94,37 @@ class CallRunner:
                     None if soonest is None else soonest + _GRACE,
                     FIRST_COMPLETED,
                 )
-                for place, (running, clock) in list(waiting_for.items()):
+                for index, (running, clock) in list(waiting_for.items()):
                     if running.done() or clock.left() == 0:
-                        results[place] = self._collected(running, clock, calls[place])
-                        del waiting_for[place]
+                        results[index] = self._collected(running, clock, calls[index])
+                        del waiting_for[index]
         finally:  # after an error or Ctrl-C, no other call continues
             for running, _ in started.values():
                 running.cancel()
-        return [results[place] for place in range(len(calls))]
+        return [results[index] for index in range(len(calls))]
 
     async def run_async(self, calls: Sequence[ToolCall], *, concurrent: bool) -> list[CallResult]:
         """Run the calls of a turn in the caller's event loop; see `run`."""
         overlapping = self._overlapping(calls) if concurrent else []
         results: dict[int, CallResult] = {}
 
-        async def one_after_another(places: Sequence[int]) -> None:
-            for place in places:
-                results[place] = await self._result_of(calls[place])
+        async def one_after_another(indices: Sequence[int]) -> None:
+            for index in indices:
+                results[index] = await self._result_of(calls[index])
 
-        others = [place for place in range(len(calls)) if place not in overlapping]
+        others = [index for index in range(len(calls)) if index not in overlapping]
         if not overlapping:
             await one_after_another(others)
         else:
-            rows = [*([place] for place in overlapping), others]
-            tasks = [asyncio.ensure_future(one_after_another(places)) for places in rows]
+            rows = [*([index] for index in overlapping), others]
+            tasks = [asyncio.ensure_future(one_after_another(indices)) for indices in rows]
             try:
                 await asyncio.gather(*tasks)
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-        return [results[place] for place in range(len(calls))]
+        return [results[index] for index in range(len(calls))]
 
     def close(self) -> None:
         """End the private event loop, if there was one. Tasks that still run in it are cancelled."""
@@ -138,8 +138,8 @@ class CallRunner:
 
     def _overlapping(self, calls: Sequence[ToolCall]) -> list[int]:
         """Return the indices of the calls that run concurrently: async ones, if there are several."""
-        places = [place for place, call in enumerate(calls) if self._is_async(call)]
-        return places if len(places) > 1 else []
+        indices = [index for index, call in enumerate(calls) if self._is_async(call)]
+        return indices if len(indices) > 1 else []
 
     def _run(self, call: ToolCall) -> CallResult:
         """Run one call and wait for its result."""
@@ -321,10 +321,11 @@ def _message(error: Exception, call: ToolCall) -> str:
     if isinstance(error, OutputInvalid):
         cause = error.__cause__
         if isinstance(cause, ValidationError):
-            found = [
-                f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in cause.errors()
+            problems = [
+                f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
+                for problem in cause.errors()
             ]
-            return f"invalid arguments for {call.name}: {'; '.join(found[:5])}"
+            return f"invalid arguments for {call.name}: {'; '.join(problems[:5])}"
         return error.message
     try:
         return f"{type(error).__name__}: {error}"

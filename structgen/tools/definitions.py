@@ -111,7 +111,7 @@ def read_tools(given: Any) -> tuple[Tool, ...]:
             hint=f"Write [{given.__name__}]." if callable(given) and hasattr(given, "__name__") else _FORM,
         )
     byte_tokens = Vocabulary.of_bytes()
-    tools = tuple(read_tool(one, f"tool {place}", byte_tokens) for place, one in enumerate(given))
+    tools = tuple(read_tool(one, f"tool {index}", byte_tokens) for index, one in enumerate(given))
     if not tools:
         raise ConstraintError(
             "there are no tools in this list", hint="Without tools, use a plain constraint."

@@ -49,18 +49,18 @@ class Order:
         self.earlier = tuple(earlier)
         self.max_later = max_later
         self._product = _product(formulas, offered)
-        self._place = _after(self._product, offered, earlier)
+        self._state = _after(self._product, offered, earlier)
 
     @property
     def here(self) -> ProductState:
         """The state after the earlier calls."""
-        assert self._place is not None
-        return self._place
+        assert self._state is not None
+        return self._state
 
     @property
     def holds(self) -> bool:
         """Whether the calls so far satisfy the formulas, so that the conversation may end."""
-        return _holds(self.formulas, self.earlier, self._place)
+        return _holds(self.formulas, self.earlier, self._state)
 
     @property
     def is_broken(self) -> bool:
@@ -68,44 +68,48 @@ class Order:
         return not _possible(self.formulas, self.offered, self.earlier)
 
     def after(
-        self, place: ProductState, called: Sequence[Tool], room: int | None
+        self, state: ProductState, called: Sequence[Tool], room: int | None
     ) -> Iterator[tuple[Tool, ProductState]]:
         """Yield the calls that may come next in this turn, with the states after them.
 
         Args:
-            place: The current state.
+            state: The current state.
             called: The tools that may be called.
             room: The calls that remain in this turn; None is any number.
         """
         rest = None if room is None else room - 1
         if rest is not None and rest < 0:
             return
-        for number, there in self._product.after(place):
-            if self.offered[number] in called and self._can_end(there, called, rest):
-                yield self.offered[number], there
+        for number, next_state in self._product.after(state):
+            if self.offered[number] in called and self._can_end(next_state, called, rest):
+                yield self.offered[number], next_state
 
-    def may_end(self, place: ProductState) -> bool:
+    def may_end(self, state: ProductState) -> bool:
         """Return whether a turn may end in this state, because later turns can satisfy the formulas."""
-        return self._within(place, _FOREVER if self.max_later is None else self.max_later)
+        return self._within(state, _FOREVER if self.max_later is None else self.max_later)
 
-    def _can_end(self, place: ProductState, called: Sequence[Tool], room: int | None) -> bool:
+    def _can_end(self, state: ProductState, called: Sequence[Tool], room: int | None) -> bool:
         """Return whether at most `room` more calls of these tools lead to a state in which the turn may end."""
         if self.max_later is None:  # if any calls can follow, the turn may end here
-            return self.may_end(place)
+            return self.may_end(state)
         if len(called) == len(self.offered):
-            return self._within(place, _FOREVER if room is None else self.max_later + room)
+            return self._within(state, _FOREVER if room is None else self.max_later + room)
         (tool,) = called  # `tool_choice` names it
         visited: set[ProductState] = set()
-        while not self.may_end(place):
-            visited.add(place)
-            steps = [one for number, one in self._product.after(place) if self.offered[number] is tool]
+        while not self.may_end(state):
+            visited.add(state)
+            steps = [
+                next_state
+                for number, next_state in self._product.after(state)
+                if self.offered[number] is tool
+            ]
             if not steps or steps[0] in visited or len(visited) > (_FOREVER if room is None else room):
                 return False
-            place = steps[0]
+            state = steps[0]
         return True
 
-    def _within(self, place: ProductState, calls: int) -> bool:
-        found = self._product.can_finish(place, min(calls, _FOREVER))
+    def _within(self, state: ProductState, calls: int) -> bool:
+        found = self._product.can_finish(state, min(calls, _FOREVER))
         if found is None:
             raise LimitExceeded(
                 f"the order of calls: the search for an end exceeds {_SEARCHED} steps",
@@ -154,7 +158,7 @@ class Order:
         def possible(formulas: Sequence[Formula]) -> bool:
             return _possible(formulas, self.offered, self.earlier)
 
-        core = [self.formulas[place] for place in least_conflict(self.formulas, possible)]
+        core = [self.formulas[index] for index in least_conflict(self.formulas, possible)]
         named = "; ".join(map(str, core))
         together = " together" if len(core) > 1 else ""
         after = f" {self.after_earlier()}" if self.earlier else ""
@@ -223,20 +227,20 @@ def _product(formulas: Sequence[Formula], offered: Sequence[Tool]) -> Product:
 def _after(product: Product, offered: Sequence[Tool], earlier: Sequence[str]) -> ProductState | None:
     """Return the state after some calls; None if they violate the formulas for good."""
     numbers = {tool.name: number for number, tool in enumerate(offered)}
-    place: ProductState | None = product.start
+    state: ProductState | None = product.start
     for name in earlier:
-        place = place and product.step(place, numbers[name])
-    return place
+        state = state and product.step(state, numbers[name])
+    return state
 
 
 def _possible(formulas: Sequence[Formula], offered: Sequence[Tool], earlier: Sequence[str]) -> bool:
     """Return whether these formulas hold, or can be made to hold, after the earlier calls; True if unknown."""
     product = _product(formulas, offered)
-    place = _after(product, offered, earlier)
-    return _holds(formulas, earlier, place) or (place is not None and product.fewest(place) != NEVER)
+    state = _after(product, offered, earlier)
+    return _holds(formulas, earlier, state) or (state is not None and product.fewest(state) != NEVER)
 
 
-def _holds(formulas: Sequence[Formula], earlier: Sequence[str], place: ProductState | None) -> bool:
+def _holds(formulas: Sequence[Formula], earlier: Sequence[str], state: ProductState | None) -> bool:
     if not earlier:
         return all(map(holds_on_empty, formulas))
-    return place is not None and place.ends
+    return state is not None and state.ends

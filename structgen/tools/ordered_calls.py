@@ -21,7 +21,7 @@ from .order import Order
 
 __all__ = ["CallPieces", "ordered_calls"]
 
-_MOST_WAYS = 50_000
+_MOST_EDGES = 50_000
 """Upper bound of the next calls of all states, summed."""
 
 
@@ -43,36 +43,36 @@ def ordered_calls(order: Order, called: Sequence[Tool], most: int | None, pieces
     """Return the rules of one call or several in this order, the start rule first; empty if no call is possible."""
     first = (order.here, most)
     names: dict[tuple[ProductState, int | None], str] = {first: _name(0)}
-    todo, ways = [first], 0
+    todo, edges = [first], 0
     rules: list[Rule] = []
     used: dict[str, Body] = {}
-    for place, room in todo:
+    for state, room in todo:
         rest = None if room is None else room - 1
         groups: dict[
             ProductState, list[Body]
         ] = {}  # calls that lead to the same state have the same continuation
-        for tool, there in order.after(place, called, room):
+        for tool, next_state in order.after(state, called, room):
             used[tool.name] = pieces.tools[tool.name]
-            groups.setdefault(there, []).append(("rule", tool.name))
-            ways += 1
-        if ways > _MOST_WAYS:
+            groups.setdefault(next_state, []).append(("rule", tool.name))
+            edges += 1
+        if edges > _MOST_EDGES:
             raise LimitExceeded(
                 f"a turn may reach more than {len(rules)} states of the order",
                 limit="order_states",
                 hint="Give max_calls, or parallel=False: then a turn reaches fewer of them.",
             )
         nexts: list[Body] = []
-        for there, bodies in groups.items():
-            ends: list[Body] = [("sequence", ())] if order.may_end(there) else []
-            if any(True for _ in order.after(there, called, rest)):
-                key = (there, rest)
+        for next_state, bodies in groups.items():
+            ends: list[Body] = [("sequence", ())] if order.may_end(next_state) else []
+            if any(True for _ in order.after(next_state, called, rest)):
+                key = (next_state, rest)
                 if key not in names:
                     names[key] = _name(len(names))
                     todo.append(key)
                 ends.append(sequence_of((pieces.between, ("rule", names[key]))))
             nexts.append(sequence_of((choice_of(bodies), pieces.end, choice_of(ends))))
         if nexts:
-            rules.append(Rule(names[place, room], sequence_of((pieces.start, choice_of(nexts)))))
+            rules.append(Rule(names[state, room], sequence_of((pieces.start, choice_of(nexts)))))
     return [*rules, *(Rule(name, body) for name, body in used.items())]
 
 

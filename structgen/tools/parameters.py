@@ -16,14 +16,14 @@ __all__ = [
     "DEFINITIONS",
     "WRITTEN",
     "Parameter",
-    "Place",
+    "SchemaPath",
     "constraint_at",
     "has_identifier",
     "parameters_of",
     "resolved",
 ]
 
-Place = tuple[str, ...]
+SchemaPath = tuple[str, ...]
 """Keywords and keys that lead from the root of a schema to a sub-schema."""
 WRITTEN: dict[str, Any] = {"ordered": True, "whitespace": "json.dumps", "integers": "digits"}
 """How the JSON of one value is written."""
@@ -76,12 +76,12 @@ def parameters_of(tool: Tool, notation: str) -> Iterator[Parameter]:
         yield Parameter(name, schema, name in required)
 
 
-def constraint_at(tool: Tool, place: Place) -> JsonSchemaConstraint:
+def constraint_at(tool: Tool, path: SchemaPath) -> JsonSchemaConstraint:
     """Return the constraint of the sub-schema at this pointer. References are resolved in the whole schema."""
-    return part_of_schema(tool.parameters, place, **WRITTEN)
+    return part_of_schema(tool.parameters, path, **WRITTEN)
 
 
-def resolved(tool: Tool, schema: Any, place: Place) -> tuple[Any, Place]:
+def resolved(tool: Tool, schema: Any, path: SchemaPath) -> tuple[Any, SchemaPath]:
     """Return the sub-schema at the end of a chain of references inside the parameters, and its pointer.
 
     A reference to another document stays unresolved.
@@ -89,25 +89,25 @@ def resolved(tool: Tool, schema: Any, place: Place) -> tuple[Any, Place]:
     for _ in range(_MOST_REFERENCES):
         if not isinstance(schema, Mapping) or schema.keys() - ANNOTATIONS != {"$ref"}:
             break
-        found = _target(tool.parameters, schema["$ref"])
-        if found is None:
+        target = _target(tool.parameters, schema["$ref"])
+        if target is None:
             break
-        schema, place = found
-    return schema, place
+        schema, path = target
+    return schema, path
 
 
-def _target(root: Mapping[str, Any], reference: object) -> tuple[Any, Place] | None:
+def _target(root: Mapping[str, Any], reference: object) -> tuple[Any, SchemaPath] | None:
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
-    place = tuple(segments(reference[1:]))
-    found: Any = root
-    for name in place:
-        if not isinstance(found, Mapping) or name not in found:
+    path = tuple(segments(reference[1:]))
+    part: Any = root
+    for name in path:
+        if not isinstance(part, Mapping) or name not in part:
             return None
-        if found is not root and has_identifier(found):
+        if part is not root and has_identifier(part):
             return None  # references inside it have another base
-        found = found[name]
-    return found, place
+        part = part[name]
+    return part, path
 
 
 def has_identifier(schema: Mapping[str, Any]) -> bool:

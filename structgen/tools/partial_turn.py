@@ -361,9 +361,9 @@ class PartialTurn:
         Without one, all text is passed on. With `must_come`, a suffix that may be the beginning of one is kept.
         """
         while True:
-            place = self._source.find(wanted, self._at) if wanted else -1
-            if place >= 0:
-                self._pass_on(place, grow)
+            start = self._source.find(wanted, self._at) if wanted else -1
+            if start >= 0:
+                self._pass_on(start, grow)
                 return wanted
             held = 0 if self._ends and not must_come else _overlap(self._source, self._at, wanted)
             self._pass_on(len(self._source) - held, grow)

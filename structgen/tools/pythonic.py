@@ -27,7 +27,7 @@ from .parameters import (
     ANNOTATIONS,
     DEFINITIONS,
     WRITTEN,
-    Place,
+    SchemaPath,
     constraint_at,
     has_identifier,
     parameters_of,
@@ -65,52 +65,54 @@ class _Values:
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
 
-    def write(self, schema: Any, place: Place, inside: tuple[int, ...]) -> Body:
-        schema, place = resolved(self._tool, schema, place)
+    def write(self, schema: Any, path: SchemaPath, inside: tuple[int, ...]) -> Body:
+        schema, path = resolved(self._tool, schema, path)
         if id(schema) in inside:
-            raise self._unsupported(place, "$ref", "a value inside itself that may be True, False or None")
+            raise self._unsupported(path, "$ref", "a value inside itself that may be True, False or None")
         inside = (*inside, id(schema))
         if self._is_json(schema, ()):
-            return body_of(constraint_at(self._tool, place))
+            return body_of(constraint_at(self._tool, path))
         if not isinstance(schema, Mapping):
-            raise self._unsupported(place, "type", "a value of any type")
+            raise self._unsupported(path, "type", "a value of any type")
         if "$ref" in schema:
-            raise self._unsupported(place, "$ref", "what this reference leads to")
+            raise self._unsupported(path, "$ref", "what this reference leads to")
         said = schema.keys() - ANNOTATIONS
         if "const" in said or "enum" in said:
-            return self._listed(schema, place)
+            return self._listed(schema, path)
         if "anyOf" in said:
-            self._only(schema, place, _UNIONS)
+            self._only(schema, path, _UNIONS)
             branches = enumerate(schema["anyOf"])
-            return choice_of([self.write(one, (*place, "anyOf", str(i)), inside) for i, one in branches])
+            return choice_of([self.write(one, (*path, "anyOf", str(i)), inside) for i, one in branches])
         kind = schema.get("type")
         if isinstance(kind, Sequence) and not isinstance(kind, str):
-            return choice_of([self._of_type(schema, one, place, inside) for one in kind])
-        return self._of_type(schema, kind, place, inside)
+            return choice_of([self._of_type(schema, one, path, inside) for one in kind])
+        return self._of_type(schema, kind, path, inside)
 
-    def _of_type(self, schema: Mapping[str, Any], kind: Any, place: Place, inside: tuple[int, ...]) -> Body:
+    def _of_type(
+        self, schema: Mapping[str, Any], kind: Any, path: SchemaPath, inside: tuple[int, ...]
+    ) -> Body:
         if kind in ("boolean", "null"):
-            self._only(schema, place, _STRINGS | _NUMBERS | _ARRAYS | _OBJECTS)
+            self._only(schema, path, _STRINGS | _NUMBERS | _ARRAYS | _OBJECTS)
             return text_of("None") if kind == "null" else choice_of([text_of("True"), text_of("False")])
         if kind in _SCALARS:
-            return body_of(constraint_at(self._tool, place) & json_schema({"type": kind}, **WRITTEN))
+            return body_of(constraint_at(self._tool, path) & json_schema({"type": kind}, **WRITTEN))
         if kind == "array":
-            self._only(schema, place, _ARRAYS | _STRINGS | _NUMBERS)
-            one = self.write(schema.get("items", True), (*place, "items"), inside)
+            self._only(schema, path, _ARRAYS | _STRINGS | _NUMBERS)
+            one = self.write(schema.get("items", True), (*path, "items"), inside)
             return self._several("[]", one, schema.get("minItems", 0), schema.get("maxItems"))
         if kind == "object":
-            return self._object(schema, place, inside)
-        raise self._unsupported(place, "type", "a value of any type")
+            return self._object(schema, path, inside)
+        raise self._unsupported(path, "type", "a value of any type")
 
-    def _object(self, schema: Mapping[str, Any], place: Place, inside: tuple[int, ...]) -> Body:
-        self._only(schema, place, _OBJECTS)
+    def _object(self, schema: Mapping[str, Any], path: SchemaPath, inside: tuple[int, ...]) -> Body:
+        self._only(schema, path, _OBJECTS)
         properties: Mapping[str, Any] = schema.get("properties", {})
         more = schema.get("additionalProperties", not properties)
         required = schema.get("required", ())
         if (more is not False and properties) or any(name not in properties for name in required):
-            raise self._unsupported(place, "additionalProperties", "an object with declared and other keys")
+            raise self._unsupported(path, "additionalProperties", "an object with declared and other keys")
         if more is not False:
-            value = self.write(more, (*place, "additionalProperties"), inside)
+            value = self.write(more, (*path, "additionalProperties"), inside)
             key = body_of(json_schema({"type": "string"}, **WRITTEN))
             return self._several("{}", sequence_of((key, text_of(": "), value)), 0, None)
         items = [
@@ -118,7 +120,7 @@ class _Values:
                 sequence_of(
                     (
                         text_of(f"{json.dumps(name, ensure_ascii=False)}: "),
-                        self.write(one, (*place, "properties", name), inside),
+                        self.write(one, (*path, "properties", name), inside),
                     )
                 ),
                 name in required,
@@ -140,8 +142,8 @@ class _Values:
         content = several if least else choice_of([EMPTY, several])
         return sequence_of((text_of(brackets[0]), content, text_of(brackets[1])))
 
-    def _listed(self, schema: Mapping[str, Any], place: Place) -> Body:
-        self._only(schema, place, frozenset({"const", "enum", "type"}))
+    def _listed(self, schema: Mapping[str, Any], path: SchemaPath) -> Body:
+        self._only(schema, path, frozenset({"const", "enum", "type"}))
         values = [schema["const"]] if "const" in schema else list(schema["enum"])
         import jsonschema  # type: ignore[import-untyped]
 
@@ -181,12 +183,12 @@ class _Values:
         """Return whether the schema is of draft 2020-12. Older drafts ignore `prefixItems`."""
         return draft_of(str(self._tool.parameters.get("$schema", LATEST.uri))) is LATEST
 
-    def _only(self, schema: Mapping[str, Any], place: Place, known: frozenset[str]) -> None:
+    def _only(self, schema: Mapping[str, Any], path: SchemaPath, known: frozenset[str]) -> None:
         for keyword_ in sorted(schema.keys() - ANNOTATIONS - known - {"type", *DEFINITIONS}):
-            raise self._unsupported(place, keyword_, f"{keyword_} together with True, False or None")
+            raise self._unsupported(path, keyword_, f"{keyword_} together with True, False or None")
 
-    def _unsupported(self, place: Place, keyword_: str, what: str) -> UnsupportedKeyword:
-        pointer = "/".join(("#", *map(escape, place)))
+    def _unsupported(self, path: SchemaPath, keyword_: str, what: str) -> UnsupportedKeyword:
+        pointer = "/".join(("#", *map(escape, path)))
         return UnsupportedKeyword(
             f"{what} cannot be written as Python in the arguments of {self._tool.name}",
             pointer=pointer,
@@ -231,18 +233,18 @@ def read_python_arguments(source: str, start: int, tool: Tool) -> tuple[dict[str
 
 def _closing(source: str, start: int) -> int:
     """Return the position of the first closing parenthesis outside strings and brackets."""
-    depth, place = 0, start
-    while place < len(source):
-        letter = source[place]
+    depth, position = 0, start
+    while position < len(source):
+        letter = source[position]
         if letter in "\"'":
-            place += 1
-            while place < len(source) and source[place] != letter:
-                place += 2 if source[place] == "\\" else 1
+            position += 1
+            while position < len(source) and source[position] != letter:
+                position += 2 if source[position] == "\\" else 1
         elif letter in "([{":
             depth += 1
         elif letter in ")]}":
             if depth == 0:
-                return place
+                return position
             depth -= 1
-        place += 1
+        position += 1
     return len(source)

@@ -55,15 +55,15 @@ class TurnReader:
     def read(self, text: str) -> AssistantTurn:
         """Return the parts of a complete turn. Raises `OutputInvalid` if it has another format."""
         thought, start = self._thought(text)
-        place = self._first_call(text, start)
-        if place is not None and self.format.at_start:
+        position = self._first_call(text, start)
+        if position is not None and self.format.at_start:
             try:
-                return AssistantTurn("", self._calls(text, place), thought)
+                return AssistantTurn("", self._calls(text, position), thought)
             except OutputInvalid:
-                place = None  # an answer with the same beginning as calls
-        if place is None:
+                position = None  # an answer with the same beginning as calls
+        if position is None:
             return AssistantTurn(self._answer(text, start), (), thought)
-        return AssistantTurn(self._said(text, start, place), self._calls(text, place), thought)
+        return AssistantTurn(self._said(text, start, position), self._calls(text, position), thought)
 
     def _thought(self, text: str) -> tuple[str | None, int]:
         begin, end = self.format.think
@@ -86,8 +86,8 @@ class TurnReader:
             return None
         if self.format.at_start or (self.answers and not self.format.is_framed):
             return start if text.startswith(opening, start) else None
-        place = text.find(opening if self.format.is_framed else self.format.marker, start)
-        return None if place < 0 else place
+        position = text.find(opening if self.format.is_framed else self.format.marker, start)
+        return None if position < 0 else position
 
     def _said(self, text: str, start: int, stop: int) -> str:
         begin, end = self.format.say
@@ -102,45 +102,47 @@ class TurnReader:
         begin, end = self.format.answer
         return text[self._expect(text, start, begin) :].removesuffix(end)
 
-    def _calls(self, text: str, place: int) -> tuple[ToolCall, ...]:
+    def _calls(self, text: str, position: int) -> tuple[ToolCall, ...]:
         format = self.format
         opening = format.call.partition("$name")[0]
-        place = self._expect(text, place, format.begin)
+        position = self._expect(text, position, format.begin)
         calls: list[ToolCall] = []
         while True:
-            call, place = self._call(text, place)
+            call, position = self._call(text, position)
             calls.append(call)
-            if format.between is None or not text.startswith(format.between + opening, place):
+            if format.between is None or not text.startswith(format.between + opening, position):
                 break
             if not opening and not format.between:
                 break
-            place += len(format.between)
-        place = self._expect(text, place, format.end)
-        if place != len(text):
-            raise OutputInvalid(f"after the calls there is more: {text[place : place + 40]!r}", text=text)
+            position += len(format.between)
+        position = self._expect(text, position, format.end)
+        if position != len(text):
+            raise OutputInvalid(
+                f"after the calls there is more: {text[position : position + 40]!r}", text=text
+            )
         return tuple(calls)
 
-    def _call(self, text: str, place: int) -> tuple[ToolCall, int]:
+    def _call(self, text: str, position: int) -> tuple[ToolCall, int]:
         opening, _, rest = self.format.call.partition("$name")
         middle, _, closing = rest.partition("$arguments")
-        place = self._expect(text, place, opening)
+        position = self._expect(text, position, opening)
         for tool in self.tools:
-            if text.startswith(tool.name + middle, place):
-                start = place + len(tool.name) + len(middle)
+            if text.startswith(tool.name + middle, position):
+                start = position + len(tool.name) + len(middle)
                 arguments, end = NOTATIONS[self.format.arguments].read(
                     text, start, tool, self.forms.get(tool.name)
                 )
                 return ToolCall(tool.name, arguments), self._expect(text, end, closing)
-        raise OutputInvalid(f"{text[place : place + 40]!r} calls no tool", text=text)
+        raise OutputInvalid(f"{text[position : position + 40]!r} calls no tool", text=text)
 
-    def _expect(self, text: str, place: int, wanted: str) -> int:
+    def _expect(self, text: str, position: int, wanted: str) -> int:
         """Return the position after `wanted`. A special token that ended the text may be missing at its very end."""
-        if text.startswith(wanted, place):
-            return place + len(wanted)
-        if place == len(text) and wanted in self.format.specials:
-            return place
+        if text.startswith(wanted, position):
+            return position + len(wanted)
+        if position == len(text) and wanted in self.format.specials:
+            return position
         raise OutputInvalid(
-            f"{wanted!r} is missing at character {place}: {text[place : place + 40]!r}",
+            f"{wanted!r} is missing at character {position}: {text[position : position + 40]!r}",
             text=text,
             hint="Read the text with its special tokens, from Vocabulary.spelled; or it was cut off.",
         )

@@ -127,7 +127,7 @@ class _Elements:
             else:
                 arrays = self.shapes.arrays(value)
                 self.rules[name] = _either(
-                    [self._array(one, f"{name}, {place}") for place, one in enumerate(arrays)]
+                    [self._array(one, f"{name}, {index}") for index, one in enumerate(arrays)]
                 )
         return body
 
@@ -205,9 +205,9 @@ class _Elements:
             rest = self._element(self.style.item, "", shape.rest)
             high = None if most is None else most - len(items)
             after = ("repeat", rest, max(fewest - len(items), 0), high)
-        for place in range(len(items) - 1, fewest - 1, -1):
-            rule = f"{name}: from {place}"
-            self.rules[rule] = ("repeat", sequence_of((items[place], after)), 0, 1)
+        for index in range(len(items) - 1, fewest - 1, -1):
+            rule = f"{name}: from {index}"
+            self.rules[rule] = ("repeat", sequence_of((items[index], after)), 0, 1)
             after = ("rule", rule)
         return sequence_of((*items[:fewest], after, self.gap))
 
@@ -215,7 +215,7 @@ class _Elements:
 
     def _objects(self, shapes: list[ObjectShape], name: str) -> Body:
         """Return objects of any of these shapes. The rules of each have names of their own."""
-        names = [f"{name}, {place}" if place else name for place in range(len(shapes))]
+        names = [f"{name}, {index}" if index else name for index in range(len(shapes))]
         return _either([self._object(*one) for one in zip(shapes, names, strict=True)])
 
     def _object(self, shape: ObjectShape, name: str) -> Body:
@@ -275,20 +275,20 @@ class _Elements:
         members, elements, other, fewest, most = keys
         bound = fewest if most is None else most
 
-        def rule(place: int, count: int) -> Body:
-            return ("rule", f"{name}: {count} of {place}")
+        def rule(index: int, count: int) -> Body:
+            return ("rule", f"{name}: {count} of {index}")
 
         if (len(members) + 1) * (bound + 1) > _MOST_STATES:
             raise _too_many_states()
-        for place, (member, element) in enumerate(zip(members, elements, strict=True)):
-            for count in range(min(place, bound) + 1):
+        for index, (member, element) in enumerate(zip(members, elements, strict=True)):
+            for count in range(min(index, bound) + 1):
                 more = min(count + 1, bound)
                 options = []
                 if count < bound or most is None:
-                    options.append(sequence_of((element, rule(place + 1, more))))
+                    options.append(sequence_of((element, rule(index + 1, more))))
                 if not member.is_required:
-                    options.append(rule(place + 1, count))
-                self.rules[rule(place, count)[1]] = _either(options)
+                    options.append(rule(index + 1, count))
+                self.rules[rule(index, count)[1]] = _either(options)
         for count in range(min(len(members), bound) + 1):
             low, high = max(fewest - count, 0), None if most is None else most - count
             tail: Body = EMPTY if not low else _NO_TEXT
@@ -306,7 +306,7 @@ class _Elements:
                 limit="keys_in_any_order",
                 hint="Leave any_order out, write the arguments as JSON, or declare fewer keys.",
             )
-        required = sum(1 << place for place, one in enumerate(members) if one.is_required)
+        required = sum(1 << index for index, one in enumerate(members) if one.is_required)
         bound = 0 if other is None else most if most is not None else min(fewest, 1)
         if (bound + 1) << len(members) > _MOST_STATES:
             raise _too_many_states()
@@ -315,9 +315,9 @@ class _Elements:
             return ("rule", f"{name}: {there:b} and {others}")
 
         parts = []
-        for place, element in enumerate(elements):
-            self.rules[f"{name}: element {place}"] = element
-            parts.append(("rule", f"{name}: element {place}"))
+        for index, element in enumerate(elements):
+            self.rules[f"{name}: element {index}"] = element
+            parts.append(("rule", f"{name}: element {index}"))
         for there in range(1 << len(members)):
             for others in range(bound + 1):
                 count = there.bit_count() + others
@@ -326,9 +326,9 @@ class _Elements:
                     options.append(EMPTY)
                 if most is None or count < most:
                     options += [
-                        sequence_of((part, rule(there | 1 << place, others)))
-                        for place, part in enumerate(parts)
-                        if not there >> place & 1
+                        sequence_of((part, rule(there | 1 << index, others)))
+                        for index, part in enumerate(parts)
+                        if not there >> index & 1
                     ]
                     if other is not None:
                         options.append(sequence_of((other, rule(there, min(others + 1, bound)))))

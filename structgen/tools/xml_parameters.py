@@ -94,18 +94,18 @@ def read_xml_parameters(
     if forms is None:
         raise OutputInvalid(f"{tool.name} is called, which this turn could not call", text=source)
     arguments: dict[str, Any] = {}
-    place = start
-    while source.startswith("<parameter=", place):
-        opened = source.find(">\n", place)
-        name = source[place + len("<parameter=") : opened]
+    position = start
+    while source.startswith("<parameter=", position):
+        opened = source.find(">\n", position)
+        name = source[position + len("<parameter=") : opened]
         if opened < 0 or name not in forms:
             raise OutputInvalid(f"the arguments of {tool.name} have an element of no parameter", text=source)
         value, closed = _read_value(source, opened + 2, tool, name, forms[name])
         if not source.startswith(f"\n{_END}\n", closed):
             raise OutputInvalid(f"the argument {name} of {tool.name} has no end", text=source)
         arguments[name] = value
-        place = closed + len(_END) + 2
-    return arguments, place
+        position = closed + len(_END) + 2
+    return arguments, position
 
 
 def _read_value(source: str, start: int, tool: Tool, name: str, form: Form) -> tuple[Any, int]:

@@ -28,10 +28,10 @@ def sequence(reading: Reading, form: Any, ends: tuple[str, ...], where: str, dep
     check_fields(form, {"type", "elements"}, where)
     elements = items(form, "elements", where)
     # The end may come after an element if all that follow it may be empty.
-    at_end = [all(map(_may_be_empty, elements[place + 1 :])) for place in range(len(elements))]
+    at_end = [all(map(_may_be_empty, elements[index + 1 :])) for index in range(len(elements))]
     parts = [
-        reading.format(one, ends if is_at_end else (), f"{where}.elements[{place}]", depth)
-        for place, (one, is_at_end) in enumerate(zip(elements, at_end, strict=True))
+        reading.format(one, ends if is_at_end else (), f"{where}.elements[{index}]", depth)
+        for index, (one, is_at_end) in enumerate(zip(elements, at_end, strict=True))
     ]
     return in_order(parts)
 
@@ -62,8 +62,8 @@ def or_(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: i
     check_fields(form, {"type", "elements"}, where)
     return either(
         [
-            reading.format(one, ends, f"{where}.elements[{place}]", depth)
-            for place, one in enumerate(items(form, "elements", where))
+            reading.format(one, ends, f"{where}.elements[{index}]", depth)
+            for index, one in enumerate(items(form, "elements", where))
         ]
     )
 
@@ -127,10 +127,8 @@ def _ends(reading: Reading, form: Any, where: str) -> tuple[str, ...]:
         return (reading.marker(form, "end", where),)
     if not given:
         raise ConstraintError("a tag needs an end", where=f"{where}.end")
-    found = [
-        reading.marker({f"end[{place}]": one}, f"end[{place}]", where) for place, one in enumerate(given)
-    ]
-    return tuple(dict.fromkeys(found))
+    ends = [reading.marker({f"end[{index}]": one}, f"end[{index}]", where) for index, one in enumerate(given)]
+    return tuple(dict.fromkeys(ends))
 
 
 def _text_and_end(
@@ -148,12 +146,12 @@ def _text_and_end(
     if tokens is not None:
         return counted_text(inside, ends, tokens)
     # No other end may occur before this one in text and end together. Excluded texts concern the text alone.
-    found = [
+    alternatives = [
         ("text", intersect([ends_first(end, ends), concat([inside, literal(end)])]))
         for end in ends
         if not any(other in end[:-1] for other in ends)
     ]
-    return Fragment(choice_of(found), "free text until " + " or ".join(map(repr, ends)))
+    return Fragment(choice_of(alternatives), "free text until " + " or ".join(map(repr, ends)))
 
 
 def tags_with_separator(
@@ -165,7 +163,7 @@ def tags_with_separator(
     most = 1 if flag(form, "stop_after_first", where) else None
     separator = text_of(form, "separator", where, "")
     tags = [
-        tag(reading, one, ends, f"{where}.tags[{place}]", depth)
-        for place, one in enumerate(items(form, "tags", where))
+        tag(reading, one, ends, f"{where}.tags[{index}]", depth)
+        for index, one in enumerate(items(form, "tags", where))
     ]
     return repeat_of(either(tags), least, most, reading.written(separator) if separator else None)

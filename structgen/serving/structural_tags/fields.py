@@ -61,11 +61,11 @@ def texts(form: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
         return ()
     if not isinstance(value, (list, tuple)):
         raise _wrong(key, "a list of texts", value, where)
-    for place, one in enumerate(value):
+    for index, one in enumerate(value):
         if not isinstance(one, str) or not one:
             raise ConstraintError(
                 f'"{key}" is a list of texts that are not empty, not of {with_kind(one)}',
-                where=f"{where}.{key}[{place}]",
+                where=f"{where}.{key}[{index}]",
             )
     return tuple(dict.fromkeys(value))
 

@@ -81,12 +81,12 @@ class Reading:
         if self.specials is None:
             return [text]
         parts: list[str | Special | Tokens] = []
-        place = 0
-        for found in self.specials.finditer(text):
-            parts += [text[place : found.start()]] if found.start() > place else []
-            parts.append(special(found[0]))
-            place = found.end()
-        return parts + ([text[place:]] if place < len(text) else []) or [text]
+        start = 0
+        for match in self.specials.finditer(text):
+            parts += [text[start : match.start()]] if match.start() > start else []
+            parts.append(special(match[0]))
+            start = match.end()
+        return parts + ([text[start:]] if start < len(text) else []) or [text]
 
     def written(self, text: str) -> Constraint:
         """Return the constraint of exactly this text, in which special tokens stand for themselves."""

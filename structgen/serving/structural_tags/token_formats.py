@@ -49,8 +49,8 @@ def _token_triggered_tags(
     )
     triggers = members_of(items(form, "trigger_tokens", where), f"{where}.trigger_tokens")
     after: dict[Member, list[Constraint]] = {member: [] for member in triggers}
-    for place, one in enumerate(items(form, "tags", where)):
-        path = f"{where}.tags[{place}]"
+    for index, one in enumerate(items(form, "tags", where)):
+        path = f"{where}.tags[{index}]"
         begin, rest = tag_parts(reading, one, path, depth)
         if not isinstance(begin, TokenMark):
             raise ConstraintError(
@@ -65,10 +65,10 @@ def _token_triggered_tags(
                 hint="Name the token that it begins with in trigger_tokens, in the same form.",
             )
         after[begin.member].append(rest)
-    for place, (member, rests) in enumerate(after.items()):
+    for index, (member, rests) in enumerate(after.items()):
         if not rests:
             raise ConstraintError(
-                f"no tag begins with the trigger {shown(member)}", where=f"{where}.trigger_tokens[{place}]"
+                f"no tag begins with the trigger {shown(member)}", where=f"{where}.trigger_tokens[{index}]"
             )
     at_once, once = flag(form, "at_least_one", where), flag(form, "stop_after_first", where)
     return _dispatched(after, form, ends, where, at_once, once)
@@ -77,8 +77,8 @@ def _token_triggered_tags(
 def _token_dispatch(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: int) -> Constraint:
     check_fields(form, {"type", "rules", "loop", "exclude_tokens"}, where)
     after: dict[Member, list[Constraint]] = {}
-    for place, rule in enumerate(items(form, "rules", where)):
-        path = f"{where}.rules[{place}]"
+    for index, rule in enumerate(items(form, "rules", where)):
+        path = f"{where}.rules[{index}]"
         if not isinstance(rule, (list, tuple)) or len(rule) != 2:
             raise ConstraintError("a rule is a token and a format", where=path)
         after.setdefault(member_of(rule[0], f"{path}[0]"), []).append(
@@ -96,10 +96,10 @@ def _dispatched(
     once: bool,
 ) -> Constraint:
     """Return free tokens with calls. The first call comes at once if `at_once`, and is the only one if `once`."""
-    for place, member in enumerate(_excluded(form, (), where)):
+    for index, member in enumerate(_excluded(form, (), where)):
         if member in after:
             raise ConstraintError(
-                f"the trigger {shown(member)} is excluded, too", where=f"{where}.exclude_tokens[{place}]"
+                f"the trigger {shown(member)} is excluded, too", where=f"{where}.exclude_tokens[{index}]"
             )
     calls = {member: choice_of(map(body_of, rests)) for member, rests in after.items()}
     # A token that ends the enclosing tag may only be a trigger here.

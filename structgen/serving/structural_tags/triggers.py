@@ -23,8 +23,8 @@ def legacy(reading: Reading, tag: dict[str, Any]) -> Constraint:
     """Read the older form of a structural tag, with `structures` instead of `format`."""
     check_fields(tag, {"type", "structures", "triggers"}, "structural_tag")
     tags = []
-    for place, one in enumerate(items(tag, "structures", "structural_tag")):
-        where = f"structural_tag.structures[{place}]"
+    for index, one in enumerate(items(tag, "structures", "structural_tag")):
+        where = f"structural_tag.structures[{index}]"
         if not isinstance(one, dict):
             raise ConstraintError(f"a structure is an object, not {a_kind(one)}", where=where)
         check_fields(one, {"begin", "schema", "end"}, where)
@@ -41,8 +41,8 @@ def triggered_tags(reading: Reading, form: Any, ends: tuple[str, ...], where: st
     check_fields(form, {"type", "triggers", "tags", "at_least_one", "stop_after_first", "excludes"}, where)
     at_once, once = flag(form, "at_least_one", where), flag(form, "stop_after_first", where)
     tags = []
-    for place, one in enumerate(items(form, "tags", where)):
-        path = f"{where}.tags[{place}]"
+    for index, one in enumerate(items(form, "tags", where)):
+        path = f"{where}.tags[{index}]"
         tags.append((*tag_parts(reading, one, path, depth, ends), path))
     return _triggered(reading, form, tags, ends, where, at_once, once)
 
@@ -73,10 +73,10 @@ def _triggered(
             )
         tail = begin[len(fitting[0]) :]
         after[fitting[0]].append(in_order([reading.written(tail), rest]) if tail else rest)
-    for place, (trigger, rests) in enumerate(after.items()):
+    for index, (trigger, rests) in enumerate(after.items()):
         if not rests:
             raise ConstraintError(
-                f"no tag begins with the trigger {trigger!r:.60}", where=f"{where}.triggers[{place}]"
+                f"no tag begins with the trigger {trigger!r:.60}", where=f"{where}.triggers[{index}]"
             )
     calls = [(trigger, either(rests)) for trigger, rests in after.items()]
     return _dispatched(reading, calls, form, ends, where, at_once, once)
@@ -87,8 +87,8 @@ def dispatch(reading: Reading, form: Any, ends: tuple[str, ...], where: str, dep
     check_fields(form, {"type", "rules", "loop", "excludes"}, where)
     once = not flag(form, "loop", where, True)
     calls = []
-    for place, rule in enumerate(items(form, "rules", where)):
-        path = f"{where}.rules[{place}]"
+    for index, rule in enumerate(items(form, "rules", where)):
+        path = f"{where}.rules[{index}]"
         if not isinstance(rule, (list, tuple)) or len(rule) != 2 or not isinstance(rule[0], str):
             raise ConstraintError("a rule is a text and a format", where=path)
         calls.append((rule[0], reading.format(rule[1], (), f"{path}[1]", depth)))
