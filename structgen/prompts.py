@@ -437,7 +437,9 @@ class _OnlyReturn:
 def _no_docstring(function: Callable[..., Any]) -> PromptError:
     code = getattr(inspect.unwrap(function), "__code__", None)
     name = function.__qualname__
-    if code is not None and any(one.opname in _FORMATTING for one in dis.get_instructions(code)):
+    if code is not None and any(
+        instruction.opname in _FORMATTING for instruction in dis.get_instructions(code)
+    ):
         return PromptError(
             f"the text of {name} is an f-string, which Python does not keep as a docstring",
             hint="Write a plain string, and {{ name }} for the value of a parameter: "

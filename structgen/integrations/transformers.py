@@ -113,10 +113,12 @@ class _Generation:
     def note(self, caller: Any) -> None:
         """Add a list of processors that calls within this generation."""
         if caller is not None and not self.was_called_by(caller):
-            self.callers = [one for one in self.callers if one() is not None] + [weakref.ref(caller)]
+            self.callers = [reference for reference in self.callers if reference() is not None] + [
+                weakref.ref(caller)
+            ]
 
     def was_called_by(self, caller: Any) -> bool:
-        return any(one() is caller for one in self.callers)
+        return any(reference() is caller for reference in self.callers)
 
     def step_of(self, input_ids: torch.Tensor, caller: Any) -> _Step:
         """Return how a call relates to this generation; see the module's docstring."""
@@ -149,14 +151,14 @@ class _Generation:
 
         This one's list then still exists, there is one row, and drafts begin where nothing was scored before.
         """
-        is_running = any(one() is not None for one in self.callers)
+        is_running = any(reference() is not None for reference in self.callers)
         return is_running and len(self.rows) == 1 and self._known(texts[0], 0, self.groups[0]) is None
 
     def _known(self, text: list[int], row: int, group: list[int]) -> _Row | None:
         """Return a row of the group that begins with `text`, preferably the row itself."""
-        for one in (row, *group):
-            if self.rows[one].tokens[: len(text)] == text:
-                return self.rows[one]
+        for number in (row, *group):
+            if self.rows[number].tokens[: len(text)] == text:
+                return self.rows[number]
         return None
 
 

@@ -82,7 +82,7 @@ class _Backend(httpcore2.NetworkBackend):
         except OSError as error:
             raise httpcore2.ConnectError(str(error)) from error
         last: Exception = httpcore2.ConnectError(f"{host} has no address")
-        for address in dict.fromkeys(str(one[4][0]) for one in found):
+        for address in dict.fromkeys(str(info[4][0]) for info in found):
             try:
                 stream = self._inner.connect_tcp(
                     address, port, _bounded(timeout), local_address, socket_options

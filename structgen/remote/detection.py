@@ -42,14 +42,14 @@ class Server:
     def __init__(self, data: Any) -> None:
         listed = data.get("data") if isinstance(data, dict) else None
         self.models = [
-            one
-            for one in (listed if isinstance(listed, list) else [])
-            if isinstance(one, dict) and isinstance(one.get("id"), str)
+            entry
+            for entry in (listed if isinstance(listed, list) else [])
+            if isinstance(entry, dict) and isinstance(entry.get("id"), str)
         ]
 
     def only_model(self, url: str) -> str:
         """Return the name of the only model. Raises `RemoteError` if there are several, or none is listed."""
-        names = [str(one["id"]) for one in self.models]
+        names = [str(model["id"]) for model in self.models]
         if len(names) == 1:
             return names[0]
         shown = ", ".join(names[:_MOST_MODELS]) + (", ..." if len(names) > _MOST_MODELS else "")
@@ -64,9 +64,9 @@ class Server:
 
     def dialect(self, model: str) -> Dialect | None:
         """Return the dialect of the server's program; None if the program is not known."""
-        for one in self.models:
-            name = one.get("owned_by")
-            if one["id"] == model and isinstance(name, str) and name.lower() in _PROGRAMS:
+        for entry in self.models:
+            name = entry.get("owned_by")
+            if entry["id"] == model and isinstance(name, str) and name.lower() in _PROGRAMS:
                 return DIALECTS[_PROGRAMS[name.lower()]]
         return None
 
@@ -123,7 +123,7 @@ def first_choice(data: Any) -> Any:
     """Return the choice with index 0 of a response or of an event of a stream."""
     choices = data.get("choices") if isinstance(data, dict) else None
     listed = choices if isinstance(choices, list) else []
-    return next((one for one in listed if isinstance(one, dict) and not one.get("index")), None)
+    return next((choice for choice in listed if isinstance(choice, dict) and not choice.get("index")), None)
 
 
 def text_of(content: Any) -> str | None:
@@ -134,10 +134,10 @@ def text_of(content: Any) -> str | None:
     if not isinstance(content, list):
         return content if isinstance(content, str) else None
     texts = [
-        one.get("text") if isinstance(one, dict) and one.get("type") in ("text", "output_text") else one
-        for one in content
+        part.get("text") if isinstance(part, dict) and part.get("type") in ("text", "output_text") else part
+        for part in content
     ]
-    found = [one for one in texts if isinstance(one, str)]
+    found = [text for text in texts if isinstance(text, str)]
     return "".join(found) if found else None
 
 

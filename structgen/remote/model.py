@@ -167,8 +167,8 @@ class RemoteModel:
         for each in options:
             _check_options(each)
 
-        def answer(one: tuple[list[Message], SamplingOptions]) -> Result[Any]:
-            (*_, last) = self._steps(*one, output, cancel, streaming=cancel is not None)
+        def answer(request: tuple[list[Message], SamplingOptions]) -> Result[Any]:
+            (*_, last) = self._steps(*request, output, cancel, streaming=cancel is not None)
             assert last.generation is not None and last.account is not None
             return RemoteResult(output, last.generation, last.account)
 

@@ -111,8 +111,8 @@ def _parts(data: Any, depth: int) -> Iterator[dict[str, Any] | str]:
     if isinstance(data, str):
         yield data
     elif depth and isinstance(data, list):
-        for one in data[:20]:
-            yield from _parts(one, depth - 1)
+        for part in data[:20]:
+            yield from _parts(part, depth - 1)
     elif depth and isinstance(data, dict):
         yield data
         for key in ("code", "type", "error", "message", "msg", "detail", "details", "errors"):

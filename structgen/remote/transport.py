@@ -383,7 +383,7 @@ def _checked_url(url: object) -> str:
             and parts.port != 0  # raises if it is not a number, or too large
             and str(url).isprintable()
             and " " not in str(url)
-            and all(0 < len(one) < 64 for one in host.removesuffix(".").split("."))
+            and all(0 < len(label) < 64 for label in host.removesuffix(".").split("."))
         )
     except ValueError:
         is_url = False

@@ -65,7 +65,7 @@ class Answer:
         self, choices: list[Choice], usage: dict[str, int], details: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """Return the body of a response that is not streamed."""
-        shown = [self._choice(index, one) for index, one in enumerate(choices)]
+        shown = [self._choice(index, choice) for index, choice in enumerate(choices)]
         body = {**self.envelope(chunk=False), "choices": shown, "usage": usage}
         return body if details is None else {**body, "structgen": details}
 
@@ -156,7 +156,10 @@ def choice_of(request: CompletionRequest, sequence: SequenceRow, vocabulary: Any
             choice.reason = "tool_calls"
     if request.logprobs:
         choice.logprobs = [
-            {**_scored(vocabulary, token, score), "top_logprobs": [_scored(vocabulary, *one) for one in top]}
+            {
+                **_scored(vocabulary, token, score),
+                "top_logprobs": [_scored(vocabulary, *pair) for pair in top],
+            }
             for token, score, top in zip(
                 row.tokens, row.scores.token_logprobs, row.scores.top_logprobs, strict=True
             )
@@ -186,13 +189,15 @@ def _bounded(score: float | None) -> float:
 
 def _legacy(scored: list[dict[str, Any]], *, has_top: bool) -> dict[str, Any]:
     offsets, index = [], 0
-    for one in scored:
+    for position in scored:
         offsets.append(index)
-        index += len(one["token"])
-    top = [{each["token"]: each["logprob"] for each in reversed(one["top_logprobs"])} for one in scored]
+        index += len(position["token"])
+    top = [
+        {each["token"]: each["logprob"] for each in reversed(position["top_logprobs"])} for position in scored
+    ]
     return {
-        "tokens": [one["token"] for one in scored],
-        "token_logprobs": [one["logprob"] for one in scored],
+        "tokens": [position["token"] for position in scored],
+        "token_logprobs": [position["logprob"] for position in scored],
         "top_logprobs": top if has_top else None,
         "text_offset": offsets,
     }

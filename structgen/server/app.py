@@ -179,7 +179,7 @@ class _Gate:
         kind, _, key = given.partition(b" ")
         digest = _digest(key.strip())
         # subtle: every key is compared, so that the time reveals nothing.
-        found = [hmac.compare_digest(digest, one) for one in self._keys]
+        found = [hmac.compare_digest(digest, key) for key in self._keys]
         return kind.lower() == b"bearer" and any(found)
 
 
@@ -341,11 +341,11 @@ async def _unless_gone(request: Request, work: Coroutine[Any, Any, T], deadline:
             return task.result()
         raise _ClientGone if gone.done() else _too_long(service)
     finally:
-        for one in (task, gone):
-            if not one.done():
-                one.cancel()
+        for waiting in (task, gone):
+            if not waiting.done():
+                waiting.cancel()
                 with suppress(asyncio.CancelledError, Exception):
-                    await one
+                    await waiting
 
 
 async def _until_gone(receive: Callable[[], Awaitable[Any]]) -> None:

@@ -207,7 +207,7 @@ def _prompt(fields: Fields) -> Any:
         prompt = prompt[0]
     if isinstance(prompt, str) and prompt:
         return prompt
-    if isinstance(prompt, list) and prompt and all(type(one) is int and one >= 0 for one in prompt):
+    if isinstance(prompt, list) and prompt and all(type(token) is int and token >= 0 for token in prompt):
         return prompt
     raise bad_request("prompt", "prompt must be one non-empty text, or one list of token ids")
 
@@ -215,9 +215,9 @@ def _prompt(fields: Fields) -> Any:
 def _stops(fields: Fields) -> tuple[str, ...]:
     given = fields.take("stop")
     stops = [given] if isinstance(given, str) else [] if given is None else given
-    if not isinstance(stops, list) or not all(isinstance(one, str) and one for one in stops):
+    if not isinstance(stops, list) or not all(isinstance(stop, str) and stop for stop in stops):
         raise bad_request("stop", "stop must be a non-empty text or a list of them")
-    if len(stops) > _MOST_STOPS or any(len(one) > _LONGEST_STOP for one in stops):
+    if len(stops) > _MOST_STOPS or any(len(stop) > _LONGEST_STOP for stop in stops):
         raise bad_request("stop", f"stop has at most {_MOST_STOPS} texts of {_LONGEST_STOP} characters")
     return tuple(stops)
 
@@ -264,7 +264,7 @@ def _constraint(
         *([] if own is None else _own(own, tools)),
     ]
     if len(specs) > 1:
-        params = " and ".join(one.param for one in specs)
+        params = " and ".join(spec.param for spec in specs)
         raise bad_request(specs[1].param, f"{params} are given; a request has at most one constraint")
     spec = specs[0] if specs else None
     if tools is not None:

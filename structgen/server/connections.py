@@ -51,7 +51,7 @@ class Connections:
         if self._of[client] >= self._most_of_client:
             has_place = self._make_room([client])
         elif len(self._open) >= self._most:
-            has_place = self._make_room([one for one, _ in self._of.most_common()])
+            has_place = self._make_room([other for other, _ in self._of.most_common()])
         else:
             has_place = True
         self._open[connection] = client

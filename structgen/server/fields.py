@@ -54,14 +54,16 @@ def _lone_surrogate(value: Any, where: str = "") -> tuple[str, str] | None:
         half = _SURROGATE.search(value)
         return None if half is None else (where, half[0])
     if isinstance(value, list):
-        parts: Any = ((f"{where}[{place}]", one) for place, one in enumerate(value))
+        parts: Any = ((f"{where}[{index}]", part) for index, part in enumerate(value))
     elif isinstance(value, dict):
-        if (key := next((one for one in value if _SURROGATE.search(one)), None)) is not None:
+        if (key := next((name for name in value if _SURROGATE.search(name)), None)) is not None:
             return where, _SURROGATE.findall(key)[0]
-        parts = ((f"{where}.{name}" if where else name, one) for name, one in value.items())
+        parts = ((f"{where}.{name}" if where else name, part) for name, part in value.items())
     else:
         return None
-    return next((found for place, one in parts if (found := _lone_surrogate(one, place)) is not None), None)
+    return next(
+        (surrogate for path, part in parts if (surrogate := _lone_surrogate(part, path)) is not None), None
+    )
 
 
 def _no_constant(name: str) -> Any:

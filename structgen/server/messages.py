@@ -43,12 +43,12 @@ def read_messages(fields: Fields, tools: RequestedTools | None, format: ToolForm
     given = fields.take("messages")
     if not isinstance(given, list) or not given:
         raise bad_request("messages", "messages must be a list with at least one message")
-    checked = [_checked(one, f"messages[{place}]") for place, one in enumerate(given)]
+    checked = [_checked(message, f"messages[{index}]") for index, message in enumerate(given)]
     try:
         plain = plain_messages(checked, format)
     except PromptError as error:
         raise bad_request(error.where, f"{error.where}: {error.message}") from None
-    messages = [{"role": one["role"], "content": one["content"]} for one in plain]
+    messages = [{"role": message["role"], "content": message["content"]} for message in plain]
     if tools is not None and tools.described:
         try:
             described = tools.instructions()
@@ -91,11 +91,11 @@ def _checked(given: Any, where: str) -> dict[str, Any]:
 def _calls(fields: Fields, where: str) -> list[dict[str, Any]]:
     """Return the calls of a message; ``function_call`` is their older form."""
     calls, older = fields.take("tool_calls"), fields.take("function_call")
-    place = f"{where}.tool_calls"
+    path = f"{where}.tool_calls"
     if calls is not None and not isinstance(calls, list):
-        raise bad_request(place, f"{place} is {with_kind(calls)}, not a list")
+        raise bad_request(path, f"{path} is {with_kind(calls)}, not a list")
     for index, call in enumerate(calls or []):
-        _check_call(call, f"{place}[{index}]")
+        _check_call(call, f"{path}[{index}]")
     if older is None:
         return calls or []
     _check_call({"function": older}, f"{where}.function_call")

@@ -298,7 +298,7 @@ class ModelThread:
         with self._wake:
             tickets = {
                 id(ticket): ticket
-                for ticket in (*self._submitted, *(one for one, _ in self._tickets.values()))
+                for ticket in (*self._submitted, *(ticket for ticket, _ in self._tickets.values()))
             }
             self._submitted.clear()
             calls, self._calls = self._calls, deque()

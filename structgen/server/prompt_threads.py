@@ -148,7 +148,7 @@ def least_tokens_of(model: Any) -> Callable[[str], int]:
         return lambda text: 0
     spelled = [model.vocabulary.token_bytes(token) or b"" for token in range(model.vocabulary.size)]
     longest = max(map(len, (*spelled, *(token.content.encode() for token in added))))
-    single = {one for one in spelled if len(one) == 1}
+    single = {token for token in spelled if len(token) == 1}
     dropped = bytes(byte for byte in range(256) if bytes([byte]) not in single)
     return lambda text: -(-len(text.encode("utf-8", "replace").translate(None, dropped)) // longest)
 

@@ -92,7 +92,7 @@ class ChatTemplate:
 
     def reasoning_format(self, variables: Mapping[str, Any]) -> ReasoningFormat | None:
         """Return how the model reasons after a prompt with these variables; None if it does not."""
-        markers = next((one for one in _MARKERS if any(mark in self.source for mark in one)), None)
+        markers = next((pair for pair in _MARKERS if any(mark in self.source for mark in pair)), None)
         if markers is None:
             return None
         key = json.dumps(variables, sort_keys=True)
@@ -151,7 +151,9 @@ def read_variables(fields: Fields, template: ChatTemplate) -> dict[str, Any]:
         if value is None:
             continue
         if name in _RESERVED or not (template.reads(name) or name in _SWITCHES):
-            near = difflib.get_close_matches(name, [one for one in _SWITCHES if template.reads(one)], 1)
+            near = difflib.get_close_matches(
+                name, [switch for switch in _SWITCHES if template.reads(switch)], 1
+            )
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise bad_request(where, f"the model's chat template has no variable {name!r:.60}.{hint}")
         if (

@@ -105,7 +105,7 @@ def _chosen(posterior: Any, n: int, seed: Any) -> Sequence[int]:
     if len(posterior.draws) == n and np.ptp(posterior.log_weights) < 1e-9:
         return range(n)
     random = np.random.default_rng(seed)
-    return [int(one) for one in random.choice(len(weights), size=n, p=weights)]
+    return [int(index) for index in random.choice(len(weights), size=n, p=weights)]
 
 
 def _report(posterior: Any, name: str) -> dict[str, Any]:
@@ -118,8 +118,8 @@ def _report(posterior: Any, name: str) -> dict[str, Any]:
         "model_calls": account.calls,
         "stopped": account.stopped,
         "texts": [
-            {"text": one.text, "weight": one.weight, "draws": one.draws}
-            for one in posterior.merged[:_MOST_SHOWN]
+            {"text": text.text, "weight": text.weight, "draws": text.draws}
+            for text in posterior.merged[:_MOST_SHOWN]
         ],
     }
 

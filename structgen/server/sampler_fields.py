@@ -84,7 +84,7 @@ def read_sampler(own: Fields, settings: ServerSettings) -> RequestedSampler | No
 def _made(name: str, options: dict[str, Any], settings: ServerSettings) -> Sampler:
     try:
         kind = type(sampler_of(name))
-        known = [one.name for one in fields(kind) if one.name != "critic"]
+        known = [field.name for field in fields(kind) if field.name != "critic"]
         for option, value in options.items():
             where = f"structgen.sampler.{option}"
             if option not in known:

@@ -77,10 +77,10 @@ class ServerSettings:
     """Limits on constraints."""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            if one.type in ("int", "float"):
-                least = 0 if one.name in _MAY_BE_NONE else None
-                _check_number(one.name, getattr(self, one.name), one.type, least)
+        for setting in fields(self):
+            if setting.type in ("int", "float"):
+                least = 0 if setting.name in _MAY_BE_NONE else None
+                _check_number(setting.name, getattr(self, setting.name), setting.type, least)
         if not isinstance(self.model_name, str) or not self.model_name:
             raise OptionError(
                 f"model_name is {with_kind(self.model_name)}; it must be the name that clients send"
@@ -95,9 +95,9 @@ class ServerSettings:
                 f"limits is {a_kind(self.limits)}",
                 hint="Write limits=RequestLimits(...), of structgen.serving.limits.",
             )
-        for one in fields(self.limits):
-            if one.type in ("int", "float"):
-                _check_number(one.name, getattr(self.limits, one.name), one.type, None)
+        for limit in fields(self.limits):
+            if limit.type in ("int", "float"):
+                _check_number(limit.name, getattr(self.limits, limit.name), limit.type, None)
         if self.max_choices > self.max_rows:
             object.__setattr__(self, "max_choices", self.max_rows)
         if self.default_tokens > self.max_tokens:
@@ -119,7 +119,7 @@ class ServerSettings:
             raise OptionError("an API key is empty", hint="Leave the keys out to accept all requests.")
 
 
-SETTING_NAMES = tuple(one.name for one in fields(ServerSettings))
+SETTING_NAMES = tuple(setting.name for setting in fields(ServerSettings))
 
 
 def _check_number(name: str, value: Any, kind: str, least: int | None) -> None:

@@ -161,7 +161,7 @@ class _SharedSession(Session):
             taken = wanted.pop(0)
             self._groups.append(self._run(functools.partial(_gathered, left, taken)))
             self._sizes.append(len(taken))
-            needed = {group for one in wanted for group, _ in one}
+            needed = {group for rows_of_group in wanted for group, _ in rows_of_group}
             left = {group: session for group, session in left.items() if group in needed}
 
     def _places(self) -> list[tuple[int, int]]:

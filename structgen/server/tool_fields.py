@@ -91,7 +91,7 @@ def read_requested_tools(fields: Fields, own: Fields | None, format: ToolFormat)
     if wanted == "none":
         return None
     if names is not None:
-        given = [one for one, tool in zip(given, offered, strict=True) if tool.name in names]
+        given = [definition for definition, tool in zip(given, offered, strict=True) if tool.name in names]
     spec: dict[str, Any] = {"tools": given, "format": format.name, "tool_choice": wanted}
     if parallel is None and isinstance(choice, dict) and choice.get("type") == "function":
         parallel = False  # one call of this tool
@@ -116,7 +116,7 @@ def _choice(given: Any, offered: tuple[Tool, ...]) -> tuple[str, frozenset[str] 
     elif isinstance(given, dict) and given.get("type") == "allowed_tools":
         inner = given["allowed_tools"] if isinstance(given.get("allowed_tools"), dict) else given
         listed, mode = inner.get("tools"), inner.get("mode", "auto")
-        names = [_name_in(one) for one in listed] if isinstance(listed, list) else []
+        names = [_name_in(tool) for tool in listed] if isinstance(listed, list) else []
         if not names or None in names or mode not in ("auto", "required"):
             raise bad_request(
                 "tool_choice",

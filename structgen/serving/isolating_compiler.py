@@ -135,6 +135,6 @@ class IsolatingCompiler(CompileProbes[CompiledConstraint | IsolatableConstraint]
         if vocabulary.engine.memory > _ENGINE_BYTES:
             self._replace_engine(vocabulary)
         pickled = sum(
-            len(one.pickled) for one in self._known.values() if isinstance(one, IsolatableConstraint)
+            len(known.pickled) for known in self._known.values() if isinstance(known, IsolatableConstraint)
         )
         return self._mask_bytes() <= MASK_BYTES and pickled <= _PICKLED_BYTES

@@ -153,7 +153,7 @@ def _reason(value: Any) -> str:
 
 
 def _tokens(tokens: Any, size: int) -> tuple[int, ...]:
-    if not isinstance(tokens, list) or not all(type(one) is int and 0 <= one < size for one in tokens):
+    if not isinstance(tokens, list) or not all(type(token) is int and 0 <= token < size for token in tokens):
         raise Garbled("not tokens")
     return tuple(tokens)
 

@@ -169,7 +169,7 @@ class ProbeResult:
         if not isinstance(content, list) or len(content) != 7 or not isinstance(content[0], str):
             raise Garbled("not a probe")
         seconds, install, slowest, least, forms = content[2:]
-        if not all(type(one) in (int, float) and one >= 0 for one in (seconds, install, slowest)):
+        if not all(type(number) in (int, float) and number >= 0 for number in (seconds, install, slowest)):
             raise Garbled("not the times of a probe")
         if least is not None and type(least) is not int:
             raise Garbled("not the length of a text")

@@ -162,7 +162,7 @@ class CompileProbes(ABC, Generic[Outcome]):
         with self._lock:
             now = vars(self._stats) | {
                 "compile_seconds": list(self._stats.compile_seconds),
-                "entries": sum(not isinstance(one, StructgenError) for one in self._known.values()),
+                "entries": sum(not isinstance(outcome, StructgenError) for outcome in self._known.values()),
                 "worker_starts": sum(worker.starts for worker in self._workers),
             }
         return CompilerStats(**now | {"mask_bytes": self._mask_bytes()})

@@ -206,5 +206,5 @@ def crash(error: BaseException, doing: str) -> LimitExceeded:
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return all(isinstance(one, _Plain) for one in value)
+        return all(isinstance(part, _Plain) for part in value)
     return isinstance(value, _Plain)

@@ -190,7 +190,7 @@ class CallRunner:
     def _is_async(self, call: ToolCall) -> bool:
         function: Any = self._tools[call.name].function or self._execute
         forms = (function, getattr(type(function), "__call__", None))  # noqa: B004  # an object may have an async one
-        return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in forms)
+        return any(inspect.iscoroutinefunction(form) or inspect.isasyncgenfunction(form) for form in forms)
 
     def _failed(self, call: ToolCall, error: Exception) -> CallResult:
         if self._on_error == "raise":
@@ -225,7 +225,7 @@ class CallRunner:
         """Return the result of an async call. Raises `ToolTimeout`."""
         try:
             async with asyncio.timeout(clock.left()) as limit:
-                return [one async for one in _first(value)] if inspect.isasyncgen(value) else await value
+                return [item async for item in _first(value)] if inspect.isasyncgen(value) else await value
         except TimeoutError:
             if limit.expired():  # otherwise it is the tool's own error
                 raise self._late(call) from None
@@ -282,8 +282,8 @@ def _listed(value: Any) -> Any:
 
 async def _first(items: AsyncIterator[Any]) -> AsyncIterator[Any]:
     count = 0
-    async for one in items:
-        yield one
+    async for item in items:
+        yield item
         count += 1
         if count >= _MOST_ITEMS:
             return
@@ -307,9 +307,9 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _end_tasks() -> None:
-    tasks = [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
-    for one in tasks:
-        one.cancel()
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.get_running_loop().shutdown_asyncgens()
 

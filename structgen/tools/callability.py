@@ -70,9 +70,9 @@ def _surely_has_value(schema: object) -> bool:
     if "enum" in keywords:
         return keywords <= {"type", "enum"} and _lists_value(schema["enum"], kind)
     if isinstance(kind, list):
-        if not all(isinstance(one, str) for one in kind) or len(set(kind)) < len(kind):
+        if not all(isinstance(name, str) for name in kind) or len(set(kind)) < len(kind):
             return False  # repeated types would be followed again at each level
-        return any(_surely_has_value({**schema, "type": one}) for one in kind)
+        return any(_surely_has_value({**schema, "type": name}) for name in kind)
     if kind == "object":
         return _has_object(schema, keywords)
     if kind is not None and not (isinstance(kind, str) and (kind == "integer" or kind in TYPES)):
@@ -81,7 +81,7 @@ def _surely_has_value(schema: object) -> bool:
     if not keywords <= {"type", "items", *bounds}:
         return False
     given = [schema[bound] for bound in bounds if bound in schema]
-    if any(type(one) is not int for one in given) or given != sorted(given):
+    if any(type(number) is not int for number in given) or given != sorted(given):
         return False
     return not schema.get("minItems") or _surely_has_value(schema.get("items", True))
 
@@ -90,7 +90,9 @@ def _lists_value(values: object, kind: object) -> bool:
     """Return whether one of the values of `enum` surely has the type."""
     if not isinstance(values, list):
         return False
-    return bool(values) if kind is None else kind == "string" and any(isinstance(one, str) for one in values)
+    return (
+        bool(values) if kind is None else kind == "string" and any(isinstance(value, str) for value in values)
+    )
 
 
 def _has_object(schema: Mapping[str, Any], keywords: Set[str]) -> bool:

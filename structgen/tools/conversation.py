@@ -40,8 +40,8 @@ class Conversation:
 
     def _repr_html_(self) -> str:
         rows = [
-            (f"<b>{plain(str(one.get('role', '')))}</b>", plain(str(one.get("content", "")), 600))
-            for one in self.messages
+            (f"<b>{plain(str(message.get('role', '')))}</b>", plain(str(message.get("content", "")), 600))
+            for message in self.messages
         ]
         about = f"{len(self.rounds)} rounds, {len(self.results)} calls"
         return card("Conversation", about, table(("", ""), rows))
@@ -62,4 +62,4 @@ class Conversation:
     @property
     def results(self) -> list[CallResult]:
         """Every call that was made, in order."""
-        return [result for one in self.rounds for result in one.results]
+        return [result for round_ in self.rounds for result in round_.results]

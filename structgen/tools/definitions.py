@@ -111,7 +111,9 @@ def read_tools(given: Any) -> tuple[Tool, ...]:
             hint=f"Write [{given.__name__}]." if callable(given) and hasattr(given, "__name__") else _FORM,
         )
     byte_tokens = Vocabulary.of_bytes()
-    tools = tuple(read_tool(one, f"tool {index}", byte_tokens) for index, one in enumerate(given))
+    tools = tuple(
+        read_tool(definition, f"tool {index}", byte_tokens) for index, definition in enumerate(given)
+    )
     if not tools:
         raise ConstraintError(
             "there are no tools in this list", hint="Without tools, use a plain constraint."
@@ -251,7 +253,7 @@ def _check_values(schema: Mapping[str, Any], name: str) -> None:
 
 def _are_types(kinds: object) -> bool:
     listed = kinds if isinstance(kinds, list) else [kinds]
-    return all(isinstance(one, str) and (one in TYPES or one == "integer") for one in listed)
+    return all(isinstance(name, str) and (name in TYPES or name == "integer") for name in listed)
 
 
 def _checked_name(name: str, where: str) -> str:

@@ -165,7 +165,7 @@ _LISTED = (
     ),
 )
 
-FORMATS: dict[str, ToolFormat] = {one.name: one for one in _LISTED}
+FORMATS: dict[str, ToolFormat] = {listed.name: listed for listed in _LISTED}
 """The formats by name."""
 
 

@@ -281,7 +281,7 @@ def _rounds(
             results = yield _Calls(read.calls, concurrent=order is None)
         conversation.rounds.append(Round(read, tuple(results), result))
         conversation.messages.append({"role": "assistant", "content": text})
-        conversation.messages += [_shown(chosen, one) for one in results]
+        conversation.messages += [_shown(chosen, result) for result in results]
         if not results:
             break
         choice = "auto"

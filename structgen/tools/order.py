@@ -193,11 +193,11 @@ def order_of(
             _check_name(name, offered, f"in the order {str(formula)!r:.80}")
     if isinstance(earlier, str | ToolCall):
         raise OptionError(f"earlier is {with_kind(earlier)}; it must be a list of calls or names of tools")
-    names = [one.name if isinstance(one, ToolCall) else one for one in earlier]
-    for one in names:
-        if not isinstance(one, str):
-            raise OptionError(f"an earlier call must be a name or a ToolCall, not {a_kind(one)}")
-        _check_name(one, offered, "in earlier")
+    names = [call.name if isinstance(call, ToolCall) else call for call in earlier]
+    for name in names:
+        if not isinstance(name, str):
+            raise OptionError(f"an earlier call must be a name or a ToolCall, not {a_kind(name)}")
+        _check_name(name, offered, "in earlier")
     return Order(formulas, offered, names, max_later)
 
 
@@ -207,7 +207,7 @@ def formulas_of(given: OrderFormulas) -> list[Formula]:
     if not isinstance(listed, Sequence):
         raise OptionError(f"order is {with_kind(given)}; it must be a formula or a list of formulas")
     formulas = map(as_formula, listed)
-    return [part for one in formulas for part in (one.args if one.op == "and" else (one,))]
+    return [part for formula in formulas for part in (formula.args if formula.op == "and" else (formula,))]
 
 
 def _check_name(name: str, offered: Sequence[Tool], where: str) -> None:

@@ -149,7 +149,7 @@ class PartialTurn:
     def _frames(self, format: ToolFormat) -> _Steps:
         """Read text with markers, or calls, perhaps with such text before them."""
         say, answer = format.say, format.answer
-        begins = [one for one in (answer[0], say[0], _opening(format)) if one]
+        begins = [begin for begin in (answer[0], say[0], _opening(format)) if begin]
         begin = yield from self._one_of(*begins, ahead=True)
         if begin is None:
             raise self._missing(*begins)
@@ -343,12 +343,12 @@ class PartialTurn:
         """Read one of these texts, or with `ahead` only find it. Returns None if the text has none of them here."""
         longest = max(map(len, wanted))
         while True:
-            for one in wanted:
-                if self._source.startswith(one, self._at):
-                    self._at += 0 if ahead else len(one)
-                    return one
+            for text in wanted:
+                if self._source.startswith(text, self._at):
+                    self._at += 0 if ahead else len(text)
+                    return text
             rest = self._source[self._at : self._at + longest]
-            if self._ends or not any(one.startswith(rest) for one in wanted):
+            if self._ends or not any(text.startswith(rest) for text in wanted):
                 return None
             yield
 
@@ -386,7 +386,7 @@ class PartialTurn:
 
     def _missing(self, *wanted: str) -> Exception:
         """Return the error of a text that has none of these here, or is cut off inside one."""
-        if self._ends and any(one.startswith(self._left) for one in wanted):
+        if self._ends and any(text.startswith(self._left) for text in wanted):
             return _CutOff()
         return OutputInvalid(
             f"{wanted[0]!r} is missing at character {self._at}: {self._left[:40]!r}", text=self._source

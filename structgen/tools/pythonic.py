@@ -82,10 +82,10 @@ class _Values:
         if "anyOf" in said:
             self._only(schema, path, _UNIONS)
             branches = enumerate(schema["anyOf"])
-            return choice_of([self.write(one, (*path, "anyOf", str(i)), inside) for i, one in branches])
+            return choice_of([self.write(branch, (*path, "anyOf", str(i)), inside) for i, branch in branches])
         kind = schema.get("type")
         if isinstance(kind, Sequence) and not isinstance(kind, str):
-            return choice_of([self._of_type(schema, one, path, inside) for one in kind])
+            return choice_of([self._of_type(schema, name, path, inside) for name in kind])
         return self._of_type(schema, kind, path, inside)
 
     def _of_type(
@@ -98,8 +98,8 @@ class _Values:
             return body_of(constraint_at(self._tool, path) & json_schema({"type": kind}, **WRITTEN))
         if kind == "array":
             self._only(schema, path, _ARRAYS | _STRINGS | _NUMBERS)
-            one = self.write(schema.get("items", True), (*path, "items"), inside)
-            return self._several("[]", one, schema.get("minItems", 0), schema.get("maxItems"))
+            item = self.write(schema.get("items", True), (*path, "items"), inside)
+            return self._several("[]", item, schema.get("minItems", 0), schema.get("maxItems"))
         if kind == "object":
             return self._object(schema, path, inside)
         raise self._unsupported(path, "type", "a value of any type")
@@ -120,25 +120,25 @@ class _Values:
                 sequence_of(
                     (
                         text_of(f"{json.dumps(name, ensure_ascii=False)}: "),
-                        self.write(one, (*path, "properties", name), inside),
+                        self.write(member, (*path, "properties", name), inside),
                     )
                 ),
                 name in required,
             )
-            for name, one in properties.items()
+            for name, member in properties.items()
         ]
         return sequence_of((text_of("{"), listed(items, text_of(", ")), text_of("}")))
 
-    def _several(self, brackets: str, one: Body, least: int, most: int | None) -> Body:
+    def _several(self, brackets: str, item: Body, least: int, most: int | None) -> Body:
         if most == 0:
             return text_of(brackets)
         more: Body = (
             "repeat",
-            sequence_of((text_of(", "), one)),
+            sequence_of((text_of(", "), item)),
             max(least - 1, 0),
             None if most is None else most - 1,
         )
-        several = sequence_of((one, more))
+        several = sequence_of((item, more))
         content = several if least else choice_of([EMPTY, several])
         return sequence_of((text_of(brackets[0]), content, text_of(brackets[1])))
 
@@ -162,7 +162,7 @@ class _Values:
             return all(map(_is_plain, [schema["const"]] if "const" in schema else schema["enum"]))
         branches = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
         if branches and "type" not in schema:
-            return all(self._is_json(one, inside) for one in branches)
+            return all(self._is_json(branch, inside) for branch in branches)
         kind = schema.get("type")
         if isinstance(kind, list):
             return _SCALARS.issuperset(kind)
@@ -210,7 +210,7 @@ def _literal(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return repr(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_literal(key)}: {_literal(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_literal(key)}: {_literal(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_literal, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
@@ -222,9 +222,9 @@ def read_python_arguments(source: str, start: int, tool: Tool) -> tuple[dict[str
     try:
         call = ast.parse(f"f({source[start:end]})", mode="eval").body
         assert isinstance(call, ast.Call)
-        if call.args or any(one.arg is None for one in call.keywords):
+        if call.args or any(keyword.arg is None for keyword in call.keywords):
             raise ValueError("there are arguments without a name")
-        return {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}, end
+        return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}, end
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise OutputInvalid(
             f"the arguments of {tool.name} are no Python literals: {error}", text=source

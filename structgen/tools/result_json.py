@@ -72,11 +72,11 @@ def _of_container(value: Any, above: tuple[int, ...]) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return _plain(value._asdict(), above)
     if isinstance(value, Mapping):
-        return {_key(key): _plain(one, above) for key, one in value.items()}
+        return {_key(key): _plain(item, above) for key, item in value.items()}
     if isinstance(value, Collection) and not isinstance(value, type):
-        listed = [_plain(one, above) for one in value]
+        listed = [_plain(item, above) for item in value]
         return (
-            sorted(listed, key=lambda one: json.dumps(one, sort_keys=True))
+            sorted(listed, key=lambda item: json.dumps(item, sort_keys=True))
             if isinstance(value, Set)
             else listed
         )

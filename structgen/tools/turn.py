@@ -101,10 +101,12 @@ class ToolTurn(Composition):
         free = {**self.options, "order": None, "earlier": (), "max_later": None}
         if given is None or not checks[-1](tools(self.tools, **free).lower()):
             return super().find_broken_rules(stop, checks)
-        alone = [str(one) for one in given if not self._can_continue(one, checks[-1])]
+        alone = [str(formula) for formula in given if not self._can_continue(formula, checks[-1])]
         return [
-            RuleViolation("", "order", one, message=f"must satisfy {one}", subject="the order of calls")
-            for one in alone or ["; ".join(map(str, given))]
+            RuleViolation(
+                "", "order", formula, message=f"must satisfy {formula}", subject="the order of calls"
+            )
+            for formula in alone or ["; ".join(map(str, given))]
         ]
 
     def _can_continue(self, formula: Any, question: Callable[[IR], bool]) -> bool:
@@ -214,7 +216,7 @@ class _Turn:
             return EMPTY
         begin, end = self.format.think
         first = next(special for special in self.specials if end.startswith(special))
-        others = tuple(one for one in self.format.specials if one != first)
+        others = tuple(special for special in self.format.specials if special != first)
         inside: Body = ("text", _bounded(before(first, (first,), others), most))
         lines: Body = EMPTY if self.format.is_framed else ("text", repeat(literal("\n"), 0, _MOST_LINES))
         opened = EMPTY if self.reasoning == "opened" else pieces(begin, self.specials)
@@ -245,7 +247,7 @@ class _Turn:
             framed = sequence_of((pieces(begin, self.specials), said, pieces(end, self.specials)))
             return sequence_of((choice_of((EMPTY, framed)), calls))
         marker = self.format.marker
-        others = tuple(one for one in self.never if one not in marker)
+        others = tuple(special for special in self.never if special not in marker)
         return sequence_of((("text", _bounded(before(marker, (marker,), others), self.max_text)), calls))
 
     def calls(self, called: Sequence[Tool], most: int | None) -> tuple[Body | None, list[Rule]]:
@@ -254,9 +256,9 @@ class _Turn:
             return None, []
         written = self.written(called)
         # The common beginning and end of all calls occur once in the grammar.
-        one = sequence_of((written.start, choice_of(written.tools.values()), written.end))
-        more: Body = ("repeat", sequence_of((written.between, one)), 0, None if most is None else most - 1)
-        return self.framed(one if most == 1 else sequence_of((one, more))), []
+        call = sequence_of((written.start, choice_of(written.tools.values()), written.end))
+        more: Body = ("repeat", sequence_of((written.between, call)), 0, None if most is None else most - 1)
+        return self.framed(call if most == 1 else sequence_of((call, more))), []
 
     def in_order(
         self, order: Order, called: Sequence[Tool], most: int | None
@@ -274,7 +276,7 @@ class _Turn:
     def written(self, called: Sequence[Tool]) -> CallPieces:
         """Return the parts of a call to each tool."""
         start, rest = self.format.call.split("$name")
-        middle, end = (pieces(one, self.specials) for one in rest.split("$arguments"))
+        middle, end = (pieces(part, self.specials) for part in rest.split("$arguments"))
         each = {}
         for tool in called:
             arguments, self.forms[tool.name] = arguments_of(tool, self.format)

@@ -127,7 +127,7 @@ class _Elements:
             else:
                 arrays = self.shapes.arrays(value)
                 self.rules[name] = _either(
-                    [self._array(one, f"{name}, {index}") for index, one in enumerate(arrays)]
+                    [self._array(array, f"{name}, {index}") for index, array in enumerate(arrays)]
                 )
         return body
 
@@ -216,21 +216,23 @@ class _Elements:
     def _objects(self, shapes: list[ObjectShape], name: str) -> Body:
         """Return objects of any of these shapes. The rules of each have names of their own."""
         names = [f"{name}, {index}" if index else name for index in range(len(shapes))]
-        return _either([self._object(*one) for one in zip(shapes, names, strict=True)])
+        return _either([self._object(*pair) for pair in zip(shapes, names, strict=True)])
 
     def _object(self, shape: ObjectShape, name: str) -> Body:
-        members = [one for one in shape.members if self._is_possible(one)]
+        members = [member for member in shape.members if self._is_possible(member)]
         if len(members) < len(shape.members) and any(
-            one.is_required and not self._is_possible(one) for one in shape.members
+            member.is_required and not self._is_possible(member) for member in shape.members
         ):
             return _NO_TEXT
-        elements = [self._member(one) for one in members]
+        elements = [self._member(member) for member in members]
         others = []
-        for one in shape.undeclared:
-            names = intersect([one.names, PLAIN_NAME if one.is_described else XML_NAME, *self.unwritten])
-            others.append(self._element(self.style.element, ("text", names), one.value))
+        for undeclared in shape.undeclared:
+            names = intersect(
+                [undeclared.names, PLAIN_NAME if undeclared.is_described else XML_NAME, *self.unwritten]
+            )
+            others.append(self._element(self.style.element, ("text", names), undeclared.value))
         other = _either(others) if others else None
-        required = sum(one.is_required for one in members)
+        required = sum(member.is_required for member in members)
         fewest = shape.min_count if shape.min_count > required else 0
         most = shape.max_count
         if most is not None and other is None and most >= len(members):
@@ -248,8 +250,8 @@ class _Elements:
         else:
             body = sequence_of(
                 [
-                    element if one.is_required else ("repeat", element, 0, 1)
-                    for one, element in zip(members, elements, strict=True)
+                    element if member.is_required else ("repeat", element, 0, 1)
+                    for member, element in zip(members, elements, strict=True)
                 ]
                 + ([("repeat", other, 0, None)] if other is not None else [])
             )
@@ -306,7 +308,7 @@ class _Elements:
                 limit="keys_in_any_order",
                 hint="Leave any_order out, write the arguments as JSON, or declare fewer keys.",
             )
-        required = sum(1 << index for index, one in enumerate(members) if one.is_required)
+        required = sum(1 << index for index, member in enumerate(members) if member.is_required)
         bound = 0 if other is None else most if most is not None else min(fewest, 1)
         if (bound + 1) << len(members) > _MOST_STATES:
             raise _too_many_states()

@@ -104,5 +104,5 @@ _LISTED = (
     ),
 )
 
-STYLES: dict[str, XmlStyle] = {one.name: one for one in _LISTED}
+STYLES: dict[str, XmlStyle] = {style.name: style for style in _LISTED}
 """The styles by name."""

@@ -43,7 +43,9 @@ XML_NAME = concat(
     ]
 )
 PLAIN_NAME = repeat(
-    character_class(negate_ranges(normalise_ranges([(0, 0x1F), *((ord(one), ord(one)) for one in _BREAKS)]))),
+    character_class(
+        negate_ranges(normalise_ranges([(0, 0x1F), *((ord(letter), ord(letter)) for letter in _BREAKS)]))
+    ),
     1,
     None,
 )
@@ -51,7 +53,7 @@ PLAIN_NAME = repeat(
 
 def is_name(text: str) -> bool:
     """Return whether a declared key may be the name of an element."""
-    return bool(text) and not any(one in _BREAKS or one < " " for one in text)
+    return bool(text) and not any(letter in _BREAKS or letter < " " for letter in text)
 
 
 def template_pieces(template: str, name: str | None, shown: str) -> list[tuple[str, str]]:
@@ -68,7 +70,7 @@ def template_pieces(template: str, name: str | None, shown: str) -> list[tuple[s
             text = ""
         else:
             text += piece
-    return [one for one in (*pieces, ("text", text)) if one != ("text", "")]
+    return [piece for piece in (*pieces, ("text", text)) if piece != ("text", "")]
 
 
 @lru_cache(maxsize=64)

@@ -81,7 +81,7 @@ class StructgenGrammarObject(BaseGrammarObject):  # type: ignore[misc, unused-ig
             for entry in entries:
                 entry.grammar.fill_vocab_mask(vocab_mask, entry.row)
             return
-        fill_rows([one.sequence for one in own], vocab_mask.numpy()[rows[0] :], own[0]._threads)
+        fill_rows([grammar.sequence for grammar in own], vocab_mask.numpy()[rows[0] :], own[0]._threads)
 
     @staticmethod
     def reset_vocab_mask(vocab_mask: torch.Tensor) -> None:

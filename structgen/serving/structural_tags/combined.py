@@ -30,8 +30,8 @@ def sequence(reading: Reading, form: Any, ends: tuple[str, ...], where: str, dep
     # The end may come after an element if all that follow it may be empty.
     at_end = [all(map(_may_be_empty, elements[index + 1 :])) for index in range(len(elements))]
     parts = [
-        reading.format(one, ends if is_at_end else (), f"{where}.elements[{index}]", depth)
-        for index, (one, is_at_end) in enumerate(zip(elements, at_end, strict=True))
+        reading.format(element, ends if is_at_end else (), f"{where}.elements[{index}]", depth)
+        for index, (element, is_at_end) in enumerate(zip(elements, at_end, strict=True))
     ]
     return in_order(parts)
 
@@ -62,8 +62,8 @@ def or_(reading: Reading, form: Any, ends: tuple[str, ...], where: str, depth: i
     check_fields(form, {"type", "elements"}, where)
     return either(
         [
-            reading.format(one, ends, f"{where}.elements[{index}]", depth)
-            for index, one in enumerate(items(form, "elements", where))
+            reading.format(element, ends, f"{where}.elements[{index}]", depth)
+            for index, element in enumerate(items(form, "elements", where))
         ]
     )
 
@@ -127,7 +127,7 @@ def _ends(reading: Reading, form: Any, where: str) -> tuple[str, ...]:
         return (reading.marker(form, "end", where),)
     if not given:
         raise ConstraintError("a tag needs an end", where=f"{where}.end")
-    ends = [reading.marker({f"end[{index}]": one}, f"end[{index}]", where) for index, one in enumerate(given)]
+    ends = [reading.marker({f"end[{index}]": end}, f"end[{index}]", where) for index, end in enumerate(given)]
     return tuple(dict.fromkeys(ends))
 
 
@@ -163,7 +163,7 @@ def tags_with_separator(
     most = 1 if flag(form, "stop_after_first", where) else None
     separator = text_of(form, "separator", where, "")
     tags = [
-        tag(reading, one, ends, f"{where}.tags[{index}]", depth)
-        for index, one in enumerate(items(form, "tags", where))
+        tag(reading, tag_form, ends, f"{where}.tags[{index}]", depth)
+        for index, tag_form in enumerate(items(form, "tags", where))
     ]
     return repeat_of(either(tags), least, most, reading.written(separator) if separator else None)

@@ -61,10 +61,10 @@ def texts(form: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
         return ()
     if not isinstance(value, (list, tuple)):
         raise _wrong(key, "a list of texts", value, where)
-    for index, one in enumerate(value):
-        if not isinstance(one, str) or not one:
+    for index, text in enumerate(value):
+        if not isinstance(text, str) or not text:
             raise ConstraintError(
-                f'"{key}" is a list of texts that are not empty, not of {with_kind(one)}',
+                f'"{key}" is a list of texts that are not empty, not of {with_kind(text)}',
                 where=f"{where}.{key}[{index}]",
             )
     return tuple(dict.fromkeys(value))

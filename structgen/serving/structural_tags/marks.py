@@ -67,7 +67,7 @@ def token_begin(where: str) -> ConstraintError:
 
 def members_of(given: Sequence[object], where: str) -> list[Member]:
     """Return the tokens of a list, checked. Raises `ConstraintError` with the place of a wrong one."""
-    return [member_of(one, f"{where}[{index}]") for index, one in enumerate(given)]
+    return [member_of(token, f"{where}[{index}]") for index, token in enumerate(given)]
 
 
 def member_of(token: object, where: str) -> Member:

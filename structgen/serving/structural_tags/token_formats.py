@@ -49,9 +49,9 @@ def _token_triggered_tags(
     )
     triggers = members_of(items(form, "trigger_tokens", where), f"{where}.trigger_tokens")
     after: dict[Member, list[Constraint]] = {member: [] for member in triggers}
-    for index, one in enumerate(items(form, "tags", where)):
+    for index, tag_form in enumerate(items(form, "tags", where)):
         path = f"{where}.tags[{index}]"
-        begin, rest = tag_parts(reading, one, path, depth)
+        begin, rest = tag_parts(reading, tag_form, path, depth)
         if not isinstance(begin, TokenMark):
             raise ConstraintError(
                 "a tag of token_triggered_tags begins with a token",
@@ -103,10 +103,10 @@ def _dispatched(
             )
     calls = {member: choice_of(map(body_of, rests)) for member, rests in after.items()}
     # A token that ends the enclosing tag may only be a trigger here.
-    excluded = [one for one in _excluded(form, ends, where) if one not in calls]
+    excluded = [member for member in _excluded(form, ends, where) if member not in calls]
     body = dispatch_body(calls, excluded, not once, where, at_once=at_once)
     name = "free tokens with " + " or ".join(map(shown, list(after)[:4]))
-    return Composition(body, name, parts=[one for rests in after.values() for one in rests])
+    return Composition(body, name, parts=[part for rests in after.values() for part in rests])
 
 
 def _excluded(form: Mapping[str, Any], ends: Iterable[str], where: str) -> list[Member]:

@@ -23,15 +23,15 @@ def legacy(reading: Reading, tag: dict[str, Any]) -> Constraint:
     """Read the older form of a structural tag, with `structures` instead of `format`."""
     check_fields(tag, {"type", "structures", "triggers"}, "structural_tag")
     tags = []
-    for index, one in enumerate(items(tag, "structures", "structural_tag")):
+    for index, structure in enumerate(items(tag, "structures", "structural_tag")):
         where = f"structural_tag.structures[{index}]"
-        if not isinstance(one, dict):
-            raise ConstraintError(f"a structure is an object, not {a_kind(one)}", where=where)
-        check_fields(one, {"begin", "schema", "end"}, where)
+        if not isinstance(structure, dict):
+            raise ConstraintError(f"a structure is an object, not {a_kind(structure)}", where=where)
+        check_fields(structure, {"begin", "schema", "end"}, where)
         reading.count_format(1)
-        begin, end = reading.marker(one, "begin", where), reading.marker(one, "end", where)
+        begin, end = reading.marker(structure, "begin", where), reading.marker(structure, "end", where)
         with at(f"{where}.schema"):
-            content = schema_constraint(one.get("schema", True), reading.limits)
+            content = schema_constraint(structure.get("schema", True), reading.limits)
         tags.append((begin, in_order([content, reading.written(end)]), where))
     return _triggered(reading, tag, tags, (), "structural_tag", False, False)
 
@@ -41,9 +41,9 @@ def triggered_tags(reading: Reading, form: Any, ends: tuple[str, ...], where: st
     check_fields(form, {"type", "triggers", "tags", "at_least_one", "stop_after_first", "excludes"}, where)
     at_once, once = flag(form, "at_least_one", where), flag(form, "stop_after_first", where)
     tags = []
-    for index, one in enumerate(items(form, "tags", where)):
+    for index, tag_form in enumerate(items(form, "tags", where)):
         path = f"{where}.tags[{index}]"
-        tags.append((*tag_parts(reading, one, path, depth, ends), path))
+        tags.append((*tag_parts(reading, tag_form, path, depth, ends), path))
     return _triggered(reading, form, tags, ends, where, at_once, once)
 
 
@@ -111,7 +111,7 @@ def _dispatched(
         if len(pieces) == 1 and isinstance(pieces[0], str):
             merged.setdefault(trigger, []).append(rest)
         elif isinstance(pieces[0], Special):
-            key = next((one for one in merged if one == pieces[0]), pieces[0])
+            key = next((known for known in merged if known == pieces[0]), pieces[0])
             merged.setdefault(key, []).append(in_order([*map(as_constraint, pieces[1:]), rest]))
         else:
             raise ConstraintError(
