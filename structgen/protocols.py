@@ -3,7 +3,8 @@
 Why: samplers, speculative decoding and infilling are written once, against these protocols. Matchers may live in this
 process or in another one; models may be `transformers` models, models in memory, or wrappers around either.
 Invariant: what an implementation can do is declared (`SessionCapabilities`, `TokenMatcher.judge`). No caller tests for
-attributes.
+attributes. A user's model and its sessions need only the basic members: `capabilities_of`, `is_chat_model`,
+`token_cache_bytes` and `rendered_prompt` supply the defaults of the others, and are the only readers of them.
 Cost: none; this module holds declarations only.
 
 A *session* holds a batch of rows (token sequences) and what the model remembers of them: its KV cache. Rows may have
@@ -34,7 +35,11 @@ __all__ = [
     "TextMatcher",
     "TokenMatcher",
     "Tree",
+    "capabilities_of",
+    "is_chat_model",
     "is_language_model",
+    "rendered_prompt",
+    "token_cache_bytes",
 ]
 
 Message = Mapping[str, Any]
@@ -76,7 +81,8 @@ class Session(Protocol):
     """A batch of rows and what the model remembers of them.
 
     `append_scored`, `append_trees`, `keep`, `hidden`, `join` and `fork` may be called only if `capabilities` says so.
-    Classes that inherit from this protocol get those methods, which raise `NotImplementedError`.
+    Classes that inherit from this protocol get those methods, which raise `NotImplementedError`. A class that does not
+    inherit from it may omit them and `capabilities`.
     """
 
     @property
@@ -141,12 +147,24 @@ class Session(Protocol):
         raise _unsupported("fork")
 
 
+def capabilities_of(session: Session) -> SessionCapabilities:
+    """Return the capabilities of a session; those of the four basic methods if its class declares none."""
+    declared: SessionCapabilities = getattr(session, "capabilities", _BASIC)
+    return declared
+
+
+_BASIC = SessionCapabilities()
+
+
 def _unsupported(method: str) -> NotImplementedError:
     return NotImplementedError(f"this session has no {method}(): see its capabilities")
 
 
 class LanguageModel(Protocol):
-    """A model with its tokenizer."""
+    """A model with its tokenizer.
+
+    A class that does not inherit from this protocol may omit `is_chat`, `cache_bytes_per_token` and `render_prompt`.
+    """
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -161,12 +179,12 @@ class LanguageModel(Protocol):
     @property
     def is_chat(self) -> bool:
         """Whether a prompt that is a text is a user's message; False if the model continues the text itself."""
-        ...
+        return True
 
     @property
     def cache_bytes_per_token(self) -> int:
         """The size of the KV cache of one token of one row, in bytes; 0 if it is not known."""
-        ...
+        return 0
 
     def render_prompt(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> list[str] | None:
         """Return the text that `encode` tokenizes, in parts; None if the model has no chat template.
@@ -175,7 +193,7 @@ class LanguageModel(Protocol):
             prompt: A text or messages.
             template: Variables of the chat template.
         """
-        ...
+        return None
 
     def encode(self, prompt: Prompt) -> list[int]:
         """Return the tokens of a prompt, in the form that the model expects of a user's turn."""
@@ -193,6 +211,25 @@ class LanguageModel(Protocol):
 def is_language_model(given: object) -> TypeGuard[LanguageModel]:
     """Return whether `given`, an argument of a caller, is a language model with logits."""
     return hasattr(given, "start") and hasattr(given, "vocabulary")
+
+
+def is_chat_model(model: LanguageModel) -> bool:
+    """Return `LanguageModel.is_chat`; True if the model's class does not declare it."""
+    return bool(getattr(model, "is_chat", True))
+
+
+def token_cache_bytes(model: LanguageModel) -> int:
+    """Return `LanguageModel.cache_bytes_per_token`; 0 if the model's class does not declare it."""
+    return int(getattr(model, "cache_bytes_per_token", 0))
+
+
+def rendered_prompt(
+    model: LanguageModel, prompt: Prompt, *, template: Mapping[str, Any] | None = None
+) -> list[str] | None:
+    """Return `LanguageModel.render_prompt` of a prompt; None if the model's class has no such method."""
+    if not hasattr(model, "render_prompt"):
+        return None
+    return model.render_prompt(prompt, template=template)
 
 
 class TokenMatcher(Protocol):

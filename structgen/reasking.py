@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from structgen.attempts import Account, attempt_seed, feedback, messages_of
 from structgen.errors import OutputInvalid, StructgenError, Truncated
 from structgen.generation import Generation, SamplingOptions
+from structgen.protocols import is_chat_model
 from structgen.results import Result, attempt_of
 from structgen.types import OutputType
 
@@ -81,7 +82,7 @@ class _Row:
 
     def _encoded(self, said: Sequence[dict[str, Any]]) -> Sequence[int]:
         prompt = self.prompt.prompt
-        if not isinstance(prompt, str) or self.model.is_chat:
+        if not isinstance(prompt, str) or is_chat_model(self.model):
             return self.model.encode([*messages_of(prompt), *said])
         # A model without chat template continues after its own answer.
         answer, wrong = (one["content"] for one in said)

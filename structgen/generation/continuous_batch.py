@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import ModelError, OptionError
+from structgen.protocols import capabilities_of
 
 from .loop import failing_alone
 from .row import Row
@@ -307,12 +308,12 @@ class ContinuousBatch:
 
     def _join(self, arrival: _Arrival) -> None:
         session = arrival.session
-        can_score = session.capabilities.scores_runs
+        can_score = capabilities_of(session).scores_runs
         logits = np.array(session.logits()[0], dtype=np.float32)
         if len(arrival.rows) > 1:
             session.select([0] * len(arrival.rows))
         for row in arrival.rows:
-            row.draft_limit = session.capabilities.draft_limit
+            row.draft_limit = capabilities_of(session).draft_limit
         if self._session is None:
             self._session = session
         else:

@@ -23,6 +23,7 @@ import numpy as np
 from structgen._core import LimitError
 from structgen.constraints.failures import limit_exceeded
 from structgen.errors import OptionError, StructgenError
+from structgen.protocols import capabilities_of
 
 from .drafting import NO_DRAFT, ROOT, Drafting
 from .options import SamplingOptions, row_seed
@@ -134,7 +135,7 @@ class _Loop:
         if not active:
             return
         session, drafting = self._prefill(active)
-        can_score = session.capabilities.scores_runs
+        can_score = capabilities_of(session).scores_runs
         logits = list(session.logits())
         self.timing.prompt = time.perf_counter() - self.started
         while True:
@@ -179,10 +180,10 @@ class _Loop:
         drafting = self._drafting if can_draft(session) else None
         if drafting is None and self._drafting is not None:
             self._drafting.on_unsupported()
-        if drafting is not None and drafting.wants_hidden_states and session.capabilities.hidden_states:
+        if drafting is not None and drafting.wants_hidden_states and capabilities_of(session).hidden_states:
             session.keeps_hidden = True
         for row in active:
-            row.draft_limit = session.capabilities.draft_limit
+            row.draft_limit = capabilities_of(session).draft_limit
         return session, drafting
 
     def _advance_without_draw(self, active: list[Row], logits: Sequence[Any], can_score: bool) -> None:
@@ -251,11 +252,11 @@ class _Loop:
         """Return a draft tree for each row. `indices` are those of the rows in the session."""
         before = time.perf_counter()
         hidden = None
-        if drafting.wants_hidden_states and session.capabilities.hidden_states:
+        if drafting.wants_hidden_states and capabilities_of(session).hidden_states:
             read = session.hidden()
             # A row that stepped back has a hidden state of tokens that are still to be cropped.
             hidden = [None if row.excess else read[index] for row, index in zip(active, indices, strict=True)]
-        can = session.capabilities
+        can = capabilities_of(session)
         trees = drafting.propose(active, hidden, trees=can.reads_trees, pads=can.takes_padding)
         self.timing.drafting += time.perf_counter() - before
         return trees

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from structgen.protocols import Session
+from structgen.protocols import Session, capabilities_of
 
 from .drafting import PrefixDrafting, PrefixQuery
 
@@ -40,7 +40,7 @@ def can_draft(session: Session, *, anywhere: bool = False) -> bool:
         session: The session.
         anywhere: Require that drafts are possible at every position, not only before `draft_limit`.
     """
-    can = session.capabilities
+    can = capabilities_of(session)
     return can.crops_cheaply and can.scores_runs and not (anywhere and can.draft_limit is not None)
 
 
@@ -113,7 +113,7 @@ class PrefixLogits:
             held: The tokens of each row of the session after the prompt; updated.
             queries: One for each row that takes part.
         """
-        pads = session.capabilities.takes_padding
+        pads = capabilities_of(session).takes_padding
         drafts = self._drafting.propose(queries, len(held), pads=pads)
         started = time.perf_counter()
         pending: list[list[int]] = [[] for _ in held]

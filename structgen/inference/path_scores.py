@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import LimitExceeded
+from structgen.protocols import capabilities_of
 
 from .prefixes import Prefix, PrefixReader, distribution_of
 
@@ -99,7 +100,7 @@ class _Scorer:
         self._session: Any = model.start([list(prompt)])
         self._keep((), self._session.logits()[0])
         self._reader: PrefixReader | None = None
-        if not self._session.capabilities.reads_trees:
+        if not capabilities_of(self._session).reads_trees:
             started: Any = _Started(self._session)
             self._reader = PrefixReader(
                 started, prompt, parallel=max(1, min(_ROWS_PER_PASS, len(wanted) - 1))

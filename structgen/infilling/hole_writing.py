@@ -22,7 +22,7 @@ from structgen.errors import EmptyConstraint, Truncated
 from structgen.generation import generate_steps
 from structgen.generation.options import make_options
 from structgen.matcher import Matcher, open_matcher
-from structgen.protocols import TextMatcher
+from structgen.protocols import TextMatcher, capabilities_of
 from structgen.results import Result
 from structgen.types import output_type
 from structgen.vocabulary import Vocabulary
@@ -244,7 +244,7 @@ def _opened(constraint: Constraint, vocabulary: Vocabulary) -> TextMatcher:
 def _read_logits(session: Session, tokens: Sequence[int]) -> list[Any]:
     """Return the logits of the next token and after each of these tokens, which the session reads."""
     logits = [np.array(session.logits()[0])]
-    if tokens and session.capabilities.scores_runs:
+    if tokens and capabilities_of(session).scores_runs:
         return logits + list(session.append_scored([tokens])[0])
     for token in tokens:
         session.append([[token]])

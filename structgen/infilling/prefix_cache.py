@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.protocols import Session, SessionCapabilities
+from structgen.protocols import Session, SessionCapabilities, capabilities_of
 
 if TYPE_CHECKING:
     from structgen.protocols import LanguageModel
@@ -73,7 +73,7 @@ class _Session(Session):
 
     @property
     def capabilities(self) -> SessionCapabilities:
-        return SessionCapabilities(scores_runs=self._read.session.capabilities.scores_runs)
+        return SessionCapabilities(scores_runs=capabilities_of(self._read.session).scores_runs)
 
     def logits(self) -> NDArray[np.float32]:
         if not self._tokens:

@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 
 from structgen.argument_names import checks_names
 from structgen.errors import ModelError, OptionError, a_kind
-from structgen.protocols import LanguageModel, Prompt, Session, SessionCapabilities
+from structgen.protocols import (
+    LanguageModel,
+    Prompt,
+    Session,
+    SessionCapabilities,
+    capabilities_of,
+    is_chat_model,
+    rendered_prompt,
+    token_cache_bytes,
+)
 from structgen.vocabulary import Vocabulary
 
 __all__ = ["ProcessedModel", "Processor", "RowProcessor", "with_processors"]
@@ -114,16 +123,16 @@ class ProcessedModel:
     @property
     def is_chat(self) -> bool:
         """Whether a prompt that is a text is a user's message for the model."""
-        return self.model.is_chat
+        return is_chat_model(self.model)
 
     @property
     def cache_bytes_per_token(self) -> int:
         """The size of the model's cache of one token of one row, in bytes."""
-        return self.model.cache_bytes_per_token
+        return token_cache_bytes(self.model)
 
     def render_prompt(self, prompt: Prompt, *, template: Mapping[str, Any] | None = None) -> list[str] | None:
         """Return what the model returns."""
-        return self.model.render_prompt(prompt, template=template)
+        return rendered_prompt(self.model, prompt, template=template)
 
     def encode(self, prompt: Prompt) -> list[int]:
         """Return what the model returns."""
@@ -183,7 +192,7 @@ class _Session(Session):
     @property
     def capabilities(self) -> SessionCapabilities:
         """Those of the model's session, except padding, joins and forks."""
-        return replace(self._session.capabilities, takes_padding=False, joins=False, forks=False)
+        return replace(capabilities_of(self._session), takes_padding=False, joins=False, forks=False)
 
     def logits(self) -> Logits:
         given = self._session.logits()

@@ -24,6 +24,7 @@ import jinja2
 import jinja2.meta
 
 from structgen.errors import StructgenError
+from structgen.protocols import rendered_prompt
 
 from .errors import bad_request
 from .fields import Fields
@@ -105,7 +106,7 @@ class ChatTemplate:
 
     def _probe(self, markers: tuple[str, str], variables: Mapping[str, Any]) -> ReasoningFormat | None:
         try:
-            parts = self._model.render_prompt(_PROBE, template=variables)
+            parts = rendered_prompt(self._model, _PROBE, template=variables)
         except (StructgenError, TypeError):
             return None
         if parts is None:

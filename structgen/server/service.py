@@ -23,6 +23,7 @@ from structgen.errors import DeadEnd, LimitExceeded, StructgenError
 from structgen.generation.options import row_seed
 from structgen.generation.row import Row
 from structgen.generation.token_budget import room_after
+from structgen.protocols import rendered_prompt, token_cache_bytes
 from structgen.serving.compiler import CompiledConstraint
 from structgen.serving.isolatable_constraint import IsolatableConstraint
 from structgen.serving.isolated_matcher import IsolatedMatcher
@@ -263,7 +264,7 @@ class Service:
         """
         assert request.sampler is not None
         room, _ = room_after(len(prompt), self.model.context_length, request.options.max_tokens)
-        token_bytes = self.model.cache_bytes_per_token
+        token_bytes = token_cache_bytes(self.model)
         request.sampler.check_memory(len(prompt) + room, token_bytes, self.settings.sampler_bytes)
         stop = _core.StopFlag()
 
@@ -312,7 +313,7 @@ class Service:
             if isinstance(request.prompt, str):
                 texts = [request.prompt]
             elif request.endpoint == "chat":
-                texts = model.render_prompt(request.prompt, template=request.variables) or []
+                texts = rendered_prompt(model, request.prompt, template=request.variables) or []
             else:
                 texts = []
             least = sum(map(self._least_tokens, texts))

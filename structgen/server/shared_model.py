@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.protocols import Session, SessionCapabilities
+from structgen.protocols import Session, SessionCapabilities, capabilities_of
 from structgen.vocabulary import Vocabulary
 
 __all__ = ["SharedModel"]
@@ -123,7 +123,7 @@ class _SharedSession(Session):
     @property
     def capabilities(self) -> SessionCapabilities:
         """Those of the model's session, except trees, hidden states, joins and forks."""
-        can: SessionCapabilities = self._groups[0].capabilities
+        can = capabilities_of(self._groups[0])
         return replace(can, reads_trees=False, hidden_states=False, joins=False, forks=False)
 
     def _parts(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[Any, int, list[list[int]]]]:
@@ -145,7 +145,7 @@ class _SharedSession(Session):
 
     @property
     def _can_fork(self) -> bool:
-        can = self._groups[0].capabilities
+        can = capabilities_of(self._groups[0])
         return bool(can.forks and can.joins)
 
     def _most_rows(self) -> int:
