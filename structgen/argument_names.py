@@ -39,8 +39,13 @@ _ALIASES = {
 """What other libraries call these arguments; see `did_you_mean`."""
 
 
-def checks_names(function: F) -> F:
-    """Raise `OptionError` with a suggestion when a call uses an argument name that `function` lacks."""
+def checks_names(function: F, renamed: Mapping[str, str] | None = None) -> F:
+    """Raise `OptionError` with a suggestion when a call uses an argument name that `function` lacks.
+
+    Args:
+        function: The function.
+        renamed: Former names of arguments, each with the hint of its error.
+    """
 
     @functools.wraps(function)
     def call(*args: object, **kwargs: object) -> object:
@@ -50,7 +55,7 @@ def checks_names(function: F) -> F:
             trace = error.__traceback__
             if trace is None or trace.tb_next is not None:  # it comes from inside of the function
                 raise
-            refused = _refused(function, args, kwargs)
+            refused = _refused(function, args, kwargs, renamed or {})
             if refused is None:
                 raise
             raise refused from None
@@ -58,14 +63,17 @@ def checks_names(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
-def checks_names_of_init(cls: C) -> C:
-    """Raise `OptionError` with a suggestion when a call of the class uses an argument name that it lacks."""
-    cls.__init__ = checks_names(cls.__init__)
+def checks_names_of_init(cls: C, renamed: Mapping[str, str] | None = None) -> C:
+    """Do as `checks_names` for the arguments that make an instance of the class."""
+    cls.__init__ = checks_names(cls.__init__, renamed)
     return cls
 
 
 def _refused(
-    function: Callable[..., Any], args: tuple[object, ...], kwargs: Mapping[str, object]
+    function: Callable[..., Any],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    renamed: Mapping[str, str],
 ) -> OptionError | None:
     """Return the error for arguments that the function does not have; None if something else is wrong."""
     parameters = list(inspect.signature(function).parameters.values())
@@ -83,6 +91,8 @@ def _refused(
     listed = f"It takes {', '.join(by_name)}." if by_name else "It takes no arguments by name."
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     unknown = [] if takes_any else [given for given in kwargs if given not in by_name]
+    if unknown and unknown[0] in renamed:
+        return OptionError(f"{name}() has no argument {unknown[0]!r}", hint=renamed[unknown[0]])
     if unknown:
         aliases = {theirs: ours for theirs, ours in _ALIASES.items() if ours in by_name}
         near = did_you_mean(unknown[0], by_name, aliases)

@@ -29,15 +29,42 @@ NOT_CALLED_BY_USERS = {
 """Made by the library."""
 
 
+PARTS = {"Account", "BoundTrie", "SessionCapabilities", "instructions"}
+"""For authors of models, samplers and tool formats; Python's own error is enough."""
+CORE = {"StopFlag", "Constraint", "Vocabulary", "Matcher"}
+PACKAGES = [
+    sg.captures,
+    sg.classification,
+    sg.inference,
+    sg.ltl,
+    sg.models,
+    sg.prompts,
+    sg.remote,
+    sg.tools,
+    sg.types,
+]
+
+
+def public_objects() -> dict[str, Any]:
+    """Return what is public in structgen and in packages of everyday use; what has two names has the shorter one."""
+    found = {name: getattr(sg, name) for name in sg.__all__}
+    for package in PACKAGES:
+        for name in package.__all__:
+            made = getattr(package, name)
+            if not any(made is other for other in found.values()):
+                found[f"{package.__name__.removeprefix('structgen.')}.{name}"] = made
+    return found
+
+
 def wrong_calls() -> list[Any]:
     found: list[Any] = []
-    for name in sg.__all__:
-        made = getattr(sg, name)
-        if name in TAKES_ANY_NAME | NOT_CALLED_BY_USERS | {"StopFlag", "Constraint", "Vocabulary", "Matcher"}:
+    for full_name, made in public_objects().items():
+        name = full_name.rpartition(".")[2]
+        if name in TAKES_ANY_NAME | NOT_CALLED_BY_USERS | PARTS | CORE:
             continue
         if isinstance(made, type) and issubclass(made, (Exception, Warning)):
             continue
-        if not callable(made) or inspect.iscoroutinefunction(made):
+        if not (inspect.isclass(made) or inspect.isroutine(made)) or inspect.iscoroutinefunction(made):
             continue
         parameters = inspect.signature(made).parameters.values()
         by_name = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
@@ -46,7 +73,7 @@ def wrong_calls() -> list[Any]:
             one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty
         ]
         if by_name and not any(one.name == by_name[0] for one in needed):
-            found.append(pytest.param(made, len(needed), by_name[0], id=name))
+            found.append(pytest.param(made, len(needed), by_name[0], id=full_name))
     return found
 
 
@@ -57,6 +84,7 @@ def typical(name: str) -> Any:
         "output": list[int],
         "schema": {},
         "actions": ["a"],
+        "vocabulary": ["a"],
         "definitions": [print],
         "labels": ["a", "b"],
     }.get(name, "a")
@@ -87,6 +115,8 @@ def test_a_misspelt_name_is_an_option_error_that_names_the_right_one(
         (lambda: sg.prompt(MODEL, sytem="x"), "'sytem'", "Did you mean system?"),
         (lambda: sg.inference.SMC(particels=3), "SMC() has no argument", "Did you mean particles?"),  # type: ignore[call-arg]
         (lambda: sg.SamplingOptions(temprature=1), "SamplingOptions()", "temperature"),  # type: ignore[call-arg]
+        (lambda: sg.SamplingOptions(max_retries=1), "SamplingOptions()", "max_backtracks=n bounds steps back"),  # type: ignore[call-arg]
+        (lambda: sg.generate(MODEL, "?", int, max_retries=1), "'max_retries'", "max_backtracks=n bounds steps back"),
         (lambda: sg.Vocabulary.of_bytes(special=["a"]), "Vocabulary.of_bytes()", "Did you mean specials?"),  # type: ignore[call-arg]
         (lambda: sg.lark("start: /a/", "start", "lark"), "takes 1 argument without a name, but was given 3", "start="),  # type: ignore[misc]
         (lambda: sg.choice(["a"], ["b"]), "takes 1 argument without a name, but was given 2", "texts"),  # type: ignore[call-arg]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,13 @@ __all__ = ["OPTION_NAMES", "RENAMED_OPTIONS", "SamplingOptions", "make_options",
 
 Seed = int | Sequence[int]
 
+RENAMED_OPTIONS = {
+    "max_retries": "attempts=n lets the model try again after an invalid answer; max_backtracks=n bounds steps back."
+}
+"""Former names, each with what to write now."""
 
-@checks_names_of_init
+
+@partial(checks_names_of_init, renamed=RENAMED_OPTIONS)
 @short_repr
 @dataclass(frozen=True)
 class SamplingOptions:
@@ -130,11 +136,6 @@ class SamplingOptions:
 
 
 OPTION_NAMES = tuple(field.name for field in fields(SamplingOptions))
-
-RENAMED_OPTIONS = {
-    "max_retries": "attempts=n lets the model try again after an invalid answer; max_backtracks=n bounds steps back."
-}
-"""Former names, each with what to write now."""
 
 
 def make_options(given: dict[str, Any], beside: Iterable[str] = ()) -> SamplingOptions:

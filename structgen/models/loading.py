@@ -212,6 +212,7 @@ def wrap(
     )
 
 
+@checks_names
 def load_vocabulary(name: str | os.PathLike[str] | None = None) -> Vocabulary:
     """Return the vocabulary of a tokenizer file or a model's folder; without a name, the embedded model's.
 

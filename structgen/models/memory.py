@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.argument_names import checks_names_of_init
 from structgen.errors import ModelError
 from structgen.protocols import Prompt, Session, SessionCapabilities
 from structgen.vocabulary import Vocabulary
@@ -26,6 +27,7 @@ __all__ = ["Distribution", "DistributionModel"]
 Distribution = Callable[[tuple[int, ...]], Sequence[float]]
 
 
+@checks_names_of_init
 class DistributionModel:
     """A model with explicit next-token distributions.
 
