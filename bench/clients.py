@@ -19,11 +19,11 @@ __all__ = ["RETRIES", "Resending", "client_of"]
 
 RETRIES = 2
 _IDLE_SECONDS = 4.0
-"""After so long an idle connection is not used again; less than the five seconds of vLLM's server."""
+"""Idle connections are not used again after this time, which is less than the five seconds of vLLM's server."""
 
 
 class Resending(httpx2.AsyncBaseTransport):
-    """Sends a request again whose connection was closed without an answer."""
+    """Sends a request again if its connection was closed without an answer."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
@@ -45,7 +45,7 @@ class Resending(httpx2.AsyncBaseTransport):
 async def client_of(
     url: str, api_key: str = "none", *, most: int = 1000, idle_seconds: float = _IDLE_SECONDS
 ) -> AsyncIterator[tuple[Any, Resending]]:
-    """The official client, without its own retries, and what it sends by. `most` connections at a time."""
+    """Yield the official client, without its own retries, and its transport. `most` limits its connections."""
     import openai
 
     limits = httpx2.Limits(

@@ -28,7 +28,7 @@ _BATCH = 10
 
 
 def prompt_for(task: Task, position: str, examples: bool) -> Any:
-    """Return the prompt of an item."""
+    """Return the prompt of an item, with the fields at a position."""
     instruction = task.messages[0]["content"].split("\n\n")[0]
     fields, text = describe_schema(task.schema), task.messages[-1]["content"]
     if not examples:

@@ -18,12 +18,12 @@ __all__ = ["FAMILIES", "Family"]
 
 Made = tuple[Any, Any]
 _SAMPLE = 50
-"""Keys or items of an instance whose schema alone grows."""
+"""Number of keys or items of an instance if only its schema grows."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """A way to grow, with the sizes at which it is measured."""
+    """A function that makes schemas of any size, and the sizes to measure."""
 
     make: Callable[[int], Made]
     sizes: tuple[int, ...]
@@ -34,7 +34,7 @@ def _doubling(last: int, count: int = 5) -> tuple[int, ...]:
 
 
 def _record(i: int) -> Any:
-    """A sub-schema of some 200 bytes."""
+    """Return a sub-schema of about 200 bytes."""
     return {
         "type": "object",
         "properties": {

@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             next(steps)  # the prompt
         alive = True
         while alive:
-            # The order changes, so that neither side always finds the other's leavings in the cache.
+            # The order alternates, so that neither side always starts with the processor caches of the other.
             for side in reversed(sides) if len(seconds["free"]) % 2 else list(sides):
                 before = time.perf_counter()
                 progress = next(sides[side])

@@ -39,7 +39,7 @@ __all__ = ["main"]
 
 _CLOCK = time.thread_time_ns
 _FITTED = 3
-"""The slope goes through so many of the largest sizes: constants fade there."""
+"""Number of the largest sizes that the slope is fitted to: constants matter least there."""
 
 Case = dict[str, Any]
 
@@ -76,12 +76,12 @@ def _measure_family(engine: Any, tokenizer: Any, family: Family, limit: int) -> 
         result = _in_a_process(engine, text, tokens, limit)
         cases.append({"n": n, "bytes": len(text) + len(output), "tokens": len(tokens), **result})
         if "error" in result:
-            break  # a larger one will not fare better
+            break  # larger cases would fail too
     return cases
 
 
 def _in_a_process(engine: Any, schema: str, tokens: list[int], limit: int) -> Case:
-    """What `_measure` finds, or an ``error``."""
+    """Return the result of `_measure`, or an ``error``."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(theirs, engine, schema, tokens, limit))
@@ -151,7 +151,7 @@ def _print_family(label: str, engine: str, cases: list[Case]) -> None:
 
 
 def _slope(cases: list[Case], key: str) -> str:
-    """The growth exponent; a dash where there is nothing to see."""
+    """Return the growth exponent, or a dash if there is no growth to measure."""
     across = [math.log(case["bytes"]) for case in cases]
     if min(case[key] for case in cases) <= 0 or across[0] == across[-1]:
         return "–"

@@ -61,7 +61,7 @@ def main() -> None:
     with ConstraintCompiler(vocabulary, workers=options.workers) as compiler:
         for i in range(20):
             compiler.compile("json", harmless(i))
-        time.sleep(2.0)  # all processes are there
+        time.sleep(2.0)  # until all processes have started
         alone = _measured(compiler, options.seconds, hostile=False, salt=1)
         beside = _measured(compiler, options.seconds, hostile=True, salt=2)
         print(f"{'':45}{'median':>10}{'99 %':>10}{'slowest':>10}  ms")
@@ -79,9 +79,9 @@ def main() -> None:
 
 class _Run(NamedTuple):
     times: tuple[list[float], list[float]]
-    """Seconds of steps, and of new schemas."""
+    """Seconds of each step, and of each new schema."""
     answered: int
-    """Hostile specs."""
+    """Number of hostile constraints with a reply."""
 
 
 def _quantiles(times: list[float]) -> tuple[float, float, float]:
@@ -123,7 +123,7 @@ def _measured(compiler: ConstraintCompiler, seconds: float, *, hostile: bool, sa
                 sequence.advance(int(draw.choice(allowed)))
                 if sequence.is_ended or len(sequence.matcher.tokens) > 60:
                     sequence.reset()
-            time.sleep(0.005)  # the model's turn
+            time.sleep(0.005)  # the time of a model's forward pass
 
     def compiling() -> None:
         i = 1_000_000 * salt

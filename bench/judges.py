@@ -32,7 +32,7 @@ class Judge:
         self._schema = schema
 
     def fast(self, value: Any) -> bool | None:
-        """jsonschema-rs on plain Python data."""
+        """Return the verdict of jsonschema-rs on plain Python data."""
         if self._fast is None:
             return None
         try:
@@ -41,7 +41,7 @@ class Judge:
             return None
 
     def exact(self, text: str) -> bool | None:
-        """The slow validator on the text, formats asserted in every draft, as this library does."""
+        """Return the slow validator's verdict on the text, with formats asserted in every draft, as structgen does."""
         if self._exact is None:
             return None
         try:
@@ -50,7 +50,7 @@ class Judge:
             return None
 
     def rejects(self, verdict: bool, text: str) -> bool:
-        """Is `verdict` on `text` wrong, as far as the judges can say?"""
+        """Return whether the judges contradict `verdict` on `text`."""
         fast = self.fast(_plain(text))
         if fast is verdict:
             return False
@@ -68,13 +68,8 @@ class Judge:
     def _exact(self) -> Validator | None:
         try:
             return Validator(self._schema, formats=True, later_formats=True)
-        except (
-            SchemaError,
-            ValueError,
-            TypeError,
-            AttributeError,
-        ):  # what is no schema may break it anywhere
-            return None
+        except (SchemaError, ValueError, TypeError, AttributeError):
+            return None  # a document that is not a schema may raise any of these
 
 
 def _plain(text: str) -> Any:

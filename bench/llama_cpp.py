@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _per_token(llama: Any, prompt: str, tokens: int, options: dict[str, Any]) -> Times:
-    """Seconds of wall and CPU time for a token, from the first one on."""
+    """Return seconds of wall and CPU time per token, after the first."""
     ids = llama.tokenize(prompt.encode())
     ends = {llama.token_eos()}
     stream = llama.generate(ids, temp=0.0, reset=True, **options)
@@ -99,7 +99,7 @@ def _per_token(llama: Any, prompt: str, tokens: int, options: dict[str, Any]) ->
         count += 1
         if count == tokens:
             break
-        assert token not in ends or not options, "nothing may end here"
+        assert token not in ends or not options, "the text ended although the schema requires more items"
     return (time.perf_counter() - wall) / count, (time.process_time() - cpu) / count
 
 

@@ -28,23 +28,23 @@ require('readline').createInterface({input: process.stdin}).on('line', line => {
 
 
 class NodeProgram:
-    """`body` is the body of a function without arguments that returns the function that answers."""
+    """Runs `body`, the body of a JavaScript function without arguments that returns the function that answers."""
 
     def __init__(self, body: str) -> None:
         self._body = body
         self._process: subprocess.Popen[str] | None = None
 
-    def ask(self, question: Any) -> Any:
-        """The answer to a question; both are anything that JSON can say."""
+    def ask(self, request: Any) -> Any:
+        """Send a request and return the reply; both are JSON values."""
         process = self._process or self._start()
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps(question) + "\n")
+        process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
         answer = process.stdout.readline()
         if not answer:
             self._process = None
             _end(process)
-            raise RuntimeError("the Node program ended without an answer; its own words are above")
+            raise RuntimeError("the Node program ended without an answer; its output is above")
         return json.loads(answer)
 
     def _start(self) -> subprocess.Popen[str]:
@@ -63,7 +63,7 @@ class NodeProgram:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Closes what it reads from, which ends it."""
+    """Close the standard input of the process, which ends it."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()

@@ -64,11 +64,11 @@ OWN: tuple[dict[str, Any], ...] = tuple(
 
 @dataclass(frozen=True)
 class Schema:
-    """What was measured of one schema, in seconds."""
+    """The measured times of one schema, in seconds."""
 
     compile: float
     walks: tuple[tuple[float, ...], ...]
-    """The masks of its first request in an engine, of its second, and so on."""
+    """The masks of the first request in an engine, of the second, and so on."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -83,11 +83,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     vocabulary = _vocabulary()
     cases = _cases(chosen.data, chosen.schemas, vocabulary)
     schemas = [schema for schema in (_measured(*case, vocabulary) for case in cases) if schema is not None]
-    _tell_measured(schemas)
-    _tell_batches(cases[:64], vocabulary)
+    _print_measured(schemas)
+    _print_batches(cases[:64], vocabulary)
     gpu = (chosen.step_ms * 1e-3, chosen.row_us * 1e-6)
-    first = _tell_batch_sizes(schemas, chosen.steps, gpu)
-    _tell_replicas(schemas, chosen.steps, gpu)
+    first = _print_batch_sizes(schemas, chosen.steps, gpu)
+    _print_replicas(schemas, chosen.steps, gpu)
     if chosen.plot:
         _draw(first, chosen.plot)
 
@@ -112,11 +112,11 @@ class Replica:
 
     def __post_init__(self) -> None:
         self._slots = [self._request() for _ in range(self.rows)]
-        for number, slot in enumerate(self._slots):  # not all of them at their beginning
+        for number, slot in enumerate(self._slots):  # so that the slots are at different positions
             slot[2] = number * 7919 % len(slot[1])
 
     def step(self) -> float:
-        """Seconds that the masks of one step take."""
+        """Return the seconds that the masks of one step take."""
         spent = [0.0] * self.engines
         for number, slot in enumerate(self._slots):
             schema, walk, index = slot
@@ -137,12 +137,12 @@ class Replica:
 
 
 def simulate(
-    replica: Replica, steps: int, gpu: tuple[float, float], *, beside: bool
+    replica: Replica, steps: int, gpu: tuple[float, float], *, during: bool
 ) -> tuple[list[float], float]:
-    """The mask times of each step, and how much longer all steps take than their passes alone (0.01: one percent)."""
+    """Return the mask time of each step, and the fraction by which masks prolong the passes (0.01 is one percent)."""
     forward = gpu[0] + gpu[1] * replica.rows
     masks = [replica.step() for _ in range(steps)]
-    total = sum(max(forward, mask) if beside else forward + mask for mask in masks)
+    total = sum(max(forward, mask) if during else forward + mask for mask in masks)
     return masks, max(0.0, total / (forward * steps) - 1)
 
 
@@ -157,7 +157,7 @@ def _zipf(schemas: int, seed: int) -> Callable[[], int]:
 # -- the report
 
 
-def _tell_batch_sizes(
+def _print_batch_sizes(
     schemas: list[Schema], steps: int, gpu: tuple[float, float]
 ) -> dict[int, list[tuple[int, float]]]:
     print("\nOne replica: masks of a step in ms (mean, p99) and what they add to the time of a step")
@@ -167,16 +167,16 @@ def _tell_batch_sizes(
     for engines in (1, 2, 4):
         for rows in (1, 8, 32, 64, 128, 256, 512):
             replica = Replica(schemas, rows, engines, _zipf(len(schemas), rows))
-            masks, after = simulate(replica, steps, gpu, beside=False)
+            masks, after = simulate(replica, steps, gpu, during=False)
             again = Replica(schemas, rows, engines, _zipf(len(schemas), rows))
-            _, beside = simulate(again, steps, gpu, beside=True)
+            _, during = simulate(again, steps, gpu, during=True)
             mean, p99 = statistics.fmean(masks) * 1e3, float(np.quantile(masks, 0.99)) * 1e3
-            print(f"| {rows} | {engines} | {mean:.3f} | {p99:.3f} | {after:.2%} | {beside:.2%} |")
+            print(f"| {rows} | {engines} | {mean:.3f} | {p99:.3f} | {after:.2%} | {during:.2%} |")
             shown.setdefault(engines, []).append((rows, after))
     return shown
 
 
-def _tell_replicas(schemas: list[Schema], steps: int, gpu: tuple[float, float]) -> None:
+def _print_replicas(schemas: list[Schema], steps: int, gpu: tuple[float, float]) -> None:
     rows = 64
     print(
         f"\nReplicas of {rows} rows, one engine each: requests that find their schema new, and what masks add"
@@ -185,20 +185,20 @@ def _tell_replicas(schemas: list[Schema], steps: int, gpu: tuple[float, float]) 
     print("|--:|---|--:|--:|--:|--:|")
     for count in (1, 4, 16):
         for by_schema in (False, True):
-            new, requests, means, afters, besides = 0, 0, [], [], []
+            new, requests, means, afters, prolonged = 0, 0, [], [], []
             for number in range(count):
                 source = _routed(len(schemas), number, count, by_schema)
                 replica = Replica(schemas, rows, 1, source)
-                masks, after = simulate(replica, steps, gpu, beside=False)
+                masks, after = simulate(replica, steps, gpu, during=False)
                 forward = gpu[0] + gpu[1] * rows
-                besides.append(sum(max(0.0, mask - forward) for mask in masks) / (forward * steps))
+                prolonged.append(sum(max(0.0, mask - forward) for mask in masks) / (forward * steps))
                 new, requests = new + replica.fresh, requests + replica.requests
                 means.append(statistics.fmean(masks))
                 afters.append(after)
             name = "by schema" if by_schema else "in turn"
             print(
                 f"| {count} | {name} | {new / requests:.1%} | {statistics.fmean(means) * 1e3:.3f} "
-                f"| {statistics.fmean(afters):.2%} | {statistics.fmean(besides):.2%} |"
+                f"| {statistics.fmean(afters):.2%} | {statistics.fmean(prolonged):.2%} |"
             )
 
 
@@ -215,7 +215,7 @@ def _routed(schemas: int, number: int, count: int, by_schema: bool) -> Callable[
     return own
 
 
-def _tell_measured(schemas: list[Schema]) -> None:
+def _print_measured(schemas: list[Schema]) -> None:
     print(f"{len(schemas)} schemas, µs: mean / p50 / p99")
     first = [mask for schema in schemas for mask in schema.walks[0]]
     last = [mask for schema in schemas for mask in schema.walks[-1]]
@@ -228,8 +228,8 @@ def _tell_measured(schemas: list[Schema]) -> None:
         print(f"- {name}: {mean * 1e6:,.1f} / {half * 1e6:,.1f} / {most * 1e6:,.1f}")
 
 
-def _tell_batches(cases: list[tuple[str, list[list[int]]]], vocabulary: Vocabulary) -> None:
-    """A real batch of cached masks, compared with the sum of its parts."""
+def _print_batches(cases: list[tuple[str, list[list[int]]]], vocabulary: Vocabulary) -> None:
+    """Print the time of a real batch of cached masks, and the sum of its single calls."""
     alone = _batch(cases, [vocabulary.with_limits()])
     shared = _batch(cases, [vocabulary.with_limits(), vocabulary.with_limits()])
     print(f"\n{len(cases)} remembered masks in one call: {alone[0] * 1e6:.0f} µs;")
@@ -264,7 +264,7 @@ def _batch(cases: list[tuple[str, list[list[int]]]], engines: list[Vocabulary]) 
 
 
 def _measured(schema: str, texts: list[list[int]], vocabulary: Vocabulary) -> Schema | None:
-    engine = vocabulary.with_limits()  # a fresh one, which remembers nothing
+    engine = vocabulary.with_limits()  # new, with empty caches
     engine.engine  # noqa: B018  (built here, not in the first compilation)
     try:
         constraint = json_schema(schema)
@@ -299,7 +299,7 @@ def _vocabulary() -> Vocabulary:
 
 
 def _cases(path: str | None, wanted: int, vocabulary: Vocabulary) -> list[tuple[str, list[list[int]]]]:
-    """Schemas with the tokens of texts that satisfy them."""
+    """Return schemas with the tokens of texts that satisfy them."""
     if path is None:
         candidates = [
             (json.dumps(schema), [json_schema(schema).example_text(i) for i in range(_WALKS)])

@@ -59,7 +59,7 @@ _MANY_TOKENS = 300
 _SILENT, _SILENT_SECONDS = 150, 3.0
 """Number of idle connections that a silent newcomer opens, and for how long, in seconds."""
 _LONG_KINDS, _LONG_TOKENS = 3, 250
-"""Of the hostile kinds so many last for as long as a text of so many tokens does."""
+"""Number of hostile kinds whose answers are long, and the tokens of a harmless text that takes as long."""
 _WARM_SECONDS = 5.0
 _SETTLE_SECONDS = 1.0
 _ANSWER_SECONDS = 150.0
@@ -93,7 +93,7 @@ def _many_rules(salt: int) -> str:
 
 
 def _shared_negations(salt: int) -> dict[str, Any]:
-    """2^60 ways through its references."""
+    """Return a schema whose references can be followed in 2^60 orders."""
     names = [f"d{salt}_{level}" for level in range(61)]
     defs: dict[str, Any] = {
         name: {"oneOf": [{"$ref": f"#/$defs/{below}"}, {"not": {"$ref": f"#/$defs/{below}"}}]}
@@ -105,7 +105,7 @@ def _shared_negations(salt: int) -> dict[str, Any]:
 
 
 def _beside_null(salt: int) -> dict[str, Any]:
-    """What a text meets only where it is not null."""
+    """Return an array of nullable strings: the expensive patterns matter once an item is not null."""
     patterns = [{"pattern": f"(a|b)*a(a|b){{{k + salt % 3}}}c{salt}"} for k in range(4, 34)]
     values = {"anyOf": [{"type": "null"}, {"type": "string", "allOf": patterns}]}
     return {"type": "array", "items": values, "minItems": 40}
@@ -155,7 +155,7 @@ _HOSTILE_REQUESTS: tuple[tuple[str, Callable[[int], dict[str, Any]]], ...] = (
     ),
     ("prompt, 900 kB", lambda n: {"messages": [{"role": "user", "content": f"{n} " + _LONG * 12_000}]}),
 )
-"""What is hostile but for its constraint."""
+"""Requests that are hostile in another part than the constraint."""
 _SILENT_KIND = "silent connections"
 """Newcomers that open connections and send no request."""
 
@@ -171,17 +171,17 @@ class _Newcomer:
 
 @dataclass
 class _Seen:
-    """What was seen so far."""
+    """The observations so far."""
 
     phase: Phase | None = None
-    """None: gaps do not count."""
+    """None while gaps do not count."""
     gaps: dict[Phase, list[tuple[float, float]]] = field(
         default_factory=lambda: {phase: [] for phase in _PHASES}
     )
-    """When a token came, and how long after the one before."""
+    """Time of each token, and the seconds since the one before."""
     newcomers: list[_Newcomer] = field(default_factory=list)
     late: int = 0
-    """Newcomers that were not answered in time; they hung up."""
+    """Newcomers that were cancelled because their answer took too long."""
     faults: list[str] = field(default_factory=list)
     has_ended: bool = False
 
@@ -237,7 +237,7 @@ async def _measure(url: str, options: argparse.Namespace) -> _Seen:
                 while time.perf_counter() < end:
                     if phase != "alone":
                         kind, body = bodies[phase].popleft()
-                        waiting.add(asyncio.ensure_future(_come(http, url, phase, kind, body, seen)))
+                        waiting.add(asyncio.ensure_future(_send(http, url, phase, kind, body, seen)))
                     await asyncio.sleep(options.every)
                 if waiting:
                     _, late = await asyncio.wait(waiting, timeout=_ANSWER_SECONDS)
@@ -252,7 +252,7 @@ async def _measure(url: str, options: argparse.Namespace) -> _Seen:
 
 
 async def _steady(client: Any, model: str, number: int, seen: _Seen) -> None:
-    """One text after the other, all of one constraint."""
+    """Stream one text after another under one constraint."""
     lengths = itertools.chain([_STREAM_TOKENS * (number + 1) // _STREAMS], itertools.repeat(_STREAM_TOKENS))
     while not seen.has_ended:
         try:
@@ -281,7 +281,7 @@ async def _steady(client: Any, model: str, number: int, seen: _Seen) -> None:
 
 
 def _hostile_kinds() -> list[tuple[str, Callable[[int], dict[str, Any]]]]:
-    """Each with what makes the fields of a request."""
+    """Return each kind with a function that makes the fields of a request."""
 
     def constrained(make: Callable[[int], dict[str, Any]]) -> Callable[[int], dict[str, Any]]:
         return lambda salt: {"structured_outputs": make(salt)}
@@ -301,29 +301,29 @@ def _harmless(model: str, salt: int, *, is_long: bool) -> tuple[str, bytes]:
 
 
 def _body(model: str, salt: int, **fields: Any) -> bytes:
-    """A request, as it is sent."""
+    """Return the body of a request."""
     is_constant = "const" in fields.get("structured_outputs", {}).get("json", {})
-    asked = {
+    request = {
         "model": model,
         "messages": [{"role": "user", "content": "Go."}],
         "max_tokens": _MANY_TOKENS if is_constant else _TOKENS,
         "seed": salt,
     }
-    return json.dumps({**asked, **fields}).encode()
+    return json.dumps({**request, **fields}).encode()
 
 
-async def _come(http: Any, url: str, phase: Phase, kind: str, body: bytes, seen: _Seen) -> None:
+async def _send(http: Any, url: str, phase: Phase, kind: str, body: bytes, seen: _Seen) -> None:
     started = time.perf_counter()
     try:
         if kind == _SILENT_KIND:
             outcome = await _stay_silent(http, url)
         else:
             answer = await http.post(f"{url}/chat/completions", content=body)
-            said = answer.json()
+            body_received = answer.json()
             if answer.status_code == 200:
-                outcome = f"answered ({said['choices'][0]['finish_reason']})"
+                outcome = f"answered ({body_received['choices'][0]['finish_reason']})"
             else:
-                outcome = f"status {answer.status_code} ({said['error'].get('code')})"
+                outcome = f"status {answer.status_code} ({body_received['error'].get('code')})"
     except httpx2.HTTPError as error:
         outcome = f"no answer ({type(error).__name__})"
     seen.newcomers.append(_Newcomer(phase, kind, started, time.perf_counter(), outcome))

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         watch = Memory(server.pid)
         figures = asyncio.run(_load(server.url, options, watch))
         figures["memory_mib"] = watch.samples
-        watch.tell()
+        watch.print()
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=1))
     return 1 if figures.get("faults") else 0
@@ -94,14 +94,14 @@ async def _load(url: str, options: argparse.Namespace, watch: Memory) -> dict[st
         async def observer() -> None:
             while True:
                 await asyncio.sleep(60 if options.minutes else 10)
-                watch.look()
+                watch.sample()
                 done = sum(outcomes.values())
                 print(f"  {time.perf_counter() - begin:6.0f} s {done:6} requests", file=sys.stderr)
 
         observing = asyncio.ensure_future(observer())
         await asyncio.gather(*(worker() for _ in range(options.concurrency)))
         observing.cancel()
-    watch.look()
+    watch.sample()
     seconds = time.perf_counter() - begin
     report_batch(url)
     for kind in sorted({kind for kind, _ in kinds}):

@@ -26,32 +26,32 @@ _END_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Served:
-    """A server that answers."""
+    """A running server."""
 
     url: str
-    """With /v1."""
+    """The base URL, with /v1."""
     pid: int | None
-    """None: it was there before."""
+    """Process ID; None if the server was running before."""
 
 
 @contextlib.contextmanager
 def serve(options: str = "", url: str | None = None) -> Iterator[Served]:
-    """Starts one with `options` of the command, waits until it answers, and ends it; not if there is one at `url`."""
+    """Start a server with `options` of the command and stop it after the block, or use the one at `url`."""
     if url is not None:
         yield Served(url, None)
         return
     command = [sys.executable, "-P", "-m", "structgen", "serve", "--port", "0", *options.split()]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    said: list[str] = []
+    output: list[str] = []
     assert process.stderr is not None
     lines = process.stderr
-    reader = threading.Thread(target=lambda: said.extend(lines), daemon=True)
+    reader = threading.Thread(target=lambda: output.extend(lines), daemon=True)
     reader.start()
     end = time.monotonic() + _START_SECONDS
-    while not (match := re.search(r"served at (\S+/v1)", "".join(said))):
+    while not (match := re.search(r"served at (\S+/v1)", "".join(output))):
         if process.poll() is not None or time.monotonic() > end:
             process.kill()
-            raise SystemExit("the server does not start: " + "".join(said))
+            raise SystemExit("the server does not start: " + "".join(output))
         time.sleep(0.05)
     try:
         yield Served(match[1], process.pid)
@@ -63,8 +63,8 @@ def serve(options: str = "", url: str | None = None) -> Iterator[Served]:
             process.kill()
             status = process.wait()
         reader.join(5)
-        rest = [line for line in said[1:] if "Traceback" in line or "Error" in line]
-        print(f"the server ended with status {status}" + (f"; it said {rest[:5]}" if rest else ""))
+        rest = [line for line in output[1:] if "Traceback" in line or "Error" in line]
+        print(f"the server ended with status {status}" + (f"; its errors: {rest[:5]}" if rest else ""))
 
 
 class Memory:
@@ -73,14 +73,16 @@ class Memory:
     def __init__(self, pid: int | None) -> None:
         self._pid, self._started = pid, time.monotonic()
         self.samples: list[tuple[float, float, float]] = []
-        self.look()
+        self.sample()
 
-    def look(self) -> None:
+    def sample(self) -> None:
+        """Take a sample now."""
         if self._pid is not None:
             below = sum(_resident(process) for process in descendants(self._pid))
             self.samples.append((time.monotonic() - self._started, _resident(self._pid), below))
 
-    def tell(self) -> None:
+    def print(self) -> None:
+        """Print at most some dozen samples."""
         if self.samples:
             shown = self.samples[:: max(1, len(self.samples) // 12)]
             figures = ", ".join(f"{at / 60:.1f} min {own:.0f}+{below:.0f}" for at, own, below in shown)
@@ -95,7 +97,7 @@ def _resident(pid: int) -> float:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes below one."""
+    """Return the child processes of a process, and theirs."""
     pids: list[int] = []
     for folder in Path(f"/proc/{pid}/task").glob("*"):
         with contextlib.suppress(OSError):
@@ -105,17 +107,17 @@ def descendants(pid: int) -> list[int]:
 
 
 def key() -> str:
-    """The key that a server wants."""
+    """Return the API key of the server."""
     return os.environ.get("STRUCTGEN_API_KEY", "none")
 
 
 async def model_of(client: Any, name: str | None = None) -> str:
-    """The model's name: the only one, if none is given."""
+    """Return the given name, or that of the server's first model."""
     return str(name or (await client.models.list()).data[0].id)
 
 
 def report_batch(url: str) -> None:
-    """Prints what the server says of its batch."""
+    """Print the batch figures from the server's metrics."""
     with urllib.request.urlopen(url.removesuffix("/v1") + "/metrics") as page:
         lines = [line.split() for line in page.read().decode().splitlines() if not line.startswith("#")]
     figures = {name: float(value) for name, value in lines if "{" not in name}
@@ -130,6 +132,6 @@ def report_batch(url: str) -> None:
 
 
 def share(values: Sequence[float], part: float) -> float:
-    """The value that `part` of them do not exceed."""
+    """Return the quantile of a fraction `part` of the values."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]

@@ -87,7 +87,7 @@ def _growth(samples: Sequence[float]) -> float:
 
 
 def _left(pids: Sequence[int]) -> list[int]:
-    """Those that are there some seconds later: on a busy machine dying takes a while."""
+    """Return the processes that still exist some seconds later; on a busy machine they take a while to end."""
     end = time.monotonic() + _DYING_SECONDS
     while (left := [pid for pid in pids if os.path.exists(f"/proc/{pid}")]) and time.monotonic() < end:
         time.sleep(0.1)
@@ -110,7 +110,7 @@ async def _run(url: str, pid: int, options: argparse.Namespace, soak: _Soak, wat
         async def look() -> None:
             while True:
                 await asyncio.sleep(options.every)
-                watch.look()
+                watch.sample()
                 at, own, below = watch.samples[-1]
                 files = len(os.listdir(f"/proc/{pid}/fd"))
                 print(

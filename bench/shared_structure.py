@@ -45,7 +45,7 @@ STEPS: dict[str, Callable[[Schema, int], Schema]] = {
     "properties": lambda part, i: {"properties": {"a": part, "b": part}, "required": ["a"], "items": part},
     "items": lambda part, i: {"prefixItems": [part], "items": part, "contains": part, "minItems": 1},
 }
-"""By the keywords that they use: the schema of a level, from the next one and the level's number."""
+"""Functions by the keywords they use: from the next level's schema and a number to the schema of a level."""
 
 
 def _object(part: Schema, i: int) -> Schema:
@@ -85,7 +85,7 @@ UNEVALUATED: dict[str, Callable[[Schema, int], Schema]] = {
     "items, if": lambda part, i: {"if": _first(part), "then": part, "unevaluatedItems": part},
     "items, false": lambda part, i: {"anyOf": [part, _first(part)], "unevaluatedItems": False},
 }
-"""Levels with a keyword about what the others do not evaluate, which depends on the levels below."""
+"""Levels with `unevaluatedProperties` or `unevaluatedItems`, which depend on the levels below."""
 
 LEAVES: dict[str, Schema] = {
     "any": {"minimum": 3},
@@ -99,26 +99,26 @@ LEAVES: dict[str, Schema] = {
 
 
 def schema(step: str, leaf: str, n: int) -> Schema:
-    """A schema of `n` levels."""
+    """Return a schema of `n` levels."""
     levels = {f"d{i}": STEPS[step]({"$ref": f"#/$defs/d{i + 1}"}, i) for i in range(n)}
     return {"$ref": "#/$defs/d0", "$defs": {**levels, f"d{n}": LEAVES[leaf]}}
 
 
 def inside(step: str, leaf: str, n: int) -> Schema:
-    """An object with values of such a schema, or null: the levels are met when the first value begins."""
+    """Return an object schema whose values are null or of such a schema, so that the first value reaches the levels."""
     levels = schema(step, leaf, n)
     value = {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/d0"}]}
     return {"type": "object", "additionalProperties": value, "$defs": levels["$defs"]}
 
 
 def beside_unevaluated(step: str, leaf: Schema, n: int) -> Schema:
-    """A schema of `n` levels of `UNEVALUATED`."""
+    """Return a schema of `n` levels of `UNEVALUATED`."""
     levels = {f"d{i}": UNEVALUATED[step]({"$ref": f"#/$defs/d{i + 1}"}, i) for i in range(n)}
     return {"$ref": "#/$defs/d0", "$defs": {**levels, f"d{n}": leaf}}
 
 
 def _rules(start: str, level: str, last: str) -> Callable[[int], str]:
-    """Text of `n` levels; {a} is the number of a level, {b} that of the next one."""
+    """Return a function that writes `n` levels; {a} is the number of a level, {b} that of the next one."""
 
     def made(n: int) -> str:
         lines = [level.replace("{a}", str(i)).replace("{b}", str(i + 1)) for i in range(n)]
@@ -140,4 +140,4 @@ GRAMMARS: dict[str, tuple[str, Callable[[int], str]]] = {
     "terminals, alternatives": ("lark", _rules("start: D0", 'D{a}: D{b} | "b{a}" D{b}', 'D{a}: "a"')),
     "templates": ("lark", _rules('start: d0{"a"}', "d{a}{x}: d{b}{x} d{b}{x}", 'd{a}{x}: x "b"')),
 }
-"""A notation, and the text of `n` levels."""
+"""The notation, and a function that writes `n` levels."""

@@ -42,17 +42,17 @@ class Reader:
         self._matcher = Matcher(constraint, vocabulary)
 
     def accepts(self, text: str) -> bool:
-        """Is it a whole text of the language?"""
+        """Return whether it is a whole text of the language."""
         return self._matcher.native.next_bytes(text.encode())[1]
 
     def viable(self, text: str) -> int:
-        """How many bytes of it can begin a text of the language."""
+        """Return the length in bytes of the longest prefix that can begin a text of the language."""
         return self._matcher.viable_bytes(text)
 
 
 @dataclass
 class Figures:
-    """What was counted for one grammar."""
+    """The counts of one grammar."""
 
     name: str
     files: int = 0
@@ -64,10 +64,10 @@ class Figures:
     over_limit: int = 0
     seconds: float = 0.0
     wrong: list[str] = field(default_factory=list)
-    """Texts whose verdict is not the tool's, in words."""
+    """Descriptions of texts whose verdict differs from the tool's."""
 
     def row(self) -> str:
-        """A line of the table."""
+        """Return a line of the table."""
         return (
             f"{self.name:12} {self.files:6} {_percent(self.accepted, self.files):>9} {self.broken:7} "
             f"{_percent(self.rejected, self.broken):>9} {_percent(self.rejected_of_form, self.of_form):>9} "
@@ -79,7 +79,7 @@ HEADER = f"{'grammar':12} {'files':>6} {'accepted':>9} {'broken':>7} {'rejected'
 
 
 def measure(corpus: Corpus, reader: Reader, *, limit: int | None, edits: int, seed: int = 0) -> Figures:
-    """Reads files of the corpus, and `edits` edited copies of each."""
+    """Read files of the corpus, and `edits` edited copies of each."""
     figures = Figures(corpus.NAME)
     beyond_form = getattr(corpus, "beyond_form", lambda text: False)
     for name, text in corpus.files(limit):
@@ -105,7 +105,7 @@ def measure(corpus: Corpus, reader: Reader, *, limit: int | None, edits: int, se
 
 
 def edited(text: str, source: random.Random) -> str:
-    """The text after one or two small edits, most of them with characters of its own."""
+    """Return the text after one or two small edits, most of them with characters of its own."""
     for _ in range(source.choice((1, 1, 2))):
         start = source.randrange(len(text) + 1)
         end = min(len(text), start + source.choice((1, 1, 1, 2, _SPAN)))

@@ -33,13 +33,13 @@ _GREATEST_EXPONENT = 400
 
 
 def read(text: str) -> Any:
-    """JSON with numbers as they were written; of two equal keys the last counts."""
+    """Parse JSON with exact numbers; the last of two equal keys counts."""
     return json.loads(text, parse_float=Decimal, parse_int=Decimal)
 
 
 @dataclass
 class Speller:
-    """One way to vary texts; what is switched off is written as ``json.dumps`` compactly does."""
+    """Writes a value with random variations; without one, as ``json.dumps`` writes it compactly."""
 
     source: random.Random
     shuffle: bool = True
@@ -47,10 +47,10 @@ class Speller:
     escapes: bool = False
     numbers: bool = True
     integers: bool = True
-    """May integers be written with a point or an exponent? In draft 4 such numbers are not integers."""
+    """Whether integers may have a point or an exponent; in draft 4 such numbers are not integers."""
 
     def text(self, value: Any) -> str:
-        """A text of `value`, which has Decimal or int for numbers."""
+        """Return a text of `value`, whose numbers are Decimal or int."""
         if value is None or isinstance(value, bool):
             return json.dumps(value)
         if isinstance(value, str):
@@ -70,7 +70,7 @@ class Speller:
         return self._number(Decimal(value))
 
     def _gap(self) -> str:
-        """A few blanks, perhaps one line end and an indentation; mostly nothing."""
+        """Return white space: often none, otherwise a few blanks, sometimes with a line end and an indentation."""
         draw = self.source.random
         if not self.spaces or draw() < 0.5:
             return ""
@@ -102,7 +102,7 @@ class Speller:
 
 
 def number_spellings(value: Decimal) -> list[str]:
-    """Some texts of `value`: written out first, then with zeros at the end or a normalised exponent."""
+    """Return texts of `value`: the plain decimal first, then with trailing zeros or a normalised exponent."""
     plain = f"{value:f}"
     if "." in plain:
         plain = plain.rstrip("0").rstrip(".")

@@ -135,7 +135,7 @@ class Verdicts:
 
 
 def _draft4(schema: Any) -> bool:
-    """Does some part of the schema say that it is of draft 4?"""
+    """Return whether some part of the schema declares draft 4."""
     return "draft-04" in json.dumps(schema)
 
 

@@ -65,7 +65,7 @@ class Walker:
         }
 
     def walk_all(self, schema: Any, where: str, seed: int, strategies: Iterable[str] = STRATEGIES) -> None:
-        """One walk by each strategy; a schema that is refused or that nothing satisfies is only counted."""
+        """Walk once by each strategy; only count a schema that is refused or that nothing satisfies."""
         self.figures["schemas"] += 1
         try:
             matcher = Matcher(json_schema(schema), self.vocabulary)
@@ -89,7 +89,7 @@ class Walker:
     def walk(
         self, matcher: Matcher, judge: Judge, strategy: str, where: str, source: random.Random
     ) -> bytes | None:
-        """One walk and its completion; the whole text, or None where it was lost. Faults are kept."""
+        """Walk once and follow the completion. Return the text, or None without one; collect faults."""
         matcher.reset()
         self.figures[f"walks, {strategy}"] += 1
         where = f"{where}, {strategy}"
@@ -135,7 +135,7 @@ class Walker:
 
 
 def _weighted(frequencies: NDArray[np.int64]) -> Draw:
-    # One in ten as if uniform: what the data never says must be walked through as well.
+    # One draw in ten is uniform, so that walks also reach states that never occur in the data.
     def draw(ids: NDArray[np.int64], source: random.Random) -> int:
         sums = np.cumsum(frequencies[ids])
         if source.random() < 0.1 or not sums[-1]:
@@ -155,7 +155,7 @@ def _greatest(scores: NDArray[np.int64]) -> Draw:
 
 
 def token_frequencies(vocabulary: Vocabulary, listed: Iterable[dict[str, Any]]) -> NDArray[np.int64]:
-    """How often each token occurs in the instances of some records: a unigram model of JSON."""
+    """Count each token in the instances of some records: a unigram model of JSON."""
     counts = np.zeros(vocabulary.size, dtype=np.int64)
     speller = Speller(random.Random(0), shuffle=False, spaces=False, numbers=False)
     for record in listed:
@@ -169,7 +169,7 @@ def token_frequencies(vocabulary: Vocabulary, listed: Iterable[dict[str, Any]]) 
 
 
 def random_schemas(count: int, seed: int) -> Iterator[Any]:
-    """Schemas of the tests' strategy, the same for the same seed."""
+    """Return random schemas of the tests' strategy, the same for the same seed."""
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import seed as seeded
 
@@ -200,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", help="MaskBench records, .jsonl or .jsonl.gz")
     parser.add_argument("--random", type=int, default=2000, help="random schemas (default: 2000)")
     parser.add_argument("--tokenizer", help="folder of a Hugging Face tokenizer (default: embedded model's)")
-    parser.add_argument("--limit", type=int, help="so many schemas of the data, drawn with a fixed seed")
+    parser.add_argument("--limit", type=int, help="number of schemas of the data, drawn with a fixed seed")
     parser.add_argument("--steps", type=int, default=60, help="tokens drawn before the walk is steered")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(

@@ -47,7 +47,7 @@ _MATCHER_CALLS = (
 )
 
 Measured = dict[str, list[tuple[float, float, str]]]
-"""By operation: nanoseconds per unit, seconds, the input."""
+"""By method: nanoseconds per unit, seconds, and the input of each call."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _watch(owner: type, name: str, measured: Measured, current: list[str], interrupt: float | None) -> None:
-    """Replaces a method by one that measures it, or that ends it after `interrupt` seconds and measures the delay."""
+    """Replace a method by one that measures it, or that stops it after `interrupt` seconds and measures the delay."""
     method: Callable[..., Any] = getattr(owner, name)
 
     def interrupted(*args: Any, **kwargs: Any) -> Any:

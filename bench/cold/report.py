@@ -20,7 +20,7 @@ class Measured:
 
     name: str
     side: str
-    """Of `bench.cold.__main__`: tuned, open or held-out."""
+    """``tuned``, ``open`` or ``held-out``, see `bench.cold.__main__`."""
     texts: list[list[int]]
     replies: dict[str, dict[str, Any]]
 

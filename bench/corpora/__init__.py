@@ -44,10 +44,10 @@ __all__ = [
 
 
 class Corpus(Protocol):
-    """What a module in this folder offers."""
+    """The protocol of the modules in this folder."""
 
     NAME: str
-    """Of the grammar, as `sg.grammar` knows it."""
+    """The name of the grammar for `sg.grammar`."""
 
     def files(self, limit: int | None = None) -> Iterator[tuple[str, str]]:
         """Names and texts that the language's own tool accepts; `limit` of them, drawn from all."""
@@ -66,7 +66,7 @@ def corpora() -> dict[str, Corpus]:
 
 
 def cache_folder() -> Path:
-    """Where packages are kept: under ``XDG_CACHE_HOME``, or ``~/.cache``."""
+    """Return the folder of the unpacked packages: under ``XDG_CACHE_HOME``, or ``~/.cache``."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "structgen" / "corpora"
 

@@ -34,7 +34,7 @@ def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
 
 
 def is_valid(text: str) -> bool:
-    """Does Python read the text as an expression of nothing but decimal numbers, names, calls and arithmetic?"""
+    """Return whether Python parses the text as decimal numbers, names, calls and arithmetic only."""
     if _LEFT_OUT.search(text):
         return False
     text = text.lstrip(" \t")
@@ -48,7 +48,7 @@ def is_valid(text: str) -> bool:
 
 
 def _is_bare_number(node: ast.expr, text: str) -> bool:
-    """Is it a number without parentheses? Only Python would call it, or take an attribute of it."""
+    """Return whether it is a number without parentheses, which only Python could call or take an attribute of."""
     return isinstance(node, ast.Constant) and not text[node.end_col_offset :].lstrip(" \t").startswith(")")
 
 

@@ -49,7 +49,7 @@ def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
 
 
 def is_valid(text: str) -> bool:
-    """Does tree-sitter parse it without an error?"""
+    """Return whether tree-sitter parses the text without an error."""
     return not _parser().parse(text.encode()).root_node.has_error
 
 

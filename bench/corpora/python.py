@@ -39,7 +39,7 @@ for line in sys.stdin:
 
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
-    """Of the standard library and of these packages."""
+    """Yield files of the standard library and of the packages."""
     yield from drawn([standard_library(), *map(pypi, _PACKAGES)], limit)
 
 
@@ -73,12 +73,12 @@ def _judge() -> subprocess.Popen[str]:
 
 
 def reads_3_12() -> bool:
-    """Is the judge Python 3.12 or later?"""
+    """Return whether the judge is Python 3.12 or later."""
     return _runs(_python())
 
 
 def _python() -> str:
-    """Of 3.12 or later, if there is one."""
+    """Return the path of a Python 3.12 or later, or None."""
     if sys.version_info >= (3, 12):
         return sys.executable
     beside = Path(sys.base_prefix).parent  # where pyenv and uv keep them

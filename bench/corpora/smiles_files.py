@@ -42,7 +42,7 @@ def is_valid(text: str) -> bool:
 
 
 def beyond_form(text: str) -> bool:
-    """Does RDKit reject the text for how rings close?"""
+    """Return whether RDKit rejects the text for its ring closures."""
     complaint = _complaint(text)
     return complaint is not None and any(words in complaint for words in _BEYOND_FORM)
 

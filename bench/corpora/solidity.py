@@ -56,12 +56,12 @@ def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
 
 
 def is_valid(text: str) -> bool:
-    """What `solc` says of a file when it stops after parsing."""
+    """Return the messages of `solc` about a file when it stops after parsing."""
     return not _messages(text)
 
 
 def beyond_form(text: str) -> bool:
-    """Is a text rejected for reasons only that are no matter of form?"""
+    """Return whether `solc` rejects the text for semantic reasons only."""
     return all(any(part in message for part in _BEYOND_FORM) for message in _messages(text))
 
 

@@ -111,7 +111,7 @@ def _complaint(database: sqlite3.Connection, text: str) -> str:
 
 
 def _statements(folders: Iterable[Path]) -> Iterator[tuple[str, str]]:
-    """Each text once."""
+    """Yield each text once."""
     seen: set[str] = set()
     for name, text in (*_of_files(folders), *_of_strings(folders)):
         stripped = text.strip()
@@ -121,7 +121,7 @@ def _statements(folders: Iterable[Path]) -> Iterator[tuple[str, str]]:
 
 
 def _of_files(folders: Iterable[Path]) -> Iterator[tuple[str, str]]:
-    """One statement a line where the files say so by ending lines without semicolons, else what semicolons part."""
+    """Yield one statement per line if the file ends lines without semicolons; otherwise split at semicolons."""
     for name, text in texts(folders, ".sql", most=1 << 20):
         if ";" not in text:
             yield from ((f"{name}:{number}", line) for number, line in enumerate(text.splitlines(), 1))

@@ -37,7 +37,7 @@ def is_valid(text: str) -> bool:
 
 
 def beyond_form(text: str) -> bool:
-    """Does `tomllib` reject the text for a key or table that is defined twice?"""
+    """Return whether `tomllib` rejects the text for a key or table that is defined twice."""
     complaint = _complaint(text)
     return complaint is not None and complaint.startswith(_DEFINED_TWICE)
 

@@ -39,13 +39,13 @@ _parser: NodeProgram | None = None
 
 
 def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
-    """Files that the compiler's parser has nothing to say about."""
+    """Yield files that the compiler's parser accepts without a message."""
     files = sample(texts(map(npm, _PACKAGES), ".ts"), None if limit is None else 2 * limit)
     yield from islice(((name, text) for name, text in files if is_valid(text)), limit)
 
 
 def is_valid(text: str) -> bool:
-    """What the compiler's parser says; JSX is off."""
+    """Return the messages of the compiler's parser, without JSX."""
     global _parser
     if _parser is None:
         compiler = npm("typescript@5.9.3") / "package" / "lib" / "typescript.js"

@@ -52,12 +52,12 @@ def files(limit: int | None = None) -> Iterator[tuple[str, str]]:
 
 
 def is_valid(text: str) -> bool:
-    """Is the text a well-formed document?"""
+    """Return whether the text is a well-formed document."""
     return _complaint(text) is None
 
 
 def beyond_form(text: str) -> bool:
-    """Does expat reject the text for names that should be equal, or different, or declared?"""
+    """Return whether expat rejects the text for names that must be equal, different or declared."""
     return _complaint(text) in _ABOUT_NAMES
 
 

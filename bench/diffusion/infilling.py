@@ -117,7 +117,7 @@ def _template(source: str, regions: Sequence[Region]) -> tuple[str, dict[str, st
 
 
 def _apart(regions: Sequence[Region], count: int, chance: random.Random) -> list[Region] | None:
-    """So many that do not touch, in the order of the text."""
+    """Return `count` random regions that do not touch, in the order of the text; None if none were found."""
     for _ in range(200):
         if len(regions) < count:
             return None

@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _survey(chosen: argparse.Namespace) -> None:
-    """How many schemas are exact on a canvas, noted, refused."""
+    """Print how many schemas a canvas represents exactly, with a note, or not at all."""
     vocabulary = sg.Vocabulary.of_bytes()
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
@@ -98,7 +98,7 @@ class _Case:
         self.judge = jsonschema_rs.validator_for(schema)
 
     def is_valid(self, text: str) -> tuple[bool, bool]:
-        """Is it JSON, and of the schema?"""
+        """Return whether the text is JSON, and whether it satisfies the schema."""
         try:
             value = json.loads(text)
         except ValueError:

@@ -29,13 +29,13 @@ from .free import Pair, fill_freely, timed_pair
 __all__ = ["main"]
 
 _PARTS = ("c1ccccc1", "C(=O)O", "C1CCNCC1", "C(=O)N", "c1ccncc1", "S(=O)(=O)")
-Way = Callable[[Canvas, int], str]
+Mode = Callable[[Canvas, int], str]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argument_parser("bench.diffusion.molecules", __doc__)
     parser.add_argument("--models", nargs="+", default=["rxnfp", "rxnmapper"])
-    parser.add_argument("--count", type=int, default=100, help="molecules of each way (100)")
+    parser.add_argument("--count", type=int, default=100, help="molecules of each mode (100)")
     parser.add_argument("--pairs", type=int, default=10, help="pairs of timed fillings (10)")
     parser.add_argument("--lengths", type=int, nargs="+", default=[16, 24, 32])
     parser.add_argument("--decodes", type=int, default=0, help="short decodes; every one must succeed (0)")
@@ -71,7 +71,7 @@ def _validity(name: str, model: Any, chosen: argparse.Namespace) -> None:
         tokens, _ = fill_freely(model, canvas.tokens, temperature=1.0, seed=seed)
         return b"".join(model.vocabulary.token_bytes(token) or b"" for token in tokens).decode()
 
-    modes: dict[str, Way] = {
+    modes: dict[str, Mode] = {
         "free": free,
         "grammar": lambda canvas, seed: fill(model, canvas, temperature=1.0, seed=seed).text,
         "monitor": lambda canvas, seed: fill(model, canvas, temperature=1.0, seed=seed, monitor=monitor).text,

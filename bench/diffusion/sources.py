@@ -59,7 +59,7 @@ class Source(NamedTuple):
     within: sg.Constraint
     is_valid: Callable[[str], bool]
     compiles: Callable[[str], bool | None] = lambda text: None
-    """What a compiler says, where the text is one that it can read."""
+    """A compiler's verdict, or None for a text that it cannot read."""
 
 
 # -- Python
@@ -152,7 +152,7 @@ def _cpp(count: int, data: Path | None) -> Iterator[Source]:
 
 
 def _cpp_regions(source: str) -> list[Region]:
-    """What is between brackets, up to a semicolon, or right of an `=`, on one line."""
+    """Yield parts of one line: between brackets, up to a semicolon, or to the right of an `=`."""
     return sorted({match.span(1) for pattern in _PARTS for match in re.finditer(pattern, source, re.M)})
 
 

@@ -58,14 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def schemas(data: Path, *, held_out: bool) -> Iterator[tuple[str, Any]]:
-    """Names and schemas, of either part."""
+    """Yield the names and schemas of one part of the file."""
     for record in records(data):
         if is_held_out(record["_file"]) == held_out:
             yield record["_file"], record["schema"]
 
 
 def is_held_out(name: str) -> bool:
-    """Is the model not trained on values of the schema of this name?"""
+    """Return whether the model is not trained on values of the schema of this name."""
     return int(hashlib.sha256(name.encode()).hexdigest(), 16) % _HELD_OUT == 0
 
 

@@ -44,13 +44,13 @@ _ATTEMPTS = 5
 
 @dataclass
 class Curve:
-    """Of one sampler on one language."""
+    """The figures of one sampler on one language."""
 
     calls: list[int]
     total_variation: list[float] = field(default_factory=list)
     divergence: list[float] = field(default_factory=list)
     draws: list[float] = field(default_factory=list)
-    """How many had been made by then, in the mean."""
+    """Mean number of draws by then."""
 
 
 def curve(

@@ -33,9 +33,9 @@ class Exact:
     texts: dict[str, float]
     """The conditional distribution."""
     mass: float
-    """Of the whole language, under the model."""
+    """The distribution of the whole language under the model."""
     model: DistributionModel
-    """Says what the model said, at temperature 1."""
+    """Replays the recorded outputs of the model, at temperature 1."""
 
 
 def enumerated(model: Any, prompt: Any, constraint: Constraint, max_tokens: int) -> Exact:

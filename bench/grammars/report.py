@@ -112,7 +112,7 @@ def equal_masks(measured: dict[str, Measured], first: str, second: str) -> float
 
 
 def slowest(measured: dict[str, Measured], engine: str, peers: list[str], count: int) -> Iterator[str]:
-    """Where the engine loses most time to the better peer: the masks, with the text before them.
+    """Yield the masks in which the engine loses most time to the better peer, with the text before them.
 
     Peers that did not read everything are left out.
     """

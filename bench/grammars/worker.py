@@ -173,7 +173,7 @@ class _Worker:
         return masks, advances
 
     def _checksums(self, session: ReusableSession, walks: list[list[int]]) -> list[list[int]]:
-        """Of the tokens that are text, in each mask."""
+        """Return a checksum of each mask over the tokens that are text."""
         checksums = []
         for walk in walks:
             session.reset()

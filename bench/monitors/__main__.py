@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known: list[tuple[str, str, Known]] = []
     if chosen.replay:
         replayed = _replayed(chosen, known)
-        lines = [*tables.of_replay((server, kind, line) for _, server, kind, line in replayed)]
+        lines = [*tables.replay_table((server, kind, line) for _, server, kind, line in replayed)]
         results: dict[str, Any] = {
             "replayed": [
                 {**asdict(site), "server": server, "kind": kind, **asdict(line)}
@@ -80,9 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         }
     else:
         records = _measured(chosen, known)
-        lines = tables.of_modes(records)
+        lines = tables.mode_table(records)
         results = {"records": [asdict(record) for record in records]}
-    print("\n".join([*lines, "", *tables.of_recall(known)]))
+    print("\n".join([*lines, "", *tables.recall_table(known)]))
     if chosen.json:
         results["known"] = [
             {"server": server, "project": project, **asdict(entry)} for server, project, entry in known
@@ -135,7 +135,10 @@ def _measured(chosen: Any, known: list[tuple[str, str, Known]]) -> list[Record]:
 
 
 def _sites(chosen: Any, *, with_imports: bool = False) -> Iterator[tuple[Site, Path, str, Analyser]]:
-    """Each site with its project's folder, its file's text and each server, which has the whole text afterwards."""
+    """Yield each site with its project's folder, its file's text and each server.
+
+    After a site, the server gets the whole text of the file.
+    """
     work = []
     for name in chosen.projects:
         project = PROJECTS[name]

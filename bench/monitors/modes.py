@@ -47,43 +47,43 @@ class Record:
     mode: str
     text: str
     is_match: bool
-    """Does it begin with the held-out identifier?"""
+    """Whether the text begins with the held-out identifier."""
     errors: list[str] | None
-    """What the server finds wrong in it; None: it did not say, or the line has no end."""
+    """The server's errors in the line; None if it did not reply, or if the line has no end."""
     breaks: bool
-    """Are there new errors after it?"""
+    """Whether there are new errors after the line."""
     finish: str = ""
     tokens: int = 0
     seconds: float = 0.0
-    """After the prompt was read."""
+    """Seconds after the prompt was read."""
     whole: float = 0.0
-    """With the prompt, and with making the constraint."""
+    """Seconds with the prompt and with making the constraint."""
     making: float = 0.0
-    """Making the constraint: the lexer reads the beginning of the file."""
+    """Seconds to make the constraint, whose lexer reads the beginning of the file."""
     report: dict[str, Any] = field(default_factory=dict)
-    """What monitors did."""
+    """The report of the monitors."""
 
     @property
     def per_token(self) -> float:
-        """Seconds, for each token that was drawn: this includes tokens that were removed for a fault."""
+        """Seconds for each token that was drawn, including tokens that were removed for a fault."""
         return self.seconds / max(1, self.tokens + int(self.report.get("rewritten", 0)))
 
     @property
     def per_trigger(self) -> float | None:
-        """Seconds of waiting for an answer that was not kept; None without a request."""
+        """Seconds of waiting for each request whose answer was not cached; None without a request."""
         asked = self.report.get("triggers", 0) - self.report.get("kept", 0)
         return float(self.report["waited"]) / asked if asked > 0 else None
 
 
 def prompt_of(model: Any, before: str) -> str:
-    """The last tokens of a file up to a place."""
+    """Return the last tokens of the text before a site."""
     ids = model.encode(before[-10 * _PROMPT_TOKENS :])
     text: str = model.decode(ids[-_PROMPT_TOKENS:])
     return text
 
 
 def code_itself(site: Site, folder: Path, text: str, server: Analyser) -> Record:
-    """The line as it stands in the file."""
+    """Return the record of the original line."""
     errors, breaks = _judged(site, folder, text, site.rest, server)
     return Record(site, server.name, CODE_ITSELF, site.rest, True, errors, breaks)
 
@@ -91,7 +91,7 @@ def code_itself(site: Site, folder: Path, text: str, server: Analyser) -> Record
 def written(
     model: Any, site: Site, folder: Path, text: str, server: Analyser, mode: str, max_tokens: int
 ) -> Record:
-    """A line that the model writes."""
+    """Return the record of a line that the model writes."""
     before, after = site.around(text)
     prompt = prompt_of(model, before)
     started = time.perf_counter()

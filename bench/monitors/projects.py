@@ -45,11 +45,11 @@ class Project:
     needs: tuple[str, ...] = ()
 
     def folder(self, cache: Path) -> Path:
-        """Where it is installed."""
+        """Return the folder where the package is installed."""
         return cache / self.language / self.name
 
     def files(self, cache: Path) -> list[Path]:
-        """The files of its own code, in order, without tests and tables of texts."""
+        """Return the files of its own code, sorted, without tests and translations."""
         suffix = _SUFFIXES[self.language]
         paths = (self.folder(cache) / self.sources).rglob(f"*{suffix}")
         return sorted(
@@ -82,13 +82,13 @@ PROJECTS: dict[str, Project] = {
 
 
 def cache_folder() -> Path:
-    """Where projects are kept by default."""
+    """Return the default folder of the projects."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "structgen" / "bench-monitors"
 
 
 def install(projects: Sequence[Project], cache: Path) -> None:
-    """Puts the projects there, and the server for TypeScript, if they are not."""
+    """Install the projects and the server for TypeScript, unless they are there."""
     for project in projects:
         folder = project.folder(cache)
         content = " ".join((project.package, *project.needs))

@@ -38,12 +38,12 @@ _SECONDS = 15.0
 
 @dataclass
 class Known:
-    """What a server knows at a site: is anything listed, and is the identifier of the code among it?"""
+    """A server's members at a site: whether it lists any, and whether the identifier of the code is among them."""
 
     listed: bool
     found: bool
     made: bool = False
-    """Is it an attribute that the line makes: ``self.name = ...``?"""
+    """Whether the line itself defines the attribute: ``self.name = ...``."""
     names: int = 0
     reason: str = ""
 
@@ -57,24 +57,27 @@ class Replayed:
     timeouts: int = 0
     failures: int = 0
     refused: str = ""
-    """What was read of the line, a mark, and the rest; empty where nothing was refused."""
+    """The part of the line that was read, a mark, and the rest; empty if nothing was refused."""
     offered: tuple[str, ...] = ()
-    """What came instead at the place: names, or what a checker says."""
+    """The names that were allowed at the mark, or the messages of a checker."""
 
 
 class Replay:
     """Reads real lines with monitors."""
 
     def __init__(self, split: str = "bytes", seed: int = 0) -> None:
-        """`split`: into single bytes, or into tokens of the embedded model, its own ("own") or any that fit ("random");
-        then places within tokens are judged, as they are in generation."""
+        """Make a reader that splits lines into bytes, or into tokens of the embedded model.
+
+        Tokens are the tokenizer's own ("own") or random ones that fit ("random"). With tokens, monitors judge positions
+        inside a token too, as in generation.
+        """
         self.vocabulary = Vocabulary.of_bytes() if split == "bytes" else vocabulary_of(None)
         self._tokeniser = Tokeniser(self.vocabulary)
         self._split = split
         self._chance = random.Random(seed)
 
     def line(self, site: Site, folder: Path, text: str, server: Analyser, kind: str) -> Replayed:
-        """What one kind of monitor makes of the real rest of the line."""
+        """Read the real rest of the line with one kind of monitor."""
         before, after = site.around(text)
         if kind == "diagnostics":
             return _judged(site, folder, before, after, server)
@@ -135,7 +138,7 @@ class _Listing(MemberMonitor):
 
 
 def known_of(site: Site, folder: Path, text: str, server: Analyser) -> Known:
-    """What the server lists at the site."""
+    """Return what the server lists at the site."""
     before, after = site.around(text)
     listing = _listing(site, folder, before, after, server)
     completions = listing.found
@@ -157,7 +160,7 @@ def known_of(site: Site, folder: Path, text: str, server: Analyser) -> Known:
 def new_errors(
     site: Site, folder: Path, text: str, written: str, server: Analyser
 ) -> tuple[list[Fault], bool] | None:
-    """The errors that a line brings: those within it, and whether there are some after it; None: not judged."""
+    """Return the errors inside a line, and whether it causes errors after it; None if the server did not judge."""
     before, after = site.around(text)
     constraint = sg.code(
         site.language,
@@ -189,7 +192,7 @@ def _listing(site: Site, folder: Path, before: str, after: str, server: Analyser
 
 
 def _dotted(before: str, read: bytes) -> str:
-    """The text up to the last dot that was read."""
+    """Return the text up to the last dot that was read."""
     end = read.rfind(b".") + 1
     return before + read[:end].decode("utf-8", "replace")
 

@@ -38,7 +38,7 @@ _NO_CODE = re.compile(r"\s*(?:import\b|export\s+(?:type\s+)?[*{]|//|\*|/\*)")
 
 @dataclass(frozen=True)
 class Site:
-    """One place. `file` is relative to the project; `rest` is the text after the dot, with the line's end."""
+    """A site. `file` is relative to the project; `rest` is the text after the dot, with the line's end."""
 
     project: str
     language: str
@@ -50,11 +50,11 @@ class Site:
 
     @property
     def is_made(self) -> bool:
-        """Is the name assigned to?"""
+        """Whether the line assigns to the name."""
         return _ASSIGNED.match(self.rest, len(self.identifier)) is not None
 
     def around(self, text: str) -> tuple[str, str]:
-        """The file's text up to and with the dot, and what follows the line."""
+        """Return the file's text up to and including the dot, and the text after the line."""
         return text[: self.offset], text[self.offset + len(self.rest) :]
 
 
@@ -94,7 +94,7 @@ def picked(
     *,
     kind: str = MEMBER,
 ) -> list[Site]:
-    """So many sites of the files of a project, or as many as there are; or of their import statements."""
+    """Return at most `count` sites of a project: members, or import statements."""
     chance = random.Random(f"{seed} {project}")
     sites_by_file: list[list[Site]] = []
     for path in files:
@@ -154,7 +154,7 @@ def _python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _attributes(node: ast.AST, *, within: bool) -> Iterator[ast.Attribute]:
-    """Those in bodies of functions; not in formatted strings, whose places Python 3.11 does not tell rightly."""
+    """Yield attributes in bodies of functions, except in f-strings, whose positions are wrong in Python 3.11."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.JoinedStr):
             continue

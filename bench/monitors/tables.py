@@ -14,7 +14,7 @@ from .modes import CODE_ITSELF, Record
 from .replay import Known, Replayed
 from .sites import Site
 
-__all__ = ["of_modes", "of_recall", "of_replay", "wilson"]
+__all__ = ["mode_table", "recall_table", "replay_table", "wilson"]
 
 _QUANTILE = 1.96
 
@@ -29,8 +29,8 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
     return max(0.0, (middle - half) / (1 + square / count)), min(1.0, (middle + half) / (1 + square / count))
 
 
-def of_modes(records: Iterable[Record]) -> list[str]:
-    """Of each server: how good the texts of each way are, and what they cost."""
+def mode_table(records: Iterable[Record]) -> list[str]:
+    """Return the table of texts: for each server and mode, how good they are and what they cost."""
     rows = [
         "| server | mode | sites | identifier matches | finished lines | of these without an error | ms a token | "
         "times free | tokens drawn for one | ms a question | 99 % | made, ms | questions | unknown | late | failed | "
@@ -73,8 +73,8 @@ def _cells(mode: str, records: Sequence[Record], free: dict[Site, float]) -> str
     )
 
 
-def of_recall(known: Iterable[tuple[str, str, Known]]) -> list[str]:
-    """Of each server and project: how often members are listed, and the held-out one is among them."""
+def recall_table(known: Iterable[tuple[str, str, Known]]) -> list[str]:
+    """Return the table of recall: how often servers list members, and the held-out one among them."""
     rows = [
         "| server | project | sites | members are listed | the identifier is among them | or is made there | names |",
         "|---|---|--:|--:|--:|--:|--:|",
@@ -96,8 +96,8 @@ def of_recall(known: Iterable[tuple[str, str, Known]]) -> list[str]:
     return rows
 
 
-def of_replay(replayed: Iterable[tuple[str, str, Replayed]]) -> list[str]:
-    """Of each server and kind of monitor: how many real lines were read, and how many refused."""
+def replay_table(replayed: Iterable[tuple[str, str, Replayed]]) -> list[str]:
+    """Return the table of replays: how many real lines each monitor read, and how many it refused."""
     rows = [
         "| server | monitor | lines | refused | | questions | unknown | late | failed |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -131,5 +131,5 @@ def _number(values: Sequence[float], make: Callable[[Sequence[float]], float], d
 
 
 def _highest(values: Sequence[float]) -> float:
-    """The 99th of 100; of fewer the last."""
+    """Return the 99th percentile, which is the maximum of fewer than 100 values."""
     return sorted(values)[math.ceil(0.99 * len(values)) - 1]

@@ -39,14 +39,14 @@ MODES = ("free", "format", "world", "formulas")
 
 @dataclass
 class Tally:
-    """Of one way."""
+    """The figures of one mode."""
 
     safe: list[bool] = field(default_factory=list)
     complete: list[bool] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    beside: list[float] = field(default_factory=list)
-    """Milliseconds a token for masks and steps of the constraint."""
+    constraint: list[float] = field(default_factory=list)
+    """Milliseconds per token for masks and steps of the constraint."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(
                 f"| {name} | {mode} | {_share(tally.safe)} | {_share(tally.complete)} | "
                 f"{statistics.mean(tally.steps):.1f} | {statistics.median(tally.seconds):.2f} | "
-                f"{statistics.median(tally.beside):.3f} |",
+                f"{statistics.median(tally.constraint):.3f} |",
                 flush=True,
             )
 
@@ -98,7 +98,7 @@ def _add(tally: Tally, model: Any, domain: Domain, task: Task, mode: str, temper
     tally.steps.append(len(known))
     timing = result.generation.timing
     tally.seconds.append(timing.total)
-    tally.beside.append(1000 * timing.constraint / max(1, len(result.generation.tokens)))
+    tally.constraint.append(1000 * timing.constraint / max(1, len(result.generation.tokens)))
 
 
 def _constraint(domain: Domain, task: Task, mode: str) -> Any:
@@ -110,7 +110,7 @@ def _constraint(domain: Domain, task: Task, mode: str) -> Any:
 
 
 def _read(domain: Domain, text: str) -> list[str] | None:
-    """The steps of a text, line by line; None if a line is not a step."""
+    """Return the steps of a text, line by line; None if a line is not a step."""
     known = FORMATS["lines"].texts(as_steps(domain.actions))
     lines = [line.strip() for line in text.strip().splitlines()]
     return [known[line].text for line in lines] if all(line in known for line in lines) else None

@@ -66,11 +66,11 @@ class Source:
     """Package and place, unique in the family."""
     schema: Any
     instances: list[Any] = field(default_factory=list)
-    """Those that come with it, valid or not; the oracle decides."""
+    """The instances of the source, valid or not; the oracle decides."""
 
 
 class Family(Protocol):
-    """What a module in this folder offers."""
+    """The protocol of the modules in this folder."""
 
     NAME: str
 

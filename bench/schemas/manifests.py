@@ -94,7 +94,7 @@ def _read(path: Path) -> Any:
 
 
 def _is_schema(value: Any) -> bool:
-    """Whether a JSON document is a schema with something to say."""
+    """Return whether a JSON document is a schema that constrains something."""
     names = ("properties", "$ref", "oneOf", "anyOf", "allOf", "items", "enum", "patternProperties")
     if not isinstance(value, dict) or not any(name in value for name in names):
         return False

@@ -132,7 +132,7 @@ def _moved(schema: Any, pointer: str) -> Any:
 
 
 def _tools(server: _Server) -> list[dict[str, Any]]:
-    """What a server lists."""
+    """Return the tools that a server lists."""
     command, environment = _command(server)
     if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode == 0:
         command = ["unshare", "-n", *command]

@@ -43,7 +43,7 @@ __all__ = ["main"]
 
 @dataclass
 class Tally:
-    """Of one way to generate."""
+    """The figures of one mode."""
 
     ratios: list[float] = field(default_factory=list)
     plain: float = 0.0
@@ -51,7 +51,7 @@ class Tally:
     tokens: int = 0
     passes: int = 0
     drafted: int = 0
-    taken: int = 0
+    accepted: int = 0
     drafting: float = 0.0
     same: list[bool] = field(default_factory=list)
 
@@ -86,14 +86,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             )
             print(
                 f"| {task} | {mode} | {middle:.2f} | {low:.2f} to {high:.2f} | {tally.plain / tally.seconds:.2f} | "
-                f"{tally.tokens / max(1, tally.passes):.2f} | {tally.taken / max(1, tally.drafted):.0%} | "
+                f"{tally.tokens / max(1, tally.passes):.2f} | {tally.accepted / max(1, tally.drafted):.0%} | "
                 f"{tally.drafting / tally.seconds:.1%} | {sum(tally.same)}/{len(tally.same)} |",
                 flush=True,
             )
 
 
 def measured(model: Any, asked: list[Request], modes: list[str], chosen: Any) -> dict[str, Tally]:
-    """Every way on every request, in turn."""
+    """Answer every request in every mode."""
     tallies = {mode: Tally() for mode in modes}
     order = random.Random(0)
     batches = [
@@ -102,12 +102,12 @@ def measured(model: Any, asked: list[Request], modes: list[str], chosen: Any) ->
     ]
     generated(model, batches[0], None, chosen, 0)
     kept: dict[str, Speculation] = {}
-    for mode in modes:  # costs are known from here on, and nothing else
+    for mode in modes:  # the costs of passes are known from here on, and nothing else
         generated(model, batches[0], warm := MODES[mode](model), chosen, 0)
         kept[mode] = MODES[mode](model)
         kept[mode].costs = Costs(warm.costs.known)
     for run in range(chosen.runs):
-        for mode in modes:  # drafters would know a repeated text
+        for mode in modes:  # drafters would remember the texts of the run before
             costs, kept[mode] = kept[mode].costs, MODES[mode](model)
             kept[mode].costs = costs
         for index, batch in enumerate(batches):
@@ -115,13 +115,13 @@ def measured(model: Any, asked: list[Request], modes: list[str], chosen: Any) ->
             for mode in order.sample(modes, len(modes)):
                 drafted = generated(model, batch, kept[mode], chosen, run)
                 if index >= chosen.skip:
-                    _tell(tallies[mode], plain, drafted)
+                    _add(tallies[mode], plain, drafted)
             print(f"{index + 1} of {len(batches)}", end="\r", file=sys.stderr, flush=True)
     return tallies
 
 
-def _tell(tally: Tally, plain: list[Generation], drafted: list[Generation]) -> None:
-    # Of each token: other verifiers than `Match` draw other texts.
+def _add(tally: Tally, plain: list[Generation], drafted: list[Generation]) -> None:
+    # Times are per token, because other verifiers than `Match` draw other texts.
     written, ours = (max(1, sum(len(generation.tokens) for generation in rows)) for rows in (plain, drafted))
     own, seconds = _seconds(plain) * ours / written, _seconds(drafted)
     tally.ratios.append(own / seconds)
@@ -134,18 +134,18 @@ def _tell(tally: Tally, plain: list[Generation], drafted: list[Generation]) -> N
     tally.passes += max(generation.timing.forward_passes for generation in drafted) * len(drafted)
     tally.drafting += max(generation.timing.drafting for generation in drafted)
     tally.drafted += sum(generation.drafted_tokens for generation in drafted)
-    tally.taken += sum(generation.accepted_tokens for generation in drafted)
+    tally.accepted += sum(generation.accepted_tokens for generation in drafted)
 
 
 def _seconds(rows: list[Generation]) -> float:
-    """From the prompt to the end of the last row."""
+    """Return the seconds from the prompt to the end of the last row."""
     return max(generation.timing.total - generation.timing.prompt for generation in rows)
 
 
 def generated(
     model: Any, batch: Sequence[Request], speculation: Speculation | None, chosen: Any, seed: int
 ) -> list[Generation]:
-    """One batch."""
+    """Generate one batch."""
     matchers = [
         None if request.constraint is None else sg.Matcher(request.constraint, model.vocabulary)
         for request in batch

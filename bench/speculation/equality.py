@@ -60,14 +60,14 @@ PROMPTS = (
 
 
 def prompts(count: int) -> list[str]:
-    """So many different ones: every noun in every question, and then the prompts of the tasks."""
+    """Return `count` different prompts: every noun in every question, and then the prompts of the tasks."""
     made = [prompt.format(noun) for prompt in PROMPTS for noun in NOUNS]
     more = [request.prompt for task in TASKS for request in requests(task) if isinstance(request.prompt, str)]
     return (made + more)[:count]
 
 
 def constraints() -> dict[str, sg.Constraint | None]:
-    """One of each kind."""
+    """Return one constraint of each kind."""
     return {
         "schema": sg.types.constraint_for_type(Person),
         "regex": sg.regex(r"(The|A) [a-z]+( [a-z]+){2,8}(, (which|and) [a-z]+( [a-z]+){1,6})?\."),

@@ -132,7 +132,7 @@ class Request:
     prompt: Any
     constraint: sg.Constraint | None
     tokens: int
-    """At most so many."""
+    """Maximum number of tokens."""
 
 
 def _extraction() -> list[Request]:
@@ -207,5 +207,5 @@ TASKS: dict[str, Callable[[], list[Request]]] = {
 
 @cache
 def requests(task: str) -> list[Request]:
-    """Those of one task; their constraints are made once."""
+    """Return the requests of a task; their constraints are made once."""
     return TASKS[task]()

@@ -36,20 +36,20 @@ def main() -> int:
     cases = draw_cases(options.requests, options.seed, options.poison, seeded=not options.speculation)
     if options.url:
         report = asyncio.run(ask_all(options.url, options.model, cases, options.concurrency))
-        return _tell(report)
+        return _print_report(report)
     with serve(speculation=options.speculation, backend=options.backend) as server:
         report = asyncio.run(ask_all(server.url, options.model, cases, options.concurrency))
         metrics = [] if report.outcomes.total() == 0 or not report.is_clean else _metrics(server.root)
         group = server.process.pid  # it began a session of its own
     left = _left(group)
-    status = _tell(report)
+    status = _print_report(report)
     print(*metrics, sep="\n")
     if left:
         print(f"{len(left)} processes of the server remain: {left}")
     return status or bool(left)
 
 
-def _tell(report: Report) -> int:
+def _print_report(report: Report) -> int:
     print(*report.lines(), sep="\n")
     for fault in report.faults[:20]:
         print("FAULT", fault)

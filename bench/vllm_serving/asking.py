@@ -30,12 +30,12 @@ _bytes = Vocabulary.of_bytes()
 _LIMITS = frozenset(
     ("automaton_states", "earley_items", "matcher_bytes", "mask_steps", "max_alternatives", "step_seconds")
 )
-"""Those of structgen's that a text may meet on its way. Being busy is not one of them."""
+"""Limits of structgen that a running text may reach. A busy server is not among them."""
 
 
 @dataclass
 class Report:
-    """What came of the requests."""
+    """The outcomes of the requests."""
 
     outcomes: Counter[tuple[str, Outcome]] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Report:
 async def ask_all(
     url: str, model: str, cases: Sequence[Case], concurrency: int, *, api_key: str = "none"
 ) -> Report:
-    """All cases, `concurrency` at a time."""
+    """Send all cases, `concurrency` at a time."""
     report, begin = Report(), perf_counter()
     gate = asyncio.Semaphore(concurrency)
     async with client_of(url, api_key) as (client, sending):
@@ -101,7 +101,7 @@ async def ask_all(
 
 
 async def ask(client: Any, model: str, case: Case) -> tuple[Outcome, str, int]:
-    """What came of one request, what is wrong with it, and how many tokens were drawn."""
+    """Send a request. Return its outcome, what is wrong with the answer, and the number of drawn tokens."""
     import openai
 
     try:
@@ -155,9 +155,9 @@ async def _answer(client: Any, model: str, case: Case) -> tuple[str, list[tuple[
 
 
 def _may_begin(case: Case, text: str) -> bool:
-    """Does the constraint allow an answer that begins so? Half a character at the end may be missing."""
+    """Return whether the constraint allows a text that begins so; the last character may be incomplete."""
     if case.kind_and_spec is None:
-        return True  # calls are taken apart by the server; what was cut off is not shown
+        return True  # the server parses calls, and does not return a call that was cut off
     kind, spec = case.kind_and_spec
     try:
         matcher = Matcher(constraint_of(kind, spec), _bytes)  # type: ignore[arg-type]

@@ -47,9 +47,9 @@ class Case:
     kind: str
     options: dict[str, Any]
     fault: Callable[[str, list[tuple[str, str]]], str | None]
-    """Of the text and the tool calls, as (name, arguments)."""
+    """Return what is wrong with the text and the tool calls, given as (name, arguments)."""
     kind_and_spec: tuple[str, Any] | None = None
-    """What structgen calls it, to check answers that were cut off."""
+    """The constraint in structgen's terms, to check answers that were cut off."""
     is_poison: bool = False
     """A 400 is right."""
     may_answer: bool = False

@@ -51,7 +51,7 @@ __all__ = ["main"]
 
 @dataclass
 class Outcome:
-    """What a sampler did; `draws` are texts with their log weights."""
+    """The result of a sampler; `draws` are texts with their log weights."""
 
     draws: list[tuple[str, float]]
     calls: int
@@ -264,7 +264,7 @@ def _walked(model: LanguageModel, task: Task, chosen: argparse.Namespace, sample
 
 
 def _tell_attempts(where: str, results: dict[str, Any]) -> None:
-    """How many attempts a draw took with what rejection learns, and with what masks tell."""
+    """Print the attempts per draw of adaptive rejection and of CARS."""
     parts = []
     each: dict[str, float] = {}
     for name in ("adaptive rejection", "CARS"):

@@ -24,7 +24,7 @@ def open_shop() -> sqlite3.Connection:
 
 
 def runs(shop: sqlite3.Connection, query: str) -> bool:
-    """Does the database carry the query out?"""
+    """Return whether the database can run the query."""
     try:
         shop.execute(query).fetchall()
     except sqlite3.Error:

@@ -48,7 +48,7 @@ class Task:
 
     @cached_property
     def constraint(self) -> Constraint:
-        """What the answer has to be."""
+        """Return the constraint of the answer."""
         match self.kind:
             case "regex":
                 return sg.regex(self.source)
