@@ -134,16 +134,16 @@ def did_you_mean(name: object, known: Iterable[str], aliases: Mapping[str, str] 
         aliases: What other libraries call these things: from their names, in small letters without ``_`` and ``-``, to
             one of `known`, or to a whole sentence.
     """
-    names = [one for one in known if isinstance(one, str)][:_NAMES_COMPARED]
-    bare = {_bare(one): one for one in reversed(names)}
+    names = [other for other in known if isinstance(other, str)][:_NAMES_COMPARED]
+    bare = {_bare(other): other for other in reversed(names)}
     wanted = _bare(str(name)[:_LONGEST_NAME])
-    found = (aliases or {}).get(wanted) or bare.get(wanted)
-    if found is None:
+    suggestion = (aliases or {}).get(wanted) or bare.get(wanted)
+    if suggestion is None:
         near = difflib.get_close_matches(str(name)[:_LONGEST_NAME], names, 1) or [
-            bare[one] for one in difflib.get_close_matches(wanted, bare, 1, 0.75)
+            bare[match] for match in difflib.get_close_matches(wanted, bare, 1, 0.75)
         ]
-        found = near[0] if near else None
-    return found if found is None or " " in found else f"Did you mean {found}?"
+        suggestion = near[0] if near else None
+    return suggestion if suggestion is None or " " in suggestion else f"Did you mean {suggestion}?"
 
 
 def _bare(name: str) -> str:

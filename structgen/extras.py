@@ -84,15 +84,17 @@ def _packages(extra: str) -> list[str]:
         declared = metadata.requires(_DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         return []
-    found: list[str] = []
+    packages: list[str] = []
     for requirement, name in (part.groups() for part in map(_OPTIONAL.match, declared) if part):
         if name != extra:
             continue
         inner = _INNER.match(requirement)
-        found += (
-            [one for nested in inner[1].split(",") for one in _packages(nested)] if inner else [requirement]
+        packages += (
+            [package for nested in inner[1].split(",") for package in _packages(nested)]
+            if inner
+            else [requirement]
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(packages))
 
 
 def _quoted(requirement: str) -> str:

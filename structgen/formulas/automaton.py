@@ -85,15 +85,15 @@ class Automaton:
         for state in range(len(self)):
             for _, target in self.edges(state):
                 before[target].append(state)
-        found: list[int | None] = [0 if good else None for good in self.accepting]
+        distances: list[int | None] = [0 if good else None for good in self.accepting]
         todo = deque(state for state, good in enumerate(self.accepting) if good)
         while todo:
             state = todo.popleft()
-            for one in before[state]:
-                if found[one] is None:
-                    found[one] = found[state] + 1  # type: ignore[operator]
-                    todo.append(one)
-        return tuple(found)
+            for previous in before[state]:
+                if distances[previous] is None:
+                    distances[previous] = distances[state] + 1  # type: ignore[operator]
+                    todo.append(previous)
+        return tuple(distances)
 
     @property
     def is_empty(self) -> bool:
@@ -140,13 +140,13 @@ class Automaton:
         return {name: index for index, name in enumerate(self.atoms)}
 
     def _index(self, letter: Collection[str]) -> int:
-        found = [self._indices[name] for name in letter if name in self._indices]
-        if len(found) > 1:
+        indices = [self._indices[name] for name in letter if name in self._indices]
+        if len(indices) > 1:
             raise OptionError(
                 f"a one-hot letter has one atom, not {', '.join(sorted(letter))}",
                 hint='Use alphabet="propositional" for letters of several atoms.',
             )
-        return found[0] if found else len(self.atoms)
+        return indices[0] if indices else len(self.atoms)
 
 
 @checks_names
@@ -171,8 +171,8 @@ def automaton(
     progression = Progression(as_formula(formula))
     check_alphabet(alphabet)
     names = tuple(dict.fromkeys([*(atoms or ()), *progression.atoms]))
-    made = _explored(progression, alphabet, names, most)
-    return _minimal(made)
+    explored = _explored(progression, alphabet, names, most)
+    return _minimal(explored)
 
 
 def letters_of(atoms: Sequence[str]) -> list[Letter]:
@@ -197,11 +197,11 @@ class _Branches:
         if low == high:
             return low
         key = (index, low, high)
-        found = self._unique.get(key)
-        if found is None:
-            found = self._unique[key] = ~len(self.made)
+        decision = self._unique.get(key)
+        if decision is None:
+            decision = self._unique[key] = ~len(self.made)
             self.made.append(key)
-        return found
+        return decision
 
 
 def _explored(progression: Progression, alphabet: Alphabet, atoms: tuple[str, ...], most: int) -> Automaton:
@@ -210,17 +210,17 @@ def _explored(progression: Progression, alphabet: Alphabet, atoms: tuple[str, ..
     states = [progression.start]
 
     def number(state: int) -> int:
-        found = numbers.get(state)
-        if found is None:
-            found = numbers[state] = len(states)
+        state_number = numbers.get(state)
+        if state_number is None:
+            state_number = numbers[state] = len(states)
             states.append(state)
-            if found >= most:
+            if state_number >= most:
                 raise LimitExceeded(
                     f"the automaton of {str(progression.formula)!r:.80} has more than {most} states",
                     limit="most",
                     hint="Pass a list of formulas instead of their conjunction, or a larger `most`.",
                 )
-        return found
+        return state_number
 
     indices = [atoms.index(name) for name in progression.atoms]
     branches, rows, letters = _Branches(), [], letters_of(atoms)

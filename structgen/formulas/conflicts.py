@@ -29,7 +29,7 @@ _NEIGHBOURS = 8
 
 def trace_or_conflict(
     formulas: Sequence[Formula],
-    found: Callable[[Sequence[Formula]], list[Step] | None],
+    find_trace: Callable[[Sequence[Formula]], list[Step] | None],
     breaks: Callable[[list[Step]], Sequence[int]],
 ) -> tuple[list[Step] | None, list[int]]:
     """Return a trace of all formulas; or None, and the indices of some that no trace satisfies together.
@@ -40,12 +40,12 @@ def trace_or_conflict(
         breaks: Returns the indices of the formulas that a trace violates.
     """
     for close in _small_groups(formulas) if len(formulas) > 1 else ():
-        if found([formulas[index] for index in close]) is None:
+        if find_trace([formulas[index] for index in close]) is None:
             return None, list(close)
     chosen: set[int] = set()
     while True:
         listed = sorted(chosen)
-        trace = found([formulas[index] for index in listed])
+        trace = find_trace([formulas[index] for index in listed])
         if trace is None:
             return None, listed
         broken = [index for index in breaks(trace) if index not in chosen]
@@ -58,8 +58,8 @@ def least_conflict(formulas: Sequence[Formula], possible: Callable[[Sequence[For
     """Return the indices of a minimal subset that is impossible together, given that all formulas are."""
     kept = list(range(len(formulas)))
     for index in range(len(formulas)):
-        without = [one for one in kept if one != index]
-        if not possible([formulas[one] for one in without]):
+        without = [other for other in kept if other != index]
+        if not possible([formulas[other] for other in without]):
             kept = without
     return kept
 

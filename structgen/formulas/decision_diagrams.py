@@ -39,10 +39,10 @@ class Diagrams:
         if low == high:
             return low
         key = (variable, low, high)
-        found = self._unique.get(key)
-        if found is None:
-            found = self._unique[key] = len(self.variable)
-            if found >= self._most:
+        number = self._unique.get(key)
+        if number is None:
+            number = self._unique[key] = len(self.variable)
+            if number >= self._most:
                 raise LimitExceeded(
                     f"the automaton of a formula needs more than {self._most} nodes of decision diagrams",
                     limit="diagram_nodes",
@@ -51,7 +51,7 @@ class Diagrams:
             self.variable.append(variable)
             self.low.append(low)
             self.high.append(high)
-        return found
+        return number
 
     def ite(self, test: int, then: int, other: int) -> int:
         """Return the function "if `test` then `then` else `other`"."""
@@ -62,31 +62,32 @@ class Diagrams:
         if then == 1 and other == 0:
             return test
         key = (test, then, other)
-        found = self._memory.get(key)
-        if found is not None:
-            return found
+        result = self._memory.get(key)
+        if result is not None:
+            return result
         variable, low, high = self.variable, self.low, self.high
         first = min(variable[test], variable[then], variable[other])
         parts = [
-            (low[one], high[one]) if variable[one] == first else (one, one) for one in (test, then, other)
+            (low[function], high[function]) if variable[function] == first else (function, function)
+            for function in (test, then, other)
         ]
-        found = self.node(
+        result = self.node(
             first, self.ite(*(part[0] for part in parts)), self.ite(*(part[1] for part in parts))
         )
-        self._memory[key] = found
-        return found
+        self._memory[key] = result
+        return result
 
-    def conjunction(self, one: int, other: int) -> int:
+    def conjunction(self, first: int, second: int) -> int:
         """Return the conjunction of two functions."""
-        return self.ite(one, other, 0)
+        return self.ite(first, second, 0)
 
-    def disjunction(self, one: int, other: int) -> int:
+    def disjunction(self, first: int, second: int) -> int:
         """Return the disjunction of two functions."""
-        return self.ite(one, 1, other)
+        return self.ite(first, 1, second)
 
-    def negation(self, one: int) -> int:
+    def negation(self, function: int) -> int:
         """Return the negation of a function."""
-        return self.ite(one, 0, 1)
+        return self.ite(function, 0, 1)
 
     def at_nothing(self, function: int) -> bool:
         """Return the value of a function where no variable holds."""
@@ -99,14 +100,14 @@ class Diagrams:
         """Return a function with each variable replaced by a function. `known` is the cache of this replacement."""
         if function < 2:
             return function
-        found = known.get(function)
-        if found is None:
-            found = known[function] = self.ite(
+        result = known.get(function)
+        if result is None:
+            result = known[function] = self.ite(
                 by(self.variable[function]),
                 self.replaced(self.high[function], by, known),
                 self.replaced(self.low[function], by, known),
             )
-        return found
+        return result
 
 
 class Decisions:

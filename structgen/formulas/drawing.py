@@ -112,13 +112,13 @@ def _formulas_by_target(
     if branch >= 0:
         return {branch: TRUE}
     if branch not in known:
-        place, low, high = automaton.decisions[~branch]
-        name = atom(automaton.atoms[place])
-        found: dict[int, Formula] = {}
+        atom_index, low, high = automaton.decisions[~branch]
+        name = atom(automaton.atoms[atom_index])
+        formulas: dict[int, Formula] = {}
         for holds, part in ((name, high), (~name, low)):
             for target, guard in _formulas_by_target(automaton, part, known).items():
-                found[target] = simplify(any_of([found.get(target, FALSE), all_of([holds, guard])]))
-        known[branch] = found
+                formulas[target] = simplify(any_of([formulas.get(target, FALSE), all_of([holds, guard])]))
+        known[branch] = formulas
     return known[branch]
 
 

@@ -24,7 +24,7 @@ def holds_on_empty(formula: Formula | str) -> bool:
     given = as_formula(formula)
     if given.op in _TRUE_ON_EMPTY or given.op in _FALSE_ON_EMPTY:
         return given.op in _TRUE_ON_EMPTY
-    values = [holds_on_empty(one) for one in given.args]
+    values = [holds_on_empty(argument) for argument in given.args]
     match given.op:
         case "not":
             return not values[0]

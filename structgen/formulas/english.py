@@ -17,7 +17,7 @@ def english(formula: Formula | str) -> str:
     """Return a formula as an English sentence, or one sentence for each operand of a conjunction."""
     given = as_formula(formula)
     parts = given.args if given.op == "and" else (given,)
-    return " ".join(_sentence(_clause(one)) for one in parts)
+    return " ".join(_sentence(_clause(part)) for part in parts)
 
 
 def _sentence(text: str) -> str:
@@ -68,7 +68,10 @@ def _always(body: Formula) -> str:
 
 def _said(formula: Formula) -> str:
     args = formula.args
-    said = [_said(one) if one.op in ("atom", "true", "false", "last") else _grouped(one) for one in args]
+    said = [
+        _said(argument) if argument.op in ("atom", "true", "false", "last") else _grouped(argument)
+        for argument in args
+    ]
     match formula.op:
         case "atom":
             return f"`{formula.name}`"

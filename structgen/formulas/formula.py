@@ -104,12 +104,12 @@ class Formula:
     @property
     def atoms(self) -> frozenset[str]:
         """The names of all atoms in the formula."""
-        found: frozenset[str] | None = self._atoms
-        if found is None:
-            found = frozenset([self.name]) if self.op == "atom" else frozenset()
-            found = found.union(*(arg.atoms for arg in self.args))
-            object.__setattr__(self, "_atoms", found)
-        return found
+        names: frozenset[str] | None = self._atoms
+        if names is None:
+            names = frozenset([self.name]) if self.op == "atom" else frozenset()
+            names = names.union(*(arg.atoms for arg in self.args))
+            object.__setattr__(self, "_atoms", names)
+        return names
 
     def __and__(self, other: Formula | str) -> Formula:
         return all_of([self, as_formula(other)])
@@ -179,9 +179,9 @@ def install_parser(parse: Callable[[str], Formula]) -> None:
 def _again(op: Op, name: str, args: tuple[Formula, ...]) -> Formula:
     key = (op, name, args)
     with _making:
-        found = _known.get(key)
-        if found is not None:
-            return found
+        known = _known.get(key)
+        if known is not None:
+            return known
         size = 1 + sum(arg.size for arg in args)
         depth = 1 + max((arg.depth for arg in args), default=0)
         if size > MOST_NODES or depth > MOST_DEPTH:
@@ -189,18 +189,18 @@ def _again(op: Op, name: str, args: tuple[Formula, ...]) -> Formula:
                 f"this formula has {size} nodes, {depth} deep; the limit is {MOST_NODES} nodes, {MOST_DEPTH} deep",
                 hint="Split a conjunction: a list of formulas is accepted wherever a formula is.",
             )
-        made = object.__new__(Formula)
+        formula = object.__new__(Formula)
         for field, value in (("op", op), ("name", name), ("args", args), ("size", size), ("depth", depth)):
-            object.__setattr__(made, field, value)
-        object.__setattr__(made, "_atoms", None)
-        _known[key] = made
-        return made
+            object.__setattr__(formula, field, value)
+        object.__setattr__(formula, "_atoms", None)
+        _known[key] = formula
+        return formula
 
 
 def _joined(op: Literal["and", "or"], formulas: Iterable[Formula]) -> Formula:
     parts: dict[Formula, None] = {}
-    for one in formulas:
-        parts.update(dict.fromkeys(one.args if one.op == op else (one,)))
+    for formula in formulas:
+        parts.update(dict.fromkeys(formula.args if formula.op == op else (formula,)))
     if not parts:
         return TRUE if op == "and" else FALSE
     return next(iter(parts)) if len(parts) == 1 else make(op, *parts)

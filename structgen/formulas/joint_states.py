@@ -36,10 +36,10 @@ class FormulaState:
 
     def move(self, state: int, letter: Letter) -> int:
         """Return the state after a letter."""
-        found = self.moves.get((state, letter))
-        if found is None:
-            found = self.moves[state, letter] = self.progression.step(state, letter)
-        return found
+        target = self.moves.get((state, letter))
+        if target is None:
+            target = self.moves[state, letter] = self.progression.step(state, letter)
+        return target
 
     def least(self, state: int) -> int:
         """Return a lower bound on the steps until the formula accepts (state 0 is the function "false")."""
@@ -108,16 +108,16 @@ class JointStates:
 
     def states(self, node: int) -> list[int]:
         """Return the state of each formula."""
-        found = [0] * len(self._formulas)
+        states = [0] * len(self._formulas)
         todo = [(self._root, node)]
         while todo:
             at, node = todo.pop()
             shape = self._shapes[at]
             if shape.left < 0:
-                found[shape.first] = self._right[node]
+                states[shape.first] = self._right[node]
             else:
                 todo += [(shape.left, self._left[node]), (shape.right, self._right[node])]
-        return [found[self.position_of[number]] for number in range(len(found))]
+        return [states[self.position_of[number]] for number in range(len(states))]
 
     def clear_nodes(self) -> None:
         """Delete all nodes. Those that are still needed must be built again with `of`."""
@@ -132,11 +132,11 @@ class JointStates:
     # -- parts
 
     def _leaves(self, first: int, count: int) -> list[int]:
-        found = []
+        letters = []
         for position in range(first, first + count):
-            found.append(len(self._shapes))
+            letters.append(len(self._shapes))
             self._shapes.append(_Shape(position, position, False))
-        return found
+        return letters
 
     def _balanced(self, trees: Sequence[int], *, adds: bool) -> int:
         if len(trees) == 1:
@@ -155,27 +155,27 @@ class JointStates:
 
     def _leaf(self, at: int, state: int) -> int:
         position = self._shapes[at].first
-        found = self._unique[at].get((position, state))
-        if found is None:
+        leaf = self._unique[at].get((position, state))
+        if leaf is None:
             part = self._formulas[position]
-            found = self._new(at, position, state, part.least(state), part.progression.accepting(state))
-        return found
+            leaf = self._new(at, position, state, part.least(state), part.progression.accepting(state))
+        return leaf
 
     def _node(self, at: int, left: int, right: int) -> int:
-        found = self._unique[at].get((left, right))
-        if found is None:
+        node = self._unique[at].get((left, right))
+        if node is None:
             one, other = self.least[left], self.least[right]
             least = min(NEVER, one + other) if self._shapes[at].adds else max(one, other)
-            found = self._new(at, left, right, least, self.ends[left] and self.ends[right])
-        return found
+            node = self._new(at, left, right, least, self.ends[left] and self.ends[right])
+        return node
 
     def _new(self, at: int, left: int, right: int, least: int, ends: bool) -> int:
-        found = self._unique[at][left, right] = len(self.least)
+        number = self._unique[at][left, right] = len(self.least)
         self.least.append(least)
         self.ends.append(ends)
         self._left.append(left)
         self._right.append(right)
-        return found
+        return number
 
     def _after(self, at: int, node: int, letters: Sequence[tuple[int, Letter]]) -> int:
         if not letters:
@@ -196,17 +196,17 @@ class JointStates:
 
     def _idle(self, at: int, node: int) -> int:
         """Return the node after a step without atoms of its formulas."""
-        found = self._waited.get(node)
-        if found is None:
+        waited = self._waited.get(node)
+        if waited is None:
             shape = self._shapes[at]
             if shape.left < 0:
-                found = self._leaf(at, self._formulas[shape.first].move(self._right[node], NO_ATOMS))
+                waited = self._leaf(at, self._formulas[shape.first].move(self._right[node], NO_ATOMS))
             else:
-                found = self._node(
+                waited = self._node(
                     at, self._idle(shape.left, self._left[node]), self._idle(shape.right, self._right[node])
                 )
-            self._waited[node] = found
-        return found
+            self._waited[node] = waited
+        return waited
 
 
 def _position(letter: tuple[int, Letter]) -> int:

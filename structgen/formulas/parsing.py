@@ -110,8 +110,8 @@ class _Parser:
             elif token.text or self._open:
                 raise self._unexpected(token)
         self._reduce(0)
-        (found,) = self._operands
-        return found
+        (formula,) = self._operands
+        return formula
 
     def _operand(self, token: _Token) -> bool:
         """Read a token where an operand is expected. Return whether an operand is still expected."""
@@ -152,25 +152,25 @@ class _Parser:
                 operands.append((all_of if op == "&" else any_of)(reversed(parts)))
                 continue
             right, left = parts
-            made = make(_BINARY[op], left, right)
-            operands.append(~made if op == "xor" else made)
+            formula = make(_BINARY[op], left, right)
+            operands.append(~formula if op == "xor" else formula)
 
     def _unexpected(self, token: _Token, expected: str = "") -> FormulaSyntaxError:
-        found = "the end" if not token.text else f"`{self._text[token.at : token.end]}`"
+        shown = "the end" if not token.text else f"`{self._text[token.at : token.end]}`"
         if not expected:
-            opened = next((one for one in reversed(self._operators) if one.text == "("), None)
+            opened = next((operator for operator in reversed(self._operators) if operator.text == "("), None)
             more = "the end of the formula" if opened is None else f"`)` for the `(` at position {opened.at}"
             expected = f"an operator or {more}"
         hint = None
-        place = self._tokens.index(token)
-        before = self._tokens[place - 1] if place else token
+        index = self._tokens.index(token)
+        before = self._tokens[index - 1] if index else token
         if token.text == "(" and before.text == "name":
             hint = "Write the arguments of an action directly after its name: go(kitchen)."
-        if any(one.text == "name" and one.name in _PAST for one in (before, token)):
+        if any(neighbour.text == "name" and neighbour.name in _PAST for neighbour in (before, token)):
             hint = "Past operators (Y, S, O, H) are not supported. Write atoms of these names in quotes."
         for one in (token, before):
             hint = hint or (_ENGLISH.get(one.name.lower()) if one.text == "name" else None)
-        return _fault(f"expected {expected}, found {found}", self._text, token.at, token.end, hint)
+        return _fault(f"expected {expected}, found {shown}", self._text, token.at, token.end, hint)
 
 
 _BEFORE = "`a` before `b` is `!b W a`. Add `F a` and `F b` if both must occur. Other positions are free."
@@ -192,7 +192,7 @@ _ENGLISH = {
 
 def _tokens(text: str, dialect: Dialect) -> list[_Token]:
     words = _words(dialect)
-    found, at = [], 0
+    tokens, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
@@ -205,7 +205,7 @@ def _tokens(text: str, dialect: Dialect) -> list[_Token]:
             name = re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
             if not name:
                 raise _fault("the name of an atom is empty", text, start, at)
-            found.append(_Token("name", start, at, name))
+            tokens.append(_Token("name", start, at, name))
             continue
         if match.lastgroup == "name" and token not in words:
             if token.endswith("[!]"):
@@ -221,10 +221,10 @@ def _tokens(text: str, dialect: Dialect) -> list[_Token]:
             arguments = _ARGUMENTS.match(text, at)
             if arguments is not None:
                 at = arguments.end()
-            found.append(_Token("name", start, at, text[start:at]))
+            tokens.append(_Token("name", start, at, text[start:at]))
             continue
-        found.append(_Token(words.get(token, _SAME.get(token, token)), start, at))
-    return [*found, _Token("", len(text), len(text))]
+        tokens.append(_Token(words.get(token, _SAME.get(token, token)), start, at))
+    return [*tokens, _Token("", len(text), len(text))]
 
 
 def _words(dialect: Dialect) -> dict[str, str]:

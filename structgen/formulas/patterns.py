@@ -115,10 +115,10 @@ def bounded_existence(p: Holds, most: int, scope: Scope | None = None) -> Formul
     if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= _MOST_STRETCHES:
         raise OptionError(f"most is {most!r:.40}; it must be a whole number from 0 to {_MOST_STRETCHES}")
     held = as_formula(p)
-    found = _always(~held)
+    formula = _always(~held)
     for _ in range(most):
-        found = make("W", ~held, make("W", held, found))
-    return _in(found, scope)
+        formula = make("W", ~held, make("W", held, formula))
+    return _in(formula, scope)
 
 
 def precedence(s: Holds, p: Holds, scope: Scope | None = None) -> Formula:
@@ -190,7 +190,7 @@ def _relativised(formula: Formula, end: Formula, known: dict[Formula, Formula]) 
     At the position of `end` itself it has its value on the empty trace: F is false, G is true.
     """
     if formula not in known:
-        args = [_relativised(one, end, known) for one in formula.args]
+        args = [_relativised(argument, end, known) for argument in formula.args]
         known[formula] = _bounded(formula, args, end)
     return known[formula]
 

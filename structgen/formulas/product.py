@@ -139,8 +139,8 @@ class Product:
         """Return the possible steps after which each formula, taken alone, can be satisfied."""
         if state.after is None:
             self.expanded += 1
-            found = ((number, self.step(state, number)) for number in range(len(self._letters)))
-            state.after = [(number, target) for number, target in found if target is not None]
+            targets = ((number, self.step(state, number)) for number in range(len(self._letters)))
+            state.after = [(number, target) for number, target in targets if target is not None]
             self._successors += len(state.after)
         return state.after
 
@@ -154,8 +154,8 @@ class Product:
         formulas_state = self._joint.after(state.formulas_state, self._letters_by_formula(number, labels))
         if self._joint.least[formulas_state] >= NEVER:
             return None
-        found = self._state(target, formulas_state)
-        return found if found.least < NEVER else None
+        product_state = self._state(target, formulas_state)
+        return product_state if product_state.least < NEVER else None
 
     def fewest(self, state: ProductState) -> int | None:
         """Return the fewest steps to finish from a state; `NEVER` if it cannot be done, None if unknown."""
@@ -174,13 +174,13 @@ class Product:
         """
         until = self.tried + self.budget
         guide = _known_completion(state)
-        found, unknown = [], 0
+        moves, unknown = [], 0
         for number, target in self.after(state):
             can = self._can_finish(target, steps, guide, until)
             unknown += can is None
             if can is not False:
-                found.append((number, target))
-        return found, unknown
+                moves.append((number, target))
+        return moves, unknown
 
     def shortest_completion(self, state: ProductState) -> list[int] | None:
         """Return the step numbers of a shortest completion; None if none exists or it is unknown."""
@@ -212,26 +212,26 @@ class Product:
 
     def _letters_by_formula(self, number: int, labels: Letter) -> list[tuple[int, Letter]]:
         """Return the letters of a step with these labels for the formulas that it concerns, ordered by position."""
-        found = self._letter_cache.get((number, labels))
-        if found is None:
+        letters = self._letter_cache.get((number, labels))
+        if letters is None:
             letter = self._letters[number] | labels
             listed = [
                 (self._joint.position_of[part], own)
-                for part, one in enumerate(self._formulas)
-                if (own := letter & one.progression.formula.atoms)
+                for part, formula in enumerate(self._formulas)
+                if (own := letter & formula.progression.formula.atoms)
             ]
-            found = self._letter_cache[number, labels] = sorted(listed, key=lambda one: one[0])
-        return found
+            letters = self._letter_cache[number, labels] = sorted(listed, key=lambda pair: pair[0])
+        return letters
 
     def _state(self, world: Hashable, formulas_state: int) -> ProductState:
         key = (world, formulas_state)
-        found = self._states.get(key)
-        if found is None:
+        state = self._states.get(key)
+        if state is None:
             ends = self._joint.ends[formulas_state]
-            found = self._states[key] = ProductState(
+            state = self._states[key] = ProductState(
                 world, formulas_state, ends, self._joint.least[formulas_state], 0 if ends else NEVER
             )
-        return found
+        return state
 
     def _can_finish(self, state: ProductState, steps: int, guide: Sequence[int], until: int) -> bool | None:
         if state.least > steps:
@@ -307,11 +307,11 @@ class Product:
 
 def _known_completion(state: ProductState) -> list[int]:
     """Return the step numbers of the completion that is known from a state; empty if none is known."""
-    found = []
+    groups = []
     while state.next_step is not None and state.most:
         number, state = state.next_step
-        found.append(number)
-    return found
+        groups.append(number)
+    return groups
 
 
 def _path(
@@ -384,11 +384,11 @@ def _distances(part: FormulaState, letters: set[Letter]) -> dict[int, int]:
                     return {}
                 seen.add(target)
                 states.append(target)
-    found = {state: 0 for state in states if part.progression.accepting(state)}
-    todo = list(found)
+    distances = {state: 0 for state in states if part.progression.accepting(state)}
+    todo = list(distances)
     for state in todo:
-        for one in before.get(state, ()):
-            if one not in found:
-                found[one] = found[state] + 1
-                todo.append(one)
-    return {state: found.get(state, NEVER) for state in states}
+        for previous in before.get(state, ()):
+            if previous not in distances:
+                distances[previous] = distances[state] + 1
+                todo.append(previous)
+    return {state: distances.get(state, NEVER) for state in states}

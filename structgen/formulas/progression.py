@@ -51,7 +51,7 @@ class Progression:
         self.formula = formula
         self.atoms = tuple(sorted(formula.atoms))
         """The atoms that letters distinguish; the variable of an atom is its index."""
-        self._indices = {name: place for place, name in enumerate(self.atoms)}
+        self._indices = {name: index for index, name in enumerate(self.atoms)}
         self._diagrams = Diagrams()
         self._cores = _Cores()
         first = len(self.atoms)
@@ -88,32 +88,32 @@ class Progression:
         seen: set[int] = set()
         stack: list[tuple[int, dict[str, bool]]] = [(self._row(state), {})]
         while stack:
-            there, guard = stack.pop()
-            if there in seen:
+            node, guard = stack.pop()
+            if node in seen:
                 continue
-            seen.add(there)
-            variable = diagrams.variable[there]
+            seen.add(node)
+            variable = diagrams.variable[node]
             if variable >= count:
-                yield guard, there
+                yield guard, node
                 continue
             name = self.atoms[variable]
-            stack.append((diagrams.high[there], {**guard, name: True}))
-            stack.append((diagrams.low[there], {**guard, name: False}))
+            stack.append((diagrams.high[node], {**guard, name: True}))
+            stack.append((diagrams.low[node], {**guard, name: False}))
 
     def row(self, state: int, leaf: Callable[[int], _Row], node: Callable[[int, _Row, _Row], _Row]) -> _Row:
         """Return the successors by all letters as ``node(index of an atom, low, high)`` and ``leaf(state)``."""
         diagrams, count = self._diagrams, len(self.atoms)
         known: dict[int, _Row] = {}
 
-        def made(there: int) -> _Row:
-            if there not in known:
-                variable = diagrams.variable[there]
-                known[there] = (
-                    leaf(there)
+        def made(number: int) -> _Row:
+            if number not in known:
+                variable = diagrams.variable[number]
+                known[number] = (
+                    leaf(number)
                     if variable >= count
-                    else node(variable, made(diagrams.low[there]), made(diagrams.high[there]))
+                    else node(variable, made(diagrams.low[number]), made(diagrams.high[number]))
                 )
-            return known[there]
+            return known[number]
 
         return made(self._row(state))
 
@@ -128,12 +128,12 @@ class Progression:
             )
 
     def _row(self, state: int) -> int:
-        found = self._successors.get(state)
-        if found is None:
-            found = self._successors[state] = self._diagrams.replaced(
+        successors = self._successors.get(state)
+        if successors is None:
+            successors = self._successors[state] = self._diagrams.replaced(
                 state, lambda variable: self._read(variable, self._any), self._any.replaced
             )
-        return found
+        return successors
 
     def _read(self, variable: int, reading: _Reading) -> int:
         """Return the progression of a state's variable by a letter."""
@@ -143,54 +143,54 @@ class Progression:
 
     def _at_once(self, core: _Core, reading: _Reading) -> int:
         """Return a formula at the current position as a function of obligations (and of atoms, for all letters)."""
-        found = reading.now.get(core)
-        if found is not None:
-            return found
+        now = reading.now.get(core)
+        if now is not None:
+            return now
         diagrams = self._diagrams
         op, args = self._cores.nodes[core]
         if op == "true":
-            found = 1
+            now = 1
         elif op == "atom":
             known = reading.letter
-            found = diagrams.node(self._indices[args], 0, 1) if known is None else int(args in known)
+            now = diagrams.node(self._indices[args], 0, 1) if known is None else int(args in known)
         elif op == "not":
-            found = diagrams.negation(self._at_once(args, reading))
+            now = diagrams.negation(self._at_once(args, reading))
         elif op == "and":
-            found = 1
-            for one in args:
-                found = diagrams.conjunction(self._at_once(one, reading), found)
+            now = 1
+            for arg in args:
+                now = diagrams.conjunction(self._at_once(arg, reading), now)
         elif op == "X":
-            found = self._next(args)
+            now = self._next(args)
         else:
             held, goal = args
             goes_on = diagrams.conjunction(self._at_once(held, reading), self._next(core))
-            found = diagrams.disjunction(self._at_once(goal, reading), goes_on)
-        reading.now[core] = found
-        return found
+            now = diagrams.disjunction(self._at_once(goal, reading), goes_on)
+        reading.now[core] = now
+        return now
 
     def _next(self, core: _Core) -> int:
         """Return the function "there is another position, and the formula holds there"."""
-        found = self._later.get(core)
-        if found is not None:
-            return found
+        later = self._later.get(core)
+        if later is not None:
+            return later
         diagrams = self._diagrams
         op, args = self._cores.nodes[core]
         if op == "true":
-            found = self._another
+            later = self._another
         elif op == "not":
-            found = diagrams.conjunction(self._another, diagrams.negation(self._next(args)))
+            later = diagrams.conjunction(self._another, diagrams.negation(self._next(args)))
         elif op == "and":
-            found = self._another
-            for one in args:
-                found = diagrams.conjunction(self._next(one), found)
+            later = self._another
+            for arg in args:
+                later = diagrams.conjunction(self._next(arg), later)
         else:
             if core not in self._variables:
                 self._check(self._first + len(self._obliged))
                 self._variables[core] = self._first + len(self._obliged)
                 self._obliged.append(core)
-            found = diagrams.node(self._variables[core], 0, 1)
-        self._later[core] = found
-        return found
+            later = diagrams.node(self._variables[core], 0, 1)
+        self._later[core] = later
+        return later
 
 
 class _Cores:
@@ -203,10 +203,10 @@ class _Cores:
         assert self._make("true", None) == _TRUE and self._make("not", _TRUE) == _FALSE
 
     def of(self, formula: Formula) -> _Core:
-        found = self._of.get(formula)
-        if found is None:
-            found = self._of[formula] = self._read(formula)
-        return found
+        core = self._of.get(formula)
+        if core is None:
+            core = self._of[formula] = self._read(formula)
+        return core
 
     def _read(self, formula: Formula) -> _Core:
         op, args = formula.op, [self.of(arg) for arg in formula.args]
@@ -225,7 +225,7 @@ class _Cores:
             case "and":
                 return both(args)
             case "or":
-                return no(both([no(one) for one in args]))
+                return no(both([no(part) for part in args]))
             case "implies":
                 return no(both([args[0], no(args[1])]))
             case "iff":
@@ -247,17 +247,17 @@ class _Cores:
             case "M":
                 return until(args[1], both([args[0], args[1]]))
 
-    def _after(self, one: _Core) -> _Core:
-        return _FALSE if one == _FALSE else self._make("X", one)
+    def _after(self, core: _Core) -> _Core:
+        return _FALSE if core == _FALSE else self._make("X", core)
 
     def _until(self, held: _Core, goal: _Core) -> _Core:
         if goal in (_TRUE, _FALSE) or held in (_FALSE, goal):
             return goal
         return self._make("U", (held, goal))
 
-    def _not(self, one: _Core) -> _Core:
-        op, arg = self.nodes[one]
-        return arg if op == "not" else self._make("not", one)
+    def _not(self, core: _Core) -> _Core:
+        op, arg = self.nodes[core]
+        return arg if op == "not" else self._make("not", core)
 
     def _and(self, parts: list[_Core]) -> _Core:
         flat: set[_Core] = set()
@@ -265,7 +265,7 @@ class _Cores:
             op, args = self.nodes[one]
             flat.update(args if op == "and" else (one,))
         flat.discard(_TRUE)
-        if _FALSE in flat or any(self._not(one) in flat for one in flat):
+        if _FALSE in flat or any(self._not(part) in flat for part in flat):
             return _FALSE
         if len(flat) < 2:
             return flat.pop() if flat else _TRUE
@@ -273,8 +273,8 @@ class _Cores:
 
     def _make(self, op: str, args: _Operands) -> _Core:
         key = (op, args)
-        found = self._unique.get(key)
-        if found is None:
-            found = self._unique[key] = len(self.nodes)
+        core = self._unique.get(key)
+        if core is None:
+            core = self._unique[key] = len(self.nodes)
             self.nodes.append(key)
-        return found
+        return core

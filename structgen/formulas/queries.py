@@ -106,14 +106,14 @@ def conflict(
     _, places = _Search(listed, alphabet, most).trace(is_short=False)
     if places is None:
         return None
-    few = [listed[place] for place in places]
+    few = [listed[index] for index in places]
     least = least_conflict(few, lambda some: satisfiable(some, alphabet=alphabet, most=most))
-    return [places[place] for place in least]
+    return [places[index] for index in least]
 
 
 def _listed(formulas: Formulas) -> list[Formula]:
     given = [formulas] if isinstance(formulas, Formula | str) else list(formulas)
-    return [as_formula(one) for one in given]
+    return [as_formula(formula) for formula in given]
 
 
 class _Search:
@@ -135,13 +135,13 @@ class _Search:
             return self._one_hot(some, is_short) if one_hot else self._by_sets(all_of(some))
 
         def breaks(trace: list[Letter]) -> list[int]:
-            return [place for place in range(len(self._formulas)) if not self._holds(place, trace)]
+            return [index for index in range(len(self._formulas)) if not self._holds(index, trace)]
 
         trace, places = trace_or_conflict(self._formulas, found, breaks)
         return trace, places if trace is None else None
 
     def _one_hot(self, some: Sequence[Formula], is_short: bool) -> list[Letter] | None:
-        letters = letters_of(sorted(frozenset[str]().union(*(one.atoms for one in some))))
+        letters = letters_of(sorted(frozenset[str]().union(*(formula.atoms for formula in some))))
         product = Product(letters, some, budget=self._left, lookahead=len(some) > 1)
         find = product.shortest_completion if is_short else product.find_completion
         numbers = find(product.start)
@@ -155,22 +155,22 @@ class _Search:
         came: dict[int, tuple[int, Letter] | None] = {progression.start: None}
         todo = [progression.start]
         for state in todo:
-            for letter, there in _successors(progression, state):
+            for letter, target in _successors(progression, state):
                 self._left -= 1
                 if self._left < 0:
                     raise self._too_many()
-                if there in came or not there:
+                if target in came or not target:
                     continue  # (0 is the function that is false: nothing is accepted from there)
-                came[there] = state, letter
-                if progression.accepting(there):
-                    return _way(came, there)
-                todo.append(there)
+                came[target] = state, letter
+                if progression.accepting(target):
+                    return _way(came, target)
+                todo.append(target)
         return None
 
-    def _holds(self, place: int, trace: Sequence[Letter]) -> bool:
-        if place not in self._automata:
-            self._automata[place] = Progression(self._formulas[place])
-        automaton = self._automata[place]
+    def _holds(self, index: int, trace: Sequence[Letter]) -> bool:
+        if index not in self._automata:
+            self._automata[index] = Progression(self._formulas[index])
+        automaton = self._automata[index]
         state = automaton.start
         for letter in trace:
             state = automaton.step(state, letter)
@@ -187,8 +187,8 @@ class _Search:
 
 
 def _successors(progression: Progression, state: int) -> Iterator[tuple[Letter, int]]:
-    for guard, there in progression.successors(state):
-        yield frozenset(name for name, holds in guard.items() if holds), there
+    for guard, target in progression.successors(state):
+        yield frozenset(name for name, holds in guard.items() if holds), target
 
 
 def _way(came: dict[int, tuple[int, Letter] | None], state: int) -> list[Letter]:

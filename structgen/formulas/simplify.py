@@ -24,8 +24,8 @@ _NEGATED = {"F": "G", "G": "F", "X": "N", "N": "X", "U": "R", "R": "U", "W": "M"
 def simplify(formula: Formula | str) -> Formula:
     """Return an equivalent formula that is not larger. If it is smaller, only atoms and `last` are negated."""
     given = as_formula(formula)
-    found = _simple(given, False, {})
-    return found if found.size <= given.size else given
+    simplified = _simple(given, False, {})
+    return simplified if simplified.size <= given.size else given
 
 
 def _simple(formula: Formula, negated: bool, known: dict[tuple[Formula, bool], Formula]) -> Formula:
@@ -37,8 +37,8 @@ def _simple(formula: Formula, negated: bool, known: dict[tuple[Formula, bool], F
 
 
 def _made(formula: Formula, negated: bool, known: dict[tuple[Formula, bool], Formula]) -> Formula:
-    def arg(place: int, turned: bool = False) -> Formula:
-        return _simple(formula.args[place], negated != turned, known)
+    def arg(index: int, turned: bool = False) -> Formula:
+        return _simple(formula.args[index], negated != turned, known)
 
     match formula.op:
         case "true" | "false":
@@ -48,7 +48,7 @@ def _made(formula: Formula, negated: bool, known: dict[tuple[Formula, bool], For
         case "not":
             return arg(0, True)
         case "and" | "or":
-            parts = [_simple(one, negated, known) for one in formula.args]
+            parts = [_simple(argument, negated, known) for argument in formula.args]
             return _all(parts) if (formula.op == "and") != negated else _any(parts)
         case "implies":
             parts = [arg(0, True), arg(1)]
@@ -56,7 +56,7 @@ def _made(formula: Formula, negated: bool, known: dict[tuple[Formula, bool], For
         case "iff":
             return _same(_simple(formula.args[0], False, known), arg(1))
     op = _NEGATED[formula.op] if negated else formula.op
-    args = [_simple(one, negated, known) for one in formula.args]
+    args = [_simple(argument, negated, known) for argument in formula.args]
     return _unary(op, args[0]) if len(args) == 1 else _binary(op, *args)
 
 
@@ -89,16 +89,16 @@ def _joined(parts: list[Formula], both: bool) -> Formula:
     for one in parts:
         flat.update(dict.fromkeys(one.args if one.op == own else (one,)))
     flat.pop(unit, None)
-    if zero in flat or any(one.op == "not" and one.args[0] in flat for one in flat):
+    if zero in flat or any(part.op == "not" and part.args[0] in flat for part in flat):
         return zero
     for op in ("G", "X") if both else ("F", "N"):  # these distribute over this operator
-        same = [one for one in flat if one.op == op]
+        same = [part for part in flat if part.op == op]
         if len(same) > 1:
-            whole = _unary(op, _joined([one.args[0] for one in same], both))
-            flat = {(whole if one is same[0] else one): None for one in flat if one not in same[1:]}
+            whole = _unary(op, _joined([part.args[0] for part in same], both))
+            flat = {(whole if part is same[0] else part): None for part in flat if part not in same[1:]}
             return _joined(list(flat), both)
     # Absorption: f & (f | g) is f.
-    kept = [one for one in flat if not (one.op == other and any(arg in flat for arg in one.args))]
+    kept = [part for part in flat if not (part.op == other and any(arg in flat for arg in part.args))]
     return join(kept)
 
 
@@ -131,8 +131,8 @@ def _unary(op: str, arg: Formula) -> Formula:
 
 def _at_the_end(arg: Formula) -> Formula:
     """Return `G F f`, which equals `F G f`: `f` at the last position, where nested operators disappear."""
-    found = _last_of(arg)
-    return found if found in (TRUE, FALSE) else make("G", make("F", found))
+    last = _last_of(arg)
+    return last if last in (TRUE, FALSE) else make("G", make("F", last))
 
 
 def _last_of(formula: Formula) -> Formula:
@@ -148,17 +148,17 @@ def _last_of(formula: Formula) -> Formula:
             inner = _last_of(formula.args[0])
             return {TRUE: FALSE, FALSE: TRUE}.get(inner, make("not", inner))
         case "and":
-            return _all([_last_of(one) for one in formula.args])
+            return _all([_last_of(argument) for argument in formula.args])
         case "or":
-            return _any([_last_of(one) for one in formula.args])
+            return _any([_last_of(argument) for argument in formula.args])
         case "F" | "G":
             return _last_of(formula.args[0])
         case "U" | "R":
             return _last_of(formula.args[1])
         case "W":
-            return _any([_last_of(one) for one in formula.args])
+            return _any([_last_of(argument) for argument in formula.args])
         case "M":
-            return _all([_last_of(one) for one in formula.args])
+            return _all([_last_of(argument) for argument in formula.args])
     return formula
 
 

@@ -99,7 +99,7 @@ class Translation:
     def __str__(self) -> str:
         total = len(self.candidates)
         lines = [f"{self.sentence!r} was read as", f"    {self.formula}", f"    {self.english}"]
-        lines += [f"{one.votes} of {total}: {one.formula}" for one in self.readings[:5]]
+        lines += [f"{reading.votes} of {total}: {reading.formula}" for reading in self.readings[:5]]
         if self.discarded:
             lines.append(f"{len(self.discarded)} of {total} discarded: {self.discarded[0][1]}")
         return "\n".join(lines)
@@ -154,8 +154,8 @@ def translate(
     for first in range(0, n, _ROWS):
         rows = range(first, min(first + _ROWS, n))
         each = [chosen.replace(seed=(seed, row)) for row in rows]
-        found = run_batch(model, [prompt] * len(rows), kind, each)
-        texts += [(one.generation.text, one.error is None) for one in found]
+        results = run_batch(model, [prompt] * len(rows), kind, each)
+        texts += [(result.generation.text, result.error is None) for result in results]
     return _voted(sentence, texts, names, alphabet)
 
 
@@ -235,21 +235,23 @@ def _voted(
             groups.append((key, [formula]))
     readings = [
         Reading(
-            min((simplify(one) for one in members), key=lambda one: (one.size, str(one))),
+            min((simplify(member) for member in members), key=lambda formula: (formula.size, str(formula))),
             len(members),
             tuple(dict.fromkeys(members)),
         )
         for _, members in groups
     ]
-    readings.sort(key=lambda one: (-one.votes, one.formula.size, str(one.formula)))
-    found = Translation(sentence, tuple(readings), tuple(text.strip() for text, _ in texts), tuple(discarded))
+    readings.sort(key=lambda reading: (-reading.votes, reading.formula.size, str(reading.formula)))
+    translation = Translation(
+        sentence, tuple(readings), tuple(text.strip() for text, _ in texts), tuple(discarded)
+    )
     if not readings:
         raise GenerationError(
             f"none of {len(texts)} candidates has a usable meaning: {discarded[0][1]}: {discarded[0][0]!r:.80}",
             hint="Use more candidates (n), examples of your domain, or a larger model.",
-            result=found,
+            result=translation,
         )
-    return found
+    return translation
 
 
 def _is_trivial(formula: Formula, alphabet: Alphabet) -> str:

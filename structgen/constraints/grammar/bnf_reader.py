@@ -365,10 +365,10 @@ class Reader(ABC):
             return inner
 
         def replaced(match: re.Match[str]) -> str:
-            place = position + 1 + match.start()
-            point = self._character(match[0], place, self.string_escapes)
+            start = position + 1 + match.start()
+            point = self._character(match[0], start, self.string_escapes)
             if point in _SURROGATES:
-                raise self._surrogate(match[0], place)
+                raise self._surrogate(match[0], start)
             return chr(point)
 
         return self.escape.sub(replaced, inner)

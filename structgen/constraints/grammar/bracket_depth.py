@@ -89,17 +89,17 @@ def _changes(used: dict[int, list[Production]], brackets: Brackets) -> dict[int,
     while changed:
         changed = False
         for rule, productions in used.items():
-            found = set(known[rule])
+            sums = set(known[rule])
             for _, *body in productions:
                 totals = {0}
                 for symbol in body:
                     changes = known[symbol] if symbol >= 0 else (brackets.change(symbol),)
                     totals = {total + change for total in totals for change in changes}
-                found |= totals
-            if len(found) > len(known[rule]):
-                if max(map(abs, found)) > _MOST:
+                sums |= totals
+            if len(sums) > len(known[rule]):
+                if max(map(abs, sums)) > _MOST:
                     return None
-                known[rule] = frozenset(found)
+                known[rule] = frozenset(sums)
                 changed = True
     return known
 

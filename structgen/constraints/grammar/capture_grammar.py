@@ -47,10 +47,10 @@ class CaptureGrammar:
 
     def within(self, expression: RE) -> CaptureGrammar:
         """Return the grammar restricted to the texts of a regular expression."""
-        found = object.__new__(CaptureGrammar)
-        found.grammar, found.rules, found.terminals = self.grammar, self.rules, self.terminals
-        found.ir = ("grammar", GrammarIR(self.ir[1], within=expression))
-        return found
+        grammar = object.__new__(CaptureGrammar)
+        grammar.grammar, grammar.rules, grammar.terminals = self.grammar, self.rules, self.terminals
+        grammar.ir = ("grammar", GrammarIR(self.ir[1], within=expression))
+        return grammar
 
 
 def _with_regular_items(regular: Regular, body: Body) -> Body:

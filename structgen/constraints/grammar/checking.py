@@ -73,16 +73,16 @@ def check_grammar(
         _Terminals(grammar, grammar.lexer, space, time.monotonic() + seconds) if grammar.lexer else None
     )
     dead = terminals.dead if terminals is not None else frozenset()
-    found = [
+    findings = [
         *(_unused_in_lark if constraint.format == "Lark" else _unused)(grammar, [grammar.start, *starts]),
         *_endless(grammar, dead, space),
         *(terminals.findings() if terminals is not None else ()),
     ]
-    found.sort(key=lambda finding: finding.position or (0, 0))
+    findings.sort(key=lambda finding: finding.position or (0, 0))
     return GrammarReport(
         rules=len(grammar.rules),
         terminals=len(grammar.lexer.terminals) if grammar.lexer else 0,
-        findings=tuple(found),
+        findings=tuple(findings),
         regular=tuple(_regular(grammar)),
         skipped=terminals.skipped if terminals is not None else 0,
     )
@@ -123,14 +123,14 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def _unused_in_lark(grammar: Grammar, roots: list[str]) -> Iterator[Finding]:
-    source = _TEXTS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), grammar.source)
+    source = _TEXTS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), grammar.source)
     uses: dict[str, list[str]] = {}
     places: dict[str, Position] = {}
     indentation = grammar.lexer.indentation if grammar.lexer else None
     if indentation is not None:
         roots += [indentation.newline, *indentation.open_brackets, *indentation.close_brackets]
-    found = list(_DEFINITION.finditer(source))
-    for match, after in zip(found, [*found[1:], None], strict=True):
+    definitions = list(_DEFINITION.finditer(source))
+    for match, after in zip(definitions, [*definitions[1:], None], strict=True):
         end = after.start() if after is not None else len(source)
         if match["directive"]:
             words = _WORD.findall(match["rest"])
@@ -214,8 +214,8 @@ class _Terminals:
         self._lexer = lexer
         self._space = space
         self._until = until
-        self._languages = {one.name: space.compile(one.language) for one in lexer.terminals}
-        self._texts = {one.name: text_of(one.language) for one in lexer.terminals}
+        self._languages = {terminal.name: space.compile(terminal.language) for terminal in lexer.terminals}
+        self._texts = {terminal.name: text_of(terminal.language) for terminal in lexer.terminals}
         self.skipped = 0
         # With a contextual lexer, which terminals are dead depends on the position in the grammar.
         self.dead = frozenset() if lexer.contextual else frozenset(self._dead())
@@ -225,7 +225,9 @@ class _Terminals:
             if terminal.name in self.dead:
                 yield self._never(terminal)
         patterns = [
-            one for one in self._lexer.terminals if one.name not in self.dead and not self._is_text(one)
+            terminal
+            for terminal in self._lexer.terminals
+            if terminal.name not in self.dead and not self._is_text(terminal)
         ]
         for i, first in enumerate(patterns):
             for second in patterns[i + 1 :]:
@@ -275,7 +277,7 @@ class _Terminals:
     def _found_earlier(self, terminal: Terminal) -> int:
         """Return texts that start with an earlier scanner's match, and those of better terminals (rule "ordered")."""
         space, lexer = self._space, self._lexer
-        lazy = {one.scanner for one in lexer.terminals if one.lazy}
+        lazy = {terminal.scanner for terminal in lexer.terminals if terminal.lazy}
         before = _core.RegexSpace.EMPTY
         for number, scanner in enumerate(lexer.scanners[: terminal.scanner]):
             if number not in lazy:
@@ -312,10 +314,10 @@ class _Terminals:
         language = self._languages[pattern.name]
         texts = [
             text
-            for one in self._lexer.terminals
-            if (text := self._texts[one.name]) is not None
-            and one.name not in self.dead
-            and self._space.alive(self._space.intersect(language, self._languages[one.name]))
+            for terminal in self._lexer.terminals
+            if (text := self._texts[terminal.name]) is not None
+            and terminal.name not in self.dead
+            and self._space.alive(self._space.intersect(language, self._languages[terminal.name]))
         ]
         if not texts:
             return None

@@ -41,9 +41,9 @@ class GrammarConstraint(Lowered):
     @classmethod
     def of_ir(cls, ir: GrammarIR, format: str, start: str, read: partial[Grammar]) -> GrammarConstraint:
         """Return the constraint of an IR that is already built; `read` reads the grammar once it is needed."""
-        made = cls.__new__(cls)
-        made._set(read, format, start, ("grammar", ir))
-        return made
+        constraint = cls.__new__(cls)
+        constraint._set(read, format, start, ("grammar", ir))
+        return constraint
 
     def _set(self, read: object, format: str, start: str, ir: tuple[str, Any]) -> None:
         for name, value in (("_read", read), ("format", format), ("start", start), ("_ir", ir)):

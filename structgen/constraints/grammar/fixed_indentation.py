@@ -122,8 +122,8 @@ class _IndentationLowering:
             start=0,
             rules=tuple(names),
             terminals=terminals,
-            ignore=tuple(number[one] for one in self._ir["ignore"]),
-            lazy=tuple(number[one] for one in self._ir["lazy"]),
+            ignore=tuple(number[terminal] for terminal in self._ir["ignore"]),
+            lazy=tuple(number[terminal] for terminal in self._ir["lazy"]),
             keywords=tuple(
                 (number[own], tuple((number[found], number[by], replaces) for found, by, replaces in finders))
                 for own, finders in self._ir["keywords"]
@@ -185,9 +185,9 @@ class _IndentationLowering:
             grew = False
             for (rule, depth, state), known in list(self._ends.items()):
                 for body in self._bodies[rule]:
-                    found = {way[:2] for way in self._paths(body, depth, state, 0)}
-                    if not found <= known:
-                        known |= found
+                    ends = {way[:2] for way in self._paths(body, depth, state, 0)}
+                    if not ends <= known:
+                        known |= ends
                         grew = True
             grew |= self._has_new_starts
             self._has_new_starts = False
@@ -254,24 +254,24 @@ class _IndentationLowering:
 
     def _terminals(self) -> tuple[tuple[tuple[str, str, RE, int], ...], dict[int, int]]:
         """Return all terminals in order of preference, and their new indices. Newlines with a column come first."""
-        found: list[tuple[str, str, RE, int]] = []
+        terminals: list[tuple[str, str, RE, int]] = []
         number = {}
-        for place, terminal in enumerate(self._ir["terminals"]):
-            if place in (self._indent, self._dedent):
+        for index, terminal in enumerate(self._ir["terminals"]):
+            if index in (self._indent, self._dedent):
                 continue
-            if place == self._newline:
+            if index == self._newline:
                 _, _, language, scanner = terminal
                 for depth in range(self._deepest + 1):
-                    number[self._line(depth)] = len(found)
+                    number[self._line(depth)] = len(terminals)
                     column = self._before + depth * self._unit
-                    found.append(
+                    terminals.append(
                         ("text", f"a line indented by {len(column)}", _ending(language, column), scanner)
                     )
                 joined = concat([language, literal("\\"), repeat(literal("\r"), 0, 1), literal("\n")])
-                found.append(("text", "a joined line", joined, scanner))
-            number[place] = len(found)
-            found.append(terminal)
-        return tuple(found), number
+                terminals.append(("text", "a joined line", joined, scanner))
+            number[index] = len(terminals)
+            terminals.append(terminal)
+        return tuple(terminals), number
 
 
 def _ending(newline: RE, column: str) -> RE:

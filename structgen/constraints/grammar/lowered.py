@@ -56,14 +56,16 @@ class Lowered(Constraint):
     def instructions(self) -> str:
         """Return the instructions of the nested constraints, joined."""
         return join_instructions(
-            one[1] for body in self._bodies() for one in subbodies(body) if one[0] == "constraint"
+            part[1] for body in self._bodies() for part in subbodies(body) if part[0] == "constraint"
         )
 
     def find_broken_rules(self, stop: Stop, checks: list[Callable[[IR], bool]]) -> list[RuleViolation]:
         """Return the broken rules of the nested constraint at which the text stops."""
         if self._ir[0] != "grammar":
             return []
-        parts = {one[1]: None for body in self._bodies() for one in subbodies(body) if one[0] == "constraint"}
+        parts = {
+            part[1]: None for body in self._bodies() for part in subbodies(body) if part[0] == "constraint"
+        }
         if stop.place == "text":  # if nothing may begin there, blame the only constraint that could
             parts = {part: None for part in parts if stop.may_begin == (part.describe(),)}
             stop = stop._replace(place="value")
@@ -113,8 +115,8 @@ class GrammarIntersection(Lowered):
 
     def parsed(self, compose: Callable[[Constraint], Any]) -> Any:
         """Return the grammar's parser of captures, restricted to the expression."""
-        found = self.grammar.parsed(compose)
-        return None if found is None else found.within(self.expression)
+        parser = self.grammar.parsed(compose)
+        return None if parser is None else parser.within(self.expression)
 
     def instructions(self) -> str:
         """Return the grammar's instructions."""

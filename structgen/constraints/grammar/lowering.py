@@ -42,7 +42,7 @@ def lower_bodies(
 ) -> tuple[GrammarIR, list[Body]]:
     """Return the IR of a grammar with these bodies of its rules, and the bodies of its terminals by index."""
     lexer = grammar.lexer
-    lexed = {} if lexer is None else {one.name: one for one in lexer.terminals}
+    lexed = {} if lexer is None else {terminal.name: terminal for terminal in lexer.terminals}
     temperatures = {rule.name: rule.temperature for rule in grammar.rules if rule.temperature is not None}
     try:
         start, rules, productions, leaves = _core.lower_bodies(
@@ -83,8 +83,10 @@ def lower_bodies(
         terminals=tuple(terminals),
         scanners=() if lexer is None else lexer.scanners,
         ignore=() if lexer is None else tuple(numbers[name] for name in lexer.ignore),
-        lazy=() if lexer is None else tuple(numbers[one.name] for one in lexer.terminals if one.lazy),
-        keywords=() if lexer is None else tuple(_keyword(one, numbers) for one in lexer.keywords),
+        lazy=()
+        if lexer is None
+        else tuple(numbers[terminal.name] for terminal in lexer.terminals if terminal.lazy),
+        keywords=() if lexer is None else tuple(_keyword(keyword, numbers) for keyword in lexer.keywords),
         indentation=indentation,
         productions=productions,
         within=None,

@@ -179,7 +179,7 @@ class Parse:
             part.low = body[2]
             part.inner = [self._number(body[1], pending)]
         else:
-            part.inner = [self._number(one, pending) for one in body[1]]
+            part.inner = [self._number(inner, pending) for inner in body[1]]
         number = self._numbers[id(body)] = len(self._nodes)
         self._nodes.append(part)
         return number
@@ -309,9 +309,9 @@ class Parse:
         if part.kind == "rule":
             return [((part.inner[0], at), end)]
         if part.kind == "choice":
-            for one in part.inner:
-                if self._fits((one, at), end, key, end):
-                    return [((one, at), end)]
+            for inner in part.inner:
+                if self._fits((inner, at), end, key, end):
+                    return [((inner, at), end)]
             raise AssertionError("an end without an alternative")
         return self._chain(key, end)
 
@@ -397,8 +397,8 @@ class Parse:
             if part.kind == "rule":
                 yield Event("begin", part.rule, None, key[1], key[1])
             if part.kind in ("rule", "choice"):
-                choices = [(one, key[1]) for one in part.inner]
-                key = next(one for one in choices if ranks.get(one, ranks[key]) < ranks[key])
+                choices = [(inner, key[1]) for inner in part.inner]
+                key = next(choice for choice in choices if ranks.get(choice, ranks[key]) < ranks[key])
                 continue
             before, following = self._open_chain(key, ranks)
             for inner, end in before:
@@ -475,13 +475,13 @@ def _mark_cycles(parts: list[_Node]) -> None:
     while pending:
         part = parts[number := pending.pop()]
         if part.kind == "sequence":
-            part.is_empty = all(parts[one].is_empty for one in part.inner)
+            part.is_empty = all(parts[inner].is_empty for inner in part.inner)
         elif part.kind == "repeat":
             part.is_empty = part.low == 0 or parts[part.inner[0]].is_empty
         elif part.kind in ("rule", "choice"):
-            part.is_empty = any(parts[one].is_empty for one in part.inner)
+            part.is_empty = any(parts[inner].is_empty for inner in part.inner)
         if part.is_empty:
-            pending.extend(one for one in users[number] if not parts[one].is_empty)
+            pending.extend(user for user in users[number] if not parts[user].is_empty)
     alike = [
         [
             one

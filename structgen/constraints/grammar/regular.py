@@ -275,22 +275,22 @@ def _is_wide(expression: RE) -> bool:
 
 def used_rules(body: Body) -> set[str]:
     """Return the names of the rules in a body."""
-    found: set[str] = set()
+    used: set[str] = set()
     pending = [body]
     while pending:
-        one = pending.pop()
-        kind = one[0]
+        name = pending.pop()
+        kind = name[0]
         if kind == "sequence" or kind == "choice":
-            for part in one[1]:
+            for part in name[1]:
                 if part[0] == "rule":
-                    found.add(part[1])
+                    used.add(part[1])
                 elif part[0] != "text":
                     pending.append(part)
         elif kind == "rule":
-            found.add(one[1])
+            used.add(name[1])
         elif kind == "repeat":
-            pending.append(one[1])
-    return found
+            pending.append(name[1])
+    return used
 
 
 _MOST_ALTERNATIVES = 64
@@ -302,7 +302,7 @@ def _distributed(body: Body, name: str) -> list[list[Body]]:
         return [[body]]
     kind = body[0]
     if kind == "choice":
-        out = [parts for one in body[1] for parts in _distributed(one, name)]
+        out = [parts for item in body[1] for parts in _distributed(item, name)]
     elif kind == "repeat" and body[2] == 0 and body[3] == 1:
         out = [[("text", EPSILON)], *_distributed(body[1], name)]
     elif kind == "sequence":

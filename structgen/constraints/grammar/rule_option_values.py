@@ -19,7 +19,7 @@ def capture_name_fault(name: str) -> str | None:
         return "is empty"
     if len(name) > _NAME_LENGTH:
         return f"is longer than {_NAME_LENGTH} characters"
-    if any(one.isspace() or not one.isprintable() for one in name):
+    if any(character.isspace() or not character.isprintable() for character in name):
         return "contains a space or a control character"
     return None
 

@@ -85,10 +85,10 @@ class _LimitedRules:
     def whole(self) -> Grammar:
         limited = next(rule for rule in self.grammar.rules if rule.token_limit is not None)
         if self.grammar.lexer is not None and self.grammar.lexer.indentation is not None:
-            place = self.grammar.position(limited)
+            position = self.grammar.position(limited)
             raise GrammarUnsupported(
                 f"max_tokens of the rule {limited.name} is not supported in a grammar that reads indentation",
-                where=f"line {place.line}, column {place.column}" if place else None,
+                where=f"line {position.line}, column {position.column}" if position else None,
                 hint="Remove the option, or pass no indenter.",
             )
         return replace(self.grammar, rules=self._with_constraints(self.rules, frozenset(), 0))
@@ -100,13 +100,13 @@ class _LimitedRules:
         self.copies += len(names)
         if self.copies > _MOST_COPIES:
             raise _too_many(f"the rules with max_tokens use more than {_MOST_COPIES:,} rules")
-        made = []
+        rules = []
         for name in names:
             rule = self.rules[name]
             if rule.token_limit is not None and name not in inside:
                 rule = replace(rule, body=self._constraint_of(name, inside, depth), token_limit=None)
-            made.append(replace(rule, token_limit=None))
-        return tuple(made)
+            rules.append(replace(rule, token_limit=None))
+        return tuple(rules)
 
     def _constraint_of(self, name: str, inside: frozenset[str], depth: int) -> Body:
         # Only enclosing limited rules that the text may contain again make a difference.
@@ -142,7 +142,7 @@ class _LimitedRules:
             body = body[1]
         if lexer is None or not lexer.contextual or body[0] != "terminal":
             return None
-        language = next((one.language for one in lexer.terminals if one.name == body[1]), None)
+        language = next((terminal.language for terminal in lexer.terminals if terminal.name == body[1]), None)
         if language is None or lexer.rule != "longest":
             return None
         return ("regex", alternate([EPSILON, language]) if may_be_empty else language)
@@ -162,14 +162,14 @@ class _LimitedRules:
     def _limited_rules_in(self, name: str) -> frozenset[str]:
         """Return the limited rules that may occur in the text of a rule."""
         if name not in self.leading:
-            found: set[str] = set()
+            names: set[str] = set()
             pending = [name]
             while pending:
                 for used in self.uses[pending.pop()]:
-                    if used not in found:
-                        found.add(used)
+                    if used not in names:
+                        names.add(used)
                         pending.append(used)
-            self.leading[name] = frozenset(one for one in found if self.rules[one].token_limit is not None)
+            self.leading[name] = frozenset(used for used in names if self.rules[used].token_limit is not None)
         return self.leading[name]
 
 

@@ -68,17 +68,17 @@ def token_set(written: str, where: str, *, negated: bool = False) -> Body:
     Raises:
         ValueError: This is not a set. The message is for the user and states no position.
     """
-    found = _SET.fullmatch(written)
-    if found is None:
+    match = _SET.fullmatch(written)
+    if match is None:
         raise ValueError("this is not a set of token numbers")
-    if found[1] and negated:
+    if match[1] and negated:
         raise ValueError("this set is negated twice")
-    if found[2].strip() == "*":
-        if found[1] or negated:
+    if match[2].strip() == "*":
+        if match[1] or negated:
             raise ValueError("the set of all tokens is negated, so it is empty")
         return tokens_body(None, where=where)
-    members = [_member(part) for part in found[2].split(",")]
-    return tokens_body(None, members, where) if found[1] or negated else tokens_body(members, (), where)
+    members = [_member(part) for part in match[2].split(",")]
+    return tokens_body(None, members, where) if match[1] or negated else tokens_body(members, (), where)
 
 
 def _member(part: str) -> Member:
@@ -107,11 +107,11 @@ def shown_tokens(content: tuple[Sequence[Member] | None, Sequence[Member], str, 
 
 def _listed(members: Sequence[Member]) -> str:
     shown = []
-    for one in members[:_MOST_SHOWN]:
-        if isinstance(one, str):
-            shown.append(one if len(one) <= 40 else f"{one[:37]}...")
+    for member in members[:_MOST_SHOWN]:
+        if isinstance(member, str):
+            shown.append(member if len(member) <= 40 else f"{member[:37]}...")
         else:
-            shown.append(str(one[0]) if one[0] == one[1] else f"{one[0]}-{one[1]}")
+            shown.append(str(member[0]) if member[0] == member[1] else f"{member[0]}-{member[1]}")
     return ",".join(shown) + (",..." if len(members) > _MOST_SHOWN else "")
 
 

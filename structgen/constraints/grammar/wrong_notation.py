@@ -23,42 +23,42 @@ _LARK_DEFINITION = re.compile(
 
 def error_if_gbnf(source: object) -> GrammarSyntaxError | None:
     """Return the error for a refused Lark grammar all of whose rules use ``::=``; None for other grammars."""
-    found = _first(_DEFINITION, source, unless=_LARK_DEFINITION)
-    if found is None:
+    match = _first(_DEFINITION, source, unless=_LARK_DEFINITION)
+    if match is None:
         return None
     return _error(
         "this looks like GBNF or EBNF, not like a Lark grammar",
-        found,
+        match,
         "Use sg.gbnf for GBNF (llama.cpp) and sg.ebnf for EBNF (XGrammar). A rule in Lark is written name: ...",
     )
 
 
 def error_if_lark(source: object, notation: str) -> GrammarSyntaxError | None:
     """Return the error for a refused GBNF or EBNF grammar all of whose rules use ``:``; None for other grammars."""
-    found = _first(_LARK_DEFINITION, source, unless=_DEFINITION)
-    if found is None:
+    match = _first(_LARK_DEFINITION, source, unless=_DEFINITION)
+    if match is None:
         return None
     return _error(
         f"this looks like a Lark grammar, not like {notation}",
-        found,
+        match,
         f"Use sg.lark. A rule in {notation} is written name ::= ...",
     )
 
 
-def _first(wanted: re.Pattern[str], source: object, *, unless: re.Pattern[str]) -> re.Match[str] | None:
+def _first(pattern: re.Pattern[str], source: object, *, unless: re.Pattern[str]) -> re.Match[str] | None:
     if not isinstance(source, str) or unless.search(source):
         return None
-    return wanted.search(source)
+    return pattern.search(source)
 
 
-def _error(message: str, found: re.Match[str], hint: str) -> GrammarSyntaxError:
-    shown = found[1] or found[0].lstrip()
-    position = found.end() - len(shown)
-    line_start = found.string.rfind("\n", 0, position) + 1
+def _error(message: str, match: re.Match[str], hint: str) -> GrammarSyntaxError:
+    shown = match[1] or match[0].lstrip()
+    position = match.end() - len(shown)
+    line_start = match.string.rfind("\n", 0, position) + 1
     return GrammarSyntaxError(
         message,
-        source=found.string,
-        line=found.string.count("\n", 0, position) + 1,
+        source=match.string,
+        line=match.string.count("\n", 0, position) + 1,
         column=position - line_start + 1,
         length=len(shown),
         hint=hint,

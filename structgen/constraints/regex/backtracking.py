@@ -233,11 +233,11 @@ def _not_followed_by(what: RE) -> RE:
     return NOTHING if nullable(what) is True else ("look", True, True, what)
 
 
-def _are_disjoint(one: RE, other: RE) -> bool:
+def _are_disjoint(first: RE, second: RE) -> bool:
     """Return whether it is proven that the languages have no text in common."""
     try:
         space = _core.RegexSpace(emptiness_budget=_MAX_STATES)
-        return not space.alive(space.intersect(space.compile(one), space.compile(other)))
+        return not space.alive(space.intersect(space.compile(first), space.compile(second)))
     except _core.LimitError:
         return False
 

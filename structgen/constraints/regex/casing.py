@@ -54,15 +54,15 @@ def close_ranges(ranges: Ranges, dialect: str, ascii_only: bool = False) -> Rang
     if ascii_only or all(high < 0x80 for _, high in ranges):
         for point in range(0x41, 0x5B):
             same = variants(chr(point), dialect, ascii_only)
-            if any(low <= ord(one) <= high for low, high in ranges for one in same):
-                result.extend((ord(one), ord(one)) for one in same)
+            if any(low <= ord(character) <= high for low, high in ranges for character in same):
+                result.extend((ord(character), ord(character)) for character in same)
         return normalise_ranges(result)
     points, variants_of = _cased_points(dialect)
     added: set[int] = set()
     for low, high in ranges:
         for index in range(bisect_left(points, low), bisect_left(points, high + 1)):
             added.update(variants_of[index])
-    result.extend((one, one) for one in added)
+    result.extend((point, point) for point in added)
     return normalise_ranges(result)
 
 
@@ -70,7 +70,7 @@ def close_ranges(ranges: Ranges, dialect: str, ascii_only: bool = False) -> Rang
 def _cased_points(dialect: str) -> tuple[list[int], list[tuple[int, ...]]]:
     """Return the characters that have variants, in order, and the variants of each."""
     groups = sorted(_groups(dialect).items())
-    return [ord(one) for one, _ in groups], [tuple(map(ord, same)) for _, same in groups]
+    return [ord(character) for character, _ in groups], [tuple(map(ord, same)) for _, same in groups]
 
 
 @cache

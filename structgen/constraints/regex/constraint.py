@@ -143,9 +143,9 @@ def _parser(pattern: str, dialect: Dialect, flags: int, limits: RegexLimits) -> 
 
 def _language(parser: Parser, around: RE) -> RE:
     expression = parser.parse()
-    made = remove_looks(expression, around, parser.has_looks)
+    without_looks = remove_looks(expression, around, parser.has_looks)
     if parser.plain is not None:
         plain = remove_looks(parser.plain, around, has_look(parser.plain))
-        if same_language(plain, made):
+        if same_language(plain, without_looks):
             return plain  # simpler than the look-arounds of atomic groups
-    return made
+    return without_looks

@@ -195,7 +195,7 @@ class EcmaParser(Parser):
     def _count_captures(self) -> int:
         """Return the number of capturing groups of the whole pattern; a back-reference may precede its group."""
         if self._captures is None:
-            self._captures = sum(1 for found in _CAPTURE.finditer(self.pattern) if found[1])
+            self._captures = sum(1 for match in _CAPTURE.finditer(self.pattern) if match[1])
         return self._captures
 
     def class_escape(self, position: int) -> tuple[int | Ranges, int]:
@@ -217,9 +217,9 @@ class EcmaParser(Parser):
         if letter == "b" and in_class:
             return 8, position + 2
         parser = _ESCAPE_PARSERS.get(letter)
-        found = parser(self, position, in_class) if parser else None
-        if found is not None:
-            return found
+        result = parser(self, position, in_class) if parser else None
+        if result is not None:
+            return result
         self._refuse_if_strict(f"\\{letter} is not an escape", position, position + 2)
         if letter == "c":  # annex B: the backslash stands for itself
             return 0x5C, position + 1
@@ -227,54 +227,54 @@ class EcmaParser(Parser):
 
     def _code(self, position: int, in_class: bool) -> tuple[int, int] | None:
         r"""Parse ``\xHH``, ``\uHHHH``, a pair of those, or ``\u{H...}``."""
-        found = _CODE.match(self.pattern, position + 1)
-        if found is None:
+        match = _CODE.match(self.pattern, position + 1)
+        if match is None:
             return None
-        braced, four, two = found.group(1, 2, 3)
+        braced, four, two = match.group(1, 2, 3)
         if braced and len(braced.lstrip("0")) > 6 or int(braced or "0", 16) > 0x10FFFF:
-            self.fail("Unicode ends at \\u{10FFFF}", position, found.end())
+            self.fail("Unicode ends at \\u{10FFFF}", position, match.end())
         value = int(braced or four or two, 16)
         if four and 0xD800 <= value <= 0xDBFF:
-            low = _LOW_SURROGATE.match(self.pattern, found.end())
+            low = _LOW_SURROGATE.match(self.pattern, match.end())
             if low:
                 return 0x10000 + ((value - 0xD800) << 10) + (int(low[1], 16) - 0xDC00), low.end()
-        return value, found.end()
+        return value, match.end()
 
     def _control(self, position: int, in_class: bool) -> tuple[int, int] | None:
         r"""Parse ``\cX``."""
         shape = _CLASS_CONTROL if in_class and not self.strict else _CONTROL
-        found = shape.match(self.pattern, position + 1)
-        return (ord(found[1]) % 32, found.end()) if found else None
+        match = shape.match(self.pattern, position + 1)
+        return (ord(match[1]) % 32, match.end()) if match else None
 
     def _digits(self, position: int, in_class: bool) -> tuple[int, int] | None:
         r"""Parse ``\0``; in classes, and by annex B, other octal numbers too."""
-        found = _OCTAL.match(self.pattern, position + 1)
+        match = _OCTAL.match(self.pattern, position + 1)
         after = self.pattern[position + 2 : position + 3]
-        if found and found[0] == "0" and not (after.isascii() and after.isdigit()):
+        if match and match[0] == "0" and not (after.isascii() and after.isdigit()):
             return 0, position + 2
-        if found is None:
+        if match is None:
             return None
-        self._refuse_if_strict("octal escapes are not allowed", position, found.end())
-        return int(found[0], 8), found.end()
+        self._refuse_if_strict("octal escapes are not allowed", position, match.end())
+        return int(match[0], 8), match.end()
 
     def _property(self, position: int, in_class: bool) -> tuple[Ranges, int] | None:
         r"""Parse ``\p{...}`` and ``\P{...}``; leniently ``\pL``."""
-        found = _PROPERTY.match(self.pattern, position + 1)
-        if found is None:
-            found = _SHORT_PROPERTY.match(self.pattern, position + 1)
-            if found is None:
+        match = _PROPERTY.match(self.pattern, position + 1)
+        if match is None:
+            match = _SHORT_PROPERTY.match(self.pattern, position + 1)
+            if match is None:
                 return None
-            self._refuse_if_strict("the name of a property must be in braces", position, found.end())
-        members = property_ranges(found[1])
+            self._refuse_if_strict("the name of a property must be in braces", position, match.end())
+        members = property_ranges(match[1])
         if members is None:
             self.fail(
-                f"there is no Unicode property {found[1]!r}",
+                f"there is no Unicode property {match[1]!r}",
                 position,
-                found.end(),
+                match.end(),
                 hint="Known are general categories (L, Lu, ...), Script=..., Script_Extensions=... and the "
                 "binary properties of ECMA-262.",
             )
-        return (negated(members) if self.pattern[position + 1] == "P" else members), found.end()
+        return (negated(members) if self.pattern[position + 1] == "P" else members), match.end()
 
     def _set(self, letter: str) -> Ranges:
         members = _SETS[letter]

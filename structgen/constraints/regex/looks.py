@@ -263,9 +263,9 @@ def _where_not(anchor: RE, part: RE) -> RE:
     if part == anchor:
         return NOTHING
     if part[0] == "concat":
-        return concat(_where_not(anchor, one) for one in part[1])
+        return concat(_where_not(anchor, item) for item in part[1])
     if part[0] == "alternate":
-        return alternate(_where_not(anchor, one) for one in part[1])
+        return alternate(_where_not(anchor, branch) for branch in part[1])
     if part[0] == "repeat":
         return repeat(_where_not(anchor, part[1]), part[2], part[3])
     return part
@@ -345,9 +345,13 @@ def _boundary_cases(parts: list[RE], unknown: list[int]) -> list[list[RE]]:
     cases = [parts]
     for index in reversed(unknown):  # from the right, since each boundary becomes two parts
         _, negative, word = parts[index]
-        one = character_class(word)
+        word_character = character_class(word)
         cases = [
-            [*case[:index], ("look", False, not left, one), ("look", True, left != negative, one)]
+            [
+                *case[:index],
+                ("look", False, not left, word_character),
+                ("look", True, left != negative, word_character),
+            ]
             + case[index + 1 :]
             for case in cases
             for left in (False, True)
@@ -404,16 +408,19 @@ def _expand_boundaries(part: RE) -> RE:
     """Replace the remaining boundaries by looks; inside groups the neighbours may decide them."""
     kind = part[0]
     if kind == "boundary":
-        one = character_class(part[2])
+        word_character = character_class(part[2])
         cases = [(False, False), (True, True)] if part[1] else [(True, False), (False, True)]
-        pairs = [(("look", False, not left, one), ("look", True, not right, one)) for left, right in cases]
+        pairs = [
+            (("look", False, not left, word_character), ("look", True, not right, word_character))
+            for left, right in cases
+        ]
         return ("alternate", tuple(("concat", pair) for pair in pairs))
     if not has_look(part):
         return part
     if kind == "concat":
         inner = [NOTHING, *_sort_conditions(part[1]), NOTHING]
         _resolve_boundaries(inner)
-        return concat(_expand_boundaries(one) for one in inner[1:-1])
+        return concat(_expand_boundaries(item) for item in inner[1:-1])
     if kind == "alternate":
         return alternate(_expand_boundaries(branch) for branch in part[1])
     if kind == "repeat":

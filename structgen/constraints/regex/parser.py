@@ -190,12 +190,12 @@ class Parser(ClassParser):
     def _literal_run(self) -> None:
         """Parse characters without a special meaning; a quantifier applies only to the last one."""
         pattern = self.pattern
-        found = self.run.match(pattern, self.position)
-        if found is None:  # white space or a comment of the verbose mode
+        match = self.run.match(pattern, self.position)
+        if match is None:  # white space or a comment of the verbose mode
             self._skip_verbose()
             return
-        text = found[0]
-        self.position = stop = found.end()
+        text = match[0]
+        self.position = stop = match.end()
         if self.flags.ignore_case or (not text.isascii() and literal(text) is NOTHING):
             self.items.extend(map(self.character, text))
         elif len(text) > 1 and (self.flags.verbose or pattern.startswith(_MAY_BE_REPEATED, stop)):
@@ -383,9 +383,9 @@ class Parser(ClassParser):
     def unknown_group(self, position: int) -> RegexSyntaxError | RegexUnsupported:
         """Return the error for a group opener that the dialect does not have."""
         for opener, feature in FOREIGN_GROUPS:
-            found = opener.match(self.pattern, position)
-            if found:
-                return self.unsupported(feature, position, found.end())
+            match = opener.match(self.pattern, position)
+            if match:
+                return self.unsupported(feature, position, match.end())
         return self.error(
             f"no group starts with {self.pattern[position : position + 3]!r} in the {self.dialect} dialect",
             position,
@@ -402,25 +402,25 @@ class Parser(ClassParser):
 
     def add_brace(self) -> None:
         """Parse ``{``: a counted quantifier, or what the dialect makes of it."""
-        found = _COUNT.match(self.pattern, self.position)
-        if found is None or not self.is_count(found):
+        match = _COUNT.match(self.pattern, self.position)
+        if match is None or not self.is_count(match):
             self.literal_brace()
             return
-        low, comma, high = found.group(1, 2, 3)
-        first = self._count(low or "0", found.start(1))
-        last = first if not comma else self._count(high, found.start(3)) if high else None
+        low, comma, high = match.group(1, 2, 3)
+        first = self._count(low or "0", match.start(1))
+        last = first if not comma else self._count(high, match.start(3)) if high else None
         if last is not None and last < first:
             self.fail(
-                f"repetition bounds are reversed: {found[0]}",
-                found.start(),
-                found.end(),
+                f"repetition bounds are reversed: {match[0]}",
+                match.start(),
+                match.end(),
                 hint="Write the smaller count first.",
             )
-        self.quantify(first, last, found.end() - found.start())
+        self.quantify(first, last, match.end() - match.start())
 
-    def is_count(self, found: re.Match[str]) -> bool:
+    def is_count(self, match: re.Match[str]) -> bool:
         """Return whether braces of this form are a count."""
-        return bool(found[1])
+        return bool(match[1])
 
     def literal_brace(self) -> None:
         """Parse ``{`` that does not start a quantifier."""
@@ -494,15 +494,15 @@ class Parser(ClassParser):
 
     def add_class(self) -> None:
         """Parse ``[...]``; a class with the same text and modes is parsed once."""
-        found = self.class_text.match(self.pattern, self.position)
-        if found is None:
+        match = self.class_text.match(self.pattern, self.position)
+        if match is None:
             hint = "Add the missing ']', or write '\\[' for the character."
             self.fail("this class is not closed", self.position, hint=hint)
-        text = found[0]
+        text = match[0]
         key = (text, self.flags)
         known = self.class_cache.get(key)
         if known is None:
-            known = self.read_class(self.position, found.end())
+            known = self.read_class(self.position, match.end())
             if len(self.class_cache) >= _MAX_CACHED_CLASSES:
                 self.class_cache.clear()
             self.class_cache[key] = known
@@ -530,7 +530,7 @@ def _any_case(character: str, dialect: str, ascii_only: bool) -> RE:
     same = variants(character, dialect, ascii_only)
     if len(same) == 1:
         return literal(character)
-    return character_class(normalise_ranges((ord(one), ord(one)) for one in same))
+    return character_class(normalise_ranges((ord(variant), ord(variant)) for variant in same))
 
 
 @lru_cache(maxsize=16)

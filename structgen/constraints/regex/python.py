@@ -157,9 +157,9 @@ class PythonParser(Parser):
 
     # -- quantifiers
 
-    def is_count(self, found: re.Match[str]) -> bool:
+    def is_count(self, match: re.Match[str]) -> bool:
         """Return whether braces are a count: in Python's `re` all but ``{}`` are."""
-        return found[0] != "{}"
+        return match[0] != "{}"
 
     # -- escapes
 
@@ -237,8 +237,8 @@ class PythonParser(Parser):
         return ord(letter), position + 2
 
     def _hexadecimal(self, position: int, length: int) -> tuple[int, int]:
-        found = _HEX.match(self.pattern, position + 2, position + 2 + length)
-        digits = found[0] if found else ""
+        match = _HEX.match(self.pattern, position + 2, position + 2 + length)
+        digits = match[0] if match else ""
         end = position + 2 + len(digits)
         if len(digits) != length:
             self.fail(f"this escape needs {length} hexadecimal digits", position, end)

@@ -56,8 +56,8 @@ def expand_references(tree: Node, refuse: Refuse, *, unset_is_empty: bool) -> No
             raise refuse(references[0], "writing it out would make the pattern too large")
         inner = next(
             (
-                one
-                for number, one in first.items()
+                copy
+                for number, copy in first.items()
                 if not _contains_others(tree, number, first.keys() - {number})
             ),
             references[0],
@@ -120,7 +120,7 @@ class _Expansion:
         is_copied_later = any(map(self._contains_group, parts[group_index + 1 :]))
         if len(copies) > 1 and (self._refers(parts[group_index]) or is_copied_later):
             raise self._refusal("its group is written out several times")
-        optional, atomic_inside = any(one[1] for one in copies), any(one[2] for one in copies)
+        optional, atomic_inside = any(copy[1] for copy in copies), any(copy[2] for copy in copies)
         texts: list[str] = []
         for group, _, _ in copies:
             listed = _list_texts(group[2])
@@ -141,7 +141,7 @@ class _Expansion:
         return ("cases", tuple(cases)) if len(cases) != 1 else cases[0]
 
     def _refers(self, node: Node) -> bool:
-        return any(one[0] == "reference" and one[1] == self.number for one in _nodes(node))
+        return any(part[0] == "reference" and part[1] == self.number for part in _nodes(node))
 
     def _contains_group(self, node: Node) -> bool:
         return _group(node, self.number) is not None
@@ -153,7 +153,7 @@ class _Expansion:
         if self._refers(group):
             return True
         found = next(
-            one for one in _nodes(node) if one[0] in ("group", "reference") and one[1] == self.number
+            part for part in _nodes(node) if part[0] in ("group", "reference") and part[1] == self.number
         )
         return bool(found[0] == "reference")
 
@@ -186,14 +186,17 @@ class _Expansion:
         parts = _parts(node)
         if self._contains_group(node) and node[0] in ("ordered", "cases", "quantified"):
             return [
-                one for part in parts if self._contains_group(part) for one in self._substitute(part, text)
+                text_of_part
+                for part in parts
+                if self._contains_group(part)
+                for text_of_part in self._substitute(part, text)
             ]
         if not self._contains_group(node) and not self._refers(node):
             return [node]
         result: list[list[Node]] = [[]]
         for part in parts:
-            result = [[*before, one] for before in result for one in self._substitute(part, text)]
-        return [_with(node, one) for one in result]
+            result = [[*before, item] for before in result for item in self._substitute(part, text)]
+        return [_with(node, items) for items in result]
 
     def _unset(self, node: Node, group: Node) -> Node:
         """Return the nodes where the group takes no part, and where it is this text."""
@@ -213,44 +216,44 @@ def _is_atomic(node: Node) -> bool:
 def _list_texts(node: Node) -> list[str] | None:
     """All texts of a node; None if they are too many, or depend on what is around."""
     kind = node[0]
-    found: list[str] | None
+    texts: list[str] | None
     if kind == "literal":
-        found = [node[1]]
+        texts = [node[1]]
     elif kind == "literals":
-        found = list(node[1])
+        texts = list(node[1])
     elif kind == "empty":
-        found = []
+        texts = []
     elif kind == "class":
         if sum(high - low + 1 for low, high in node[1]) > _MAX_TEXTS:
             return None
-        found = [chr(point) for low, high in node[1] for point in range(low, high + 1)]
+        texts = [chr(point) for low, high in node[1] for point in range(low, high + 1)]
     elif kind == "group":
-        found = _list_texts(node[2])
+        texts = _list_texts(node[2])
     elif kind in ("ordered", "cases"):
         parts = list(map(_list_texts, node[1]))
-        found = None if None in parts else [text for part in parts for text in part or ()]
+        texts = None if None in parts else [text for part in parts for text in part or ()]
     elif kind == "concat":
-        found = _concatenate(list(map(_list_texts, node[1])))
+        texts = _concatenate(list(map(_list_texts, node[1])))
     elif kind == "quantified" and node[3] is not None and node[3] <= _MAX_TEXTS and node[4] != "+":
         inner = _list_texts(node[1])
         counts = [_concatenate([inner] * count) for count in range(node[2], node[3] + 1)]
-        found = None if None in counts else [text for count in counts for text in count or ()]
+        texts = None if None in counts else [text for count in counts for text in count or ()]
     else:
         return None
-    if found is None or len(found) > _MAX_TEXTS or sum(map(len, found)) > _MAX_CHARACTERS:
+    if texts is None or len(texts) > _MAX_TEXTS or sum(map(len, texts)) > _MAX_CHARACTERS:
         return None
-    return found
+    return texts
 
 
 def _concatenate(parts: Sequence[list[str] | None]) -> list[str] | None:
-    found = [""]
+    texts = [""]
     for part in parts:
-        if part is None or len(found) * len(part) > _MAX_TEXTS:
+        if part is None or len(texts) * len(part) > _MAX_TEXTS:
             return None
-        found = [before + text for before in found for text in part]
-        if sum(map(len, found)) > _MAX_CHARACTERS:
+        texts = [before + text for before in texts for text in part]
+        if sum(map(len, texts)) > _MAX_CHARACTERS:
             return None
-    return found
+    return texts
 
 
 def _parts(node: Node) -> Sequence[Node]:
@@ -294,4 +297,4 @@ def _group(tree: Node, number: int) -> Node | None:
 def _contains_others(tree: Node, number: int, numbers: Set[int]) -> bool:
     """Return whether a copy of the group contains groups with these numbers."""
     copies = (node for node in _nodes(tree) if node[0] == "group" and node[1] == number)
-    return any(one[0] == "group" and one[1] in numbers for copy in copies for one in _nodes(copy[2]))
+    return any(part[0] == "group" and part[1] in numbers for copy in copies for part in _nodes(copy[2]))

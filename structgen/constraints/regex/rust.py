@@ -65,7 +65,7 @@ def rust_flags(flags: int) -> Flags:
             f"the Rust dialect has no flag {unknown!r}",
             hint="It has re.IGNORECASE, re.MULTILINE, re.DOTALL and re.VERBOSE.",
         )
-    return Flags(*(bool(given & one) for one in (re.IGNORECASE, re.MULTILINE, re.DOTALL, re.VERBOSE)))
+    return Flags(*(bool(given & flag) for flag in (re.IGNORECASE, re.MULTILINE, re.DOTALL, re.VERBOSE)))
 
 
 class RustParser(Parser):
@@ -119,19 +119,19 @@ class RustParser(Parser):
 
     def add_brace(self) -> None:
         """Parse ``{``, which always starts a count; blanks are allowed inside."""
-        found = _BRACE.match(self.pattern, self.position)
-        if found is None:
+        match = _BRACE.match(self.pattern, self.position)
+        if match is None:
             self.fail("this '{' does not start a count", self.position, hint="Write '\\{' for the character.")
-        low, comma, high = found.group(1, 2, 3)
-        first = self._count(low, found.start(1))
-        last = first if not comma else self._count(high, found.start(3)) if high else None
+        low, comma, high = match.group(1, 2, 3)
+        first = self._count(low, match.start(1))
+        last = first if not comma else self._count(high, match.start(3)) if high else None
         if last is not None and last < first:
             self.fail(
-                f"repetition bounds are reversed: {found[0]}",
-                *found.span(),
+                f"repetition bounds are reversed: {match[0]}",
+                *match.span(),
                 hint="Write the smaller count first.",
             )
-        self.quantify(first, last, found.end() - found.start())
+        self.quantify(first, last, match.end() - match.start())
 
     # -- escapes
 
@@ -173,7 +173,7 @@ class RustParser(Parser):
             return _SIMPLE[letter], position + 2
         code = _CODE.match(pattern, position + 1)
         if code:
-            digits = next(one for one in code.groups() if one is not None)
+            digits = next(group for group in code.groups() if group is not None)
             value = int(digits, 16) if len(digits.lstrip("0")) <= 6 else 0x110000
             if value > 0x10FFFF or 0xD800 <= value <= 0xDFFF:
                 self.fail(
@@ -307,8 +307,8 @@ class RustParser(Parser):
     def _blanks(self, position: int) -> int:
         if not self.flags.verbose:
             return position
-        found = _BLANK.match(self.pattern, position)
-        return position if found is None else found.end()
+        match = _BLANK.match(self.pattern, position)
+        return position if match is None else match.end()
 
     handlers: ClassVar[Mapping[str, Callable[[Any], None]]] = {
         **Parser.handlers,

@@ -54,20 +54,20 @@ def _segments() -> list[tuple[int, int, bool]]:
 
 
 def _matching(predicate: Callable[[str], bool]) -> Ranges:
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for low, high, uniform in _segments():
         if uniform:
             if predicate(chr(low)):
-                found.append((low, high))
+                ranges.append((low, high))
             continue
         flags = bytes(map(predicate, map(chr, range(low, high + 1))))
         start = flags.find(1)
         while start >= 0:
             stop = flags.find(0, start)
             stop = len(flags) if stop < 0 else stop
-            found.append((low + start, low + stop - 1))
+            ranges.append((low + start, low + stop - 1))
             start = flags.find(1, stop)
-    return normalise_ranges(found)
+    return normalise_ranges(ranges)
 
 
 @cache
@@ -83,18 +83,18 @@ def python_class(letter: str) -> Ranges:
 
 @cache
 def _categories() -> dict[str, Ranges]:
-    found: dict[str, list[tuple[int, int]]] = {}
+    scripts: dict[str, list[tuple[int, int]]] = {}
     for low, high, uniform in _segments():
         if uniform:
-            found.setdefault(unicodedata.category(chr(low)), []).append((low, high))
+            scripts.setdefault(unicodedata.category(chr(low)), []).append((low, high))
             continue
         start, current = low, unicodedata.category(chr(low))
         for point, category in enumerate(map(unicodedata.category, map(chr, range(low, high + 1))), low):
             if category != current:
-                found.setdefault(current, []).append((start, point - 1))
+                scripts.setdefault(current, []).append((start, point - 1))
                 start, current = point, category
-        found.setdefault(current, []).append((start, high))
-    return {category: normalise_ranges(ranges) for category, ranges in found.items()}
+        scripts.setdefault(current, []).append((start, high))
+    return {category: normalise_ranges(ranges) for category, ranges in scripts.items()}
 
 
 _CATEGORY_NAMES = """
@@ -123,11 +123,11 @@ def _category(name: str) -> Ranges | None:
     short = _category_names().get(name)
     if short is None:
         return None
-    wanted = ("Lu", "Ll", "Lt") if short == "LC" else (short,)
+    categories = ("Lu", "Ll", "Lt") if short == "LC" else (short,)
     return normalise_ranges(
         piece
         for category, ranges in _categories().items()
-        if category in wanted or category[0] in wanted
+        if category in categories or category[0] in categories
         for piece in ranges
     )
 
@@ -198,10 +198,10 @@ def property_ranges(expression: str) -> Ranges | None:
     if name == "ASSIGNED":
         unassigned = _category("CN")
         return None if unassigned is None else negate_ranges(unassigned)
-    found = _category(name)
-    if found is None:
-        found = _table_ranges(name)
-    return _table_ranges("SC=" + name) if found is None else found
+    ranges = _category(name)
+    if ranges is None:
+        ranges = _table_ranges(name)
+    return _table_ranges("SC=" + name) if ranges is None else ranges
 
 
 def _loose(name: str) -> str:

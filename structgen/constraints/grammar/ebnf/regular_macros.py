@@ -125,8 +125,8 @@ def _regex(call: _Call, position: int) -> RE:
     try:
         return xgrammar_pattern(call.text(pattern, "the pattern"), letters, json_string=whole)
     except (RegexError, LimitExceeded) as error:
-        place = position_at(call.reader.source, position)
-        where = f"Regex at line {place.line}, column {place.column}"
+        line_and_column = position_at(call.reader.source, position)
+        where = f"Regex at line {line_and_column.line}, column {line_and_column.column}"
         error.where = f"{where}, {error.where}" if error.where else where
         raise
 

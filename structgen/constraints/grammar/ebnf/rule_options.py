@@ -93,7 +93,7 @@ def read_options(reader: Reader, name: str, position: int) -> RuleOptions:
         name: The rule.
         position: The offset of the opening bracket.
     """
-    found: dict[str, bool | int | str | float] = {}
+    values: dict[str, bool | int | str | float] = {}
     at = position + 1
     while True:
         item = _ITEM.match(reader.source, at)
@@ -104,15 +104,15 @@ def read_options(reader: Reader, name: str, position: int) -> RuleOptions:
         if option not in _KNOWN:
             hint = f"The options are {', '.join(_KNOWN)}."
             raise reader.fault(f"rules have no option {option:.60}", item.start(1), len(option), hint=hint)
-        if option in found:
+        if option in values:
             raise reader.fault(
                 f"{option} is given twice", item.start(1), len(option), hint="Remove one of them."
             )
-        found[option] = _value(reader, name, option, value, item)
+        values[option] = _value(reader, name, option, value, item)
         at = item.end()
         if item[3] == "]":
             break
-    options = RuleOptions(position, at - position, **found)  # type: ignore[arg-type]
+    options = RuleOptions(position, at - position, **values)  # type: ignore[arg-type]
     _check_marker(reader, options)
     return options
 
@@ -153,20 +153,29 @@ class _Shaped(Regular):
 
 def apply_options(reader: Reader, grammar: Grammar, options: Mapping[str, RuleOptions]) -> Grammar:
     """Return the grammar with the options applied to its rules."""
-    shaped = {name: one for name, one in options.items() if one.ends_early or one.hidden_bytes is not None}
+    shaped = {
+        name: option
+        for name, option in options.items()
+        if option.ends_early or option.hidden_bytes is not None
+    }
     regular = _Shaped(grammar, shaped) if shaped else None
     _check_inside(reader, grammar, options, shaped)
     rules: list[Rule] = []
     for rule in grammar.rules:
-        found = options.get(rule.name)
-        if found is not None:
-            limit = None if found.max_tokens is None else (found.max_tokens, False)
-            rule = replace(rule, capture=found.capture, temperature=found.temperature, token_limit=limit)
-        if regular is not None and found is not None and rule.name in shaped:
+        options_of_rule = options.get(rule.name)
+        if options_of_rule is not None:
+            limit = None if options_of_rule.max_tokens is None else (options_of_rule.max_tokens, False)
+            rule = replace(
+                rule,
+                capture=options_of_rule.capture,
+                temperature=options_of_rule.temperature,
+                token_limit=limit,
+            )
+        if regular is not None and options_of_rule is not None and rule.name in shaped:
             language = regular.rule(rule.name)
             if language is None:
-                _refuse_body(reader, rule.name, found)
-            ending = _ending(reader, grammar, regular, found, language)
+                _refuse_body(reader, rule.name, options_of_rule)
+            ending = _ending(reader, grammar, regular, options_of_rule, language)
             rule = replace(rule, body=bodies.text(language), ending=ending)
         rules.append(rule)
     return replace(grammar, rules=tuple(_still_used(grammar, rules, shaped)))
@@ -177,8 +186,8 @@ def _still_used(grammar: Grammar, rules: list[Rule], shaped: Mapping[str, RuleOp
     before = {rule.name: used_rules(rule.body) for rule in grammar.rules}
     after = {rule.name: used_rules(rule.body) for rule in rules}
     parts = {part for name in shaped for part in before[name]}
-    for one in shaped.values():
-        for number in (one.capture_hidden_body_rule_id, one.capture_hidden_marker_rule_id):
+    for option in shaped.values():
+        for number in (option.capture_hidden_body_rule_id, option.capture_hidden_marker_rule_id):
             parts |= set() if number is None else {grammar.rules[number].name}
     inside = _reachable(parts, before) - {grammar.start, *shaped}
     kept = _reachable(after.keys() - inside, after)
@@ -187,13 +196,13 @@ def _still_used(grammar: Grammar, rules: list[Rule], shaped: Mapping[str, RuleOp
 
 def _reachable(names: Iterable[str], uses: Mapping[str, set[str]]) -> set[str]:
     """Return these rules and all that they use."""
-    found = set(names)
-    pending = list(found)
+    closure = set(names)
+    pending = list(closure)
     while pending:
-        more = uses.get(pending.pop(), set()) - found
-        found |= more
+        more = uses.get(pending.pop(), set()) - closure
+        closure |= more
         pending.extend(more)
-    return found
+    return closure
 
 
 def _check_inside(
@@ -202,14 +211,17 @@ def _check_inside(
     """Raise an error if a rule that becomes one text contains a rule with a capture, temperature or token limit."""
     inner = {
         name
-        for name, one in options.items()
-        if one.capture or one.hidden_bytes or one.temperature is not None or one.max_tokens is not None
+        for name, option in options.items()
+        if option.capture
+        or option.hidden_bytes
+        or option.temperature is not None
+        or option.max_tokens is not None
     }
     if not inner:
         return
     uses = {rule.name: used_rules(rule.body) for rule in grammar.rules}
     met: set[str] = set()  # each used rule is checked once, for the first rule that uses it
-    for name, found in shaped.items():
+    for name, options_of_rule in shaped.items():
         pending = list(uses[name] - met)
         met |= uses[name]
         while pending:
@@ -218,7 +230,7 @@ def _check_inside(
                 raise reader.unsupported(
                     f"the rule {used:.60} has a capture, temperature or max_tokens, but {name:.60} around it has "
                     "options that make it one text",
-                    found.position, found.length,
+                    options_of_rule.position, options_of_rule.length,
                     hint="Move the option to the outer rule.",
                 )  # fmt: skip
             more = uses.get(used, set()) - met
@@ -226,40 +238,40 @@ def _check_inside(
             pending.extend(more)
 
 
-def _refuse_body(reader: Reader, name: str, found: RuleOptions) -> NoReturn:
+def _refuse_body(reader: Reader, name: str, options: RuleOptions) -> NoReturn:
     raise reader.unsupported(
         f"the rule {name:.60} is too large, recursive or contains tokens, so no option may end it early",
-        found.position, found.length,
+        options.position, options.length,
         hint="Lazy rules and those with max_chars may use texts, classes, patterns, repetitions and rules of these.",
     )  # fmt: skip
 
 
 def _ending(
-    reader: Reader, grammar: Grammar, regular: Regular, found: RuleOptions, language: RE
+    reader: Reader, grammar: Grammar, regular: Regular, options: RuleOptions, language: RE
 ) -> Ending | None:
     """Return how a text of the rule is divided at its marker."""
-    if found.hidden_bytes is None:
+    if options.hidden_bytes is None:
         return None
     before: RE | None
     text: RE | None
-    if found.capture_hidden_body_rule_id is not None and found.capture_hidden_marker_rule_id is not None:
-        numbers = found.capture_hidden_body_rule_id, found.capture_hidden_marker_rule_id
+    if options.capture_hidden_body_rule_id is not None and options.capture_hidden_marker_rule_id is not None:
+        numbers = options.capture_hidden_body_rule_id, options.capture_hidden_marker_rule_id
         if max(numbers) >= len(grammar.rules):
             hint = f"Rules are numbered from 0 to {len(grammar.rules) - 1}, in their order."
-            raise reader.fault("no rule has this number", found.position, found.length, hint=hint)
+            raise reader.fault("no rule has this number", options.position, options.length, hint=hint)
         before, text = (regular.rule(grammar.rules[number].name) for number in numbers)
         if language == EPSILON:  # the marker is before the rule, in a text that dispatched to it
             before = None
     else:
-        marker = (_literal_end(language) or "").encode()[-found.hidden_bytes :]
-        is_whole = len(marker) == found.hidden_bytes and (marker[0] & 0xC0) != 0x80
+        marker = (_literal_end(language) or "").encode()[-options.hidden_bytes :]
+        is_whole = len(marker) == options.hidden_bytes and (marker[0] & 0xC0) != 0x80
         before, text = (TEXT, ("literal", marker.decode())) if is_whole else (None, None)
     if before is None or text is None:
         raise reader.unsupported(
-            "the marker at the end of this rule is unknown", found.position, found.length,
+            "the marker at the end of this rule is unknown", options.position, options.length,
             hint="The rule must end with a text of that many bytes, or its parts must be regular rules.",
         )  # fmt: skip
-    return Ending(before, text, found.stop_capture, found.capture_hidden_stop_bytes is not None)
+    return Ending(before, text, options.stop_capture, options.capture_hidden_stop_bytes is not None)
 
 
 def _literal_end(language: RE) -> str | None:

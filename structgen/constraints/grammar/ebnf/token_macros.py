@@ -100,24 +100,26 @@ class _Macro(ArgumentReader):
                 break
             self.take(",", "")
         self.take(")", "a comma or the closing parenthesis")
-        for one, at in (excluded or {}).items():
-            if one in tags:
-                raise self.fault(f"the tag {_shown(one)} is also excluded", at, 1, "Remove one of the two.")
+        for member, at in (excluded or {}).items():
+            if member in tags:
+                raise self.fault(
+                    f"the tag {_shown(member)} is also excluded", at, 1, "Remove one of the two."
+                )
         return dispatch_body(
             {tag: rule for tag, (rule, _) in tags.items()}, excluded or (), loops is not False, self.where
         )
 
     def _excludes(self) -> dict[Member, int]:
-        found: dict[Member, int] = {}
+        members: dict[Member, int] = {}
         self.take("(", "a tuple of tokens")
         while self.peek() != ")":
             member, at = self._token()
-            found.setdefault(member, at)
+            members.setdefault(member, at)
             if self.peek() != ",":
                 break
             self.take(",", "")
         self.take(")", "a comma or the closing parenthesis")
-        return found
+        return members
 
     def _token(self) -> tuple[Member, int]:
         if self.next()[0] == STRING:

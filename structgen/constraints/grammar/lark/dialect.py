@@ -131,12 +131,14 @@ class _Rewriter(ParametricRules):
 
     def _next(self, start: int) -> Piece:
         """Return the next piece that is not a space."""
-        return next((one for one in self.pieces[start:] if one.kind != "space"), self.pieces[-1])
+        return next((piece for piece in self.pieces[start:] if piece.kind != "space"), self.pieces[-1])
 
     def _before(self) -> str:
         """Return the text of the last piece before this one that is not a space."""
         start = max(self.position - 2, 0)
-        return next((one.text for one in self.pieces[start : self.position][::-1] if one.kind != "space"), "")
+        return next(
+            (piece.text for piece in self.pieces[start : self.position][::-1] if piece.kind != "space"), ""
+        )
 
     def _at_end(self) -> bool:
         """Return whether the statement ends here. Alternatives may continue on the next line."""
@@ -426,9 +428,9 @@ class _Rewriter(ParametricRules):
             self.position += 1
             return self._token(piece) if piece.kind == "special" else self._reference(piece)
         if piece.text == "{":
-            found = _COUNT.match(self.source.text, piece.offset)
-            if found and (found[1] or found[3]):
-                return self._repetition(found)
+            match = _COUNT.match(self.source.text, piece.offset)
+            if match and (match[1] or match[3]):
+                return self._repetition(match)
         if terminal and piece.text == "->":
             hint = "Only alternatives of rules can have aliases."
             self.source.fail("a terminal cannot contain '->'", piece.offset, 2, hint)
@@ -442,7 +444,7 @@ class _Rewriter(ParametricRules):
     def _check_range(self) -> None:
         """Raise an error if the bounds of ``~2..5`` are reversed."""
         before = [
-            one for one in self.pieces[max(self.position - 3, 0) : self.position] if one.kind != "space"
+            piece for piece in self.pieces[max(self.position - 3, 0) : self.position] if piece.kind != "space"
         ]
         after = self._next(self.position + 1)
         if before and before[-1].kind == after.kind == "number" and len(before[-1].text + after.text) < 100:
@@ -456,20 +458,20 @@ class _Rewriter(ParametricRules):
             self._next(self.position + 1).text in ("(", "[")
         )
 
-    def _repetition(self, found: re.Match[str]) -> Out:
-        low, comma, high = int(found[1] or 0), found[2], found[3]
+    def _repetition(self, match: re.Match[str]) -> Out:
+        low, comma, high = int(match[1] or 0), match[2], match[3]
         last = int(high) if high else UNBOUNDED if comma else low
         if last < low:
-            length = found.end() - found.start()
+            length = match.end() - match.start()
             self.source.fail(
                 "repetition bounds are reversed",
-                found.start(),
+                match.start(),
                 length,
                 hint="Write the smaller number first.",
             )
-        while self.position < len(self.pieces) and self._now.offset < found.end():
+        while self.position < len(self.pieces) and self._now.offset < match.end():
             self.position += 1
-        return [(f" ~ {low}..{last} ", found.start(), False)]
+        return [(f" ~ {low}..{last} ", match.start(), False)]
 
     def _block(self, block: Piece, terminal: bool) -> Out:
         content = self.source.text[block.content : block.offset + len(block.text)]
@@ -492,8 +494,8 @@ class _Rewriter(ParametricRules):
         try:
             schema = schema_constraint(self.source, block, self.json_options)
         except (SchemaError, RegexError) as error:
-            place = self.source.position(block.offset)
-            at = f"%json at line {place.line}, column {place.column}"
+            position = self.source.position(block.offset)
+            at = f"%json at line {position.line}, column {position.column}"
             error.where = f"{at}, {error.where}" if error.where else at
             raise
         return self._rule("json_1", ("constraint", schema), block.offset)
@@ -532,8 +534,8 @@ class _Rewriter(ParametricRules):
         """Rewrite a special token, given by its text or by numbers."""
         if not piece.text.startswith("<["):
             return self._rule("special_1", ("special", piece.text), piece.offset)
-        place = self.source.position(piece.offset)
-        where = f"line {place.line}, column {place.column}"
+        position = self.source.position(piece.offset)
+        where = f"line {position.line}, column {position.column}"
         try:
             tokens = token_set(piece.text, where)
         except ValueError as error:
@@ -544,7 +546,7 @@ class _Rewriter(ParametricRules):
         name = piece.text[1:]
         constraint = self.constraints.get(name)
         if constraint is None:
-            known = ", ".join(f"@{one}" for one in self.constraints)
+            known = ", ".join(f"@{name}" for name in self.constraints)
             hint = f"The constraints are {known}." if known else f"Pass it: constraints={{{name!r}: ...}}."
             self.source.fail(f"there is no constraint {name!r}", piece.offset, len(piece.text), hint)
         return self._rule("constraint_1", ("constraint", constraint), piece.offset)

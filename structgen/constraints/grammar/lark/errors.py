@@ -281,11 +281,11 @@ _SYNTAX_HINT = (
 
 def _unexpected(error: UnexpectedInput) -> str:
     if isinstance(error, UnexpectedToken):
-        wanted = sorted(_WORDS[name] for name in error.accepts or error.expected if name in _WORDS)
+        expected = sorted(_WORDS[name] for name in error.accepts or error.expected if name in _WORDS)
         shown = "the end of the line" if error.token.type == "_NL" else repr(str(error.token))
         if error.token.type == "$END":
             shown = "the end of the grammar"
-        return f"unexpected {shown}; expected: {', '.join(wanted)}" if wanted else f"unexpected {shown}"
+        return f"unexpected {shown}; expected: {', '.join(expected)}" if expected else f"unexpected {shown}"
     if isinstance(error, UnexpectedCharacters):
         return "unexpected character"
     return "the grammar ends too early"
@@ -294,16 +294,16 @@ def _unexpected(error: UnexpectedInput) -> str:
 def _without_place(text: str, rewritten: Rewritten) -> GrammarSyntaxError:
     source = rewritten.source
     for rule in _RULES:
-        found = rule.pattern.search(text)
-        if found:
-            kind, name = found[1].lower(), rewritten.written(found[2])
+        match = rule.pattern.search(text)
+        if match:
+            kind, name = match[1].lower(), rewritten.written(match[2])
             if kind in ("rule", "terminal"):  # lark states what it is used in instead
                 kind = "terminal" if name.isupper() else "rule"
             places = source.definitions(name)
             offset = places[-1] if rule.defined and places else source.use(name)
-            near = source.near(name) if "no {kind}" in rule.message else None
+            suggestion = source.near(name) if "no {kind}" in rule.message else None
             hint = rule.hint.format(kind=kind, name=name)
-            hint = f"Did you mean {near}? {hint}" if near else hint
+            hint = f"Did you mean {suggestion}? {hint}" if suggestion else hint
             return source.error(rule.message.format(kind=kind, name=name), offset, len(name), hint)
     offset, length, why = _wrong_literal(source)
     for pattern, message, hint in _PLAIN:
@@ -329,7 +329,7 @@ def _wrong_literal(source: Source) -> tuple[int | None, int, str]:
             return piece.offset, len(piece.text), f": {error.msg}"
         except Exception:  # noqa: BLE001 — lark raises anything for a malformed pattern
             return piece.offset, len(piece.text), ""
-        ranged = any(one.text == ".." for one in pieces[max(index - 1, 0) : index + 2])
+        ranged = any(neighbour.text == ".." for neighbour in pieces[max(index - 1, 0) : index + 2])
         if ranged and piece.kind == "string" and len(pattern.value) != 1:
             return piece.offset, len(piece.text), ""
     return None, 1, ""

@@ -54,8 +54,8 @@ class Settings:
             self._set(source, block, name, key, value)
 
     def _set(self, source: Source, block: Piece, name: str, key: str, value: object) -> None:
-        found = source.text.find(f'"{key}"', block.content, block.offset + len(block.text))
-        offset, length = (block.offset, len(name)) if found < 0 else (found, len(key) + 2)
+        start = source.text.find(f'"{key}"', block.content, block.offset + len(block.text))
+        offset, length = (block.offset, len(name)) if start < 0 else (start, len(key) + 2)
         if key not in _KNOWN:
             source.fail(
                 f"{name} has no option {key!r:.60}", offset, length, f"The options are {', '.join(_KNOWN)}."
@@ -93,15 +93,15 @@ class Settings:
             if kind == "repeat":
                 return ("repeat", body(part[1]), part[2], part[3])
             if kind == "sequence":
-                return sequence_of([body(one) for one in part[1]])
+                return sequence_of([body(item) for item in part[1]])
             if kind == "choice":
-                return choice_of([body(one) for one in part[1]])
+                return choice_of([body(item) for item in part[1]])
             if part not in known:
                 known[part] = ("sequence", (part, ("rule", _IGNORED)))
             return known[part]
 
         renamed: Body = ("rule", _TEXT)
-        result = {_TEXT if name == start else name: body(one) for name, one in bodies.items()}
+        result = {_TEXT if name == start else name: body(rule_body) for name, rule_body in bodies.items()}
         skipped = choice_of([("terminal", name) for name in ignore])
         result[_IGNORED] = ("repeat", skipped, 0, 1 if self.skip_once else None)
         first: list[Body] = [("rule", _IGNORED)] if self.initial_skip else []

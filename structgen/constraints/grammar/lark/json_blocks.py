@@ -102,17 +102,19 @@ class _Guidance:
                 gap, item_separator=separators[0], key_separator=separators[1]
             )
         except OptionError as error:
-            name = next((one for one in names if error.message.startswith(one)), "whitespace_pattern")
+            name = next(
+                (option for option in names if error.message.startswith(option)), "whitespace_pattern"
+            )
             self._fail(name, error.message, error.hint or "It must be a regular expression of white space.")
         except LimitExceeded as error:
-            place = self.source.position(self.block.offset)
-            error.where = f"%json at line {place.line}, column {place.column}"
+            position = self.source.position(self.block.offset)
+            error.where = f"%json at line {position.line}, column {position.column}"
             raise
 
     def _span(self, name: str) -> tuple[int, int]:
         shown = json.dumps(name)
-        found = self.source.text.rfind(shown, self.block.content, self.block.offset + len(self.block.text))
-        return (self.block.offset, len("%json")) if found < 0 else (found, len(shown))
+        start = self.source.text.rfind(shown, self.block.content, self.block.offset + len(self.block.text))
+        return (self.block.offset, len("%json")) if start < 0 else (start, len(shown))
 
     def _fail(self, name: str, message: str, hint: str) -> NoReturn:
         self.source.fail(message, *self._span(name), hint)

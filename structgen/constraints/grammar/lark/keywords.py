@@ -44,7 +44,7 @@ def keywords_of(
         pattern = own[host][0]
         if pattern in ignored:  # it finds no keyword, but the keyword's own scanner is still not tried
             finders.setdefault(name, []).append((pattern, pattern, True))
-    keywords = [Keyword(own[name][0], tuple(found)) for name, found in finders.items()]
+    keywords = [Keyword(own[name][0], tuple(finders_of_name)) for name, finders_of_name in finders.items()]
     for name, found in finders.items():  # look-ahead may have split the keyword's own scanner
         same_finders = tuple((pattern, pattern, replaces) for _, pattern, replaces in found)
         keywords += [Keyword(other, same_finders) for other in own[name][1:]]

@@ -129,8 +129,8 @@ def find_import(base_path: str | PackageResource | None, grammar_path: str) -> t
     """Find an imported grammar in the importing file's folder or in lark. Lark calls it after other paths."""
     try:
         if isinstance(base_path, str):
-            found = Path(base_path) / grammar_path
-            return str(found), found.read_text("utf-8")
+            file = Path(base_path) / grammar_path
+            return str(file), file.read_text("utf-8")
     except OSError:
         pass
     try:
@@ -189,8 +189,8 @@ def _compile(builder: GrammarBuilder, rewritten: Rewritten, start: str, keep: fr
             terminals.append(TerminalDef(name, to_pattern.transform(_copy(tree)), priority))
     declared = frozenset(name for name, (tree, _) in grammar.term_defs if tree is None)
 
-    definitions = [one for one in grammar.rule_defs if one[2] is not None]
-    placeholders = {one[0] for one in grammar.rule_defs if one[2] is None}
+    definitions = [definition for definition in grammar.rule_defs if definition[2] is not None]
+    placeholders = {definition[0] for definition in grammar.rule_defs if definition[2] is None}
     anonymous = PrepareAnonTerminals(terminals)  # type: ignore[no-untyped-call]
     templates = _Templates(definitions)  # type: ignore[no-untyped-call]
     transformer = PrepareLiterals() * ValidateSymbols() * anonymous * templates
@@ -229,20 +229,20 @@ def select(
     for name, body in rules.items():
         if name in named[name] and not any(helper for _, one, helper in symbols_of(body) if one == name):
             mentions[name] = named[name] - {name}
-    mentioned = Counter(one for name in rules for one in mentions[name])
+    mentioned = Counter(used for name in rules for used in mentions[name])
     mentioned[start] += 1
     dropped = [name for name in rules if not mentioned[name]]
     for name in dropped:  # the list grows by rules that only dropped rules mention
-        for one in mentions[name]:
-            mentioned[one] -= 1
-            if one in rules and not mentioned[one]:
-                dropped.append(one)
+        for other in mentions[name]:
+            mentioned[other] -= 1
+            if other in rules and not mentioned[other]:
+                dropped.append(other)
     kept = [name for name in rules if mentioned[name]]
     used = set[str]().union(*(named[name] for name in kept))
     wanted = keep.union(ignore, used, (literals[text] for text in used & literals.keys()))
     return Loaded(
-        terminals=[one for one in terminals if one.name in wanted],
-        all_terminals={one.name: one for one in terminals},
+        terminals=[terminal for terminal in terminals if terminal.name in wanted],
+        all_terminals={terminal.name: terminal for terminal in terminals},
         rules={name: rules[name] for name in kept},
         ignore=list(dict.fromkeys(ignore)),
         declared=declared & wanted,
@@ -258,8 +258,8 @@ def _copy(tree: _Node) -> _Node:
 def _check_rules(rules: Mapping[str, Body], placeholders: set[str], rewritten: Rewritten, start: str) -> None:
     source = rewritten.source
     if start not in rules:
-        near = source.near(start)
-        hint = f"Did you mean start={near!r}?" if near else "Pass the name of a rule: start=..."
+        suggestion = source.near(start)
+        hint = f"Did you mean start={suggestion!r}?" if suggestion else "Pass the name of a rule: start=..."
         raise GrammarSyntaxError(f"there is no rule {start!r} to start from", hint=hint)
     for name in placeholders - set(rewritten.bodies):
         source.fail(
@@ -328,4 +328,4 @@ def symbols_of(body: Body) -> Iterator[tuple[str, str, bool]]:
             if high != 0:
                 pending.append((part[1], helper or high is None or high >= _MANY))
         else:
-            pending.extend((one, helper) for one in part[1])
+            pending.extend((part_of_body, helper) for part_of_body in part[1])

@@ -30,8 +30,8 @@ class Names:
     def __init__(self, terminals: list[TerminalDef]) -> None:
         self.terminals = terminals
         self.known: dict[str, str] = {}
-        self.taken = {one.name for one in terminals}
-        self.by_pattern = {one.pattern: one.name for one in terminals}
+        self.taken = {terminal.name for terminal in terminals}
+        self.by_pattern = {terminal.pattern: terminal.name for terminal in terminals}
         self.number = 0
 
     def add(self, text: str) -> None:
@@ -99,5 +99,5 @@ def _unescaped(text: str) -> str | None:
     return _ESCAPE.sub(_escaped, text) if _PLAIN.fullmatch(text) else None
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return _ESCAPED.get(found[1], found[0])
+def _escaped(match: re.Match[str]) -> str:
+    return _ESCAPED.get(match[1], match[0])

@@ -81,7 +81,10 @@ class _Proofs:
     def forbidden(self, scanner: Scanner) -> RE | None:
         if not scanner.conditions:
             return None
-        wrong = alternate(concat([one.language, character_class(one.excluded)]) for one in scanner.conditions)
+        wrong = alternate(
+            concat([condition.language, character_class(condition.excluded)])
+            for condition in scanner.conditions
+        )
         wrong = intersect([wrong, complement(scanner.language)])
         if not self.languages.meet(wrong, TEXT):
             return None
@@ -96,7 +99,7 @@ class _Proofs:
         following = self.follow([entry.name for entry in scanner.entries])
         texts = concat([forbidden, TEXT])
         if following is None or self._meets(
-            following, lambda one: _allowed(scanner, concat([one, TEXT])), texts
+            following, lambda texts_after: _allowed(scanner, concat([texts_after, TEXT])), texts
         ):
             self.refuse(scanner.name, "a shorter match is possible, and another terminal may follow it")
         return True
@@ -116,7 +119,7 @@ class _Proofs:
         """
         texts = concat([forbidden, TEXT])
         if taken:
-            texts = intersect([texts, *(complement(self.languages.followed(one)) for one in taken)])
+            texts = intersect([texts, *(complement(self.languages.followed(earlier)) for earlier in taken)])
         left = other.language
         for entry in other.entries:
             lexemes = intersect([left, entry.language])
@@ -135,11 +138,11 @@ class _Proofs:
         """
         if len(following) > 1 and not self.languages.meet(after(alternate(following)), texts):
             return False
-        return any(self.languages.meet(after(one), texts) for one in following)
+        return any(self.languages.meet(after(language), texts) for language in following)
 
 
-def _between(before: RE, one: RE) -> RE:
-    return concat([before, one, TEXT])
+def _between(before: RE, language: RE) -> RE:
+    return concat([before, language, TEXT])
 
 
 def _allowed(scanner: Scanner, rest: RE) -> RE:
@@ -181,8 +184,8 @@ def guard_ordered(
         lost = [_allowed(scanner, concat([ANY, TEXT]))] if proofs.shorter(scanner, forbidden) else []
         first: list[Scanner] = []
         index = result.index(scanner)
-        taken = [one.language for one in result[:index] if not one.conditions and not contextual]
-        taken = [one for one in taken if not languages.apart(one, forbidden)]
+        taken = [scanner.language for scanner in result[:index] if not scanner.conditions and not contextual]
+        taken = [language for language in taken if not languages.apart(language, forbidden)]
         for other in result[index + 1 :]:
             if languages.apart(other.language, forbidden):
                 continue
@@ -195,7 +198,7 @@ def guard_ordered(
                 short and not proofs.cannot_continue(other, forbidden, taken)
             ):
                 refuse(scanner.name, f"where it must not match, {other.name} may match instead")
-            if longer and any(languages.meet(concat([only, TEXT]), one) for one in lost):
+            if longer and any(languages.meet(concat([only, TEXT]), language) for language in lost):
                 refuse(
                     scanner.name, f"where it must not match, {other.name} may match, but not before others"
                 )
@@ -206,7 +209,7 @@ def guard_ordered(
                 first.append(other)
             elif longer:
                 entries = tuple(
-                    replace(one, language=intersect([one.language, only])) for one in other.entries
+                    replace(entry, language=intersect([entry.language, only])) for entry in other.entries
                 )
                 first.append(replace(other, name=f"not {scanner.name}", language=only, entries=entries))
             if longer and not contextual:
@@ -218,7 +221,9 @@ def guard_ordered(
 
 def _with_errors(scanner: Scanner, forbidden: RE) -> Scanner:
     """Return the scanner that also finds the forbidden texts, which are no terminal."""
-    entries = (replace(one, language=intersect([one.language, scanner.language])) for one in scanner.entries)
+    entries = (
+        replace(entry, language=intersect([entry.language, scanner.language])) for entry in scanner.entries
+    )
     language = alternate([scanner.language, forbidden])
     return replace(scanner, language=language, entries=tuple(entries), conditions=())
 
@@ -239,9 +244,11 @@ def guard_longest(
         if forbidden is None:
             continue
         others = [
-            one for one in terminals if one is not terminal and not languages.apart(one.language, forbidden)
+            other
+            for other in terminals
+            if other is not terminal and not languages.apart(other.language, forbidden)
         ]
-        if not contextual and languages.includes(alternate([one.language for one in others]), forbidden):
+        if not contextual and languages.includes(alternate([other.language for other in others]), forbidden):
             continue  # a longer match always wins
         proofs.shorter(terminal, forbidden)
         for other in others:
@@ -251,7 +258,7 @@ def guard_longest(
             result.append(Scanner(f"not {terminal.name}", forbidden))
             continue
         following = follow([entry.name for entry in terminal.entries])
-        excluded = [concat([character_class(one.excluded), TEXT]) for one in terminal.conditions]
+        excluded = [concat([character_class(condition.excluded), TEXT]) for condition in terminal.conditions]
         if following is None or any(languages.meet(one, two) for one in following for two in excluded):
             refuse(
                 terminal.name,

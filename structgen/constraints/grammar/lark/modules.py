@@ -91,34 +91,34 @@ class ModuleReader:
     def module(self, read: Any, folder: Any, renamed: Callable[[str], str] | None, depth: int) -> Module:
         """Return the definitions of a module that the core has read, with what it imports."""
         rules, terminals, _, imports, written = read
-        self.is_odd |= any("__anon_" in one.casefold() for one in written)
-        made = Module()
+        self.is_odd |= any("__anon_" in pattern.casefold() for pattern in written)
+        module = Module()
         for path, (relative, aliases) in self._imports(imports).items():
-            self._import(made, path, folder if relative else None, aliases, renamed, depth)
+            self._import(module, path, folder if relative else None, aliases, renamed, depth)
         for name, kind, parameters, body, symbols, literals, uses, nothing in rules:
             if renamed is not None:
                 name = renamed(name)
                 parameters = tuple(map(renamed, parameters))
                 body = body and _renamed(body, renamed)
-                symbols = {one if one[0] in '"/' else renamed(one) for one in symbols}
-                uses = [(level, _renamed(one, renamed)) for level, one in uses]
-            self._rule(made, name, kind, RuleDefinition(parameters, body, symbols, literals, uses, nothing))
+                symbols = {symbol if symbol[0] in '"/' else renamed(symbol) for symbol in symbols}
+                uses = [(level, _renamed(use, renamed)) for level, use in uses]
+            self._rule(module, name, kind, RuleDefinition(parameters, body, symbols, literals, uses, nothing))
         for name, kind, priority, body, alternatives in terminals:
             if renamed is not None:
                 if name.startswith("__IGNORE_"):
                     continue
                 name = renamed(name)
                 body = body and _renamed(body, renamed)
-            self._terminal(made, name, kind, TerminalDefinition(priority, body, alternatives))
-        for one in made.terminals.values():
-            if not one.scope:
-                one.scope = made.terminals
-        _check_cycles(made.terminals.values())
-        return made
+            self._terminal(module, name, kind, TerminalDefinition(priority, body, alternatives))
+        for terminal in module.terminals.values():
+            if not terminal.scope:
+                terminal.scope = module.terminals
+        _check_cycles(module.terminals.values())
+        return module
 
     @staticmethod
-    def _rule(made: Module, name: str, kind: int, rule: RuleDefinition) -> None:
-        known = made.rules.get(name)
+    def _rule(module: Module, name: str, kind: int, rule: RuleDefinition) -> None:
+        known = module.rules.get(name)
         if kind == _EXTEND:
             if known is None or known.parameters != rule.parameters:
                 raise NotPlain
@@ -126,28 +126,28 @@ class ModuleReader:
             known.body = ("choice", (rule.body, known.body))
             known.symbols = known.symbols | rule.symbols
             known.names_more |= rule.names_more
-            known.literals = [(level + 1, one) for level, one in rule.literals] + known.literals
-            known.uses = [(level + 1, one) for level, one in rule.uses] + known.uses
-        elif (name in made.rules) != (kind == _OVERRIDE) or name.startswith("__"):
+            known.literals = [(level + 1, literal) for level, literal in rule.literals] + known.literals
+            known.uses = [(level + 1, use) for level, use in rule.uses] + known.uses
+        elif (name in module.rules) != (kind == _OVERRIDE) or name.startswith("__"):
             raise NotPlain
         else:
-            made.rules[name] = None if kind == _DECLARE else rule
+            module.rules[name] = None if kind == _DECLARE else rule
 
     @staticmethod
-    def _terminal(made: Module, name: str, kind: int, terminal: TerminalDefinition) -> None:
-        known = made.terminals.get(name)
+    def _terminal(module: Module, name: str, kind: int, terminal: TerminalDefinition) -> None:
+        known = module.terminals.get(name)
         if kind == _EXTEND:
             if known is None or known.body is None or known.pattern is not None:
                 raise NotPlain
             old = known.body[1] if known.alternatives > 1 else (known.body,)
-            known.body = ("choice", (("within", made.terminals, terminal.body), *old))
+            known.body = ("choice", (("within", module.terminals, terminal.body), *old))
             known.alternatives += 1
         elif (known is not None) != (kind == _OVERRIDE) or (
             name.startswith("__") and not name.startswith("__IGNORE_")
         ):
             raise NotPlain
         else:
-            made.terminals[name] = terminal
+            module.terminals[name] = terminal
 
     @staticmethod
     def _imports(imports: list[Any]) -> dict[tuple[str, ...], tuple[bool, dict[str, str]]]:
@@ -184,19 +184,19 @@ class ModuleReader:
         @cache
         def renamed(name: str) -> str:
             if name in aliases:
-                found = aliases[name]
+                new_name = aliases[name]
             else:
-                found = f"_{prefix}__{name[1:]}" if name[0] == "_" else f"{prefix}__{name}"
-            return found if outer is None else outer(found)
+                new_name = f"_{prefix}__{name[1:]}" if name[0] == "_" else f"{prefix}__{name}"
+            return new_name if outer is None else outer(new_name)
 
-        made = self.module(read, beside, renamed, depth + 1)
-        used = _reachable(made, map(renamed, aliases))
-        for name, rule in made.rules.items():
+        imported = self.module(read, beside, renamed, depth + 1)
+        used = _reachable(imported, map(renamed, aliases))
+        for name, rule in imported.rules.items():
             if name in used:
                 if name in into.rules:
                     raise NotPlain
                 into.rules[name] = rule
-        for name, terminal in made.terminals.items():
+        for name, terminal in imported.terminals.items():
             if name in used:
                 if name in into.terminals:
                     raise NotPlain
@@ -237,7 +237,7 @@ def _check_cycles(terminals: Iterable[TerminalDefinition]) -> None:
 
 def _parts(terminal: TerminalDefinition) -> list[TerminalDefinition]:
     """Return the terminals in the body of a terminal."""
-    found: list[TerminalDefinition] = []
+    definitions: list[TerminalDefinition] = []
     pending = [] if terminal.body is None else [(terminal.body, terminal.scope)]
     while pending:
         part, scope = pending.pop()
@@ -246,20 +246,20 @@ def _parts(terminal: TerminalDefinition) -> list[TerminalDefinition]:
             raise NotPlain
         if kind == "terminal":
             if part[1][0] not in '"/':
-                found.append(scope[part[1]])
+                definitions.append(scope[part[1]])
         elif kind == "repeat":
             pending.append((part[1], scope))
         elif kind == "within":
             pending.append((part[2], part[1]))
         else:
-            pending.extend([(one, scope) for one in part[1]])
-    return found
+            pending.extend([(item, scope) for item in part[1]])
+    return definitions
 
 
 def _reachable(module: Module, names: Iterable[str]) -> set[str]:
     """Return the names that these rules and terminals need, themselves included. Terminals need no others."""
     pending = list(names)
-    found = set(pending)
+    seen = set(pending)
     while pending:
         rule = module.rules.get(pending.pop())
         if rule is None:
@@ -267,12 +267,12 @@ def _reachable(module: Module, names: Iterable[str]) -> set[str]:
         needed = set(rule.symbols)
         for _, (_, template, arguments) in rule.uses:
             needed.add(template)
-            needed.update(one[1] for one in arguments if one[0] != "use")
-        for name in needed - found - set(rule.parameters):
+            needed.update(argument[1] for argument in arguments if argument[0] != "use")
+        for name in needed - seen - set(rule.parameters):
             if name[0] not in '"/':
-                found.add(name)
+                seen.add(name)
                 pending.append(name)
-    return found
+    return seen
 
 
 def _renamed(body: Body, renamed: Callable[[str], str]) -> Body:

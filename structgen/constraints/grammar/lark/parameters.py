@@ -142,28 +142,28 @@ class Parameters:
     # -- tokens
 
     def _next(self) -> str:
-        found = _TOKEN.match(self.source.text, self.position)
-        return "" if found is None else found[0].strip()
+        match = _TOKEN.match(self.source.text, self.position)
+        return "" if match is None else match[0].strip()
 
-    def _take(self, wanted: str) -> tuple[str, str, str]:
-        found = _TOKEN.match(self.source.text, self.position)
-        if found is None or found[3]:
-            self._at = self._end = self.position if found is None else found.start(3)
+    def _take(self, kind: str) -> tuple[str, str, str]:
+        match = _TOKEN.match(self.source.text, self.position)
+        if match is None or match[3]:
+            self._at = self._end = self.position if match is None else match.start(3)
             while self.source.text[self._at : self._at + 1] in (" ", "\t"):
                 self._at += 1
-            self._fail(f"{wanted} is missing", "For example perm::set_bit(0) or %if lt([0:4], 10).")
-        self._at, self._end = found.start(found.lastindex or 0), found.end()
-        self.position = found.end()
-        return found[1] or "", found[2] or "", found[3] or ""
+            self._fail(f"{kind} is missing", "For example perm::set_bit(0) or %if lt([0:4], 10).")
+        self._at, self._end = match.start(match.lastindex or 0), match.end()
+        self.position = match.end()
+        return match[1] or "", match[2] or "", match[3] or ""
 
     def _sign(self, sign: str) -> None:
-        found = _TOKEN.match(self.source.text, self.position)
-        if found is None or found[3] != sign:
+        match = _TOKEN.match(self.source.text, self.position)
+        if match is None or match[3] != sign:
             at = self.position
             while self.source.text[at : at + 1] in (" ", "\t"):
                 at += 1
             self.source.fail(f"{sign!r} is missing", at, hint="For example bit_clear(0) or lt([0:4], 10).")
-        self.position = found.end()
+        self.position = match.end()
 
     def _number(self, most: int) -> int:
         number, _, _ = self._take("a number")

@@ -51,16 +51,16 @@ class ParametricRules:
 
     def _parametric(self) -> frozenset[str]:
         """Return the names that are followed by ``::`` at the start of a statement."""
-        found: set[str] = set()
+        names: set[str] = set()
         fresh = True
         for piece, after in zip(self.pieces, self.pieces[1:], strict=False):
             if fresh and piece.kind == "name" and after.text == "::":
-                found.add(piece.text)
+                names.add(piece.text)
             if piece.kind == "newline":
                 fresh = True
             elif piece.kind != "space" and piece.text not in ("?", "!", "%override", "%extend"):
                 fresh = False
-        return frozenset(found)
+        return frozenset(names)
 
     def _parameter(self, name: Piece) -> None:
         """Read ``::_`` after the name of a rule in its definition."""

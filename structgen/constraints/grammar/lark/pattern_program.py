@@ -182,10 +182,10 @@ class _Builder:
         if kind == "boundary":
             return self.add(("boundary", node[1], self.set_number(node[2]), after))
         _, ahead, negative, body = node
-        found = self.build(body, self.add(("found",)), True)
+        entry = self.build(body, self.add(("found",)), True)
         if ahead:
-            return self.add(("ahead", negative, found, after))
-        self.program.lookbehinds.append(found)
+            return self.add(("ahead", negative, entry, after))
+        self.program.lookbehinds.append(entry)
         return self.add(("lookbehind", len(self.program.lookbehinds) - 1, negative, after))
 
     def _loop(self, node: Node, after: int, inside_look: bool) -> int:
@@ -212,11 +212,11 @@ class _Builder:
             entry = before
         return entry
 
-    def _fork(self, place: int, loop: int, body: int, after: int, lazy: bool, empty: bool) -> None:
+    def _fork(self, at: int, loop: int, body: int, after: int, lazy: bool, empty: bool) -> None:
         if empty:
-            self.program.code[place] = ("again", loop, body, after, lazy)
+            self.program.code[at] = ("again", loop, body, after, lazy)
         else:
-            self.program.code[place] = ("split", (after, body) if lazy else (body, after))
+            self.program.code[at] = ("split", (after, body) if lazy else (body, after))
 
 
 def _may_be_empty(node: Node) -> bool:

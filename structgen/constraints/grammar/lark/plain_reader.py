@@ -94,12 +94,12 @@ class Patterns:
             return known
         self._known[name] = None
         tree = self._terminals[name][1]
-        found = tree if isinstance(tree, Pattern) else self._pattern(tree)
-        self._known[name] = found
-        self._characters += len(found.value)
-        if len(found.value) > _LONGEST or self._characters > _ALL:
+        pattern = tree if isinstance(tree, Pattern) else self._pattern(tree)
+        self._known[name] = pattern
+        self._characters += len(pattern.value)
+        if len(pattern.value) > _LONGEST or self._characters > _ALL:
             raise NotPlain
-        return found
+        return pattern
 
     def _pattern(self, tree: _Tree) -> Pattern:
         kind = tree[0]
@@ -111,7 +111,7 @@ class Patterns:
             return PatternRE("".join(part.to_regexp() for part in parts)) if parts else PatternStr("")
         if kind == "choice":
             parts = [self._pattern(part) for part in tree[1]]
-            parts.sort(key=lambda one: (-one.max_width, -one.min_width, -len(one.value)))
+            parts.sort(key=lambda pattern: (-pattern.max_width, -pattern.min_width, -len(pattern.value)))
             return PatternRE(f"(?:{'|'.join(part.to_regexp() for part in parts)})")
         if kind == "repeat":
             inner = self._pattern(tree[1])
@@ -127,14 +127,14 @@ def imported_terminals(imports: list[tuple[str, str]], defined: Mapping[str, Def
     """
     terminals, patterns = _common()
     names = dict(imports)
-    found: dict[str, Defined] = {
+    definitions: dict[str, Defined] = {
         names[name]: (priority, patterns.of(name), False)
         for name, (priority, *_) in terminals.items()
         if name in names
     }
-    if len(found) < len(imports) or found.keys() & defined.keys():
+    if len(definitions) < len(imports) or definitions.keys() & defined.keys():
         raise NotPlain
-    return found
+    return definitions
 
 
 @cache

@@ -257,7 +257,9 @@ def _eliminate(edges: dict[int, dict[int, RE]], last: int, too_large: Callable[[
             into.setdefault(to, set()).add(state)
     left = set(edges) - {0}
     while left:
-        state = min(left, key=lambda one: (len(into.get(one, ())) * len(edges[one]), one))
+        state = min(
+            left, key=lambda candidate: (len(into.get(candidate, ())) * len(edges[candidate]), candidate)
+        )
         left.remove(state)
         out = edges.pop(state)
         loop = repeat(out.pop(state, NOTHING), 0, None)

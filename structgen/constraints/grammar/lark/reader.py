@@ -191,13 +191,15 @@ def _grammar(
     indentation: Indentation | None,
 ) -> Grammar:
     rule, contextual = options.lexer, options.contextual
-    made = {indentation.indent, indentation.dedent} if indentation else set()
-    _check_declared(loaded, rewritten, made)
+    indentation_terminals = {indentation.indent, indentation.dedent} if indentation else set()
+    _check_declared(loaded, rewritten, indentation_terminals)
 
     @cache
     def following() -> Following:
-        bodies: dict[str, Body] = {one.name: ("terminal", one.name) for one in loaded.terminals}
-        bodies |= dict.fromkeys(made, EMPTY)
+        bodies: dict[str, Body] = {
+            terminal.name: ("terminal", terminal.name) for terminal in loaded.terminals
+        }
+        bodies |= dict.fromkeys(indentation_terminals, EMPTY)
         silent = [*loaded.ignore, *([indentation.newline] if indentation else [])]
         whole = {
             name: EMPTY if body[0] in ("instance", "condition") else body
@@ -212,7 +214,7 @@ def _grammar(
         lexemes = lexemes_ordered(loaded, rewritten, after, contextual)
     else:
         lexemes = lexemes_longest(loaded, rewritten, after, contextual)
-    lexemes.bodies |= {name: ("terminal", name) for name in made}
+    lexemes.bodies |= {name: ("terminal", name) for name in indentation_terminals}
     bodies = rule_bodies(loaded, lexemes.bodies, rewritten.bodies)
     if rewritten.parametric:
         bodies = instantiate(bodies, frozenset(rewritten.parametric))
@@ -245,8 +247,8 @@ def _rule(name: str, body: Body, rewritten: Rewritten, lexemes: Lexemes, at_limi
     return Rule(name, body, offset, options.capture, options.temperature, lexemes.endings.get(base), limit)
 
 
-def _check_declared(loaded: Loaded, rewritten: Rewritten, made: set[str]) -> None:
-    for name in sorted(loaded.declared - made):
+def _check_declared(loaded: Loaded, rewritten: Rewritten, indentation_terminals: set[str]) -> None:
+    for name in sorted(loaded.declared - indentation_terminals):
         rewritten.source.fail(
             f"the terminal {name} is declared, but never defined",
             rewritten.source.definition(rewritten.written(name)),
@@ -294,7 +296,7 @@ def _renamed(indentation: Indentation, lexemes: Lexemes, rewritten: Rewritten) -
         )
 
     def known(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(one for name in names for one in lexemes.names.get(name, []))
+        return tuple(part for name in names for part in lexemes.names.get(name, []))
 
     return Indentation(
         newline[0],

@@ -44,13 +44,13 @@ def rule_bodies(
     def body(part: Body) -> Body:
         kind = part[0]
         if kind == "sequence":  # a fast path, since most items are terminals
-            return sequence_of([known[one[1]] if one[0] == "terminal" else body(one) for one in part[1]])
+            return sequence_of([known[item[1]] if item[0] == "terminal" else body(item) for item in part[1]])
         if kind == "terminal":
             return known[part[1]]
         if kind == "rule":
             return placeholders.get(part[1]) or part
         if kind == "choice":
-            return choice_of([body(one) for one in part[1]])
+            return choice_of([body(item) for item in part[1]])
         low, high = part[2], part[3]
         if high == 0:
             return EMPTY
@@ -99,12 +99,12 @@ class Following:
 
     def after(self, names: Iterable[str]) -> frozenset[str] | None:
         """Return the terminals that may follow any of these; None if any text may."""
-        found: set[str] = set(self.silent)
+        terminals: set[str] = set(self.silent)
         for name in names:
             if name in self.silent:
                 return None
-            found |= self.pairs.get(name, set())
-        return None if OTHER in found else frozenset(found)
+            terminals |= self.pairs.get(name, set())
+        return None if OTHER in terminals else frozenset(terminals)
 
     def _note(self, before: set[str], after: set[str]) -> None:
         for name in before:

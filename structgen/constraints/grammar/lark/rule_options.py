@@ -149,21 +149,21 @@ class _Reader:
             self._fail(
                 "the name of a capture must be a text in quotes", value, f"For example {_FORMS[option]}."
             )
-        name = _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), value.text[1:-1])
+        name = _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), value.text[1:-1])
         fault = capture_name_fault(name)
         if fault is not None:
             self._fail(f"the name of a capture {fault}", value, f"For example {_FORMS[option]}.")
         return name
 
     def _temperature(self, value: Piece) -> dict[str, Any]:
-        found = temperature_of(value.text)
-        if found is None:
+        temperature = temperature_of(value.text)
+        if temperature is None:
             self._fail(
                 "a temperature must be a number from 0 to 1,000,000",
                 value,
                 f"For example {_FORMS['temperature']}.",
             )
-        return {"temperature": found}
+        return {"temperature": temperature}
 
     def _max_chars(self, value: Piece) -> dict[str, Any]:
         return self._most(value, "max_chars", "max_chars")

@@ -74,21 +74,21 @@ class Source:
         result: list[Piece] = []
         position = 0
         while position < len(text):
-            found = _PIECE.match(text, position)
+            match = _PIECE.match(text, position)
             assert (
-                found is not None and found.lastgroup is not None
+                match is not None and match.lastgroup is not None
             )  # the last alternative matches any character
-            kind: Kind = found.lastgroup  # type: ignore[assignment]
-            piece = Piece(kind, found[0], position)
-            if found[0] in _BLOCKS:
+            kind: Kind = match.lastgroup  # type: ignore[assignment]
+            piece = Piece(kind, match[0], position)
+            if match[0] in _BLOCKS:
                 piece = self._block(piece)
-            elif found[0] == "%lark":
+            elif match[0] == "%lark":
                 piece = self._nested(piece)
-            elif found[0] == '"':
+            elif match[0] == '"':
                 self.fail(
                     "this text is not closed", position, hint='Add the missing ", or write \\" for a quote.'
                 )
-            elif found[0] == "/":
+            elif match[0] == "/":
                 hint = "Add the missing /, or write \\/ for a slash in the pattern."
                 self.fail("this pattern is not closed", position, hint=hint)
             result.append(piece)
@@ -133,10 +133,10 @@ class Source:
             self.fail("%lark needs a grammar in braces after it", name.offset, len(name.text), hint=hint)
         depth, position = 0, brace.end()
         while position < len(self.text):
-            found = _PIECE.match(self.text, position)
-            assert found is not None
-            depth += (found[0] == "{") - (found[0] == "}")
-            position = found.end()
+            match = _PIECE.match(self.text, position)
+            assert match is not None
+            depth += (match[0] == "{") - (match[0] == "}")
+            position = match.end()
             if not depth:
                 return Piece("block", self.text[name.offset : position], name.offset, brace.end())
         raise self.error(
@@ -222,15 +222,17 @@ class Source:
             rf"^[ \t]*(?:%(?:override|extend)[ \t]+)?[?!]*({re.escape(name)})\b", re.MULTILINE
         )
         starts = {piece.offset for piece in self.pieces if piece.kind == "name"}
-        return [found.start(1) for found in pattern.finditer(self.text) if found.start(1) in starts]
+        return [match.start(1) for match in pattern.finditer(self.text) if match.start(1) in starts]
 
     def near(self, name: str) -> str | None:
         """Return a similar name that may have been meant, or None."""
         defined, used = self._names
-        known = [one for one in {**defined, **used} if one != name and one.isupper() == name.isupper()]
-        known = [one for one in known if one in defined or used[one] != self.use(name)]
-        found = get_close_matches(name, known, n=1, cutoff=0.6)
-        return found[0] if found else None
+        known = [
+            other for other in {**defined, **used} if other != name and other.isupper() == name.isupper()
+        ]
+        known = [other for other in known if other in defined or used[other] != self.use(name)]
+        matches = get_close_matches(name, known, n=1, cutoff=0.6)
+        return matches[0] if matches else None
 
     # -- errors
 

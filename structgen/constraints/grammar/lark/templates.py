@@ -89,9 +89,9 @@ class _Joined:
             raise NotPlain
         self._check_names()
         defined = [
-            TerminalDef(name, self._pattern_of(one), one.priority)
-            for name, one in terminals.items()
-            if one.body is not None
+            TerminalDef(name, self._pattern_of(terminal), terminal.priority)
+            for name, terminal in terminals.items()
+            if terminal.body is not None
         ]
         self.names = Names(defined)
         self.instances: dict[str, RuleDefinition] = {}
@@ -111,7 +111,7 @@ class _Joined:
                     raise NotPlain
         if start not in bodies:
             raise NotPlain
-        declared = frozenset(name for name, one in terminals.items() if one.body is None)
+        declared = frozenset(name for name, terminal in terminals.items() if terminal.body is None)
         return select(defined, bodies, named, self.names.known, ignore, start, keep, declared)
 
     # -- rules
@@ -125,8 +125,11 @@ class _Joined:
             if len(own) < len(rule.parameters) or own & rules.keys():
                 raise NotPlain
             if any(
-                one[0] not in '"/' and one not in rules and one not in terminals and one not in own
-                for one in rule.symbols
+                symbol[0] not in '"/'
+                and symbol not in rules
+                and symbol not in terminals
+                and symbol not in own
+                for symbol in rule.symbols
             ):
                 raise NotPlain
             for _, (_, template, arguments) in rule.uses:
@@ -162,7 +165,7 @@ class _Joined:
                 final.append(("terminal", self.names.known[one[1]]))
             else:
                 final.append(one)
-        if sum(len(one[1]) for one in final) > ARGUMENTS:
+        if sum(len(argument[1]) for argument in final) > ARGUMENTS:
             raise LimitExceeded(
                 f"the expanded arguments of a template have more than {ARGUMENTS} characters",
                 limit="template_arguments",
@@ -181,7 +184,7 @@ class _Joined:
                 raise NotPlain
             values = dict(zip(source.parameters, final, strict=True))
             body = self._replaced(source.body, values, {})
-            uses = [(level, self._replaced(one, values, {})) for level, one in source.uses]
+            uses = [(level, self._replaced(use, values, {})) for level, use in source.uses]
             self.instances[name] = RuleDefinition((), body, set(), source.literals, uses, True)
             self._order.append(name)
         return ("rule", name)
@@ -204,8 +207,8 @@ class _Joined:
             if body in uses:
                 return uses[body]
             name = values[body[1]][1] if body[1] in values else body[1]
-            return ("use", name, tuple([self._replaced(one, values, uses) for one in body[2]]))
-        return (kind, tuple([self._replaced(one, values, uses) for one in body[1]]))
+            return ("use", name, tuple([self._replaced(item, values, uses) for item in body[2]]))
+        return (kind, tuple([self._replaced(item, values, uses) for item in body[1]]))
 
     # -- terminals
 
@@ -244,7 +247,7 @@ class _Joined:
             return PatternRE("".join(part.to_regexp() for part in parts)) if parts else PatternStr("")
         if kind == "choice":
             parts = self._parts(body[1], scope)
-            parts.sort(key=lambda one: (-one.max_width, -one.min_width, -len(one.value)))
+            parts.sort(key=lambda pattern: (-pattern.max_width, -pattern.min_width, -len(pattern.value)))
             return PatternRE(f"(?:{'|'.join(part.to_regexp() for part in parts)})")
         if kind == "within":
             return self._pattern(body[2], body[1])

@@ -43,9 +43,9 @@ class Languages:
         self.subject: str | None = None
         """The terminal that is being checked, for errors."""
 
-    def meet(self, one: RE, other: RE) -> bool:
+    def meet(self, first: RE, second: RE) -> bool:
         """Return whether a text may be in both languages."""
-        return self._intersects(self._compiled(one), self._compiled(other))
+        return self._intersects(self._compiled(first), self._compiled(second))
 
     def includes(self, outer: RE, inner: RE) -> bool:
         """Return whether every text of `inner` is proven to be in `outer`."""
@@ -67,9 +67,9 @@ class Languages:
             self._followed[id(language)] = concat([language, TEXT])
         return self._followed[id(language)]
 
-    def apart(self, one: RE, other: RE) -> bool:
+    def apart(self, first: RE, second: RE) -> bool:
         """Return whether the first bytes prove that no text begins with a text of each. False proves nothing."""
-        return any(not a & b for a, b in zip(self._beginning(one), self._beginning(other), strict=False))
+        return any(not a & b for a, b in zip(self._beginning(first), self._beginning(second), strict=False))
 
     def _beginning(self, language: RE) -> tuple[int, ...]:
         """Return the possible bytes at each of the first offsets of all texts, as bit sets."""
@@ -97,13 +97,13 @@ class Languages:
     def _compiled(self, expression: RE) -> int:
         known = self._known.get(id(expression))
         if known is None:
-            made = self._guarded(lambda: self._space.compile(scope(expression)))
-            known = self._known[id(expression)] = expression, made
+            number = self._guarded(lambda: self._space.compile(scope(expression)))
+            known = self._known[id(expression)] = expression, number
         return known[1]
 
-    def _intersects(self, one: int, other: int) -> bool:
+    def _intersects(self, first: int, second: int) -> bool:
         self._count()
-        return self._guarded(lambda: self._space.alive(self._space.intersect(one, other)))
+        return self._guarded(lambda: self._space.alive(self._space.intersect(first, second)))
 
     def _count(self) -> None:
         self._queries += 1

@@ -118,17 +118,17 @@ class _TerminalLanguages:
 
     def _preference(self, pattern: str) -> Preference:
         """Return the preference of a pattern. Raise `LimitExceeded` if all patterns together take too long."""
-        found = preference(pattern)
+        preferred = preference(pattern)
         if pattern not in self.counted_patterns:
             self.counted_patterns.add(pattern)
-            self.steps += found.steps
+            self.steps += preferred.steps
         if self.steps > _MOST_STEPS:
             raise LimitExceeded(
                 "determining which matches re prefers, of this terminal and those before it, takes too long",
                 limit="preference_steps",
                 hint="Use smaller counts, fewer alternatives that begin alike, or fewer terminals.",
             )
-        return found
+        return preferred
 
     def any_match(self, terminal: TerminalDef) -> Preference:
         """Return the language of a pattern without lazy quantifiers, and the preference of `re` for others."""
@@ -149,22 +149,22 @@ class _TerminalLanguages:
             self._check(terminal)
         if not parser.lazy and not parser.has_looks:
             return Preference("longest", language, language, False)
-        found = self.preferred(terminal)
-        if found.lazy:
-            return found
-        if found.kind != "longest" and found.conditions:
+        preferred = self.preferred(terminal)
+        if preferred.lazy:
+            return preferred
+        if preferred.kind != "longest" and preferred.conditions:
             self.refuse(terminal.name, "the order of its alternatives matters as well")
-        return Preference("longest", found.matches, found.matches, False, found.conditions)
+        return Preference("longest", preferred.matches, preferred.matches, False, preferred.conditions)
 
     def is_lazy(self, terminal: TerminalDef) -> bool:
         """Return whether a lexeme of the terminal ends where it first matches."""
         mark = MARK.fullmatch(terminal.pattern.value)
         if mark is None:
             return False
-        made = self.rewritten.stand_ins[int(mark[1])]
-        if made[0] != "bounded":
-            return bool(made[0] == "lazy")
-        inner = self.loaded.all_terminals[made[1]]
+        stand_in = self.rewritten.stand_ins[int(mark[1])]
+        if stand_in[0] != "bounded":
+            return bool(stand_in[0] == "lazy")
+        inner = self.loaded.all_terminals[stand_in[1]]
         return self.is_lazy(inner)
 
     # -- languages
@@ -275,7 +275,7 @@ class _TerminalLanguages:
         offset = self.offset(terminal)
         if offset is None:
             return None, 1
-        piece = next(one for one in self.rewritten.source.pieces if one.offset == offset)
+        piece = next(other for other in self.rewritten.source.pieces if other.offset == offset)
         return offset, len(piece.text.split("\n")[0])
 
     def _called(self, terminal: TerminalDef) -> str:
@@ -306,12 +306,14 @@ class _TerminalLanguages:
         message = f"{self._called(terminal)} matches the empty text"
         raise self.rewritten.source.error(message, *self._span(terminal), hint)
 
-    def scanner(self, terminal: TerminalDef, found: Preference, entries: tuple[Entry, ...]) -> Scanner:
+    def scanner(self, terminal: TerminalDef, preference: Preference, entries: tuple[Entry, ...]) -> Scanner:
         """Return the scanner of a terminal."""
-        if found.conditions and found.kind == "other":
+        if preference.conditions and preference.kind == "other":
             self.refuse(terminal.name, "the order of its alternatives matters as well")
-        matches = found.matches if found.kind != "longest" else None
-        return Scanner(terminal.name, found.language, entries, found.conditions, matches, terminal.name)
+        matches = preference.matches if preference.kind != "longest" else None
+        return Scanner(
+            terminal.name, preference.language, entries, preference.conditions, matches, terminal.name
+        )
 
 
 class _MarkedParser(PythonParser):
@@ -349,37 +351,41 @@ def lexemes_ordered(
             languages_of.refuse_empty(
                 terminal, "Use + instead of *, and write '?' after the terminal in the rule."
             )
-    found = {terminal.name: languages_of.preferred(terminal) for terminal in order}
+    preferences = {terminal.name: languages_of.preferred(terminal) for terminal in order}
     texts = [terminal for terminal in order if isinstance(terminal.pattern, PatternStr)]
     embedded: set[str] = set()
     # Keywords, and the patterns that replace their own scanners.
     replaced: set[tuple[str, str]] = set()
     scanners = []
-    for place, terminal in enumerate(order):
+    for index, terminal in enumerate(order):
         is_pattern = terminal not in texts and not languages_of.is_lazy(terminal)
-        inner = _keywords_in(terminal, texts, found, languages_of.languages) if is_pattern else []
+        inner = _keywords_in(terminal, texts, preferences, languages_of.languages) if is_pattern else []
         for text in inner:
             if set(text.pattern.flags) <= set(terminal.pattern.flags):
                 embedded.add(text.name)
                 replaced.add((text.name, terminal.name))
-            elif place < order.index(text) and _hides(
-                found[terminal.name], found[text.name], languages_of.languages
+            elif index < order.index(text) and _hides(
+                preferences[terminal.name], preferences[text.name], languages_of.languages
             ):
                 embedded.add(text.name)
         ignored = terminal.name in loaded.ignore
-        language = found[terminal.name].language
-        entries = [Entry(text.name, found[text.name].language) for text in inner if not ignored]
+        language = preferences[terminal.name].language
+        entries = [Entry(text.name, preferences[text.name].language) for text in inner if not ignored]
         if contextual and not ignored:
             # subtle: ignored text may come everywhere, so the pattern always finds it as a keyword. Lark then passes
             # it on to the rules instead of ignoring it.
-            everywhere = [found[text.name].language for text in inner if text.name in loaded.ignore]
+            everywhere = [preferences[text.name].language for text in inner if text.name in loaded.ignore]
             language = intersect([language, *map(complement, everywhere)])
         entries.append(Entry(terminal.name, language, ignored))
-        scanners.append(languages_of.scanner(terminal, found[terminal.name], tuple(entries)))
+        scanners.append(languages_of.scanner(terminal, preferences[terminal.name], tuple(entries)))
     if not contextual:
         scanners = [scanner for scanner in scanners if scanner.name not in embedded]
     scanners = guard_ordered(
-        scanners, languages_of.languages, _languages_after(after, found), contextual, languages_of.refuse
+        scanners,
+        languages_of.languages,
+        _languages_after(after, preferences),
+        contextual,
+        languages_of.refuse,
     )
     result = Lexemes(scanners=[scanner.language for scanner in scanners])
     _name(result, scanners, languages_of)
@@ -390,10 +396,13 @@ def lexemes_ordered(
 
 
 def _keywords_in(
-    pattern: TerminalDef, texts: list[TerminalDef], found: Mapping[str, Preference], languages: Languages
+    pattern: TerminalDef,
+    texts: list[TerminalDef],
+    preferences: Mapping[str, Preference],
+    languages: Languages,
 ) -> list[TerminalDef]:
     """Return the texts that a pattern of the same priority matches as a whole."""
-    language = found[pattern.name].language
+    language = preferences[pattern.name].language
     same = (text for text in texts if text.priority == pattern.priority)
     return [text for text in same if languages.holds(language, text.pattern.value)]
 
@@ -403,15 +412,21 @@ def _hides(first: Preference, later: Preference, languages: Languages) -> bool:
     return not first.conditions and languages.includes(concat([first.language, TEXT]), later.language)
 
 
-def _languages_after(after: FollowingTerminals, found: Mapping[str, Preference]) -> Follow:
+def _languages_after(after: FollowingTerminals, preferences: Mapping[str, Preference]) -> Follow:
     @cache
     def texts(name: str) -> RE:
-        one = found[name]
-        return followed_as_allowed(one.matches, one.conditions) if one.conditions else one.matches
+        preference = preferences[name]
+        return (
+            followed_as_allowed(preference.matches, preference.conditions)
+            if preference.conditions
+            else preference.matches
+        )
 
     def follow(names: Iterable[str]) -> list[RE] | None:
         following = after(names)
-        return None if following is None else [texts(name) for name in sorted(following) if name in found]
+        return (
+            None if following is None else [texts(name) for name in sorted(following) if name in preferences]
+        )
 
     return follow
 
@@ -451,14 +466,14 @@ def lexemes_longest(
         contextual: Whether only terminals compete that the grammar allows at the position.
     """
     languages_of = _TerminalLanguages(loaded, rewritten)
-    found: dict[str, Preference] = {}
+    preferences: dict[str, Preference] = {}
     ranked = []
     for terminal in loaded.terminals:
         pattern, name = terminal.pattern, terminal.name
         text = _is_text(terminal)
         if not text:
-            found[name] = languages_of.any_match(terminal)
-        widest = len(pattern.value) if text else widest_text(found[name].matches)
+            preferences[name] = languages_of.any_match(terminal)
+        widest = len(pattern.value) if text else widest_text(preferences[name].matches)
         ranked.append(
             ((-terminal.priority, pattern.type != "str", -widest, -len(pattern.value), name), terminal)
         )
@@ -471,10 +486,10 @@ def lexemes_longest(
         name = terminal.name
         result.bodies[name] = ("terminal", name)
         result.names[name] = [name]
-        if name not in found:
+        if name not in preferences:
             language = literal(terminal.pattern.value)
         else:
-            language = found[name].language
+            language = preferences[name].language
             if languages_of.languages.holds(language, ""):
                 language = intersect([language, concat([ANY, TEXT])])
                 if not languages_of.languages.meet(language, TEXT):
@@ -487,17 +502,22 @@ def lexemes_longest(
         result.terminals.append(Terminal(name, language, 0, languages_of.offset(terminal), lazy))
     result.ignore = [name for name in loaded.ignore if name not in nothing]
     order = [terminal for terminal in order if terminal.name not in nothing]
-    if any(one.conditions for one in found.values()):
-        found = {one.name: found.get(one.name) or languages_of.any_match(one) for one in order}
+    if any(preference.conditions for preference in preferences.values()):
+        preferences = {
+            terminal.name: preferences.get(terminal.name) or languages_of.any_match(terminal)
+            for terminal in order
+        }
         scanners = [
             languages_of.scanner(
-                one, replace(found[one.name], language=made.language), (Entry(one.name, made.language),)
+                original,
+                replace(preferences[original.name], language=terminal.language),
+                (Entry(original.name, terminal.language),),
             )
-            for one, made in zip(order, result.terminals, strict=True)
+            for original, terminal in zip(order, result.terminals, strict=True)
         ]
-        follow = _languages_after(after, found)
+        follow = _languages_after(after, preferences)
         wrong = guard_longest(scanners, languages_of.languages, follow, contextual, languages_of.refuse)
-        result.terminals += [Terminal(one.name, one.language) for one in wrong]
+        result.terminals += [Terminal(terminal.name, terminal.language) for terminal in wrong]
     result.endings = languages_of.endings()
     return result
 

@@ -54,7 +54,7 @@ class Threads:
     def __init__(self, program: Program, pattern: str) -> None:
         self.code = list(program.code)
         self.lookbehinds = program.lookbehinds
-        self.bounded = any(one[0] == "boundary" for one in program.code)
+        self.bounded = any(instruction[0] == "boundary" for instruction in program.code)
         self.pattern = pattern
         self.steps = 0
         self.finders: dict[int, int] = {}
@@ -229,7 +229,11 @@ class Threads:
     def _after(self, places: Iterable[int], atom: int) -> list[int]:
         """Return the positions after one more character."""
         waiting = (self.code[place] for place in places)
-        return [one[2] for one in waiting if one[0] == "char" and self.masks[one[1]] >> atom & 1]
+        return [
+            instruction[2]
+            for instruction in waiting
+            if instruction[0] == "char" and self.masks[instruction[1]] >> atom & 1
+        ]
 
     def _add_obligation(
         self, obligations: Obligations, negative: bool, places: frozenset[int]
