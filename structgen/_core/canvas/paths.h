@@ -1,11 +1,12 @@
 // The most likely completion of a canvas, and completions drawn in proportion to how likely they are.
 //
-// Each cell has a probability for each token, independent of other cells, as a masked diffusion model gives them. The
-// chart of useful spans gets a weight for each: the best of all ways to fill it, or the sum of them all; from the
-// weights a completion is read off, or drawn, from the top.
-// Invariant: ways are derivations, with "is, by rules of one symbol," taken as one step. Where a text has one
-// derivation, as in regular languages, sums are of texts; elsewhere `ways` is the number of derivations of a
-// completion, so that a sampler can correct for it.
+// Each cell has a probability for each token, independent of other cells, as a masked diffusion model gives them. Each
+// useful span of the chart gets a weight: that of its best derivation, or the sum over all of its derivations. The
+// completion is then read off, or drawn, from the start symbol down.
+//
+// Invariant: a chain of rules of one symbol each counts as one step of a derivation. If every text has one derivation,
+// as in regular languages, the sums are over texts. Otherwise `ways` is the number of derivations of a completion, so
+// that a sampler can correct for it.
 // Source: Viterbi 1967, and Suresh et al. 2025 (arXiv 2505.23061, "DINGO") for regular languages; Goodman 1999
 // ("Semiring parsing") for grammars. Cost: n^3 p for n nodes and p productions.
 #pragma once

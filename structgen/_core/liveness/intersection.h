@@ -1,13 +1,13 @@
 // Liveness if the whole text must be in a regular language, too: exact, if that language has few states.
 //
-// A *place* is the state after a lexeme has ended: what must not follow it, and the state of the regular language. All
-// places that lexemes reach from the first one are found once, and then the pairs of places between which each symbol
-// can stand. That is a chart of spans whose nodes are the places (Bar-Hillel, Perles and Shamir, "On formal properties
-// of simple phrase structure grammars", 1961). A query follows the items of an Earley set along the rows of the chart.
-// The places at which a rule of an older set may end so that the text can be completed are found backwards, and stored.
-// Invariant: a live state can be completed. All live states are found, except for texts in which a lexeme stands
-// directly before something that begins like a longer lexeme with many states (`Lexemes::coarsen`). If there are too
-// many places, there is no chart, and `Search` decides.
+// A *place* is the state of the lexer and the regular language after a lexeme has ended: what must not follow it, and
+// the state of the regular language. First, a search finds all places that lexemes reach from the first one. Then the
+// chart gets the pairs of places between which each symbol can stand: it is a chart of spans whose nodes are the places
+// (Bar-Hillel, Perles and Shamir, "On formal properties of simple phrase structure grammars", 1961). A query follows
+// the items of an Earley set along the rows of the chart. The places at which a rule of an older set may end, so that
+// the text can be completed, are found backwards and stored. Invariant: a live state can be completed. All live states
+// are found, except for texts in which a lexeme stands directly before something that begins like a longer lexeme with
+// many states (`Lexemes::coarsen`). If there are too many places, there is no chart, and `Search` decides.
 #pragma once
 
 #include <span>

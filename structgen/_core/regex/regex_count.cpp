@@ -11,6 +11,7 @@ uint64_t times(uint64_t a, uint64_t b) { return a != 0 && b > UINT64_MAX / a ? U
 
 // Depth-first search over the derivatives. A live state that occurs again below itself has infinitely many texts, and
 // so have all states that lead to it.
+// NOLINTNEXTLINE(readability-function-size): one search, whose path and budget all of its steps share
 uint64_t RegexSpace::count_texts(Re root) {
   Impl &s = *impl_;
   root = s.closed_form(root);

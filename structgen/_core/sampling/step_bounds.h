@@ -3,6 +3,8 @@
 // Why in the core: a sampler needs such a distribution at every token, directly after a model's forward pass, when the
 // CPU's caches are cold. Of tens of thousands of tokens a few dozen are likely. These are stored one by one, the others
 // as one mass, the tail.
+// For a token, p is the model's probability, and theta an upper bound on the probability that a text which goes on with
+// the token satisfies the constraint.
 // Invariant: `tokens` are increasing. All numbers are logarithms. `bound` is the log of the sum of p * theta over the
 // stored tokens and of p over the others.
 // Cost: construction is a pass over the mask and, if more than a few tokens are allowed, over the distribution. A draw
