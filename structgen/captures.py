@@ -14,12 +14,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from structgen import _core
 from structgen.argument_names import checks_names
 from structgen.brief import brief
-from structgen.constraints.base import Constraint
+from structgen.constraints.base import CaptureParser, Constraint
 from structgen.constraints.composition.composed import Composition, body_of
 from structgen.constraints.expressions import RE, nullable, scope
 from structgen.constraints.failures import limit_exceeded
@@ -173,7 +173,7 @@ class _OpenCapture:
         self.end: int | None = None
 
 
-def _parsed_as_one(constraint: Constraint) -> Any:
+def _parsed_as_one(constraint: Constraint) -> CaptureParser:
     """Return the grammar as which a union or a sequence is parsed."""
     return Composition(body_of(constraint), "the text").parsed(_parsed_as_one)
 
@@ -223,7 +223,12 @@ class _CaptureWalk:
     """One walk through the events of a parse, which collects the captures of its rules."""
 
     def __init__(
-        self, reader: _CaptureReader, parsed: Any, trace: Trace, text: _Text, hidden: list[tuple[int, int]]
+        self,
+        reader: _CaptureReader,
+        parsed: CaptureParser,
+        trace: Trace,
+        text: _Text,
+        hidden: list[tuple[int, int]],
     ) -> None:
         self._reader, self._parsed, self._trace, self._text = reader, parsed, trace, text
         self._hidden = hidden

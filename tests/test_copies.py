@@ -50,7 +50,7 @@ def arguments(kind: type[Exception]) -> dict[str, Any]:
         "int": 1,
         "tuple": ("a", "b"),
         "str": "text",
-        "Any": Account([Attempt("a", "", 1, 0.5, "none")]),
+        "object": Account([Attempt("a", "", 1, 0.5, "none")]),
     }
     found: dict[str, Any] = {}
     for base in kind.__mro__:

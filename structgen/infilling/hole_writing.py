@@ -19,7 +19,8 @@ import numpy as np
 from structgen.constraints.base import Constraint
 from structgen.constraints.base import Literal as Text
 from structgen.errors import EmptyConstraint, Truncated
-from structgen.generation import generate_steps
+from structgen.generation import Generation, generate_steps
+from structgen.generation.loop import Progress
 from structgen.generation.options import make_options
 from structgen.matcher import Matcher, open_matcher
 from structgen.protocols import TextMatcher, capabilities_of
@@ -49,14 +50,19 @@ _COMPLETED_FROM = (1, 2, 3, 5, 9, 17, 33, 1 << 30)
 
 
 def write(
-    model: Any, asked: str, template: Template, room: int, seed: int | None, options: dict[str, Any]
+    model: LanguageModel,
+    prompt: str,
+    template: Template,
+    room: int,
+    seed: int | None,
+    options: dict[str, Any],
 ) -> tuple[str, list[HoleEnd]]:
     """Return a text of the template, and how each group of holes ended; `room` is the token limit of one hole."""
     text, ends = template.literals[0], []
-    model = PrefixCachedModel(model)
+    cached: Any = PrefixCachedModel(model)
     for number, (index, end) in enumerate(template.groups):
         drawn = seed if not number else None if seed is None else (seed, number)
-        hole = _Hole(model, asked, template, text, index, end)
+        hole = _Hole(cached, prompt, template, text, index, end)
         text, hole_end = hole.written(room, {**options, "seed": drawn})
         ends.append(hole_end)
         if hole.finished is not None and text == hole.finished:
@@ -69,14 +75,14 @@ class _Hole:
     """The holes from `index` to before `end`, without text between them, after a fixed text."""
 
     def __init__(
-        self, model: LanguageModel, asked: str, template: Template, text: str, index: int, end: int
+        self, model: LanguageModel, prompt: str, template: Template, text: str, index: int, end: int
     ) -> None:
         self._model, self._template = model, template
         self._index, self._end = index, end
         self.text = text
         self.finished: str | None = None
         """The whole text, if the model wrote all of it."""
-        self._ids = model.encode(asked)
+        self._ids = model.encode(prompt)
         self._literal = template.literals[end]
         self._is_last = end == len(template.names)
         self._constraint = template.constraint(text, index)
@@ -205,7 +211,7 @@ class _Hole:
             likelihoods[number] = sum(map(_log_p, _read_logits(session, follow[:-1]), follow))
         return likelihoods
 
-    def _completed(self, step: Any) -> tuple[str, HoleEnd]:
+    def _completed(self, step: Progress) -> tuple[str, HoleEnd]:
         """Return the longest prefix of the text that has a short completion, with that completion."""
         matcher = Matcher(self._constraint, self._model.vocabulary)
         prefixes = list(self._prefixes(step.tokens, 0))
@@ -258,7 +264,7 @@ def _log_p(logits: object, token: int) -> float:
     return float(logits[token] - top - np.log(np.exp(logits - top).sum()))
 
 
-def _failure(constraint: Any, generation: Any) -> Exception:
+def _failure(constraint: Constraint, generation: Generation) -> Exception:
     error = Result(output_type(constraint), generation).error
     assert error is not None
     return error

@@ -8,7 +8,7 @@ Cost: the common prefix with the last session is kept; the rest of the cache is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from structgen.protocols import Session, SessionCapabilities, capabilities_of
 
 if TYPE_CHECKING:
-    from structgen.protocols import LanguageModel
+    from structgen.protocols import LanguageModel, Prompt
 
 __all__ = ["PrefixCachedModel"]
 
@@ -31,7 +31,7 @@ class PrefixCachedModel:
         self._prompt: list[int] | None = None
         self._read: _Read | None = None
 
-    def encode(self, prompt: Any) -> list[int]:
+    def encode(self, prompt: Prompt) -> list[int]:
         """Return the tokens of a prompt, as the model does."""
         return list(self._model.encode(prompt))
 
