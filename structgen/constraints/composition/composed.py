@@ -110,21 +110,21 @@ def _tree_size(bodies: Sequence[Body]) -> int:
     expressions: dict[int, int] = {}
     pending = list(bodies)
     while pending:
-        one = pending[-1]
-        kind = one[0]
-        inside = one[1] if kind in ("sequence", "choice") else one[-1:] if kind == "named" else ()
+        node = pending[-1]
+        kind = node[0]
+        inside = node[1] if kind in ("sequence", "choice") else node[-1:] if kind == "named" else ()
         if kind == "repeat":
-            inside = one[1:2]
+            inside = node[1:2]
         open_parts = [part for part in inside if id(part) not in sizes]
         if open_parts:
             pending.extend(open_parts)
             continue
         own = 1
         if kind == "text":
-            own = tree_size(one[1], expressions)
+            own = tree_size(node[1], expressions)
         elif kind == "constraint":
-            own = one[1].tree_size()
-        sizes[id(one)] = own + sum(sizes[id(part)] for part in inside)
+            own = node[1].tree_size()
+        sizes[id(node)] = own + sum(sizes[id(part)] for part in inside)
         pending.pop()
     return sum(sizes[id(body)] for body in bodies)
 
@@ -134,19 +134,19 @@ def named(name: str, body: Body) -> Body:
     return ("named", name, body)
 
 
-def _grammar(body: Body, name: str, given: Sequence[Rule]) -> Grammar:
+def _grammar(body: Body, name: str, inner_rules: Sequence[Rule]) -> Grammar:
     """Return the grammar with a rule for each named body, since explanations list the open rules."""
-    rules: dict[str, Body] = {name: body, **{rule.name: rule.body for rule in given}}
+    rules: dict[str, Body] = {name: body, **{rule.name: rule.body for rule in inner_rules}}
     names: dict[Body, str] = {}
-    for part in [part for whole in rules.values() for part in subbodies(whole)]:
+    for part in [part for body_of_rule in rules.values() for part in subbodies(body_of_rule)]:
         if part[0] == "named" and part not in names:
             shown = part[1]
             while shown in rules:
                 shown += "'"
             names[part], rules[shown] = shown, part[2]
     if names:
-        rules = {one: _with_rules(content, names) for one, content in rules.items()}
-    return Grammar(tuple(Rule(one, content) for one, content in rules.items()), name)
+        rules = {rule_name: _with_rules(content, names) for rule_name, content in rules.items()}
+    return Grammar(tuple(Rule(rule_name, content) for rule_name, content in rules.items()), name)
 
 
 def _with_rules(body: Body, names: Mapping[Body, str]) -> Body:

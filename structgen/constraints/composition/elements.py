@@ -104,15 +104,15 @@ def repeat(
     operand = as_constraint(constraint)
     low, high = checked_count(min, "min"), _checked_limit(max, "max", min)
     name = f"{operand.describe()} {low} to {'any number of' if high is None else high} times"
-    one = body_of(operand)
+    body = body_of(operand)
     if high == 0:
         return Composition(EMPTY, name)
     if separator is None:
-        return Composition(("repeat", one, low, high), name, parts=[operand])
-    more = sequence_of((body_of(as_constraint(separator)), one))
+        return Composition(("repeat", body, low, high), name, parts=[operand])
+    following = sequence_of((body_of(as_constraint(separator)), body))
     least, most = (low - 1 if low else 0), None if high is None else high - 1
-    several = sequence_of((one, ("repeat", more, least, most)))
-    return Composition(several if low else ("repeat", several, 0, 1), name, parts=[operand])
+    nonempty = sequence_of((body, ("repeat", following, least, most)))
+    return Composition(nonempty if low else ("repeat", nonempty, 0, 1), name, parts=[operand])
 
 
 @checks_names
@@ -123,22 +123,26 @@ def optional(constraint: Operand) -> Composition:
     return Composition(("repeat", body_of(operand), 0, 1), name, parts=[operand])
 
 
-def checked_texts(given: str | Iterable[str], where: str) -> tuple[str, ...]:
+def checked_texts(texts_given: str | Iterable[str], where: str) -> tuple[str, ...]:
     """Return one text or several as a tuple without duplicates; raise an error for empty ones."""
-    texts = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
-    for one in texts:
-        if not isinstance(one, str):
+    texts = (
+        tuple(texts_given)
+        if isinstance(texts_given, Iterable) and not isinstance(texts_given, str)
+        else (texts_given,)
+    )
+    for text in texts:
+        if not isinstance(text, str):
             raise ConstraintError(
-                f"{where} needs texts, not {with_kind(one)}",
+                f"{where} needs texts, not {with_kind(text)}",
                 hint='Pass one text or several: ["a", "b"].',
             )
-        if not one:
+        if not text:
             raise ConstraintError(
                 f"{where} cannot search for the empty text, which occurs everywhere", hint="Remove it."
             )
-        if any("\ud800" <= character <= "\udfff" for character in one):
+        if any("\ud800" <= character <= "\udfff" for character in text):
             raise ConstraintError(
-                f"{one!r:.60} contains a lone surrogate, which has no UTF-8 form",
+                f"{text!r:.60} contains a lone surrogate, which has no UTF-8 form",
                 hint="Decode the text correctly first.",
             )
     return tuple(dict.fromkeys(texts))

@@ -143,7 +143,11 @@ class References:
 
     def documents(self) -> dict[str, Any]:
         """Return the root of each document that was reached, by its pointer."""
-        return {one.pointer: one.root for one in self._resources.values() if one.pointer.endswith("#")}
+        return {
+            resource.pointer: resource.root
+            for resource in self._resources.values()
+            if resource.pointer.endswith("#")
+        }
 
     def embedded(self, schema: dict[str, Any], parent: Resource, pointer: str) -> Resource:
         """Return the resource that a sub-schema with its own identifier starts."""
@@ -230,8 +234,8 @@ class References:
 
     def _anchor(self, name: str, resource: Resource, reference: str, location: str) -> Target:
         self.index()
-        found = self._anchors.get((resource.base, name))
-        if found is None:
+        target = self._anchors.get((resource.base, name))
+        if target is None:
             names = [anchor for base, anchor in self._anchors if base == resource.base]
             raise ReferenceNotFound(
                 f"the reference {reference!r} has the anchor {name!r}, which does not exist in {resource.pointer}"
@@ -241,9 +245,9 @@ class References:
                 ),
                 pointer=location,
             )
-        if (place := f"{resource.base}#{name}") in self._ambiguous:
-            raise self._duplicate_identifier(reference, place, location)
-        return found
+        if (identifier := f"{resource.base}#{name}") in self._ambiguous:
+            raise self._duplicate_identifier(reference, identifier, location)
+        return target
 
     def index(self) -> None:
         """Find the identifiers and anchors of the documents that were added since the last call."""
@@ -269,8 +273,8 @@ class References:
                 for anchor in _dynamic_anchors_of(schema, resource):
                     resource.dynamic.setdefault(anchor, Target(schema, pointer, resource))
                 pending.extend(
-                    (child, place, resource, depth + 1)
-                    for child, place in _children(schema, pointer, self._subschemas)
+                    (child, child_pointer, resource, depth + 1)
+                    for child, child_pointer in _children(schema, pointer, self._subschemas)
                 )
 
     def _look_up(self, url: str) -> object:
@@ -412,15 +416,17 @@ def _children(
         kind = subschemas.get(keyword)
         if kind is None:
             continue
-        place = f"{pointer}/{keyword}"
+        keyword_pointer = f"{pointer}/{keyword}"
         if isinstance(value, list):
             if kind != "map":
-                yield from ((child, f"{place}/{i}") for i, child in enumerate(value))
+                yield from ((child, f"{keyword_pointer}/{i}") for i, child in enumerate(value))
         elif kind == "map":
             if isinstance(value, dict):
-                yield from ((child, f"{place}/{escape(str(name))}") for name, child in value.items())
+                yield from (
+                    (child, f"{keyword_pointer}/{escape(str(name))}") for name, child in value.items()
+                )
         else:
-            yield value, place
+            yield value, keyword_pointer
 
 
 def _check_registry(registry: object) -> Registry | None:

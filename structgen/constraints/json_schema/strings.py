@@ -44,7 +44,7 @@ def restrict_types(schema: IR, types: Iterable[str]) -> IR:
     root = {
         "pointer": "#",
         "allOf": (content["root"],),
-        "types": sum(TYPES[one] for one in types),
+        "types": sum(TYPES[kind] for kind in types),
     }
     nodes = (*content["nodes"], root)
     return ("json", SchemaIR(nodes=nodes, root=len(nodes) - 1, options=content["options"]))

@@ -219,7 +219,8 @@ def _is_implied(node: Node, branches: Collection[int]) -> bool:
 
 
 def _check_size(branches: int, always: Evaluated, more: list[Evaluated], pointer: str) -> None:
-    copied = sum(len(one.names) + len(one.patterns) + one.prefix for one in (always, *more)) << branches
+    entries = sum(len(part.names) + len(part.patterns) + part.prefix for part in (always, *more))
+    copied = entries << branches
     if copied > _COPY_LIMIT:
         raise LimitExceeded(
             f"what is evaluated here takes {copied:,} entries to write out, more than {_COPY_LIMIT:,}",
@@ -374,17 +375,17 @@ def _collect_evaluated(
     node = builder.nodes[start]
     assert isinstance(node, dict)
     valid = _Validity(builder, node["pointer"], reached.keys())
-    found: dict[int, Evaluated] = {}
+    by_condition: dict[int, Evaluated] = {}
     for node_id in reversed(order):
         if node_id not in adding or not valid.is_known(node_id):
             continue
         condition_id = valid.of(node_id)
         if condition_id is not None:
-            found.setdefault(condition_id, Evaluated()).add(own[node_id])
+            by_condition.setdefault(condition_id, Evaluated()).add(own[node_id])
         for edge in edges[node_id]:
             if edge.child in adding and edge.child not in reached:
                 valid.note(condition_id, edge)
-    branches = [(condition_id, more) for condition_id, more in found.items() if more.adds_to(always)]
+    branches = [(condition_id, more) for condition_id, more in by_condition.items() if more.adds_to(always)]
     return _Found(always, branches, _choice_of(builder, list(reached), entry_edges), len(order))
 
 

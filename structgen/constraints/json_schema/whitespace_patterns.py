@@ -69,24 +69,26 @@ class _Builder:
     @staticmethod
     def _parse(name: str, pattern: str) -> RE:
         try:
-            found = regex(pattern).regular()
+            expression = regex(pattern).regular()
         except StructgenError as error:
             raise OptionError(f"{name}={pattern!r:.60} is not a valid pattern: {error}") from None
-        assert found is not None
-        return found
+        assert expression is not None
+        return expression
 
     def _separator(self, name: str, pattern: str, character: str) -> int:
         """Return the state of a separator with the gaps around it."""
-        found = self._parse(name, pattern)
-        whole = self.space.compile(self._parse(name, rf"\s*{character}\s*"))
-        if self.space.alive(self.space.intersect(self.space.compile(found), self.space.complement(whole))):
+        separator = self._parse(name, pattern)
+        loosest = self.space.compile(self._parse(name, rf"\s*{character}\s*"))
+        if self.space.alive(
+            self.space.intersect(self.space.compile(separator), self.space.complement(loosest))
+        ):
             raise OptionError(
                 f"{name}={pattern!r:.60} matches more than {character!r} and white space around it",
                 hint=f"Such as {character!r} or '\\\\s?{character}\\\\s?'; other texts are not JSON.",
             )
         inner = repeat(_BLANK, 0, None)
-        written = intersect([found, concat([inner, ("literal", character), inner])])
-        return self.space.compile(concat([self.optional, written, self.optional]))
+        bounded = intersect([separator, concat([inner, ("literal", character), inner])])
+        return self.space.compile(concat([self.optional, bounded, self.optional]))
 
     def build(self) -> WhitespaceTable:
         gap = self.space.compile(self.optional)
@@ -104,22 +106,22 @@ class _Builder:
 
     def _state_after(self, name: str, state: int, character: str) -> int:
         """Return the state after the separator, which must not depend on the white space before it."""
-        found: set[int] = set()
+        states: set[int] = set()
         pending, seen = [state], {state}
         while pending:
             row = self.space.row(pending.pop())
             if self.space.alive(row[ord(character)]):
-                found.add(row[ord(character)])
+                states.add(row[ord(character)])
             for byte in _BLANKS:
                 if row[byte] not in seen and self.space.alive(row[byte]):
                     if len(seen) > MAX_STATES:
                         raise _too_many_states()
                     seen.add(row[byte])
                     pending.append(row[byte])
-        first = found.pop() if found else self.space.EMPTY
-        for other in found:
-            for one, two in ((first, other), (other, first)):
-                if self.space.alive(self.space.intersect(one, self.space.complement(two))):
+        first = states.pop() if states else self.space.EMPTY
+        for other in states:
+            for left, right in ((first, other), (other, first)):
+                if self.space.alive(self.space.intersect(left, self.space.complement(right))):
                     raise OptionError(
                         f"{name}: the white space after {character!r} depends on what precedes it",
                         hint="Let each side of the separator have its own white space.",
@@ -128,15 +130,15 @@ class _Builder:
             raise OptionError(f"{name}: no text matches it")
         return first
 
-    def _add_rows(self, kind: str, one: int, other: int) -> int:
+    def _add_rows(self, kind: str, state: int, closing_state: int) -> int:
         """Add the rows of a state and its successors, and return its number; `kind` says which tokens may follow."""
-        start = (kind, one, other)
+        start = (kind, state, closing_state)
         pending = [start] if self._number(start) else []
         while pending:
             key = pending.pop()
-            kind, one, other = key
+            kind, state, closing_state = key
             following = []
-            rows = self.space.row(one), self.space.row(other) if kind == "value" else None
+            rows = self.space.row(state), self.space.row(closing_state) if kind == "value" else None
             for byte in _BLANKS:
                 after = rows[0][byte], rows[1][byte] if rows[1] is not None else 0
                 if not (self.space.alive(after[0]) or (kind == "value" and self.space.alive(after[1]))):
@@ -147,9 +149,11 @@ class _Builder:
                     pending.append(successor)
                 following.append(self.numbers[successor])
             character = {"value": ",", "before": ":"}.get(kind)
-            continues = self.space.alive(rows[0][ord(character)]) if character else self.space.nullable(one)
+            continues = self.space.alive(rows[0][ord(character)]) if character else self.space.nullable(state)
             closes = (
-                self.space.nullable(other if kind == "value" else one) if kind in ("value", "gap") else False
+                self.space.nullable(closing_state if kind == "value" else state)
+                if kind in ("value", "gap")
+                else False
             )
             self.rows[self.numbers[key]] = (*following, continues, closes)
         return self.numbers[start]

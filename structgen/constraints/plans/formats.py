@@ -45,7 +45,7 @@ class PlanFormat:
             raise OptionError(f"write is {a_kind(self.write)}; it must be a function from a Step to its text")
         if not isinstance(self.separator, str) or not self.separator:
             raise OptionError("the separator of steps is empty, so a plan would be ambiguous")
-        found: dict[str, Step] = {}
+        steps_by_text: dict[str, Step] = {}
         for step in steps:
             text = self.write(step)
             if not isinstance(text, str) or not text:
@@ -55,10 +55,10 @@ class PlanFormat:
                     f"the step {step} is written as {text!r:.60}, which contains the separator {self.separator!r} or "
                     "ends with its beginning"
                 )
-            other = found.setdefault(text, step)
+            other = steps_by_text.setdefault(text, step)
             if other is not step:
                 raise OptionError(f"the steps {other} and {step} are both written as {text!r:.60}")
-        return found
+        return steps_by_text
 
 
 def _line(step: Step) -> str:

@@ -69,10 +69,12 @@ def explain_contradiction(ir: SchemaIR, pointer: str, is_empty: Callable[[Schema
         )
     if len(nodes) > _NODE_LIMIT:
         return None
-    found = [i for i, node in enumerate(nodes) if isinstance(node, dict) and node["pointer"] == pointer]
-    if not found:
+    candidates = [
+        number for number, node in enumerate(nodes) if isinstance(node, dict) and node["pointer"] == pointer
+    ]
+    if not candidates:
         return None
-    node_id = found[0]
+    node_id = candidates[0]
     node = nodes[node_id]
 
     def still_empty(candidate: Node) -> bool:
@@ -116,14 +118,14 @@ def demands(node: Node) -> Iterator[Demand]:
         else:
             group = next((keys for keys in _JOINT_KEYS if key in keys), (key,))
             seen.update(group)
-            yield tuple((one, None) for one in group if one in node)
+            yield tuple((member_key, None) for member_key in group if member_key in node)
 
 
 def without(node: Node, demand: Demand) -> Node:
     """Return the node without this demand."""
     smaller = dict(node)
     for key, member in demand:
-        rest = None if member is None else tuple([one for one in smaller[key] if one != member])
+        rest = None if member is None else tuple([other for other in smaller[key] if other != member])
         if rest:
             smaller[key] = rest
         else:

@@ -168,60 +168,62 @@ class _CheckingReader(Reader):
             if not isinstance(keyword, str):
                 self._note(self.pointer, repr(keyword), _INVALID, "keys of a JSON object are strings")
                 continue
-            place = self.at(escape(keyword))
+            pointer = self.at(escape(keyword))
             if keyword not in schema:
-                self._note(place, keyword, "annotation", f"ignored beside $ref in {draft.name}", warning=True)
+                self._note(
+                    pointer, keyword, "annotation", f"ignored beside $ref in {draft.name}", warning=True
+                )
                 continue
             read = table.get(keyword)
             entry = KEYWORDS.get(keyword)
             if read is None:
-                self._annotation(place, keyword, value)
+                self._annotation(pointer, keyword, value)
                 continue
             assert entry is not None
             before = len(self.findings)
             try:
                 read(self, value, node)
             except StructgenError as error:
-                self._problem(error, keyword, place)
+                self._problem(error, keyword, pointer)
                 continue
             if keyword == "format":
-                self._format(place, value)
-            elif (depth := self._deepest.get(place, 0)) > 0:
+                self._format(pointer, value)
+            elif (depth := self._deepest.get(pointer, 0)) > 0:
                 self._note(
-                    place, keyword, entry.support.value, _too_deep(depth), warning=True, hint=_DEPTH_HINT
+                    pointer, keyword, entry.support.value, _too_deep(depth), warning=True, hint=_DEPTH_HINT
                 )
             elif len(self.findings) == before:
                 has_note = keyword != "type" or node.get("integer")  # the note of `type` is about integers
-                self._note(place, keyword, entry.support.value, entry.note if has_note else "")
+                self._note(pointer, keyword, entry.support.value, entry.note if has_note else "")
 
-    def _annotation(self, place: str, keyword: str, value: object) -> None:
+    def _annotation(self, pointer: str, keyword: str, value: object) -> None:
         draft = self.resource.draft
         entry = KEYWORDS.get(keyword)
         if keyword == "$schema" and isinstance(value, str) and draft_of(value) is None:
             known = self.references.knows_dialect(value)
             note = f"the dialect {value!r}" if known else f"unknown dialect {value!r}"
-            self._note(place, keyword, "annotation", f"{note}, read as {draft.name}", warning=not known)
+            self._note(pointer, keyword, "annotation", f"{note}, read as {draft.name}", warning=not known)
         elif entry is None:
             custom = keyword.startswith("x-")
             note = "unknown keyword" + ("" if custom else suggestion(keyword, [*dispatch(draft), *_NOTES]))
-            self._note(place, keyword, "annotation", note, warning=not custom)
+            self._note(pointer, keyword, "annotation", note, warning=not custom)
         elif entry.read is not None and entry.first <= draft.number <= entry.last:
-            self._note(place, keyword, "annotation", f"not in the vocabularies of {draft.name}")
+            self._note(pointer, keyword, "annotation", f"not in the vocabularies of {draft.name}")
         elif not entry.first <= draft.number <= entry.last:
-            self._note(place, keyword, "annotation", f"not a keyword of {draft.name}", warning=True)
+            self._note(pointer, keyword, "annotation", f"not a keyword of {draft.name}", warning=True)
         else:
-            self._note(place, keyword, "annotation", entry.note)
+            self._note(pointer, keyword, "annotation", entry.note)
 
-    def _format(self, place: str, name: str) -> None:
+    def _format(self, pointer: str, name: str) -> None:
         draft = self.resource.draft
         if not self.asserts_formats():
             note = f"formats are annotations by option (formats={self.options.formats!r})"
-            self._note(place, "format", "annotation", note)
-        elif (found := Format.find(name, draft.number)) is not None:
-            self._note(place, "format", found.support.value, found.note)
+            self._note(pointer, "format", "annotation", note)
+        elif (known := Format.find(name, draft.number)) is not None:
+            self._note(pointer, "format", known.support.value, known.note)
         else:
             self._note(
-                place,
+                pointer,
                 "format",
                 "annotation",
                 f"unknown format {name!r}{suggestion(name, list(FORMATS))}",
@@ -233,8 +235,8 @@ class _CheckingReader(Reader):
     ) -> None:
         self.findings.append(Finding(spelled(pointer), keyword, status, note, warning, hint))
 
-    def _problem(self, error: StructgenError, keyword: str, place: str) -> None:
-        self._note(error.where or place, keyword, _status(error), error.message, hint=error.hint or "")
+    def _problem(self, error: StructgenError, keyword: str, pointer: str) -> None:
+        self._note(error.where or pointer, keyword, _status(error), error.message, hint=error.hint or "")
 
     def closes(self) -> bool:
         """Return whether to close objects, which finds the open ones; a node with a problem is incomplete."""
@@ -242,12 +244,14 @@ class _CheckingReader(Reader):
 
     def note_open_objects(self) -> None:
         """Add warnings for objects that declare keys and allow any others."""
-        found = {finding.pointer: place for place, finding in enumerate(self.findings)}
+        index_of = {finding.pointer: index for index, finding in enumerate(self.findings)}
         for pointer in () if self.options.closed else map(spelled, self.open_objects.pointers):
-            own = f"{pointer}/properties"
-            if own in found:
-                declared = self.findings[found[own]]
-                self.findings[found[own]] = replace(declared, note=_OPEN, warning=True, hint=_OPEN_HINT)
+            keyword_pointer = f"{pointer}/properties"
+            if keyword_pointer in index_of:
+                declared = self.findings[index_of[keyword_pointer]]
+                self.findings[index_of[keyword_pointer]] = replace(
+                    declared, note=_OPEN, warning=True, hint=_OPEN_HINT
+                )
             else:
                 self._note(pointer, "schema", Support.EXACT.value, _OPEN, warning=True, hint=_OPEN_HINT)
 

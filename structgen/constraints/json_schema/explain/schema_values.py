@@ -100,7 +100,7 @@ class SchemaValues:
         kind = {"{": OBJECT, "[": ARRAY}.get(value.kind)
         if kind is None:
             return
-        chosen = tuple([one for one in group if self._allows(self._same_value_nodes(one), kind)])
+        chosen = tuple([branch for branch in group if self._allows(self._same_value_nodes(branch), kind)])
         if 0 < len(chosen) < len(group):
             yield Tag(node_id, key, group, chosen, value.path, (), value.start)
 
@@ -129,26 +129,26 @@ class SchemaValues:
 
     def _listed_keys(self, same: list[Node]) -> dict[str, dict[Any, str]]:
         """Return, by key, the scalars that it may have, and how they are written."""
-        found: dict[str, dict[Any, str]] = {}
+        keys: dict[str, dict[Any, str]] = {}
         for node in same:
             for name, child in node.get("properties", ()):
                 for listing in self._same_value_nodes(child):
                     values = _listed_scalars(listing)
                     if values:
-                        found[name] = values
-        return found
+                        keys[name] = values
+        return keys
 
     def _same_value_nodes(self, node_id: int) -> list[Node]:
         """Return the sub-schema and those that it applies to the same value in any case."""
-        found: dict[int, Node] = {}
+        nodes: dict[int, Node] = {}
         pending = [node_id]
         while pending:
-            one = pending.pop()
-            if one in found or isinstance(self.nodes[one], bool):
+            current = pending.pop()
+            if current in nodes or isinstance(self.nodes[current], bool):
                 continue
-            found[one] = self.nodes[one]
-            pending += [*self.nodes[one].get("allOf", ()), *self.nodes[one].get("ref", ())]
-        return list(found.values())
+            nodes[current] = self.nodes[current]
+            pending += [*self.nodes[current].get("allOf", ()), *self.nodes[current].get("ref", ())]
+        return list(nodes.values())
 
     @staticmethod
     def _allows(same: list[Node], kind: int) -> bool:
