@@ -258,7 +258,7 @@ def _find_rules_broken_together(
 def _find_blamed_set(
     ir: SchemaIR, focus: _Focus, candidates: list[_Candidate], accepts: Accepts, until: float
 ) -> list[_Candidate]:
-    """Return candidates that are to blame together, none of which can be spared; empty if the time runs out."""
+    """Return candidates that are to blame together, each of them necessary; empty if the time runs out."""
     blamed = candidates
     if monotonic() >= until or not accepts(_without(ir, blamed)):
         return []
