@@ -28,7 +28,11 @@ _TYPES_OF_OTHER_LANGUAGES = {
     "bool": "boolean",
 }
 """Names of the types in other languages, in lower case."""
-_TYPE_BITS = {**TYPES, "integer": TYPES["number"]}
+_TYPE_BITS = {
+    name: TYPES["number" if name == "integer" else name]
+    for name in ("null", "boolean", "object", "array", "number", "integer", "string")
+}
+"""The bits of each type, in the order in which messages list the types."""
 
 
 def type_(builder: NodeBuilder, value: object, node: Node) -> None:
