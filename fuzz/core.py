@@ -89,7 +89,7 @@ def check_core(text: str, stage: Callable[[str], None]) -> None:
 
 
 def _apart(source: str, rng: random.Random) -> None:
-    """What the core offers beside constraints: readers of Lark, number languages."""
+    """Call the parts of the core that are not constraints: readers of Lark, number languages."""
     for imports in (False, True):
         _core.read_lark(source, imports)
         _core.read_lark_module(source, -1)
@@ -194,7 +194,7 @@ def _canvas(program: _core.Program, rng: random.Random) -> None:
 
 
 def altered(tree: Any, rng: random.Random) -> Any:
-    """The tree with one to four places replaced, removed or doubled."""
+    """Return the tree with one to four parts replaced, removed or inserted."""
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
         known = list(_places(tree))
         path = rng.choice(known[1:] or known)
@@ -210,7 +210,7 @@ def altered(tree: Any, rng: random.Random) -> Any:
 
 
 def _places(tree: Any, most: int = 3_000) -> Iterator[tuple[Any, ...]]:
-    """Ways to the parts of a tree, some of them where there are many."""
+    """Yield the paths to the parts of a tree, at most `most`."""
     todo: list[tuple[tuple[Any, ...], Any]] = [((), tree)]
     for _ in range(most):
         if not todo:

@@ -31,7 +31,7 @@ class Finding:
 
 @dataclass
 class Figures:
-    """Of all runs of a target on this folder."""
+    """The figures of all runs of a target on this folder."""
 
     inputs: int = 0
     seconds: float = 0.0
@@ -54,7 +54,7 @@ class Corpus:
             (self._root / name).mkdir(parents=True, exist_ok=True)
 
     def inputs(self) -> Iterator[str]:
-        """Those kept so far."""
+        """Yield the inputs kept so far."""
         for path in sorted((self._root / "inputs").iterdir()):
             yield path.read_bytes().decode("utf-8", "surrogatepass")
 
@@ -70,14 +70,14 @@ class Corpus:
         return path
 
     def findings(self) -> list[Finding]:
-        """Those reported so far."""
+        """Return the findings reported so far."""
         return [
             Finding(**json.loads(path.read_text("utf-8")))
             for path in sorted((self._root / "findings").iterdir())
         ]
 
     def figures(self) -> Figures:
-        """Of the runs so far."""
+        """Return the figures of the runs so far."""
         path = self._root / "figures.json"
         return Figures(**json.loads(path.read_text("utf-8"))) if path.exists() else Figures()
 

@@ -66,7 +66,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 
 
 def mutated(target: str, known: Sequence[str], rng: random.Random) -> str:
-    """One of the known inputs, altered once or a few times."""
+    """Return one of the known inputs, altered once or a few times."""
     text = rng.choice(known)
     if target in ("core", "served"):
         return _altered_case(text, known, rng)
@@ -153,7 +153,7 @@ _VALUES: tuple[Any, ...] = (None, True, False, 0, 1, -1, 1.5, 10**30, "", "a", "
 
 
 def _places(value: Any, at: tuple[Any, Any] | None = None) -> list[tuple[tuple[Any, Any] | None, Any]]:
-    """Each part with what holds it, and under which key."""
+    """Return each part of a value with its parent and its key there."""
     parts = [(at, value)]
     todo = [value]
     while todo and len(parts) < 2_000:

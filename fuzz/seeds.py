@@ -72,7 +72,7 @@ _FORMULAS = (
 
 
 def seeds(target: str) -> list[str]:
-    """The first inputs of a target."""
+    """Return the first inputs of a target."""
     shelf = _ROOT / "grammars"
     texts: list[str] = []
     if target == "schema":
@@ -112,7 +112,7 @@ def _shared() -> Path:
 
 
 def _shared_schemas() -> list[str]:
-    """Of the JSON Schema test suite and of MaskBench, where they are."""
+    """Return schemas of the JSON Schema test suite and of MaskBench, if the shared data is there."""
     schemas: list[str] = []
     suite, bench = _shared() / "json-schema-test-suite.tar.gz", _shared() / "maskbench-dev.jsonl.gz"
     if suite.exists():
@@ -135,7 +135,7 @@ def _shared_schemas() -> list[str]:
 
 
 def _shared_patterns() -> list[str]:
-    """The patterns inside those schemas."""
+    """Return the patterns inside those schemas."""
     patterns: list[str] = []
     todo: list[object] = [json.loads(text) for text in _shared_schemas()]
     while todo:

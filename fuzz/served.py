@@ -150,7 +150,7 @@ def _walk(served: _Served, kind: Kind, source: str, rng: random.Random) -> None:
 
 
 def _timed(call: Callable[[], Any]) -> Any:
-    """What it gives. Raises `Broken` where it takes too long in this process."""
+    """Return the result of a call. Raise `Broken` if it takes too much CPU time in this process."""
     started = time.thread_time()
     try:
         return call()

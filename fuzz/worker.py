@@ -56,7 +56,7 @@ def _name(code: CodeType) -> str:
 
 
 def _of_error(error: BaseException) -> tuple[str, str]:
-    """Which error this is, independently of the input: its type, and the lines that raised it."""
+    """Identify an error independently of the input: return its type, and the type with the lines that raised it."""
     every = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in every if _ROOT in frame.filename] or every
     lines = " ".join(f"{frame.filename.rpartition(_ROOT)[2]}:{frame.lineno}" for frame in frames[-3:])
